@@ -1,0 +1,42 @@
+"""One small callback through which long work reports how far it is."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import NamedTuple
+
+__all__ = ["Progress", "ProgressCallback", "print_progress"]
+
+
+class Progress(NamedTuple):
+    """A snapshot of a running solver.
+
+    Attributes
+    ----------
+    stage : str
+        What is being solved, such as ``"svm"`` or ``"relative margin"``.
+    iteration : int
+        Elementary steps taken so far.
+    violation : float
+        Largest violation of the optimality conditions.
+    target : float
+        Violation at which the solver stops.
+    """
+
+    stage: str
+    iteration: int
+    violation: float
+    target: float
+
+
+ProgressCallback = Callable[[Progress], None]
+
+
+def print_progress(progress: Progress) -> None:
+    """Write one line a report to standard error."""
+    print(
+        f"[oblong] {progress.stage}: {progress.iteration} steps, "
+        f"violation {progress.violation:.2e} (stops at {progress.target:.1e})",
+        file=sys.stderr,
+    )

@@ -1,0 +1,58 @@
+"""Threads: how many there are, and chunks of work spread over them.
+
+Compiled loops and NumPy release the GIL, so ordinary threads suffice. BLAS is held to one
+thread while chunks run, because a chunk is a whole unit of work (product and pointwise map).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from functools import lru_cache
+
+from threadpoolctl import ThreadpoolController
+
+__all__ = ["available_threads", "chunks", "run_chunks", "single_threaded_blas"]
+
+
+@lru_cache(maxsize=1)
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController().select(user_api="blas")
+
+
+@lru_cache(maxsize=8)
+def _pool(threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, thread_name_prefix="oblong")
+
+
+def available_threads() -> int:
+    """Threads that BLAS may use now, so that every usual switch of it governs oblong too."""
+    libraries = _controller().lib_controllers
+    return max((library.num_threads for library in libraries), default=1)
+
+
+def single_threaded_blas() -> AbstractContextManager:
+    """Hold BLAS to one thread inside the context."""
+    return _controller().limit(limits=1)
+
+
+def chunks(size: int, length: int) -> Iterator[tuple[int, int]]:
+    """Cut ``range(size)`` into pieces of at most ``length``."""
+    for start in range(0, size, max(1, length)):
+        yield start, min(size, start + length)
+
+
+def run_chunks(
+    task: Callable[[int, int], object], size: int, length: int, threads: int = 1
+) -> None:
+    """Call ``task(start, stop)`` for each chunk of ``range(size)``, on ``threads`` threads."""
+    if threads <= 1:
+        for start, stop in chunks(size, length):
+            task(start, stop)
+        return
+    with single_threaded_blas():
+        pool = _pool(threads)
+        futures = [pool.submit(task, start, stop) for start, stop in chunks(size, length)]
+        for future in futures:
+            future.result()

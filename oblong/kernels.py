@@ -1,0 +1,236 @@
+"""Kernel functions, and blocks of kernel matrices by matrix product.
+
+A kernel block is one product of two matrices and a pointwise map, done over pieces small
+enough to stay in cache between the two. The formulas are those of scikit-learn::
+
+    linear    k(x, z) = x·z
+    poly      k(x, z) = (gamma x·z + coef0)^degree
+    rbf       k(x, z) = exp(-gamma |x - z|²)
+    sigmoid   k(x, z) = tanh(gamma x·z + coef0)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+
+from oblong._threads import run_chunks
+
+__all__ = ["KERNELS", "Kernel", "KernelRows", "resolve_gamma"]
+
+KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
+
+Matrix: TypeAlias = Any  # a dense array or a CSR matrix
+
+# A chunk of a block that stays in the second-level cache between product and map.
+_CHUNK_BYTES = 1 << 20
+
+
+def resolve_gamma(gamma: str | float, X: Matrix, weights: np.ndarray | None = None) -> float:
+    """Turn ``gamma="scale" | "auto" | float`` into a number.
+
+    ``"scale"`` is ``1 / (n_features * Var X)`` and ``"auto"`` is ``1 / n_features``. With
+    ``weights`` the variance is the weighted one, so that a row of weight two counts as two rows.
+    """
+    if not isinstance(gamma, str):
+        return float(gamma)
+    n_features = X.shape[1]
+    if gamma == "auto":
+        return 1.0 / n_features
+    weights = np.ones(X.shape[0]) if weights is None else weights
+    share = weights / (weights.sum() * n_features)
+    if sp.issparse(X):
+        mean = float(share @ np.asarray(X.sum(axis=1), dtype=np.float64).ravel())
+        squares = np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
+        variance = float(share @ squares) - mean**2
+    else:
+        mean = float(share @ X.sum(axis=1, dtype=np.float64))
+        variance = 0.0
+        # A chunk at a time: centring the whole of X would copy it.
+        for start in range(0, X.shape[0], 4096):
+            part = X[start : start + 4096].astype(np.float64) - mean
+            variance += float(share[start : start + 4096] @ np.einsum("ij,ij->i", part, part))
+    return 1.0 / (n_features * variance) if variance > 0 else 1.0
+
+
+@dataclass(frozen=True)
+class KernelRows:
+    """Rows prepared for a kernel's blocks.
+
+    ``left[i] @ right[j]`` is the argument of the kernel's pointwise map, as far as one
+    product can give it: for ``rbf`` with dense rows two extra columns carry the norms, so that
+    the product is ``-gamma |x_i - x_j|²`` itself.
+    """
+
+    left: Matrix
+    right: Matrix
+    half_norms: np.ndarray | None = None
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return self.left.shape[0]
+
+    def take(self, rows: np.ndarray | slice) -> KernelRows:
+        """Return a subset of the rows."""
+        half_norms = None if self.half_norms is None else self.half_norms[rows]
+        left = self.left[rows]
+        right = left if self.right is self.left else self.right[rows]
+        return KernelRows(left, right, half_norms)
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel function with its parameters settled.
+
+    Parameters
+    ----------
+    name : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable
+        A callable takes two sets of rows and returns their kernel matrix.
+    gamma : float
+        Scale inside the kernel, see :func:`resolve_gamma`.
+    degree : int
+        Degree of the polynomial.
+    coef0 : float
+        Constant term of the polynomial and the sigmoid.
+    """
+
+    name: str | Callable
+    gamma: float = 1.0
+    degree: int = 3
+    coef0: float = 0.0
+
+    @property
+    def always_positive_semidefinite(self) -> bool:
+        """Whether every matrix of this kernel is positive semidefinite by its formula."""
+        return self.name in ("linear", "rbf") or (self.name == "poly" and self.coef0 >= 0)
+
+    @property
+    def shift_invariant(self) -> bool:
+        """Whether a machine with ``Σc = 0`` sees no shift of the data.
+
+        The rbf kernel does not change at all; the linear kernel changes by terms that vanish
+        under ``Σc = 0`` or go into the bias.
+        """
+        return self.name in ("linear", "rbf")
+
+    def prepare(
+        self, X: Matrix, dtype: np.dtype | type, shift: np.ndarray | None = None
+    ) -> KernelRows:
+        """Cast the rows, and bring them to the form that makes a block one product and a map.
+
+        ``shift`` is subtracted first (dense rows only): far from the origin the squared
+        distance of two rows is a small difference of large numbers.
+        """
+        if callable(self.name) or self.name == "precomputed":
+            return KernelRows(X, X)
+        if sp.issparse(X):
+            rows = X.astype(dtype)
+        elif shift is None:
+            rows = np.ascontiguousarray(X, dtype=dtype)
+        else:
+            rows = np.ascontiguousarray(X - shift.astype(X.dtype, copy=False), dtype=dtype)
+        if self.name == "linear":
+            return KernelRows(rows, rows)
+        if self.name != "rbf":
+            return KernelRows(rows * np.asarray(self.gamma, dtype=dtype), rows)
+        rows = rows * np.asarray(np.sqrt(2.0 * self.gamma), dtype=dtype)
+        half_norms = (0.5 * _squared_norms(rows)).astype(dtype)
+        if sp.issparse(rows):
+            return KernelRows(rows, rows, half_norms)
+        ones = np.ones_like(half_norms)
+        return KernelRows(
+            np.column_stack([rows, -half_norms, ones]),
+            np.column_stack([rows, ones, -half_norms]),
+            half_norms,
+        )
+
+    def block(
+        self, A: KernelRows, B: KernelRows, out: np.ndarray | None = None, threads: int = 1
+    ) -> np.ndarray:
+        """Kernel matrix of shape (A.n, B.n) between prepared rows."""
+        if callable(self.name) or sp.issparse(A.left):
+            values = self._called(A, B) if callable(self.name) else self._sparse_block(A, B)
+            if out is None:
+                return values
+            out[...] = values
+            return out
+        out = np.empty((A.n, B.n), dtype=A.left.dtype) if out is None else out
+
+        def fill(start: int, stop: int) -> None:
+            self._map(A.left @ B.right[start:stop].T, out[:, start:stop])
+
+        run_chunks(fill, B.n, max(64, _CHUNK_BYTES // (max(1, A.n) * out.itemsize)), threads)
+        return out
+
+    def _called(self, A: KernelRows, B: KernelRows) -> np.ndarray:
+        values = np.asarray(self.name(A.left, B.right), dtype=np.float64)
+        if values.shape != (A.n, B.n):
+            raise ValueError(
+                f"the kernel callable returned shape {values.shape}, expected {(A.n, B.n)}"
+            )
+        return values
+
+    def _sparse_block(self, A: KernelRows, B: KernelRows) -> np.ndarray:
+        G = (A.left @ B.right.T).toarray()
+        if self.name == "rbf":
+            G -= A.half_norms[:, None]
+            G -= B.half_norms
+        return self._map(G, G)
+
+    def _map(self, G: np.ndarray, out: np.ndarray) -> np.ndarray:
+        """Write the pointwise part of the kernel of the products ``G``; ``G`` is scratch."""
+        if self.name == "rbf":
+            return np.exp(G, out=out)
+        if self.name == "linear":
+            out[...] = G
+            return out
+        G += G.dtype.type(self.coef0)
+        return np.tanh(G, out=out) if self.name == "sigmoid" else _power(G, self.degree, out)
+
+    def diagonal(self, rows: KernelRows) -> np.ndarray:
+        """Values ``k(x, x)`` in double precision, for a kernel with a formula."""
+        if self.name == "rbf":
+            return np.ones(rows.n)
+        squares = _squared_norms(rows.right)
+        squares *= 1.0 if self.name == "linear" else self.gamma
+        return self._map(squares, np.empty_like(squares))
+
+    def __call__(self, X: Matrix, Z: Matrix | None = None) -> np.ndarray:
+        """Kernel matrix between the rows of ``X`` and of ``Z`` (``X`` itself by default)."""
+        if self.name == "precomputed":
+            return np.asarray(X)
+        dtype = np.result_type(X.dtype, np.float32)
+        shift = None
+        if self.name == "rbf" and not sp.issparse(X):
+            shift = X.mean(axis=0)
+        A = self.prepare(X, dtype, shift)
+        B = A if Z is None else self.prepare(Z, dtype, shift)
+        return self.block(A, B)
+
+
+def _squared_norms(X: Matrix) -> np.ndarray:
+    if sp.issparse(X):
+        return np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
+    return np.einsum("ij,ij->i", X, X, dtype=np.float64)
+
+
+def _power(G: np.ndarray, degree: int, out: np.ndarray) -> np.ndarray:
+    """Raise to a whole power by squaring: ``np.power`` costs as much as the product does."""
+    if degree == 0:
+        out[...] = 1
+        return out
+    factor = None
+    while degree > 1:
+        if degree & 1:
+            factor = G.copy() if factor is None else np.multiply(factor, G, out=factor)
+        np.multiply(G, G, out=G)
+        degree >>= 1
+    if factor is None:
+        out[...] = G
+        return out
+    return np.multiply(G, factor, out=out)

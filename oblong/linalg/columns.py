@@ -1,0 +1,300 @@
+"""Columns of a symmetric matrix: given outright, or computed on demand and cached."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+
+from oblong._compile import compiled
+from oblong._threads import chunks, run_chunks
+from oblong.kernels import Kernel
+
+__all__ = [
+    "Block",
+    "ExplicitColumns",
+    "KernelColumns",
+    "SymmetricColumns",
+    "add_columns",
+    "gather_block",
+]
+
+# Rows of the image kept in first-level cache while the columns stream past.
+_STRIP = 8192
+
+# Below this relative size of the rounding of γ|x-z|² single precision is good enough.
+_SINGLE_EXPONENT_ERROR = 1e-5
+# Kernel values of this size neither overflow in single precision nor vanish.
+_SINGLE_RANGE = (1e-25, 1e30)
+
+
+class SymmetricColumns(Protocol):
+    """What a solver needs of a symmetric matrix of shape (n, n).
+
+    ``store[slot]`` is a column; ``fetch`` makes sure that columns are there and tells where.
+    ``exact`` says whether those columns are all the precision there is; when they are not,
+    ``image`` multiplies in double precision and ``promoted`` gives columns that are.
+    """
+
+    n: int
+    store: np.ndarray
+    capacity: int
+    exact: bool
+    threads: int
+
+    def fetch(self, indices: np.ndarray) -> np.ndarray:
+        """Slots of the columns ``indices`` in ``store``."""
+
+    def image(self, rows: np.ndarray, columns: np.ndarray, coef: np.ndarray) -> np.ndarray:
+        """Product ``K[rows, columns] @ coef`` in double precision."""
+
+    def offset(self, coef: np.ndarray) -> float:
+        """What outputs with these columns lack of those with the kernel itself.
+
+        A constant for ``Σ coef = 0``: the columns may be those of shifted rows.
+        """
+
+    def promoted(self) -> SymmetricColumns:
+        """Columns in double precision."""
+
+
+class ExplicitColumns:
+    """Columns of a matrix held in memory.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (n, n)
+        A symmetric matrix.
+    threads : int, default=1
+        Threads for products with it.
+    """
+
+    exact = True
+
+    def __init__(self, matrix: np.ndarray, threads: int = 1) -> None:
+        dtype = matrix.dtype if matrix.dtype in (np.float32, np.float64) else np.float64
+        self.store = np.ascontiguousarray(matrix, dtype=dtype)
+        self.n = self.capacity = self.store.shape[0]
+        self.threads = threads
+
+    def fetch(self, indices: np.ndarray) -> np.ndarray:
+        """Slots of the columns ``indices``: the indices themselves."""
+        return indices
+
+    def image(self, rows: np.ndarray, columns: np.ndarray, coef: np.ndarray) -> np.ndarray:
+        """Product ``K[rows, columns] @ coef`` in double precision."""
+        return self.store[np.ix_(rows, columns)].astype(np.float64, copy=False) @ coef
+
+    def offset(self, coef: np.ndarray) -> float:
+        """Return zero: these columns are the kernel itself."""
+        return 0.0
+
+    def promoted(self) -> ExplicitColumns:
+        """Return the matrix itself: it is all the precision there is."""
+        return self
+
+
+class KernelColumns:
+    """Columns of a kernel matrix, computed on demand in blocks and cached.
+
+    The least recently used columns make room when the memory limit is reached.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel function.
+    X : array or CSR matrix of shape (n, d)
+        The rows.
+    cache_bytes : float, default=2**30
+        Memory limit of the cache; two columns are always kept.
+    dtype : dtype, default=None
+        Precision of the cached columns. By default single precision for more than
+        ``single_above`` rows when the rounding of the kernel's argument allows it.
+    single_above : int, default=2048
+        Number of rows above which single precision is the default.
+    threads : int, default=1
+        Threads for blocks and products.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        X: Any,
+        *,
+        cache_bytes: float = 2.0**30,
+        dtype: np.dtype | type | None = None,
+        single_above: int = 2048,
+        threads: int = 1,
+    ) -> None:
+        self.kernel = kernel
+        self.n = X.shape[0]
+        self.threads = threads
+        self._X = X
+        self._cache_bytes = cache_bytes
+        dense = not sp.issparse(X)
+        self._shift = X.mean(axis=0) if dense and kernel.shift_invariant else None
+        if dtype is None:
+            large = self.n > single_above and not callable(kernel.name)
+            dtype = np.float32 if large else np.float64
+        self._rows = kernel.prepare(X, dtype, self._shift)
+        if np.dtype(dtype) == np.float32 and not self._single_precision_suffices():
+            dtype = np.float64
+            self._rows = kernel.prepare(X, dtype, self._shift)
+        self.exact = np.dtype(dtype) == np.float64
+        column_bytes = self.n * np.dtype(dtype).itemsize
+        self.capacity = int(min(self.n, max(2, cache_bytes // column_bytes)))
+        # The operating system backs these pages only as columns are written.
+        self.store = np.empty((self.capacity, self.n), dtype=dtype)
+        self._slot_of = np.full(self.n, -1, dtype=np.intp)
+        self._owner = np.full(self.capacity, -1, dtype=np.intp)
+        self._last_use = np.zeros(self.capacity, dtype=np.int64)
+        self._clock = 0
+        self._filled = 0
+
+    def _single_precision_suffices(self) -> bool:
+        if self._rows.half_norms is not None:
+            exponent = float(self._rows.half_norms.max())
+            return exponent * np.finfo(np.float32).eps <= _SINGLE_EXPONENT_ERROR
+        largest = float(np.abs(self.kernel.diagonal(self._rows)).max())
+        return _SINGLE_RANGE[0] < largest < _SINGLE_RANGE[1]
+
+    def fetch(self, indices: np.ndarray) -> np.ndarray:
+        """Slots of the columns ``indices``, computing those that are missing."""
+        self._clock += 1
+        slots = self._slot_of[indices]
+        self._last_use[slots[slots >= 0]] = self._clock
+        missing = indices[slots < 0]
+        if missing.size:
+            free = self._make_room(missing.size)
+            self._compute(missing, free)
+            self._slot_of[missing] = free
+            self._owner[free] = missing
+            self._last_use[free] = self._clock
+            slots = self._slot_of[indices]
+        return slots
+
+    def _make_room(self, count: int) -> np.ndarray:
+        fresh = np.arange(self._filled, min(self.capacity, self._filled + count))
+        self._filled += fresh.size
+        short = count - fresh.size
+        if short == 0:
+            return fresh
+        # Columns of the present request carry the present clock and so go last.
+        evicted = np.argpartition(self._last_use[: fresh[0] if fresh.size else None], short - 1)
+        evicted = evicted[:short]
+        self._slot_of[self._owner[evicted]] = -1
+        return np.concatenate([fresh, evicted])
+
+    def _compute(self, columns: np.ndarray, slots: np.ndarray) -> None:
+        # Groups bound the scratch memory of a block, which a sparse product needs whole.
+        for start, stop in chunks(columns.size, 512):
+            group = slots[start:stop]
+            contiguous = group[-1] - group[0] == group.size - 1 and (np.diff(group) == 1).all()
+            out = self.store[group[0] : group[-1] + 1] if contiguous else None
+            block = self.kernel.block(
+                self._rows.take(columns[start:stop]), self._rows, out, self.threads
+            )
+            if not contiguous:
+                self.store[group] = block
+
+    def image(self, rows: np.ndarray, columns: np.ndarray, coef: np.ndarray) -> np.ndarray:
+        """Product ``K[rows, columns] @ coef`` in double precision."""
+        result = np.empty(rows.size)
+        right = self.kernel.prepare(self._X[columns], np.float64, self._shift)
+
+        def fill(start: int, stop: int) -> None:
+            left = self.kernel.prepare(self._X[rows[start:stop]], np.float64, self._shift)
+            result[start:stop] = self.kernel.block(left, right) @ coef
+
+        run_chunks(fill, rows.size, 256, self.threads)
+        return result
+
+    def offset(self, coef: np.ndarray) -> float:
+        """What the outputs lack by the shift of the rows: ``w·shift`` for the linear kernel."""
+        if self._shift is None or self.kernel.name != "linear":
+            return 0.0
+        return float((coef @ self._X) @ self._shift)
+
+    def promoted(self) -> KernelColumns:
+        """Columns in double precision."""
+        return KernelColumns(
+            self.kernel,
+            self._X,
+            cache_bytes=self._cache_bytes,
+            dtype=np.float64,
+            threads=self.threads,
+        )
+
+
+def add_columns(
+    image: np.ndarray, columns: SymmetricColumns, slots: np.ndarray, coef: np.ndarray
+) -> None:
+    """Add ``K[:, columns] @ coef`` to ``image`` in place, in double precision."""
+    # The loop takes four columns at a time; the last ones count with weight zero.
+    padding = -slots.size % 4
+    slots = np.concatenate([slots, np.zeros(padding, dtype=slots.dtype)])
+    coef = np.concatenate([coef, np.zeros(padding)])
+
+    def strips(start: int, stop: int) -> None:
+        for first, last in chunks(stop - start, _STRIP):
+            _add_columns(image, columns.store, slots, coef, start + first, start + last)
+
+    run_chunks(strips, columns.n, max(_STRIP, -(-columns.n // columns.threads)), columns.threads)
+
+
+@compiled
+def _add_columns(image, store, slots, coef, start, stop):
+    for k in range(0, slots.size, 4):
+        first, second = store[slots[k]], store[slots[k + 1]]
+        third, fourth = store[slots[k + 2]], store[slots[k + 3]]
+        a, b, c, d = coef[k], coef[k + 1], coef[k + 2], coef[k + 3]
+        for i in range(start, stop):
+            image[i] += a * first[i] + b * second[i] + c * third[i] + d * fourth[i]
+
+
+class Block(NamedTuple):
+    """A principal block of the matrix and the rows it stands for."""
+
+    values: np.ndarray
+    rows: np.ndarray
+
+
+def gather_block(columns: SymmetricColumns, rows: np.ndarray, previous: Block | None) -> Block:
+    """Fetch the columns of ``rows`` and gather their principal block, in an order of its own.
+
+    What the previous block has is taken from there: it is much smaller than the columns, which
+    stream through memory whole to yield a few values each.
+    """
+    store = columns.store
+    slots = columns.fetch(rows)
+    if rows.size == columns.n == len(store) and (slots == rows).all():
+        return Block(store, rows)
+    values = np.empty((rows.size, rows.size), dtype=store.dtype)
+    known = 0
+    if previous is not None:
+        place = np.full(columns.n, -1)
+        place[previous.rows] = np.arange(previous.rows.size)
+        source = np.sort(place[rows[place[rows] >= 0]])
+        known = source.size
+        rows = np.concatenate([previous.rows[source], rows[place[rows] < 0]])
+        _copy_known(previous.values, source, values)
+    _gather_new(store, columns.fetch(rows[known:]), rows, known, values)
+    values[:known, known:] = values[known:, :known].T
+    return Block(values, rows)
+
+
+@compiled
+def _copy_known(previous, source, out):
+    for a in range(source.size):
+        row = previous[source[a]]
+        for b in range(source.size):
+            out[a, b] = row[source[b]]
+
+
+@compiled
+def _gather_new(store, slots, rows, known, out):
+    for a in range(slots.size):
+        column = store[slots[a]]
+        for b in range(rows.size):
+            out[known + a, b] = column[rows[b]]

@@ -1,0 +1,30 @@
+"""Whether a matrix is positive semidefinite."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import LinAlgError, cholesky, eigvalsh
+
+__all__ = ["check_positive_semidefinite"]
+
+# Eigenvalues below minus this share of the largest diagonal entry are not round-off, not even
+# that of a kernel matrix computed in single precision.
+_TOLERANCE = 1e-5
+
+
+def check_positive_semidefinite(K: np.ndarray) -> None:
+    """Raise ``ValueError`` unless ``K`` is symmetric and positive semidefinite."""
+    size = float(np.abs(K.diagonal()).max(initial=0.0))
+    if not np.allclose(K, K.T, rtol=0.0, atol=_TOLERANCE * max(size, np.abs(K).max(initial=0.0))):
+        raise ValueError("the kernel matrix is not symmetric")
+    shifted = K.astype(np.float64)
+    shifted.flat[:: len(K) + 1] += max(_TOLERANCE * size, np.finfo(float).tiny)
+    try:
+        cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
+    except LinAlgError:
+        smallest = float(eigvalsh(K.astype(np.float64), check_finite=False)[0])
+        raise ValueError(
+            f"the kernel matrix is not positive semidefinite (its smallest eigenvalue is "
+            f"{smallest:.3g}), so that a bound on the outputs has no solution: use another "
+            f"kernel, or no bound (spread=1)"
+        ) from None
