@@ -1,0 +1,1 @@
+"""Pure numerical functions of arrays; nothing here knows of scikit-learn."""

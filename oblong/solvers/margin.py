@@ -1,0 +1,361 @@
+"""The margin solver: one method for every machine that maximises a margin.
+
+For a positive semidefinite ``K`` and concave piecewise-linear terms ``g_i`` it solves ::
+
+    max_c  Σ g_i(c_i) - ½ c'Kc     subject to  Σ c_i = 0
+
+whose primal is ``min_{w,b} ½|w|² + Σ h_i(w·φ_i + b)`` with the conjugate losses ``h_i`` of
+:mod:`oblong.solvers.pieces`. With ``u = Kc`` and the right and left slopes ``R_i <= L_i`` of
+``g_i`` at ``c_i``, a point is optimal if and only if some bias ``b`` satisfies
+``R_i <= u_i + b <= L_i`` for all ``i``, that is if ``m = max(R - u) <= M = min(L - u)``.
+
+The method is decomposition with a large working set. Each round takes the worst violators,
+solves their problem with the others held fixed (maximal violating pairs with second-order
+choice and exact steps over kinks, sped up by Newton steps on the free coefficients) and adds
+the change to ``u``. It stops when ``m - M <= tol``, LIBSVM's rule.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from oblong._progress import Progress, ProgressCallback
+from oblong.linalg.columns import Block, SymmetricColumns, add_columns, gather_block
+from oblong.solvers._margin_block import solve_block
+from oblong.solvers.pieces import Pieces
+
+__all__ = ["MarginResult", "solve_margin"]
+
+# Up to this size the whole problem is one block.
+_ONE_BLOCK = 2048
+_WORKING_SET = 512
+_LARGEST_WORKING_SET = 4096
+# Rounds without a gain in the dual that count as standing still.
+_PATIENCE = 10
+# Recomputations in double precision before the columns themselves become double.
+_REFRESHES = 8
+
+
+@dataclass(frozen=True)
+class MarginResult:
+    """Solution of the margin problem with its certificate.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (n,)
+        Signed coefficients ``c``.
+    bias : float
+        Midpoint of ``bias_interval``.
+    bias_interval : tuple of float
+        ``(m, M)``, ascending at an exact optimum: every bias in it is optimal.
+    outputs : ndarray of shape (n,)
+        Outputs ``f = Kc + b``.
+    objective : float
+        Primal objective at ``outputs``, scaled into the hard bounds where they exceed them.
+    dual_objective : float
+        Dual objective at ``coef``.
+    violation : float
+        ``m - M``.
+    n_iter, n_newton, n_rounds : int
+        Pair steps, Newton steps and working sets taken.
+    status : {"converged", "max_iter", "stalled"}
+        Why the solver stopped; ``"stalled"`` means that rounding allows no further progress.
+    """
+
+    coef: np.ndarray
+    bias: float
+    bias_interval: tuple[float, float]
+    outputs: np.ndarray
+    objective: float
+    dual_objective: float
+    violation: float
+    n_iter: int
+    n_newton: int
+    n_rounds: int
+    status: str
+
+    @property
+    def gap(self) -> float:
+        """Primal minus dual objective, an upper bound of the error of both."""
+        return self.objective - self.dual_objective
+
+    @property
+    def relative_gap(self) -> float:
+        """The gap over the primal objective."""
+        return self.gap / max(abs(self.objective), np.finfo(float).tiny)
+
+    @property
+    def image(self) -> np.ndarray:
+        """The product ``u = Kc``."""
+        return self.outputs - self.bias
+
+
+def solve_margin(
+    columns: SymmetricColumns,
+    pieces: Pieces,
+    *,
+    tol: float = 1e-3,
+    max_iter: int = -1,
+    start: np.ndarray | None = None,
+    start_image: np.ndarray | None = None,
+    working_set: int | None = None,
+    progress: ProgressCallback | None = None,
+    stage: str = "margin",
+) -> MarginResult:
+    """Maximise ``Σ g_i(c_i) - ½ c'Kc`` over ``Σc = 0``.
+
+    Parameters
+    ----------
+    columns : SymmetricColumns
+        The matrix ``K``, by its columns.
+    pieces : Pieces
+        The terms ``g_i``.
+    tol : float, default=1e-3
+        Largest violation ``m - M`` of the optimality conditions.
+    max_iter : int, default=-1
+        Limit on the number of pair steps; -1 for none.
+    start : ndarray of shape (n,), default=None
+        Coefficients to start from, inside the domains and of sum zero. Zero by default.
+    start_image : ndarray of shape (n,), default=None
+        ``K @ start``, if known.
+    working_set : int, default=None
+        Smallest number of coefficients in a working set. By default the whole problem up to
+        2048 rows and 512 beyond. It grows with the number of free coefficients.
+    progress : callable, default=None
+        Called with a :class:`~oblong._progress.Progress` after each round.
+    stage : str, default="margin"
+        Name of this problem in the reports.
+
+    Returns
+    -------
+    MarginResult
+        The solution; the arguments are never modified.
+
+    Raises
+    ------
+    ValueError
+        If ``K`` has values that are not finite, or proves to be indefinite while some ``g_i``
+        is unbounded.
+    """
+    ascent = _Ascent(columns, pieces, tol, start, start_image, working_set)
+    limit = np.iinfo(np.int64).max if max_iter < 0 else max_iter
+    status = ""
+    while not status:
+        status = ascent.round(limit)
+        if progress is not None:
+            progress(Progress(stage, ascent.n_iter, ascent.violation, tol))
+    return ascent.result(status)
+
+
+class _Ascent:
+    """State of the outer loop: coefficients, their image, and the slopes there."""
+
+    def __init__(
+        self,
+        columns: SymmetricColumns,
+        pieces: Pieces,
+        tol: float,
+        start: np.ndarray | None,
+        start_image: np.ndarray | None,
+        working_set: int | None,
+    ) -> None:
+        n = columns.n
+        self.columns = columns
+        self.pieces = pieces
+        self.tol = tol
+        self.c = np.zeros(n) if start is None else np.array(start, dtype=np.float64)
+        self.u = np.zeros(n)
+        self.right, self.left = pieces.slopes_at(self.c)
+        if start_image is not None:
+            self.u += start_image
+        elif start is not None:
+            self._add(np.flatnonzero(self.c), self.c[self.c != 0])
+        if working_set is None:
+            working_set = n if n <= _ONE_BLOCK else _WORKING_SET
+        self.smallest_set = max(2, working_set)
+        self.block: Block | None = None
+        self.largest_diagonal = 0.0
+        self.best_dual = -np.inf
+        self.idle_rounds = 0
+        self.refreshes = 0
+        self.n_iter = self.n_newton = self.n_rounds = 0
+        self.has_tails = bool(np.isinf(pieces.breakpoints).any())
+        self.ceiling = float(pieces.loss(np.zeros(n)).sum())
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        return float((self.right - self.u).max()), float((self.left - self.u).min())
+
+    @property
+    def violation(self) -> float:
+        m, M = self.interval
+        return m - M
+
+    def round(self, limit: int) -> str:
+        """Do one round; return why to stop, or an empty string."""
+        m, M = self.interval
+        if m - M <= self.tol:
+            if self.columns.exact:
+                return "converged"
+            self._refresh(m, M)
+            m, M = self.interval
+            if m - M <= self.tol:
+                return "converged"
+        if self.n_iter >= limit:
+            return "max_iter"
+        if self.idle_rounds >= _PATIENCE:
+            return "stalled"
+        chosen = self._choose(m, M)
+        self._improve(chosen, m - M, limit - self.n_iter)
+        self._watch()
+        return ""
+
+    def _choose(self, m: float, M: float) -> np.ndarray:
+        """Choose the working set: the worst violators, then the last set, free ones first."""
+        n = self.columns.n
+        free = int(np.count_nonzero(self.right == self.left))
+        size = max(self.smallest_set, int(1.1 * free) + 2)
+        size = min(size, max(self.smallest_set, _LARGEST_WORKING_SET), n, self.columns.capacity)
+        if size == n:
+            return np.arange(n)
+        share = size // 2 if self.block is None else max(1, size // 4)
+        taken = np.zeros(n, dtype=bool)
+        taken[_largest(self.right - self.u, M, share)] = True
+        taken[_largest(self.u - self.left, -m, share)] = True
+        room = size - int(np.count_nonzero(taken))
+        if self.block is not None and room > 0:
+            rest = self.block.rows[~taken[self.block.rows]]
+            is_free = self.right[rest] == self.left[rest]
+            taken[np.concatenate([rest[is_free], rest[~is_free]])[:room]] = True
+        return np.flatnonzero(taken)
+
+    def _improve(self, chosen: np.ndarray, violation: float, budget: int) -> None:
+        """Solve the problem of the working set and carry the change to everything else."""
+        new = chosen.size
+        if self.block is not None:
+            new -= np.intersect1d(chosen, self.block.rows, assume_unique=True).size
+        block = gather_block(self.columns, chosen, self.block)
+        chosen = block.rows
+        diagonal = block.values.diagonal().astype(np.float64)
+        if not np.isfinite(diagonal).all():
+            if self.columns.exact:
+                raise ValueError("the kernel matrix has values that are not finite: scale the data")
+            return self._promote()
+        self.largest_diagonal = max(self.largest_diagonal, float(diagonal.max()))
+        whole = chosen.size == self.columns.n
+        accuracy = _accuracy(new / chosen.size)
+        c = self.c[chosen]
+        outcome = solve_block(
+            block.values,
+            diagonal,
+            self.pieces.take(chosen),
+            c,
+            self.u[chosen],
+            tol=self.tol if whole else max(0.5 * self.tol, accuracy * violation),
+            final_tol=self.tol,
+            budget=budget,
+            polish=whole,
+        )
+        change = c - self.c[chosen]
+        moved = change != 0
+        if whole:
+            self.u = outcome.u
+        else:
+            self._add(chosen[moved], change[moved])
+        self.c[chosen] = c
+        self.right[chosen] = outcome.right
+        self.left[chosen] = outcome.left
+        self.n_iter += outcome.steps
+        self.n_newton += outcome.newton_steps
+        self.n_rounds += 1
+        self.block = block
+        return None
+
+    def _watch(self) -> None:
+        """Notice when nothing moves any more, and when the problem has no maximum."""
+        dual = self._dual()
+        if self.has_tails and dual > self.ceiling * (1.0 + 1e-6) + self.tol:
+            raise ValueError(
+                "the kernel matrix is not positive semidefinite, so that the bounded problem has "
+                "no solution: use another kernel, or no bound"
+            )
+        if dual > self.best_dual + 1e-15 * abs(dual):
+            self.best_dual = dual
+            self.idle_rounds = 0
+        else:
+            self.idle_rounds += 1
+
+    def _refresh(self, m: float, M: float) -> None:
+        """Recompute ``u`` in double precision wherever single precision could matter.
+
+        A row farther inside its interval than the rounding of its image cannot become a
+        violator, so only the rows near the ends of theirs are worth the product.
+        """
+        support = np.flatnonzero(self.c)
+        coef = self.c[support]
+        rounding = 8.0 * np.finfo(np.float32).eps * np.abs(coef).sum() * self.largest_diagonal
+        near = (self.right - self.u > M - rounding) | (self.left - self.u < m + rounding)
+        rows = np.flatnonzero(near)
+        self.u[rows] = self.columns.image(rows, support, coef)
+        self.refreshes += 1
+        if self.refreshes > _REFRESHES:
+            self._promote()
+
+    def _promote(self) -> None:
+        self.columns = self.columns.promoted()
+        self.block = None
+        support = np.flatnonzero(self.c)
+        self.u = self.columns.image(np.arange(self.columns.n), support, self.c[support])
+
+    def _add(self, indices: np.ndarray, coef: np.ndarray) -> None:
+        for first in range(0, indices.size, self.columns.capacity):
+            part = slice(first, first + self.columns.capacity)
+            slots = self.columns.fetch(indices[part])
+            add_columns(self.u, self.columns, slots, coef[part])
+
+    def _dual(self) -> float:
+        return float(self.pieces.value(self.c).sum() - 0.5 * (self.c @ self.u))
+
+    def result(self, status: str) -> MarginResult:
+        """Settle the round-off of ``Σc``, the bias and the certificate."""
+        free = np.flatnonzero(self.right == self.left)
+        if free.size:
+            self.c[free[np.argmax(np.abs(self.c[free]))]] -= self.c.sum()
+        m, M = self.interval
+        bias = 0.5 * (m + M)
+        outputs = self.u + bias
+        scale = self.pieces.bound_scale(outputs)
+        primal = 0.5 * scale**2 * (self.c @ self.u) + self.pieces.loss(scale * outputs).sum()
+        return MarginResult(
+            coef=self.c,
+            bias=bias,
+            bias_interval=(m, M),
+            outputs=outputs,
+            objective=float(primal),
+            dual_objective=self._dual(),
+            violation=m - M,
+            n_iter=self.n_iter,
+            n_newton=self.n_newton,
+            n_rounds=self.n_rounds,
+            status=status,
+        )
+
+
+def _accuracy(fresh: float) -> float:
+    """Tell to which fraction of the violation a block is worth solving.
+
+    While fresh violators keep coming in, an accurate solution of the block is wasted; once
+    the set has settled, it saves rounds.
+    """
+    return 0.1 * min(1.0, max(0.1, 10.0 * fresh))
+
+
+def _largest(values: np.ndarray, above: float, count: int) -> np.ndarray:
+    """Find the indices of the largest ``count`` values among those above a threshold."""
+    candidates = np.flatnonzero(values > above)
+    if candidates.size <= count:
+        return candidates
+    order = np.argpartition(values[candidates], candidates.size - count)
+    return candidates[order[candidates.size - count :]]
