@@ -1,0 +1,69 @@
+"""One-vs-one: the pairs of classes, their coefficients side by side, and their votes.
+
+The layout is that of :class:`sklearn.svm.SVC`. With two classes a positive output means the
+second class; with more, a positive output of the pair ``(i, j)``, ``i < j``, means class ``i``.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+
+__all__ = ["class_scores", "pack_coefficients", "pair_outcomes", "pairs_of", "unpack_coefficients"]
+
+
+def pairs_of(n_classes: int) -> list[tuple[int, int]]:
+    """List the pairs as ``(positive class, negative class)``."""
+    return [(1, 0)] if n_classes == 2 else list(combinations(range(n_classes), 2))
+
+
+def _rows_of(positive: int, negative: int) -> tuple[int, int]:
+    """Rows of the packed matrix for the two classes of a pair: the rank of the other class."""
+    low, high = sorted((positive, negative))
+    return (high - 1, low) if positive == low else (low, high - 1)
+
+
+def pack_coefficients(dense: np.ndarray, labels: np.ndarray, n_classes: int) -> np.ndarray:
+    """Pack coefficients of shape (n_pairs, n) into (n_classes - 1, n).
+
+    A sample takes part only in the ``n_classes - 1`` pairs of its own class.
+    """
+    packed = np.zeros((n_classes - 1, dense.shape[1]))
+    for row, (positive, negative) in zip(dense, pairs_of(n_classes)):
+        for cls, place in zip((positive, negative), _rows_of(positive, negative)):
+            own = labels == cls
+            packed[place, own] = row[own]
+    return packed
+
+
+def unpack_coefficients(packed: np.ndarray, n_support: np.ndarray) -> np.ndarray:
+    """Undo :func:`pack_coefficients` for support vectors grouped by class."""
+    n_classes = len(n_support)
+    ends = np.cumsum(n_support)
+    starts = ends - n_support
+    pairs = pairs_of(n_classes)
+    dense = np.zeros((len(pairs), packed.shape[1]), dtype=packed.dtype)
+    for row, (positive, negative) in zip(dense, pairs):
+        for cls, place in zip((positive, negative), _rows_of(positive, negative)):
+            row[starts[cls] : ends[cls]] = packed[place, starts[cls] : ends[cls]]
+    return dense
+
+
+def pair_outcomes(outputs: np.ndarray, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Votes and summed outputs of each class, both of shape (n, n_classes)."""
+    votes = np.zeros((len(outputs), n_classes))
+    confidence = np.zeros((len(outputs), n_classes))
+    for column, (positive, negative) in zip(outputs.T, pairs_of(n_classes)):
+        wins = column >= 0
+        votes[:, positive] += wins
+        votes[:, negative] += ~wins
+        confidence[:, positive] += column
+        confidence[:, negative] -= column
+    return votes, confidence
+
+
+def class_scores(outputs: np.ndarray, n_classes: int) -> np.ndarray:
+    """Votes, with the summed outputs squeezed into a third of a vote to part equal ones."""
+    votes, confidence = pair_outcomes(outputs, n_classes)
+    return votes + confidence / (3.0 * (np.abs(confidence) + 1.0))

@@ -1,0 +1,211 @@
+"""The relative margin machine as a scikit-learn classifier."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils._param_validation import Interval
+
+from oblong._progress import ProgressCallback
+from oblong.batch._base import KernelMachine
+from oblong.linalg.columns import SymmetricColumns
+from oblong.solvers.relative_margin import RelativeMarginResult, solve_relative_margin
+
+__all__ = ["RelativeMarginClassifier"]
+
+
+class RelativeMarginClassifier(KernelMachine):
+    r"""Relative margin machine: a support vector machine with bounded outputs.
+
+    A support vector machine makes the margin large, whatever the spread of the data. The
+    relative margin machine [1]_ makes it large *relative to that spread*: it keeps every
+    training output :math:`f_i = w \cdot \varphi(x_i) + b` between :math:`-B` and :math:`B`,
+
+    .. math::
+
+        \min_{w, b} \ \tfrac12 \|w\|^2 + \sum_i C_i \, [1 - y_i f_i]_+
+        \quad \text{subject to} \quad -B \le f_i \le B .
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Penalty of margin violations, larger than zero.
+    B : float, default=None
+        The bound itself, at least 1. Takes precedence over ``spread``.
+    spread : float, default=0.5
+        The bound relative to the support vector machine of the same ``C``: with ``theta`` the
+        largest absolute output of that machine, ``B = 1 + spread * (theta - 1)``. Between 0
+        (the tightest) and 1, which is the support vector machine itself.
+    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
+        The kernel function. The sigmoid is indefinite, so that a bound has no solution: use it
+        with ``spread=1``.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Coefficient of "rbf", "poly" and "sigmoid": ``1 / (n_features * X.var())``,
+        ``1 / n_features``, or the number itself. With ``sample_weight`` the variance is the
+        weighted one.
+    degree : int, default=3
+        Degree of the polynomial kernel.
+    coef0 : float, default=0.0
+        Constant term of "poly" and "sigmoid".
+    tol : float, default=1e-3
+        Largest violation of the optimality conditions, on the scale of the outputs: LIBSVM's
+        stopping rule.
+    max_iter : int, default=-1
+        Limit on the solver's steps, or -1 for none.
+    class_weight : dict or "balanced", default=None
+        Factors of ``C`` by class.
+    cache_size : float, default=1024
+        Memory limit of the kernel cache in MB. Memory is taken only as it is needed.
+    decision_function_shape : {"ovr", "ovo"}, default="ovr"
+        Shape of :meth:`decision_function` with more than two classes.
+    break_ties : {"first", "confidence", "random"}, default="first"
+        Which of several classes with equal votes is predicted: the first, the one with the
+        largest summed outputs, or one at random, as in the paper.
+    n_jobs : int, default=None
+        Pairs of classes to solve at once.
+    verbose : int, default=0
+        Whether to report progress on standard error.
+    random_state : int, RandomState instance or None, default=None
+        Source of random ties.
+
+    Attributes
+    ----------
+    B_ : ndarray of shape (n_pairs,)
+        Bound of each binary problem.
+    theta_ : ndarray of shape (n_pairs,)
+        Largest absolute training output of the support vector machine; NaN if ``B`` was given,
+        which makes that machine unnecessary.
+    relative_margin_ : ndarray of shape (n_pairs,)
+        Margin over the spread of the training outputs, ``1 / max |f_i|``.
+    classes_ : ndarray of shape (n_classes,)
+        The class labels.
+    support_ : ndarray of shape (n_SV,)
+        Rows with a coefficient other than zero, grouped by class; they include rows held back
+        by the bound.
+    support_vectors_ : {ndarray, CSR matrix} of shape (n_SV, n_features)
+        Those rows. Empty for a precomputed kernel.
+    n_support_ : ndarray of shape (n_classes,)
+        Their number by class.
+    dual_coef_ : ndarray of shape (n_classes - 1, n_SV)
+        Their signed coefficients, laid out as in :class:`sklearn.svm.SVC`.
+    coef_ : ndarray of shape (n_pairs, n_features)
+        Weight vectors, for the linear kernel only.
+    intercept_ : ndarray of shape (n_pairs,)
+        Biases.
+    objective_ : ndarray of shape (n_pairs,)
+        Primal objective of each binary problem.
+    dual_gap_ : ndarray of shape (n_pairs,)
+        The certificate: primal minus dual objective over the primal. No solution is better by
+        more than this fraction.
+    n_iter_ : ndarray of shape (n_pairs,)
+        Steps taken by the solver.
+    converged_ : bool
+        Whether every binary problem met ``tol``.
+    n_features_in_ : int
+        Number of features seen in :meth:`fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if ``X`` had string names.
+
+    See Also
+    --------
+    sklearn.svm.SVC : The case ``spread=1``.
+
+    Notes
+    -----
+    With ``B >= theta`` the bound does nothing. More than two classes are split into pairs that
+    vote, each with a bound of its own.
+
+    References
+    ----------
+    .. [1] P. K. Shivaswamy and T. Jebara, "Maximum Relative Margin and Data-Dependent
+       Regularization", Journal of Machine Learning Research 11, 747-788, 2010.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from oblong import RelativeMarginClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), RelativeMarginClassifier(spread=0.25))
+    >>> round(model.fit(X, y).score(X, y), 2)
+    0.99
+    >>> bool(model[-1].dual_gap_ < 1e-3)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **KernelMachine._parameter_constraints,
+        "B": [Interval(Real, 1.0, None, closed="left"), None],
+        "spread": [Interval(Real, 0.0, 1.0, closed="both")],
+    }
+
+    def __init__(
+        self,
+        *,
+        C: float = 1.0,
+        B: float | None = None,
+        spread: float = 0.5,
+        kernel: Any = "rbf",
+        gamma: Any = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        class_weight: Any = None,
+        cache_size: float = 1024,
+        decision_function_shape: str = "ovr",
+        break_ties: str = "first",
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(
+            C=C,
+            kernel=kernel,
+            gamma=gamma,
+            degree=degree,
+            coef0=coef0,
+            tol=tol,
+            max_iter=max_iter,
+            class_weight=class_weight,
+            cache_size=cache_size,
+            decision_function_shape=decision_function_shape,
+            break_ties=break_ties,
+            n_jobs=n_jobs,
+            verbose=verbose,
+            random_state=random_state,
+        )
+        self.B = B
+        self.spread = spread
+
+    def _needs_positive_semidefinite(self) -> bool:
+        return self.B is not None or self.spread < 1.0
+
+    def _solve_pair(
+        self,
+        columns: SymmetricColumns,
+        y: np.ndarray,
+        C: np.ndarray,
+        progress: ProgressCallback | None,
+    ) -> RelativeMarginResult:
+        return solve_relative_margin(
+            columns,
+            y,
+            C,
+            B=self.B,
+            spread=self.spread,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            progress=progress,
+        )
+
+    def _keep(self, solutions: Sequence[RelativeMarginResult]) -> None:
+        self.B_ = np.array([solution.B for solution in solutions])
+        self.theta_ = np.array([solution.theta for solution in solutions])
+        largest = np.array([np.abs(solution.margin.outputs).max() for solution in solutions])
+        with np.errstate(divide="ignore"):
+            self.relative_margin_ = 1.0 / largest
