@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
+from oblong._compile import compiled
 from oblong._threads import run_chunks
 
 __all__ = ["KERNELS", "Kernel", "KernelRows", "resolve_gamma"]
@@ -54,7 +55,9 @@ def resolve_gamma(gamma: str | float, X: Matrix, weights: np.ndarray | None = No
         for start in range(0, X.shape[0], 4096):
             part = X[start : start + 4096].astype(np.float64) - mean
             variance += float(share[start : start + 4096] @ np.einsum("ij,ij->i", part, part))
-    return 1.0 / (n_features * variance) if variance > 0 else 1.0
+    # Rows that are all one constant leave a variance of mere round-off.
+    constant = variance <= (4.0 * np.finfo(float).eps * mean) ** 2
+    return 1.0 if constant else 1.0 / (n_features * variance)
 
 
 @dataclass(frozen=True)
@@ -137,7 +140,14 @@ class Kernel:
         if self.name == "linear":
             return KernelRows(rows, rows)
         if self.name != "rbf":
-            return KernelRows(rows * np.asarray(self.gamma, dtype=dtype), rows)
+            scaled = rows * np.asarray(self.gamma, dtype=dtype)
+            if sp.issparse(rows):
+                return KernelRows(scaled, rows)
+            constant = np.ones(rows.shape[0], dtype=dtype)
+            return KernelRows(
+                np.column_stack([scaled, self.coef0 * constant]).astype(dtype, copy=False),
+                np.column_stack([rows, constant]),
+            )
         rows = rows * np.asarray(np.sqrt(2.0 * self.gamma), dtype=dtype)
         half_norms = (0.5 * _squared_norms(rows)).astype(dtype)
         if sp.issparse(rows):
@@ -162,7 +172,7 @@ class Kernel:
         out = np.empty((A.n, B.n), dtype=A.left.dtype) if out is None else out
 
         def fill(start: int, stop: int) -> None:
-            self._map(A.left @ B.right[start:stop].T, out[:, start:stop])
+            self._map(A.left @ B.right[start:stop].T, out, start)
 
         run_chunks(fill, B.n, max(64, _CHUNK_BYTES // (max(1, A.n) * out.itemsize)), threads)
         return out
@@ -180,25 +190,37 @@ class Kernel:
         if self.name == "rbf":
             G -= A.half_norms[:, None]
             G -= B.half_norms
-        return self._map(G, G)
+        elif self.name in ("poly", "sigmoid"):
+            G += G.dtype.type(self.coef0)
+        out = np.empty_like(G)
+        self._map(G, out, 0)
+        return out
 
-    def _map(self, G: np.ndarray, out: np.ndarray) -> np.ndarray:
-        """Write the pointwise part of the kernel of the products ``G``; ``G`` is scratch."""
+    def _map(self, G: np.ndarray, out: np.ndarray, start: int) -> None:
+        """Write the pointwise part of the kernel to columns of ``out``; ``G`` is its argument."""
+        if self.name == "poly":
+            _power(G, self.degree, out, start)
+            return
+        target = out[:, start : start + G.shape[1]]
         if self.name == "rbf":
-            return np.exp(G, out=out)
-        if self.name == "linear":
-            out[...] = G
-            return out
-        G += G.dtype.type(self.coef0)
-        return np.tanh(G, out=out) if self.name == "sigmoid" else _power(G, self.degree, out)
+            np.exp(G, out=target)
+        elif self.name == "sigmoid":
+            np.tanh(G, out=target)
+        else:
+            target[...] = G
 
     def diagonal(self, rows: KernelRows) -> np.ndarray:
         """Values ``k(x, x)`` in double precision, for a kernel with a formula."""
         if self.name == "rbf":
             return np.ones(rows.n)
-        squares = _squared_norms(rows.right)
-        squares *= 1.0 if self.name == "linear" else self.gamma
-        return self._map(squares, np.empty_like(squares))
+        if sp.issparse(rows.left):
+            values = np.asarray(rows.left.multiply(rows.right).sum(axis=1), dtype=np.float64)
+            values = values.reshape(-1, 1) + (0.0 if self.name == "linear" else self.coef0)
+        else:
+            values = np.einsum("ij,ij->i", rows.left, rows.right, dtype=np.float64).reshape(-1, 1)
+        out = np.empty_like(values)
+        self._map(values, out, 0)
+        return out[:, 0]
 
     def __call__(self, X: Matrix, Z: Matrix | None = None) -> np.ndarray:
         """Kernel matrix between the rows of ``X`` and of ``Z`` (``X`` itself by default)."""
@@ -219,18 +241,24 @@ def _squared_norms(X: Matrix) -> np.ndarray:
     return np.einsum("ij,ij->i", X, X, dtype=np.float64)
 
 
-def _power(G: np.ndarray, degree: int, out: np.ndarray) -> np.ndarray:
-    """Raise to a whole power by squaring: ``np.power`` costs as much as the product does."""
-    if degree == 0:
-        out[...] = 1
-        return out
-    factor = None
-    while degree > 1:
-        if degree & 1:
-            factor = G.copy() if factor is None else np.multiply(factor, G, out=factor)
-        np.multiply(G, G, out=G)
-        degree >>= 1
-    if factor is None:
-        out[...] = G
-        return out
-    return np.multiply(G, factor, out=out)
+@compiled
+def _power(G, degree, out, start):
+    """Raise to a whole power by squaring, a row at a time so that it stays in cache.
+
+    ``np.power`` costs as much as the matrix product does.
+    """
+    highest = 0
+    while degree >> (highest + 1):
+        highest += 1
+    for r in range(G.shape[0]):
+        g = G[r]
+        o = out[r]
+        for i in range(g.size):
+            o[start + i] = g[i] if degree else 1.0
+        for bit in range(highest - 1, -1, -1):
+            if (degree >> bit) & 1:
+                for i in range(g.size):
+                    o[start + i] = o[start + i] * o[start + i] * g[i]
+            else:
+                for i in range(g.size):
+                    o[start + i] = o[start + i] * o[start + i]

@@ -14,6 +14,8 @@ __all__ = ["BlockOutcome", "solve_block"]
 
 # Newton steps in a row before pair steps get their turn.
 _NEWTON_ROW = 3
+# Turns of pair steps and Newton steps before the outer loop takes stock.
+_STRETCHES = 8
 
 
 class BlockOutcome(NamedTuple):
@@ -70,30 +72,38 @@ def solve_block(
     u = np.array(u)
     right, left = pieces.slopes_at(c)
     gain = np.empty(len(c))
-    largest = float(diagonal.max(initial=0.0))
-    tiny = max(1e-12 * float(np.abs(diagonal).mean()), 1e-300)
+    rounding = np.finfo(K.dtype).eps
+    tiny = max(4.0 * rounding * float(np.abs(diagonal).mean()), 1e-300)
     size = max(float(np.abs(c).max(initial=0.0)), _largest_finite(pieces.breakpoints))
-    snap = min(1e-12 * size, 1e-4 * final_tol / max(largest, 1e-300))
+    snap = min(1e-12 * size, 1e-4 * final_tol / max(float(diagonal.max(initial=0.0)), 1e-300))
     stretch = max(200, 4 * len(c))
     steps = newton_steps = 0
-    while True:
+    for _ in range(_STRETCHES):
         allowed = min(stretch, budget - steps)
         taken, violation = ascend_pairs(
             K, diagonal, *pieces, c, u, right, left, gain, tol, tiny, snap, allowed
         )
         steps += taken
-        solved = violation <= tol
-        stuck = taken < allowed and not solved
-        if stuck or steps >= budget or (solved and not polish):
+        if violation <= tol or steps >= budget:
             break
-        for _ in range(_NEWTON_ROW):
-            hit = _newton_step(K, pieces, c, u, right, left, snap)
-            newton_steps += hit is not None
-            if not hit:
-                break
-        if solved and (right - u).max() - (left - u).min() <= tol:
-            break
+        newton_steps += _newton_steps(K, pieces, c, u, right, left, snap)
+    if polish and violation <= tol:
+        state = (c, u, right, left)
+        before = [array.copy() for array in state]
+        newton_steps += _newton_steps(K, pieces, c, u, right, left, snap)
+        if (right - u).max() - (left - u).min() > violation:
+            for array, old in zip(state, before):
+                array[...] = old
     return BlockOutcome(u, right, left, steps, newton_steps)
+
+
+def _newton_steps(K, pieces, c, u, right, left, snap) -> int:
+    """Take Newton steps in a row while they meet kinks; return how many."""
+    for count in range(_NEWTON_ROW):
+        hit = _newton_step(K, pieces, c, u, right, left, snap)
+        if not hit:
+            return count + (hit is not None)
+    return _NEWTON_ROW
 
 
 def _largest_finite(breakpoints: np.ndarray) -> float:
@@ -142,7 +152,11 @@ def _newton_step(
         new[row] = p[row, which]
     change = np.zeros(len(c), dtype=K.dtype)
     change[free] = new - old
-    u += K @ change
+    image = K @ change
+    if not float(change @ image) <= 2.0 * step**2 * rise:
+        # The curvature differs from the one that was factored: round-off spoilt the direction.
+        return None
+    u += image
     c[free] = new
     right[free], left[free] = pieces.take(free).slopes_at(new)
     return kink is not None or step < 1.0

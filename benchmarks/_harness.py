@@ -1,0 +1,111 @@
+"""What the benchmark scripts share: thread limits, interleaved timing, JSON and Markdown."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def parse_arguments(description: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--data", default=os.environ.get("OBLONG_DATA"), help="folder of data sets")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--child", type=int, help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def run_per_thread_count(script: str, arguments: argparse.Namespace) -> list[dict]:
+    """Run the script in a child process per thread count, held to that many processors.
+
+    The affinity of the process binds every peer alike, whatever threads it uses.
+    """
+    rows = []
+    for threads in arguments.threads:
+        command = [sys.executable, script, "--child", str(threads)]
+        command += ["--repeats", str(arguments.repeats)]
+        command += ["--data", arguments.data] if arguments.data else []
+        environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+        environment["OPENBLAS_NUM_THREADS"] = str(threads)
+
+        def hold(threads: int = threads) -> None:
+            if hasattr(os, "sched_setaffinity"):
+                os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
+
+        done = subprocess.run(
+            command, env=environment, preexec_fn=hold, stdout=subprocess.PIPE, check=True
+        )
+        rows += json.loads(done.stdout)
+    return rows
+
+
+def interleaved(tasks: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
+    """Median seconds of each task, after one warm-up, in turns so that drift hits all alike."""
+    for task in tasks.values():
+        task()
+    times: dict[str, list[float]] = {name: [] for name in tasks}
+    for _ in range(repeats):
+        for name, task in tasks.items():
+            start = time.perf_counter()
+            task()
+            times[name].append(time.perf_counter() - start)
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def write(name: str, title: str, note: str, columns: Sequence[str], rows: list[dict]) -> None:
+    """Write ``results/name.json`` and a Markdown table of the columns beside it."""
+    machine = {
+        "processor": _processor(),
+        "processors": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
+        "python": platform.python_version(),
+        **{package: _version(package) for package in _PACKAGES},
+    }
+    RESULTS.mkdir(exist_ok=True)
+    record = {"title": title, "machine": machine, "rows": rows}
+    (RESULTS / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n")
+    lines = [f"**{title}**", "", note, "", "| " + " | ".join(columns) + " |"]
+    lines.append("|" + "---|" * len(columns))
+    lines += ["| " + " | ".join(_cell(row.get(c)) for c in columns) + " |" for row in rows]
+    packages = ", ".join(f"{p} {machine[p]}" for p in _PACKAGES if machine[p])
+    lines += ["", f"Measured on {machine['processor']}, Python {machine['python']}, {packages}."]
+    text = "\n".join(lines) + "\n"
+    (RESULTS / f"{name}.md").write_text(text)
+    print(text)
+
+
+_PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "scikit-learn-intelex")
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except ImportError:
+        return None
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,78 @@
+"""The command line.
+
+Exit codes: 0 for success, 1 for a run that failed, 2 for bad input, 130 for Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+__all__ = ["main"]
+
+OK, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong in one line; the usage is a --help away."""
+        self.exit(BAD_INPUT, f"oblong: error: {message} (see {self.prog} --help)\n")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command line and return its exit code.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        Words after ``oblong``; those of the process by default.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that lacks a character gets a question mark, not an error.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+    try:
+        return _dispatch(argv)
+    except KeyboardInterrupt:
+        return _complain("interrupted", INTERRUPTED)
+    except BrokenPipeError:
+        # The reader has gone; what Python flushes at its end must not fail a second time.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+
+
+def _dispatch(argv: Sequence[str] | None) -> int:
+    from oblong import __version__
+    from oblong.cli import compare
+    from oblong.cli.protocol import RunError
+    from oblong.datasets import DataFileError
+
+    parser = _Parser(
+        prog="oblong",
+        description="Classifiers that use the shape of data.",
+        epilog="example:\n  oblong compare breast_cancer",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"oblong {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    compare.add_parser(commands)
+    try:
+        args = parser.parse_args(argv)
+        if not hasattr(args, "run"):
+            parser.print_help()
+            return OK
+        return args.run(args)
+    except SystemExit as end:
+        return int(end.code or OK)
+    except DataFileError as error:
+        return _complain(f"error: {error}", BAD_INPUT)
+    except RunError as error:
+        return _complain(f"error: {error}", FAILED)
+
+
+def _complain(message: str, code: int) -> int:
+    print(f"oblong: {message}", file=sys.stderr)
+    return code

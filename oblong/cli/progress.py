@@ -1,0 +1,47 @@
+"""Progress on the terminal: on standard error, and only if that is a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from oblong.cli.protocol import FoldResult, Settings
+from oblong.cli.registry import Model
+
+__all__ = ["fold_progress", "waiting"]
+
+
+@contextmanager
+def fold_progress(
+    models: Sequence[Model], settings: Settings
+) -> Iterator[Callable[[FoldResult], None]]:
+    """Show a bar for each model over its folds; yields the function that advances it."""
+    console = Console(stderr=True)
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=36),
+        MofNCompleteColumn(),
+        TextColumn("folds"),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+    with bar:
+        folds = settings.cv * settings.repeats
+        tasks = {model.name: bar.add_task(model.title, total=folds) for model in models}
+        yield lambda result: bar.advance(tasks[result.model])
+
+
+@contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """Show that work without steps goes on."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    with console.status(what):
+        yield

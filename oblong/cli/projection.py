@@ -1,0 +1,96 @@
+"""The models again in the plane, for a picture."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from joblib import delayed
+from sklearn.decomposition import PCA
+from sklearn.pipeline import Pipeline
+
+from oblong.cli.protocol import Settings, in_parallel, make_scaler, tune, width_unit
+from oblong.cli.registry import Model
+from oblong.datasets import Dataset
+
+__all__ = ["Projection", "project"]
+
+# More points than this fill the picture without adding to it.
+MAX_POINTS = 600
+
+
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """Points in the plane and the models fitted to them.
+
+    Attributes
+    ----------
+    points : ndarray of shape (n, 2)
+        The two coordinates.
+    y : ndarray of shape (n,)
+        Labels.
+    axis_labels : tuple of two str
+        What the coordinates are.
+    estimators : dict of str to Pipeline
+        Fitted models by title.
+    explained : float or None
+        Share of the variance in the two components; None where the data has two features.
+    """
+
+    points: np.ndarray
+    y: np.ndarray
+    axis_labels: tuple[str, str]
+    estimators: dict[str, Pipeline]
+    explained: float | None
+
+
+def project(dataset: Dataset, models: Sequence[Model], settings: Settings) -> Projection | None:
+    """Tune and fit each model on the first two principal components of the scaled data.
+
+    Data with two features is taken as it is; data with one gives None.
+    """
+    X, y = dataset.X, dataset.y
+    if X.shape[1] < 2:
+        return None
+    if len(y) > MAX_POINTS:
+        rows = _sample(y, settings.seed)
+        X, y = X[rows], y[rows]
+    explained = None
+    if X.shape[1] == 2:
+        points = X.toarray() if sp.issparse(X) else np.asarray(X, dtype=float)
+        axis_labels = dataset.feature_names or ("feature 1", "feature 2")
+    else:
+        pca = PCA(2, svd_solver="arpack" if sp.issparse(X) else "full", random_state=settings.seed)
+        points = pca.fit_transform(make_scaler(X).fit_transform(X))
+        explained = float(pca.explained_variance_ratio_.sum())
+        axis_labels = tuple(
+            f"component {k + 1} ({share:.0%} of the variance)"
+            for k, share in enumerate(pca.explained_variance_ratio_)
+        )
+    unit = width_unit(points)
+    tasks = [delayed(_fit)(model, points, y, unit, settings.seed) for model in models]
+    fitted = dict(in_parallel(tasks, settings.jobs))
+    estimators = {model.title: fitted[model.name] for model in models}
+    return Projection(points, y, axis_labels, estimators, explained)
+
+
+def _sample(y: np.ndarray, seed: int) -> np.ndarray:
+    """Rows in the proportions of the classes, with enough of each to cross-validate."""
+    order = np.random.RandomState(seed).permutation(len(y))
+    share = MAX_POINTS / len(y)
+    parts = []
+    for label, count in zip(*np.unique(y, return_counts=True)):
+        parts.append(order[y[order] == label][: max(2, round(share * count))])
+    return np.sort(np.concatenate(parts))
+
+
+def _fit(
+    model: Model, points: np.ndarray, y: np.ndarray, unit: float, seed: int
+) -> tuple[str, Pipeline]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        search = tune(model, points, y, unit, seed, where="in the plane")
+    return model.name, search.best_estimator_

@@ -1,0 +1,303 @@
+"""The comparison as one HTML page that needs nothing beside itself."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from html import escape
+from importlib.metadata import version
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+
+from oblong import __version__
+from oblong.cli import figures
+from oblong.cli.projection import Projection
+from oblong.cli.protocol import INNER_FOLDS, Comparison, Summary
+from oblong.cli.table import format_p, format_points, format_seconds, verdict
+
+__all__ = ["render", "write"]
+
+
+def render(comparison: Comparison, projection: Projection | None, command: str) -> str:
+    """Return the page.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        What was found.
+    projection : Projection or None
+        The models in the plane, for the picture of boundaries.
+    command : str
+        Command line that gives the same comparison.
+    """
+    name = escape(comparison.dataset.name)
+    sections = [
+        _data(comparison),
+        _results(comparison),
+        _margins(comparison),
+        _boundaries(comparison, projection),
+        _parameters(comparison),
+        _certificates(comparison),
+        _reproduction(command),
+    ]
+    style = files("oblong.cli").joinpath("report.css").read_text(encoding="utf-8")
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>oblong compare: {name}</title>
+<style>
+{style}</style>
+</head>
+<body>
+<main>
+<header>
+<p class="kicker">oblong compare</p>
+<h1>{name}</h1>
+{_lead(comparison.summaries())}
+</header>
+{"".join(sections)}
+<footer>Written by oblong {__version__} on {datetime.now(UTC):%d %B %Y, %H:%M} UTC.</footer>
+</main>
+</body>
+</html>
+"""
+
+
+def write(page: str, path: Path) -> None:
+    """Write the page whole or not at all."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        # File names need not be valid text.
+        draft.write_text(page, encoding="utf-8", errors="replace")
+        os.replace(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _lead(summaries: Sequence[Summary]) -> str:
+    """Return the answer in a sentence or two."""
+    reference, *others = summaries
+    sentences = [f"The {_share(reference)} of the held-out rows."]
+    for word, judgement in (
+        ("better", 'That is <span class="better">better</span>'),
+        ("worse", 'That is <span class="worse">worse</span>'),
+        ("not clear", "That is no clear difference"),
+    ):
+        those = [summary for summary in others if verdict(summary) == word]
+        if those:
+            listed = "; the ".join(_share(summary) for summary in those)
+            p = f" (p&nbsp;{_equals(those[0].p_value)})" if len(those) == 1 else ""
+            sentences.append(f"The {listed}. {judgement}{p}.")
+    return f'<p class="lead">{" ".join(sentences)}</p>'
+
+
+def _share(summary: Summary) -> str:
+    return f"{escape(summary.model.title)} misses {100 * summary.mean:.2f}&nbsp;%"
+
+
+def _equals(p: float | None) -> str:
+    text = format_p(p)
+    return escape(text) if text.startswith("<") else f"= {text}"
+
+
+def _section(title: str, *content: str) -> str:
+    return f"<section>\n<h2>{escape(title)}</h2>\n" + "\n".join(content) + "\n</section>\n"
+
+
+def _figure(svg: str, caption: str) -> str:
+    return f"<figure>\n{svg}\n<figcaption>{escape(caption)}</figcaption>\n</figure>"
+
+
+def _table(
+    head: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    numbers: Iterable[int] = (),
+    groups: Sequence[str] = (),
+    starts: Sequence[int] = (),
+) -> str:
+    """Lay out escaped cells; the first of each row heads it.
+
+    `numbers` are the columns to align right, `groups` cells above the head and `starts` the
+    columns where those begin.
+    """
+    numbers = set(numbers)
+
+    def cell(tag: str, position: int, text: str, scope: str = "") -> str:
+        kinds = ["number"] * (position in numbers) + ["start"] * (position in starts)
+        kind = f' class="{" ".join(kinds)}"' if kinds else ""
+        return f"<{tag}{kind}{scope}>{text}</{tag}>"
+
+    above = f'<tr class="groups">{"".join(groups)}</tr>\n' if groups else ""
+    top = "".join(cell("th", j, text, ' scope="col"') for j, text in enumerate(head))
+    body = "".join(
+        "<tr>"
+        + cell("th", 0, row[0], ' scope="row"')
+        + "".join(cell("td", j, text) for j, text in enumerate(row[1:], start=1))
+        + "</tr>\n"
+        for row in rows
+    )
+    return (
+        f'<div class="scroll"><table>\n<thead>{above}<tr>{top}</tr></thead>\n'
+        f"<tbody>\n{body}</tbody>\n</table></div>"
+    )
+
+
+def _data(comparison: Comparison) -> str:
+    dataset = comparison.dataset
+    counts = np.unique(dataset.y, return_counts=True)[1]
+    classes = [f"{name} ({count:,})" for name, count in zip(dataset.target_names, counts)]
+    if len(classes) > 12:
+        classes = [*classes[:12], f"and {len(classes) - 12} more"]
+    facts = {
+        "rows": f"{dataset.X.shape[0]:,}",
+        "features": f"{dataset.X.shape[1]:,}",
+        "classes": f"{len(counts):,}",
+    }
+    if hasattr(dataset.X, "nnz"):
+        facts["non-zero"] = f"{dataset.X.nnz / np.prod(dataset.X.shape, dtype=float):.2%}"
+    listed = "".join(f"<div><dt>{k}</dt><dd>{v}</dd></div>" for k, v in facts.items())
+    parts = [
+        f"<p>{escape(dataset.description)}</p>" if dataset.description else "",
+        f'<dl class="facts">{listed}</dl>',
+        f'<p class="note">Rows of each class: {escape(", ".join(classes))}.</p>',
+    ]
+    if dataset.y_test is not None:
+        parts.append(
+            f'<p class="note">The set\'s own test part ({len(dataset.y_test):,} rows) takes no '
+            "part.</p>"
+        )
+    return _section("Data", *filter(None, parts))
+
+
+def _results(comparison: Comparison) -> str:
+    settings, reference = comparison.settings, comparison.models[0].title
+    rows = []
+    for summary in comparison.summaries():
+        word = verdict(summary)
+        rows.append(
+            [
+                escape(summary.model.title),
+                f"{100 * summary.mean:.2f} ± {100 * summary.std:.2f}",
+                format_seconds(summary.fit_seconds),
+                format_points(summary.difference),
+                escape(format_p(summary.p_value)),
+                f'<span class="{word}">{word}</span>' if word in ("better", "worse") else word,
+            ]
+        )
+    head = ["model", "error, %", "fit time", f"vs {escape(reference)}", "p", "verdict"]
+    repeats = f", {settings.repeats} times over" if settings.repeats > 1 else ""
+    correction = ", with Holm's correction for several models" if len(rows) > 2 else ""
+    return _section(
+        "Result",
+        _table(head, rows, numbers=(1, 2, 3, 4)),
+        f'<p class="note">Errors are mean ± standard deviation over {settings.cv} stratified '
+        f"folds{repeats}, the same for all models. Within each fold the parameters were chosen by "
+        f"up to {INNER_FOLDS}-fold cross-validation on the training rows alone. The p-value is "
+        f"that of the corrected resampled t-test (Nadeau and Bengio, 2003){correction}; below "
+        "0.05 the difference counts as clear. Fit time is the median over the folds of one fit "
+        "with the chosen parameters.</p>",
+        _figure(
+            figures.fold_figure(comparison),
+            "Each dot is one fold; thin lines join the same fold, bars mark the means.",
+        ),
+    )
+
+
+def _margins(comparison: Comparison) -> str:
+    pair = figures.confused_pair(comparison)
+    picture = figures.margin_figure(comparison, pair)
+    if picture is None:
+        return ""
+    between = ""
+    if pair is not None:
+        names = dict(zip(np.unique(comparison.dataset.y).tolist(), comparison.dataset.target_names))
+        first, second = (names[label.item() if hasattr(label, "item") else label] for label in pair)
+        between = f" The outputs are those that tell {first} from {second}, most often confused."
+    return _section(
+        "Margins",
+        "<p>Left of 0 a row is on the wrong side of the boundary, right of 1 it is beyond the "
+        "margin. A relative margin machine also holds every training row at or below its bound "
+        "<var>B</var>: the margin is large relative to the spread of the outputs.</p>",
+        _figure(picture, f"Training rows of the first fold.{between}"),
+    )
+
+
+def _boundaries(comparison: Comparison, projection: Projection | None) -> str:
+    if projection is None:
+        return ""
+    what = (
+        "Both features, as they are."
+        if projection.explained is None
+        else "The first two principal components of the scaled data hold "
+        f"{projection.explained:.0%} of its variance. The models were tuned and fitted again on "
+        "these two alone, so the picture shows their manner, not the boundaries of the table."
+    )
+    rows = len(comparison.dataset.y)
+    some = f" {len(projection.y):,} of {rows:,} rows." if len(projection.y) < rows else ""
+    return _section(
+        "Boundaries", _figure(figures.boundary_figure(comparison, projection), what + some)
+    )
+
+
+def _parameters(comparison: Comparison) -> str:
+    settings = comparison.settings
+    groups, head, starts = ["<td></td>"], ["fold"], []
+    for model in comparison.models:
+        names = list(comparison.results[model.name][0].parameters)
+        groups.append(f'<th scope="colgroup" colspan="{len(names) + 1}">{escape(model.title)}</th>')
+        starts.append(len(head))
+        head += [*map(escape, names), "error, %"]
+    rows = []
+    for fold in range(len(comparison.folds)):
+        repeat, part = divmod(fold, settings.cv)
+        row = [f"{part + 1}" if settings.repeats == 1 else f"{repeat + 1}.{part + 1}"]
+        for model in comparison.models:
+            result = comparison.results[model.name][fold]
+            row += [escape(_value(value)) for value in result.parameters.values()]
+            row.append(f"{100 * result.error:.2f}")
+        rows.append(row)
+    return _section(
+        "Chosen parameters",
+        _table(head, rows, numbers=range(1, len(head)), groups=groups, starts=starts),
+    )
+
+
+def _value(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _certificates(comparison: Comparison) -> str:
+    rows = []
+    for model in comparison.models:
+        results = comparison.results[model.name]
+        gaps = [result.gap for result in results if result.gap is not None]
+        if gaps:
+            early = sum(result.stopped_early for result in results)
+            rows.append([escape(model.title), f"{max(gaps):.1e}", f"{early:,}"])
+    if not rows:
+        return ""
+    return _section(
+        "Certificates",
+        "<p>The gap between the primal and the dual objective bounds how far a fit is from the "
+        "best possible one, as a share of the objective.</p>",
+        _table(["model", "largest gap", "fits stopped early"], rows, numbers=(1, 2)),
+    )
+
+
+def _reproduction(command: str) -> str:
+    packages = ("scikit-learn", "numpy", "scipy", "numba")
+    versions = ", ".join(
+        [f"oblong {__version__}", *(f"{name} {version(name)}" for name in packages)]
+    )
+    machine = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
+    return _section(
+        "Reproduce",
+        f"<pre><code>{escape(command)}</code></pre>",
+        f'<p class="note">{escape(versions)}; {escape(machine)}, {os.cpu_count()} cores.</p>',
+    )

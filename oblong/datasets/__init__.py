@@ -1,0 +1,16 @@
+"""Data: the papers' generators, sets by name, and reading of files."""
+
+from oblong.datasets._dataset import DataFileError, Dataset
+from oblong.datasets.files import read_table
+from oblong.datasets.generators import make_parallel_lines, make_tilted_gaussians
+from oblong.datasets.loading import available, load
+
+__all__ = [
+    "DataFileError",
+    "Dataset",
+    "available",
+    "load",
+    "make_parallel_lines",
+    "make_tilted_gaussians",
+    "read_table",
+]

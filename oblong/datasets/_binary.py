@@ -1,0 +1,218 @@
+"""Parquet and NPZ: typed columns and arrays."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+import zlib
+
+import numpy as np
+import scipy.sparse as sp
+
+from oblong.datasets._dataset import DataFileError, Dataset, Matrix, decode_labels, quote
+from oblong.datasets._delimited import find_column
+
+__all__ = ["read_npz", "read_parquet"]
+
+
+def read_parquet(
+    data: bytes, source: str, target: str | None
+) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
+    """Read a Parquet table into features, labels and feature names.
+
+    Every column but the target (the last by default) must be numeric or boolean. The index
+    column that pandas adds is left out.
+    """
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise DataFileError(
+            source, 'reading Parquet needs pyarrow: pip install "oblong[cli]"'
+        ) from None
+    try:
+        table = pq.read_table(pa.BufferReader(data))
+    except (pa.ArrowException, OSError) as error:
+        raise DataFileError(source, f"damaged Parquet file ({_first_line(error)})") from None
+    table = table.select([c for c in table.column_names if not c.startswith("__index_level_")])
+    names = table.column_names
+    if len(names) < 2:
+        raise DataFileError(source, f"expected features and a target, got {len(names)} columns")
+    if table.num_rows == 0:
+        raise DataFileError(source, "the table has no rows")
+    position = find_column(names, target, source)
+    features = [j for j in range(len(names)) if j != position]
+    X = np.empty((table.num_rows, len(features)))
+    for k, j in enumerate(features):
+        X[:, k] = _numbers(table.column(j), source, names[j])
+    y = _labels(table.column(position), source, names[position])
+    return X, y, tuple(names[j] for j in features)
+
+
+def _numbers(column, source: str, name: str) -> np.ndarray:
+    """Return an Arrow column as finite floats."""
+    import pyarrow as pa
+    from pyarrow import types
+
+    kind = column.type
+    if not (
+        types.is_integer(kind)
+        or types.is_floating(kind)
+        or types.is_boolean(kind)
+        or types.is_decimal(kind)
+    ):
+        raise DataFileError(source, f"expected numbers, got the type {kind}", column=quote(name))
+    # Arrow has no cast from boolean or half to double in all versions.
+    if types.is_boolean(kind):
+        column = column.cast(pa.uint8())
+    values = column.cast(pa.float64(), safe=False).to_numpy()
+    bad = np.flatnonzero(~np.isfinite(values))
+    if len(bad):
+        missing = not column[int(bad[0])].is_valid
+        got = "a missing value" if missing else quote(column[int(bad[0])].as_py())
+        raise DataFileError(
+            source,
+            f"expected a finite number, got {got}",
+            row=int(bad[0]) + 1,
+            column=quote(name),
+        )
+    return values
+
+
+def _labels(column, source: str, name: str) -> np.ndarray:
+    """Return an Arrow column as class labels."""
+    values = column.to_pylist()
+    for row, value in enumerate(values, start=1):
+        if value is None or value != value or value == "":
+            raise DataFileError(
+                source, "expected a class label, got a missing value", row=row, column=quote(name)
+            )
+        if isinstance(value, (list, dict, bytes)):
+            raise DataFileError(
+                source, f"expected class labels, got the type {column.type}", column=quote(name)
+            )
+    if all(isinstance(value, (int, float)) and float(value).is_integer() for value in values):
+        return np.array([int(value) for value in values])
+    spellings, codes = np.unique([str(value) for value in values], return_inverse=True)
+    return decode_labels(spellings.tolist(), codes)
+
+
+def read_npz(data: bytes | io.BufferedIOBase, source: str, name: str) -> Dataset:
+    """Read an NPZ archive; pickled objects are never loaded.
+
+    Dense archives hold ``X`` and ``y``; sparse ones ``X_data``, ``X_indices``, ``X_indptr`` and
+    ``X_shape`` in place of ``X``. Optional: ``target_names`` (then ``y`` counts into it),
+    ``feature_names``, and a test part as ``X_test…`` and ``y_test``.
+    """
+    stream = io.BytesIO(data) if isinstance(data, bytes) else data
+    try:
+        archive = np.load(stream, allow_pickle=False)
+        if not isinstance(archive, np.lib.npyio.NpzFile):
+            raise DataFileError(source, "expected an NPZ archive of several arrays, got one array")
+        arrays = {key: archive[key] for key in archive.files}
+    except DataFileError:
+        raise
+    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+        what = (
+            "holds Python objects, which are never loaded"
+            if "allow_pickle" in str(error)
+            else f"damaged NPZ archive ({_first_line(error)})"
+        )
+        raise DataFileError(source, what) from None
+
+    X = _features(arrays, "X", source)
+    y = _targets(arrays, "y", X.shape[0], source)
+    X_test = y_test = None
+    if "y_test" in arrays:
+        X_test = _features(arrays, "X_test", source)
+        y_test = _targets(arrays, "y_test", X_test.shape[0], source)
+        if X_test.shape[1] != X.shape[1]:
+            problem = f"expected {X.shape[1]} columns as in X, got {X_test.shape[1]}"
+            raise DataFileError(source, problem, column=quote("X_test"))
+    columns = arrays.get("feature_names")
+    return Dataset(
+        X,
+        y,
+        feature_names=None if columns is None else tuple(str(c) for c in columns),
+        target_names=_target_names(arrays.get("target_names"), np.unique(y), source),
+        name=name,
+        X_test=X_test,
+        y_test=y_test,
+    )
+
+
+def _features(arrays: dict[str, np.ndarray], key: str, source: str) -> Matrix:
+    parts = [f"{key}_{part}" for part in ("data", "indices", "indptr", "shape")]
+    if key in arrays:
+        X = arrays[key]
+        if X.ndim != 2 or 0 in X.shape:
+            problem = f"expected a table with rows and columns, got the shape {X.shape}"
+            raise DataFileError(source, problem, column=quote(key))
+        values = X
+    elif all(part in arrays for part in parts):
+        content, indices, indptr, shape = (arrays[part] for part in parts)
+        try:
+            X = sp.csr_matrix(
+                (content, indices.astype(np.int64), indptr.astype(np.int64)),
+                shape=tuple(int(s) for s in shape),
+            )
+            X.check_format(full_check=True)
+        except (ValueError, TypeError, IndexError) as error:
+            problem = f"expected a CSR matrix ({_first_line(error)})"
+            raise DataFileError(source, problem, column=quote(key)) from None
+        values = X.data
+    else:
+        found = ", ".join(quote(k) for k in sorted(arrays)[:12]) or "nothing"
+        raise DataFileError(source, f"expected the array {quote(key)}, found {found}")
+    if values.dtype.kind not in "fiub":
+        problem = f"expected numbers, got the type {values.dtype}"
+        raise DataFileError(source, problem, column=quote(key))
+    if values.dtype not in (np.float32, np.float64):
+        X = X.astype(np.float64)
+    bad = np.argwhere(~np.isfinite(values))
+    if len(bad):
+        row, column = bad[0] if values.ndim == 2 else _place(X, bad[0][0])
+        raise DataFileError(
+            source, "expected a finite number", row=int(row) + 1, column=str(int(column) + 1)
+        )
+    return X
+
+
+def _place(X: sp.csr_matrix, entry: int) -> tuple[int, int]:
+    """Row and column of a stored entry of a CSR matrix."""
+    return int(np.searchsorted(X.indptr, entry, side="right")) - 1, int(X.indices[entry])
+
+
+def _targets(arrays: dict[str, np.ndarray], key: str, rows: int, source: str) -> np.ndarray:
+    if key not in arrays:
+        raise DataFileError(source, f"expected the array {quote(key)}")
+    y = arrays[key]
+    if y.ndim != 1 or len(y) != rows:
+        problem = f"expected {rows} labels, got the shape {y.shape}"
+        raise DataFileError(source, problem, column=quote(key))
+    if y.dtype.kind == "f":
+        whole = np.isfinite(y) & (y == np.rint(y))
+        if not whole.all():
+            row = int(np.flatnonzero(~whole)[0]) + 1
+            problem = f"expected a class label, got {quote(y[row - 1])}"
+            raise DataFileError(source, problem, row=row, column=quote(key))
+        return y.astype(np.int64)
+    if y.dtype.kind in "iub":
+        return y.astype(np.int64)
+    if y.dtype.kind == "U":
+        return y
+    raise DataFileError(source, f"expected labels, got the type {y.dtype}", column=quote(key))
+
+
+def _target_names(names: np.ndarray | None, classes: np.ndarray, source: str) -> tuple[str, ...]:
+    if names is None:
+        return tuple(str(c) for c in classes)
+    if classes.dtype.kind != "i" or classes[0] < 0 or classes[-1] >= len(names):
+        problem = f"expected labels from 0 to {len(names) - 1}, one for each target name"
+        raise DataFileError(source, problem, column=quote("y"))
+    return tuple(str(names[c]) for c in classes)
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).strip() or type(error).__name__
+    return text.splitlines()[0][:100]

@@ -1,0 +1,129 @@
+"""Two-class problems on which the shape of the data decides."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.utils import check_random_state, check_scalar
+
+__all__ = ["make_parallel_lines", "make_tilted_gaussians"]
+
+
+def make_parallel_lines(
+    n_samples: int = 100,
+    *,
+    gap: float = 0.5,
+    offset: float = 0.5,
+    stretch: float = 1.0,
+    random_state: int | np.random.RandomState | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    r"""Draw two classes on two parallel lines, shifted along them.
+
+    With :math:`s = \pm 1` for the classes 1 and 0, and :math:`u` uniform on [0, 1],
+
+    .. math:: x = s \, (\text{stretch} \cdot (\text{offset} + u),\ \text{gap}).
+
+    The horizontal boundary maps every row to exactly :math:`\pm` its margin, whatever the
+    stretch. The largest margin belongs to the normal through the two nearest points, near
+    :math:`(\text{stretch} \cdot \text{offset}, \text{gap})`: it turns towards the lines as they
+    are stretched.
+
+    Parameters
+    ----------
+    n_samples : int, default=100
+        Rows, divided evenly between the classes.
+    gap : float, default=0.5
+        Half the distance between the lines.
+    offset : float, default=0.5
+        Where the points of each line begin.
+    stretch : float, default=1.0
+        Factor along the lines.
+    random_state : int, RandomState instance or None, default=None
+        Seed.
+
+    Returns
+    -------
+    X : ndarray of shape (n_samples, 2)
+        Points.
+    y : ndarray of shape (n_samples,)
+        Classes 0 and 1.
+
+    References
+    ----------
+    P. Shivaswamy and T. Jebara, Maximum Relative Margin and Data-Dependent Regularization,
+    Journal of Machine Learning Research 11, 2010 (after its figure 1).
+
+    Examples
+    --------
+    >>> from oblong.datasets import make_parallel_lines
+    >>> X, y = make_parallel_lines(6, gap=2.0, random_state=0)
+    >>> X[:, 1] * (2 * y - 1)
+    array([2., 2., 2., 2., 2., 2.])
+    """
+    check_scalar(n_samples, "n_samples", (int, np.integer), min_val=2)
+    for value, name in ((gap, "gap"), (stretch, "stretch")):
+        check_scalar(value, name, (int, float), min_val=0, include_boundaries="neither")
+    rng = check_random_state(random_state)
+    y = rng.permutation(np.arange(n_samples) % 2)
+    sign = 2.0 * y - 1.0
+    along = stretch * (offset + rng.uniform(size=n_samples))
+    return np.column_stack([sign * along, sign * gap]), y
+
+
+_MEANS = np.array([[19.0, 13.0], [1.0, 1.0]])
+_COVARIANCE = np.array([[17.0, 15.0], [15.0, 17.0]])
+
+
+def make_tilted_gaussians(
+    n_samples: int = 100,
+    *,
+    stretch: float = 1.0,
+    random_state: int | np.random.RandomState | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    r"""Draw two long Gaussians side by side, which can be stretched along their boundary.
+
+    Class 1 is :math:`N((1, 1), S)`, class 0 is :math:`N((19, 13), S)` with
+    :math:`S = \begin{pmatrix} 17 & 15 \\ 15 & 17 \end{pmatrix}`, in equal number. The best
+    classifier is linear with the normal :math:`w \propto S^{-1}(\mu_1 - \mu_0)`; its error is
+    :math:`\Phi(-\sqrt{23.0625}/2) \approx 0.82\,\%`. With the unit vector :math:`v \perp w` the
+    points become
+
+    .. math:: x + (\text{stretch} - 1)\, v v^\top x,
+
+    which keeps :math:`w^\top x`, and so the best boundary and its error, as they are.
+
+    Parameters
+    ----------
+    n_samples : int, default=100
+        Rows, divided evenly between the classes.
+    stretch : float, default=1.0
+        Factor along the best boundary.
+    random_state : int, RandomState instance or None, default=None
+        Seed.
+
+    Returns
+    -------
+    X : ndarray of shape (n_samples, 2)
+        Points.
+    y : ndarray of shape (n_samples,)
+        Classes 0 and 1.
+
+    References
+    ----------
+    P. Shivaswamy and T. Jebara, Maximum Relative Margin and Data-Dependent Regularization,
+    Journal of Machine Learning Research 11, 2010 (section 5.1, equations 34 and 35).
+
+    Examples
+    --------
+    >>> from oblong.datasets import make_tilted_gaussians
+    >>> X, y = make_tilted_gaussians(10000, random_state=0)
+    >>> X[y == 1].mean(axis=0).round()
+    array([1., 1.])
+    """
+    check_scalar(n_samples, "n_samples", (int, np.integer), min_val=2)
+    check_scalar(stretch, "stretch", (int, float), min_val=0, include_boundaries="neither")
+    rng = check_random_state(random_state)
+    y = rng.permutation(np.arange(n_samples) % 2)
+    X = _MEANS[y] + rng.standard_normal((n_samples, 2)) @ np.linalg.cholesky(_COVARIANCE).T
+    w = np.linalg.solve(_COVARIANCE, _MEANS[1] - _MEANS[0])
+    v = np.array([-w[1], w[0]]) / np.linalg.norm(w)
+    return X + (stretch - 1.0) * np.outer(X @ v, v), y

@@ -1,0 +1,146 @@
+"""Data sets by name: built in, in a local folder, or on OpenML."""
+
+from __future__ import annotations
+
+import os
+import re
+from difflib import get_close_matches
+from pathlib import Path
+
+import numpy as np
+from sklearn import datasets as bundled
+
+from oblong.datasets._binary import read_npz
+from oblong.datasets._dataset import DataFileError, Dataset, decode_labels, quote
+from oblong.datasets.generators import make_parallel_lines, make_tilted_gaussians
+
+__all__ = ["BUILT_IN", "available", "load"]
+
+_BUNDLED = {
+    "breast_cancer": (
+        bundled.load_breast_cancer,
+        "Shapes of cell nuclei in breast tissue, malignant or benign.",
+    ),
+    "digits": (bundled.load_digits, "Handwritten digits, 8 x 8 grey levels."),
+    "iris": (bundled.load_iris, "Petal and sepal sizes of three kinds of iris."),
+    "wine": (bundled.load_wine, "Chemical analyses of wines from three cultivars."),
+}
+_GENERATED = {
+    "parallel_lines": (
+        make_parallel_lines,
+        "Two classes on parallel lines, stretched along them.",
+    ),
+    "tilted_gaussians": (
+        make_tilted_gaussians,
+        "Two long Gaussians side by side, stretched along their boundary.",
+    ),
+}
+BUILT_IN = (*_BUNDLED, *_GENERATED)
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+
+
+def available(data_home: str | os.PathLike[str] | None = None) -> list[str]:
+    """List the names that :func:`load` finds without a network.
+
+    Parameters
+    ----------
+    data_home : path-like, optional
+        Folder of NPZ sets; by default the environment variable ``OBLONG_DATA``.
+
+    Examples
+    --------
+    >>> from oblong.datasets import available
+    >>> {"breast_cancer", "tilted_gaussians"} <= set(available())
+    True
+    """
+    folder = _folder(data_home)
+    stems = {path.stem for path in folder.glob("*.npz")} if folder else set()
+    return sorted({*BUILT_IN, *filter(_NAME.fullmatch, stems)})
+
+
+def load(name: str, data_home: str | os.PathLike[str] | None = None) -> Dataset:
+    """Load a data set by name.
+
+    The sets built in come first, then ``<data_home>/<name>.npz``, then OpenML.
+
+    Parameters
+    ----------
+    name : str
+        Name of the set.
+    data_home : path-like, optional
+        Folder of NPZ sets; by default the environment variable ``OBLONG_DATA``. A set holds
+        ``X``, ``y`` and, if it likes, ``target_names``, ``feature_names``, ``X_test`` and
+        ``y_test``; a sparse ``X`` is stored as its CSR parts ``X_data``, ``X_indices``,
+        ``X_indptr`` and ``X_shape``. Pickled objects are never loaded.
+
+    Returns
+    -------
+    Dataset
+        The data, with its names.
+
+    Raises
+    ------
+    DataFileError
+        If the set is unknown, damaged or has missing values.
+
+    Examples
+    --------
+    >>> from oblong.datasets import load
+    >>> wine = load("wine")
+    >>> wine.X.shape, wine.target_names
+    ((178, 13), ('class_0', 'class_1', 'class_2'))
+    """
+    if name in _BUNDLED:
+        loader, description = _BUNDLED[name]
+        bunch = loader()
+        return Dataset(
+            bunch.data,
+            bunch.target,
+            feature_names=tuple(bunch.feature_names),
+            target_names=tuple(str(t) for t in bunch.target_names),
+            name=name,
+            description=description,
+        )
+    if name in _GENERATED:
+        maker, description = _GENERATED[name]
+        X, y = maker(n_samples=200, stretch=4.0, random_state=0)
+        return Dataset(X, y, ("x1", "x2"), ("0", "1"), name, description)
+    if not _NAME.fullmatch(name):
+        raise DataFileError(quote(name), "expected the name of a data set")
+    folder = _folder(data_home)
+    if folder and (folder / f"{name}.npz").is_file():
+        with open(folder / f"{name}.npz", "rb") as stream:
+            return read_npz(stream, f"{name}.npz", name)
+    return _from_openml(name, data_home)
+
+
+def _folder(data_home: str | os.PathLike[str] | None) -> Path | None:
+    place = data_home or os.environ.get("OBLONG_DATA")
+    return Path(place).expanduser() if place else None
+
+
+def _from_openml(name: str, data_home: str | os.PathLike[str] | None) -> Dataset:
+    try:
+        # This parser needs no pandas; it codes nominal features as integers.
+        bunch = bundled.fetch_openml(name, as_frame=False, parser="liac-arff")
+    except (OSError, ValueError) as error:
+        close = get_close_matches(name, available(data_home), n=1)
+        hint = f"did you mean {quote(close[0])}? " if close else ""
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise DataFileError(
+            quote(name), f"not built in, not in the data folder; {hint}(OpenML: {reason})"
+        ) from None
+    X = bunch.data
+    missing = np.argwhere(~np.isfinite(X.data if hasattr(X, "indptr") else X))
+    if len(missing):
+        raise DataFileError(quote(name), "the set on OpenML has missing values")
+    spellings, codes = np.unique(np.asarray(bunch.target, dtype=str), return_inverse=True)
+    y = decode_labels(spellings.tolist(), codes)
+    return Dataset(
+        X,
+        y,
+        feature_names=tuple(bunch.feature_names),
+        target_names=tuple(str(c) for c in np.unique(y)),
+        name=name,
+        description="From OpenML.",
+    )

@@ -1,0 +1,55 @@
+"""Colours, line styles and markers shared by the displays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+__all__ = ["INK", "as_mapping", "class_style", "model_style", "require_pyplot"]
+
+INK = "#3b4252"
+
+# Paul Tol's "vibrant" scheme, which stays distinct with every common kind of colour blindness.
+# Models and classes take their colours from different ends of it, since they share a picture,
+# and each also differs in line style or marker, for print without colour.
+_MODEL_COLORS = (INK, "#ee3377", "#0077bb", "#009988", "#aa4499", "#997700")
+_MODEL_LINES = ((0, (5, 2.5)), "-", (0, (1, 1.2)), (0, (7, 2, 1, 2)), (0, (3, 1.5)), "-")
+_CLASS_COLORS = ("#33bbee", "#ee7733", "#009988", "#cc3311", "#bbbbbb", "#aa4499", "#ddcc77")
+_CLASS_MARKERS = "o^sDvPX<>"
+
+
+def require_pyplot() -> ModuleType:
+    """Import matplotlib, or say how to get it."""
+    try:
+        from matplotlib import pyplot
+    except ImportError:
+        raise ImportError('the displays need matplotlib: pip install "oblong[plot]"') from None
+    return pyplot
+
+
+def model_style(position: int) -> dict[str, Any]:
+    """Colour and line style of the model at a position."""
+    return {
+        "color": _MODEL_COLORS[position % len(_MODEL_COLORS)],
+        "linestyle": _MODEL_LINES[position % len(_MODEL_LINES)],
+    }
+
+
+def class_style(position: int) -> dict[str, Any]:
+    """Colour and marker of the class at a position."""
+    return {
+        "color": _CLASS_COLORS[position % len(_CLASS_COLORS)],
+        "marker": _CLASS_MARKERS[position % len(_CLASS_MARKERS)],
+    }
+
+
+def as_mapping(estimators: object) -> dict[str, object]:
+    """Name the estimators: a mapping is kept, a single one gets its class's name."""
+    if isinstance(estimators, Mapping):
+        if not estimators:
+            raise ValueError("expected at least one fitted classifier, got an empty mapping")
+        return dict(estimators)
+    steps = getattr(estimators, "steps", None)
+    final = steps[-1][1] if steps else estimators
+    return {type(final).__name__: estimators}

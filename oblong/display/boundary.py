@@ -1,0 +1,208 @@
+"""Boundaries of several classifiers over one scatter of points."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from oblong.display._style import as_mapping, class_style, model_style, require_pyplot
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["BoundaryDisplay"]
+
+
+class BoundaryDisplay:
+    """Decision boundaries of classifiers in the plane, over the points.
+
+    It is best made with :meth:`from_estimator`.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, 2)
+        Points.
+    y : ndarray of shape (n_samples,)
+        Their labels.
+    xx0, xx1 : ndarray of shape (resolution, resolution)
+        Grid, as made by ``numpy.meshgrid``.
+    responses : mapping of str to sequence of ndarray
+        For each classifier functions on the grid that vanish on its boundary.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Axes with the picture, after :meth:`plot`.
+    figure_ : matplotlib Figure
+        Its figure.
+
+    Examples
+    --------
+    >>> from sklearn.svm import SVC
+    >>> from oblong.datasets import make_tilted_gaussians
+    >>> from oblong.display import BoundaryDisplay
+    >>> X, y = make_tilted_gaussians(60, random_state=0)
+    >>> svm = SVC(kernel="linear").fit(X, y)
+    >>> display = BoundaryDisplay.from_estimator({"SVM": svm}, X, y, grid_resolution=50)
+    >>> display.ax_.get_legend_handles_labels()[1]
+    ['0', '1', 'SVM']
+    """
+
+    def __init__(
+        self,
+        *,
+        X: np.ndarray,
+        y: np.ndarray,
+        xx0: np.ndarray,
+        xx1: np.ndarray,
+        responses: Mapping[str, Sequence[np.ndarray]],
+    ) -> None:
+        self.X = X
+        self.y = y
+        self.xx0 = xx0
+        self.xx1 = xx1
+        self.responses = dict(responses)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimators: ClassifierMixin | Mapping[str, ClassifierMixin],
+        X: Any,
+        y: Any,
+        *,
+        grid_resolution: int = 200,
+        class_names: Sequence[str] | None = None,
+        axis_labels: tuple[str, str] | None = None,
+        ax: Axes | None = None,
+    ) -> BoundaryDisplay:
+        """Evaluate fitted classifiers on a grid and plot their boundaries.
+
+        Parameters
+        ----------
+        estimators : classifier, or mapping of str to classifier
+            Classifiers fitted on two features.
+        X : array-like of shape (n_samples, 2)
+            Points to show.
+        y : array-like of shape (n_samples,)
+            Their labels.
+        grid_resolution : int, default=200
+            Grid points a side.
+        class_names : sequence of str, optional
+            How to print the sorted labels.
+        axis_labels : tuple of two str, optional
+            Axis labels; the columns' names by default where `X` has them.
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        BoundaryDisplay
+            The display, plotted.
+        """
+        if axis_labels is None and hasattr(X, "columns"):
+            axis_labels = tuple(str(c) for c in X.columns)
+        points, y = np.asarray(X, dtype=float), column_or_1d(y)
+        if points.ndim != 2 or points.shape[1] != 2:
+            raise ValueError(f"expected points with 2 features, got the shape {points.shape}")
+        low, high = points.min(axis=0), points.max(axis=0)
+        room = 0.06 * np.where(high > low, high - low, 1.0)
+        xx0, xx1 = np.meshgrid(
+            *(np.linspace(a, b, grid_resolution) for a, b in zip(low - room, high + room))
+        )
+        grid = _like(X, np.column_stack([xx0.ravel(), xx1.ravel()]))
+        responses = {}
+        for name, estimator in as_mapping(estimators).items():
+            check_is_fitted(estimator)
+            responses[name] = [r.reshape(xx0.shape) for r in _responses(estimator, grid)]
+        display = cls(X=points, y=y, xx0=xx0, xx1=xx1, responses=responses)
+        return display.plot(class_names=class_names, axis_labels=axis_labels, ax=ax)
+
+    def plot(
+        self,
+        *,
+        class_names: Sequence[str] | None = None,
+        axis_labels: tuple[str, str] | None = None,
+        ax: Axes | None = None,
+    ) -> BoundaryDisplay:
+        """Draw the display.
+
+        Parameters
+        ----------
+        class_names : sequence of str, optional
+            How to print the sorted labels.
+        axis_labels : tuple of two str, optional
+            Axis labels.
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+        """
+        plt = require_pyplot()
+        if ax is None:
+            _, ax = plt.subplots(figsize=(6.4, 4.8), layout="constrained")
+        classes = np.unique(self.y)
+        names = [str(c) for c in (classes if class_names is None else class_names)]
+        if len(names) != len(classes):
+            raise ValueError(f"expected {len(classes)} class names, got {len(names)}")
+        for position, (label, name) in enumerate(zip(classes, names)):
+            style = class_style(position)
+            ax.scatter(
+                *self.X[self.y == label].T,
+                s=20,
+                alpha=0.75,
+                linewidths=0.4,
+                edgecolors="white",
+                label=name,
+                **style,
+            )
+        for position, (name, responses) in enumerate(self.responses.items()):
+            style = model_style(position)
+            for response in responses:
+                # The first, dashed, lies on top: it stays visible where others coincide with it.
+                if response.min() < 0 < response.max():
+                    ax.contour(
+                        self.xx0,
+                        self.xx1,
+                        response,
+                        levels=[0.0],
+                        colors=[style["color"]],
+                        linestyles=[style["linestyle"]],
+                        linewidths=1.9,
+                        zorder=3.0 - 0.01 * position,
+                    )
+            # A contour has no legend entry of its own.
+            ax.plot([], [], label=name, linewidth=1.9, **style)
+        if axis_labels is not None:
+            ax.set_xlabel(axis_labels[0])
+            ax.set_ylabel(axis_labels[1])
+        ax.set_xlim(self.xx0.min(), self.xx0.max())
+        ax.set_ylim(self.xx1.min(), self.xx1.max())
+        for side in ("top", "right"):
+            ax.spines[side].set_visible(False)
+        entries = len(classes) + len(self.responses)
+        ax.legend(
+            loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, ncols=1 + entries // 17
+        )
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+def _like(X: Any, grid: np.ndarray) -> Any:
+    """Give the grid the columns of a pandas or polars frame, so that no estimator warns."""
+    if hasattr(X, "iloc"):
+        return type(X)(grid, columns=X.columns)
+    if hasattr(X, "schema"):
+        return type(X)(grid, schema=X.columns)
+    return grid
+
+
+def _responses(estimator: ClassifierMixin, grid: Any) -> list[np.ndarray]:
+    """Functions that vanish on the boundary: the decision function, or one for each class."""
+    classes = estimator.classes_
+    if len(classes) == 2 and hasattr(estimator, "decision_function"):
+        return [np.asarray(estimator.decision_function(grid), dtype=float).ravel()]
+    predicted = estimator.predict(grid)
+    # The last class borders only on the others.
+    return [np.where(predicted == label, 1.0, -1.0) for label in classes[:-1]]

@@ -1,0 +1,196 @@
+"""How training outputs are distributed about the margin."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from oblong.display._style import INK, as_mapping, model_style, require_pyplot
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["MarginDisplay"]
+
+
+class MarginDisplay:
+    r"""Distribution of the signed outputs :math:`y f(x)` of classifiers, one ridge for each.
+
+    An output below 0 is an error, one below 1 is inside the margin. The relative margin machine
+    keeps every training output at or below its bound :math:`B`, which is marked where a
+    classifier has one.
+
+    It is best made with :meth:`from_estimator`.
+
+    Parameters
+    ----------
+    margins : mapping of str to ndarray
+        Signed outputs of each classifier.
+    bounds : mapping of str to float
+        Bound of those classifiers that have one.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Axes with the picture, after :meth:`plot`.
+    figure_ : matplotlib Figure
+        Its figure.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from sklearn.svm import SVC
+    >>> from oblong.display import MarginDisplay
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> svm = make_pipeline(StandardScaler(), SVC()).fit(X, y)
+    >>> display = MarginDisplay.from_estimator({"SVM": svm}, X, y)
+    >>> bool((display.margins["SVM"] > 0).mean() > 0.98)
+    True
+    """
+
+    def __init__(
+        self, *, margins: Mapping[str, np.ndarray], bounds: Mapping[str, float] | None = None
+    ) -> None:
+        self.margins = dict(margins)
+        self.bounds = dict(bounds or {})
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimators: ClassifierMixin | Mapping[str, ClassifierMixin],
+        X: Any,
+        y: Any,
+        *,
+        pair: tuple[object, object] | None = None,
+        bins: int = 40,
+        ax: Axes | None = None,
+    ) -> MarginDisplay:
+        """Compute the signed outputs of fitted classifiers and plot them.
+
+        Parameters
+        ----------
+        estimators : classifier, or mapping of str to classifier
+            Fitted classifiers, or pipelines that end in one, with a ``decision_function``.
+        X : array-like of shape (n_samples, n_features)
+            Rows; the bound holds on the rows of the fit.
+        y : array-like of shape (n_samples,)
+            Their labels.
+        pair : tuple of two labels, optional
+            With more than two classes: the two whose own (one-vs-one) decision function is
+            shown, on their rows only. The first two classes by default.
+        bins : int, default=40
+            Number of bins over the whole range.
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        MarginDisplay
+            The display, plotted.
+        """
+        y = column_or_1d(y)
+        margins, bounds = {}, {}
+        for name, estimator in as_mapping(estimators).items():
+            check_is_fitted(estimator)
+            margins[name], bound = _signed_outputs(estimator, X, y, pair)
+            if bound is not None and np.isfinite(bound):
+                bounds[name] = bound
+        return cls(margins=margins, bounds=bounds).plot(bins=bins, ax=ax)
+
+    def plot(self, *, bins: int = 40, ax: Axes | None = None) -> MarginDisplay:
+        """Draw the display.
+
+        Parameters
+        ----------
+        bins : int, default=40
+            Number of bins over the whole range.
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+        """
+        plt = require_pyplot()
+        count = len(self.margins)
+        if ax is None:
+            _, ax = plt.subplots(figsize=(7.0, 1.0 + 1.1 * count), layout="constrained")
+        everything = np.concatenate([*self.margins.values(), [0.0, 1.0]])
+        edges = np.linspace(everything.min(), everything.max(), bins + 1)
+        for position, (name, values) in enumerate(self.margins.items()):
+            base = count - 1 - position
+            color = model_style(position)["color"]
+            counts = np.histogram(values, edges)[0]
+            filled = np.flatnonzero(counts)
+            shown = slice(filled[0], filled[-1] + 1)
+            tops = base + 0.82 * counts[shown] / counts.max()
+            # The outer bins end with the outputs, so that none seems to pass the bound.
+            steps = np.clip(edges[shown.start : shown.stop + 1], values.min(), values.max())
+            ax.stairs(tops, steps, baseline=base, fill=True, color=color, alpha=0.3)
+            ax.stairs(tops, steps, baseline=base, color=color, linewidth=1.3)
+            if name in self.bounds:
+                bound = self.bounds[name]
+                ax.plot([bound, bound], [base, base + 0.9], color=color, linewidth=1.6)
+                ax.annotate(
+                    f"B = {bound:.3g}",
+                    (bound, base + 0.9),
+                    xytext=(4, -2),
+                    textcoords="offset points",
+                    va="top",
+                    color=color,
+                )
+        ax.axvline(1.0, color=INK, linewidth=1.0, linestyle=(0, (4, 3)), zorder=0)
+        ax.axvline(0.0, color=INK, linewidth=1.0, zorder=0)
+        for place, word, side, shift in (
+            (0.0, "boundary", "right", -4),
+            (1.0, "margin", "left", 4),
+        ):
+            ax.annotate(
+                word,
+                (place, 1.0),
+                xycoords=("data", "axes fraction"),
+                xytext=(shift, 0),
+                textcoords="offset points",
+                ha=side,
+                va="top",
+            )
+        ax.set_yticks([count - 1 - p + 0.3 for p in range(count)], list(self.margins))
+        ax.tick_params(axis="y", length=0)
+        ax.set_ylim(-0.05, count + 0.15)
+        ax.set_xlabel("signed output  y f(x)")
+        for side in ("top", "right", "left"):
+            ax.spines[side].set_visible(False)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+def _signed_outputs(
+    estimator: ClassifierMixin, X: Any, y: np.ndarray, pair: tuple[object, object] | None
+) -> tuple[np.ndarray, float | None]:
+    """Return the outputs of one binary problem, positive where right, and its bound."""
+    classes = list(estimator.classes_)
+    steps = getattr(estimator, "steps", None)
+    if steps:
+        X, final = estimator[:-1].transform(X) if len(steps) > 1 else X, steps[-1][1]
+    else:
+        final = estimator
+    bounds = getattr(final, "B_", None)
+    if len(classes) == 2:
+        outputs = np.asarray(final.decision_function(X), dtype=float).ravel()
+        return np.where(y == classes[1], outputs, -outputs), _pick(bounds, 0)
+
+    first, second = sorted(classes.index(label) for label in (pair or classes[:2]))
+    column = first * len(classes) - first * (first + 1) // 2 + second - first - 1
+    # The shape is a matter of prediction only: a shallow copy leaves the user's estimator alone.
+    final = copy.copy(final).set_params(decision_function_shape="ovo")
+    rows = (y == classes[first]) | (y == classes[second])
+    outputs = np.asarray(final.decision_function(X), dtype=float)[rows, column]
+    # One-vs-one outputs are positive for the first class of the pair.
+    return np.where(y[rows] == classes[first], outputs, -outputs), _pick(bounds, column)
+
+
+def _pick(bounds: Any, position: int) -> float | None:
+    return None if bounds is None else float(np.atleast_1d(bounds)[position])
