@@ -19,9 +19,10 @@ F = TypeVar("F", bound=Callable)
 
 _DISABLED = os.environ.get("OBLONG_DISABLE_JIT", "0") not in ("", "0")
 
-# Vector reductions need reassociation; infinite slopes are ordinary values here, so `ninf`
-# stays out of the list.
-_FASTMATH = {"nnan", "nsz", "reassoc", "contract"}
+# Reassociation stays out: loops here look for the index of an extremum by comparing values that
+# were computed twice, and these must come out equal. Infinite slopes are ordinary values, so
+# `ninf` stays out as well.
+_FASTMATH = {"nnan", "nsz", "contract"}
 
 
 def compiled(function: F) -> F:

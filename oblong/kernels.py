@@ -178,7 +178,8 @@ class Kernel:
         return out
 
     def _called(self, A: KernelRows, B: KernelRows) -> np.ndarray:
-        values = np.asarray(self.name(A.left, B.right), dtype=np.float64)
+        values = self.name(A.left, B.right)
+        values = np.asarray(values.toarray() if sp.issparse(values) else values, dtype=np.float64)
         if values.shape != (A.n, B.n):
             raise ValueError(
                 f"the kernel callable returned shape {values.shape}, expected {(A.n, B.n)}"
@@ -252,13 +253,13 @@ def _power(G, degree, out, start):
         highest += 1
     for r in range(G.shape[0]):
         g = G[r]
-        o = out[r]
+        o = out[r, start : start + g.size]
         for i in range(g.size):
-            o[start + i] = g[i] if degree else 1.0
+            o[i] = g[i] if degree else 1.0
         for bit in range(highest - 1, -1, -1):
             if (degree >> bit) & 1:
                 for i in range(g.size):
-                    o[start + i] = o[start + i] * o[start + i] * g[i]
+                    o[i] = o[i] * o[i] * g[i]
             else:
                 for i in range(g.size):
-                    o[start + i] = o[start + i] * o[start + i]
+                    o[i] = o[i] * o[i]

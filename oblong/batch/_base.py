@@ -205,10 +205,16 @@ class KernelMachine(ClassifierMixin, BaseEstimator):
         if isinstance(self.class_weight, str):
             totals = np.bincount(labels, weights, minlength=n_classes)
             return totals.sum() / (n_classes * totals)
-        unknown = [key for key in self.class_weight if key not in self.classes_]
-        if unknown:
-            raise ValueError(f"The classes, {unknown}, are not in class_weight")
-        return np.array([float(self.class_weight.get(cls, 1.0)) for cls in self.classes_.tolist()])
+        # Some other class may be missing from this fold; but a dict that names none of them, or
+        # lacks a class while naming others that do not exist, is a slip.
+        names = self.classes_.tolist()
+        missing = [name for name in names if name not in self.class_weight]
+        if missing and any(key not in names for key in self.class_weight):
+            raise ValueError(f"The classes, {missing}, are not in class_weight")
+        factors = np.array([float(self.class_weight.get(name, 1.0)) for name in names])
+        if not (np.isfinite(factors).all() and (factors > 0.0).all()):
+            raise ValueError("class_weight must hold finite numbers above zero")
+        return factors
 
     def _check_definiteness(self, X: Any) -> None:
         kernel = self._kernel()

@@ -34,7 +34,8 @@ class SymmetricColumns(Protocol):
 
     ``store[slot]`` is a column; ``fetch`` makes sure that columns are there and tells where.
     ``exact`` says whether those columns are all the precision there is; when they are not,
-    ``image`` multiplies in double precision and ``promoted`` gives columns that are.
+    ``rounding`` bounds the error of products with them, ``image`` multiplies in double
+    precision, and ``promoted`` gives columns that are exact.
     """
 
     n: int
@@ -48,6 +49,9 @@ class SymmetricColumns(Protocol):
 
     def image(self, rows: np.ndarray, columns: np.ndarray, coef: np.ndarray) -> np.ndarray:
         """Product ``K[rows, columns] @ coef`` in double precision."""
+
+    def rounding(self, columns: np.ndarray, coef: np.ndarray) -> np.ndarray:
+        """Bound, row by row, on the error of ``K[:, columns] @ coef`` from the cache."""
 
     def offset(self, coef: np.ndarray) -> float:
         """What outputs with these columns lack of those with the kernel itself.
@@ -85,6 +89,10 @@ class ExplicitColumns:
     def image(self, rows: np.ndarray, columns: np.ndarray, coef: np.ndarray) -> np.ndarray:
         """Product ``K[rows, columns] @ coef`` in double precision."""
         return self.store[np.ix_(rows, columns)].astype(np.float64, copy=False) @ coef
+
+    def rounding(self, columns: np.ndarray, coef: np.ndarray) -> np.ndarray:
+        """Return zeros: the matrix is all the precision there is."""
+        return np.zeros(self.n)
 
     def offset(self, coef: np.ndarray) -> float:
         """Return zero: these columns are the kernel itself."""
@@ -209,6 +217,17 @@ class KernelColumns:
 
         run_chunks(fill, rows.size, 256, self.threads)
         return result
+
+    def rounding(self, columns: np.ndarray, coef: np.ndarray) -> np.ndarray:
+        """Bound, row by row, on the error of ``K[:, columns] @ coef`` from the cache.
+
+        An entry is off by a few units of round-off of ``sqrt(K_ii K_jj)``; that the errors of
+        the columns add up with random signs covers what a few units do not.
+        """
+        if self.exact:
+            return np.zeros(self.n)
+        sizes = np.sqrt(np.abs(self.kernel.diagonal(self._rows)))
+        return 4.0 * np.finfo(self.store.dtype).eps * (np.abs(coef) @ sizes[columns]) * sizes
 
     def offset(self, coef: np.ndarray) -> float:
         """What the outputs lack by the shift of the rows: ``w·shift`` for the linear kernel."""

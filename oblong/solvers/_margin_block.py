@@ -84,6 +84,8 @@ def solve_block(
             K, diagonal, *pieces, c, u, right, left, gain, tol, tiny, snap, allowed
         )
         steps += taken
+        if np.isnan(violation):
+            raise ValueError("the kernel matrix has values that are not finite: scale the data")
         if violation <= tol or steps >= budget:
             break
         newton_steps += _newton_steps(K, pieces, c, u, right, left, snap)

@@ -96,7 +96,7 @@ def ascend_pairs(K, diagonal, p, s, c, u, right, left, gain, tol, tiny, snap, ma
     steps : int
         Steps taken.
     violation : float
-        Violation reached.
+        Violation reached; NaN if the values are not finite.
     """
     q = c.size
     top = -np.inf
@@ -110,6 +110,8 @@ def ascend_pairs(K, diagonal, p, s, c, u, right, left, gain, tol, tiny, snap, ma
         i = q
         for k in range(q):
             i = min(i, k if right[k] - u[k] == top else q)
+        if i == q:
+            return step, np.nan
         Ki = K[i]
         Kii = diagonal[i]
         best = 0.0
@@ -121,6 +123,8 @@ def ascend_pairs(K, diagonal, p, s, c, u, right, left, gain, tol, tiny, snap, ma
         j = q
         for k in range(q):
             j = min(j, k if gain[k] == best else q)
+        if j == q:
+            return step, np.nan
         Kj = K[j]
         curvature = max(Kii + diagonal[j] - 2.0 * Ki[j], tiny)
         ci, cj = _pair_step(p[i], s[i], c[i], p[j], s[j], c[j], u[j] - u[i], curvature, snap)

@@ -32,7 +32,7 @@ __all__ = ["MarginResult", "solve_margin"]
 _ONE_BLOCK = 2048
 _WORKING_SET = 512
 _LARGEST_WORKING_SET = 4096
-# Rounds without a gain in the dual that count as standing still.
+# Rounds without progress in the dual or in the violation that count as standing still.
 _PATIENCE = 10
 # Recomputations in double precision before the columns themselves become double.
 _REFRESHES = 8
@@ -176,8 +176,8 @@ class _Ascent:
             working_set = n if n <= _ONE_BLOCK else _WORKING_SET
         self.smallest_set = max(2, working_set)
         self.block: Block | None = None
-        self.largest_diagonal = 0.0
         self.best_dual = -np.inf
+        self.least_violation = np.inf
         self.idle_rounds = 0
         self.refreshes = 0
         self.n_iter = self.n_newton = self.n_rounds = 0
@@ -243,7 +243,6 @@ class _Ascent:
             if self.columns.exact:
                 raise ValueError("the kernel matrix has values that are not finite: scale the data")
             return self._promote()
-        self.largest_diagonal = max(self.largest_diagonal, float(diagonal.max()))
         whole = chosen.size == self.columns.n
         accuracy = _accuracy(new / chosen.size)
         c = self.c[chosen]
@@ -281,11 +280,14 @@ class _Ascent:
                 "the kernel matrix is not positive semidefinite, so that the bounded problem has "
                 "no solution: use another kernel, or no bound"
             )
-        if dual > self.best_dual + 1e-15 * abs(dual):
-            self.best_dual = dual
-            self.idle_rounds = 0
-        else:
-            self.idle_rounds += 1
+        # Near the optimum the dual is flat to the last digit while the violation still falls.
+        violation = self.violation
+        idle = (
+            dual <= self.best_dual + 1e-15 * abs(dual) and violation >= 0.9 * self.least_violation
+        )
+        self.idle_rounds = self.idle_rounds + 1 if idle else 0
+        self.best_dual = max(self.best_dual, dual)
+        self.least_violation = min(self.least_violation, violation)
 
     def _refresh(self, m: float, M: float) -> None:
         """Recompute ``u`` in double precision wherever single precision could matter.
@@ -295,7 +297,7 @@ class _Ascent:
         """
         support = np.flatnonzero(self.c)
         coef = self.c[support]
-        rounding = 8.0 * np.finfo(np.float32).eps * np.abs(coef).sum() * self.largest_diagonal
+        rounding = self.columns.rounding(support, coef)
         near = (self.right - self.u > M - rounding) | (self.left - self.u < m + rounding)
         rows = np.flatnonzero(near)
         self.u[rows] = self.columns.image(rows, support, coef)

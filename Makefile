@@ -1,0 +1,75 @@
+# Needs only make and Python 3.11 or newer. Everything is installed in the private folder .venv.
+#   make demo                       see oblong at work
+#   make test                       run every check
+#   make demo PYTHON=python3.13     pick the interpreter
+
+PYTHON ?= python3
+VENV ?= .venv
+WORKERS ?= auto
+REPORT ?= oblong-report.html
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+
+# One test process a core is the parallelism; threads inside each would only fight over the cores.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help install demo test lint format docs bench clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+install: $(VENV)/.stamp-test ## make .venv with oblong (editable) and the test tools
+	@echo "oblong is installed in $(VENV); activate it with: source $(BIN)/activate"
+
+demo: $(VENV)/.stamp-cli ## compare the classifiers on a built-in data set
+	@$(BIN)/oblong compare --report $(REPORT)
+
+test: lint ## run the linters and the whole test suite with coverage
+	@echo "==> tests"
+	@$(ONE_THREAD) $(BIN)/python -m pytest --numprocesses $(WORKERS) --maxprocesses 8 \
+		--cov --cov-report term
+
+lint: $(VENV)/.stamp-test ## check style, formatting and the direction of imports
+	@echo "==> ruff"
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@echo "==> import-linter"
+	@$(BIN)/lint-imports
+
+format: $(VENV)/.stamp-test ## rewrite the sources in the house style
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+docs: $(VENV)/.stamp-docs ## build the documentation
+	@$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@echo "the documentation is in docs/_build/html/index.html"
+
+bench: $(VENV)/.stamp-bench ## measure the speed next to other SVMs (minutes)
+	@$(BIN)/python benchmarks/run.py
+
+clean: ## remove .venv and everything that was built
+	@rm -rf $(VENV) build dist htmlcov .coverage .coverage.* coverage.xml $(REPORT)
+	@rm -rf docs/_build docs/auto_examples docs/api/generated docs/sg_execution_times.rst
+	@rm -rf .pytest_cache .ruff_cache .hypothesis .import_linter_cache .mypy_cache *.egg-info
+	@find oblong tests benchmarks docs examples -name __pycache__ -prune -exec rm -rf {} +
+
+# One stamp per extra, made after a complete install and stale only when pyproject.toml changes.
+# The extras test, docs and bench contain the extra cli, so installing any of them covers it.
+$(VENV)/.stamp-%: pyproject.toml | $(VENV)/.stamp-venv
+	@echo "==> installing oblong[$*] in $(VENV) (once; takes a minute)"
+	@$(PIP) install --editable ".[$*]"
+	@touch $(VENV)/.stamp-cli $@
+
+$(VENV)/.stamp-venv:
+	@command -v $(PYTHON) >/dev/null || { \
+		echo "$(PYTHON) was not found; name a Python 3.11 or newer: make PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "oblong needs Python 3.11 or newer, but $(PYTHON) is" "$$($(PYTHON) --version 2>&1)" >&2; \
+		echo "name another one: make PYTHON=python3.12" >&2; exit 1; }
+	@echo "==> creating $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv $(VENV) || { \
+		echo "could not create $(VENV); on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+	@touch $@

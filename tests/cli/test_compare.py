@@ -1,0 +1,234 @@
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import oblong
+from oblong.cli import compare, main
+from oblong.datasets import make_tilted_gaussians
+
+BOTH = ["--models", "svm-linear,rmm-linear", "--cv", "2", "--jobs", "1"]
+QUICK = ["--models", "svm-linear", "--cv", "2", "--jobs", "1"]
+
+
+def csv_text():
+    X, y = make_tilted_gaussians(40, random_state=0)
+    y[::7] = 0
+    rows = [f"{a:.4f},{b:.4f},{('far', 'near')[k]}" for (a, b), k in zip(X, y)]
+    return "\n".join(["u,v,kind", *rows]) + "\n"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OBLONG_DATA", raising=False)
+    return tmp_path
+
+
+def table_rows(stdout):
+    """Cells of the lines that hold a mean and a deviation."""
+    return [
+        re.split(r"\s{2,}", line.strip())
+        for line in stdout.splitlines()
+        if re.search(r"\d ± \d", line)
+    ]
+
+
+def test_compare_prints_the_table_and_writes_the_report(folder, capsys):
+    (folder / "points.csv").write_text(csv_text())
+    assert main(["compare", "points.csv", *BOTH]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert "points.csv  40 rows, 2 features, 2 classes" in out
+    reference, other = table_rows(out)
+    assert (reference[0], reference[-1]) == ("SVM, linear", "reference")
+    assert other[0] == "RMM, linear"
+    assert re.fullmatch(r"\d+\.\d\d ± \d+\.\d\d", other[1])
+    assert re.fullmatch(r"\d+(\.\d+)? (µs|ms|s)", other[2])
+    assert re.fullmatch(r"0\.00|[+−]\d+\.\d\d", other[3])
+    assert "Report: oblong-report.html" in out
+    assert "\x1b" not in out
+    assert sorted(p.name for p in folder.iterdir()) == ["oblong-report.html", "points.csv"]
+
+
+def test_the_same_seed_gives_the_same_errors(folder, capsys):
+    (folder / "points.csv").write_text(csv_text())
+
+    def errors(seed):
+        assert main(["compare", "points.csv", *QUICK, "--seed", seed]) == 0
+        return [(row[0], row[1], *row[3:]) for row in table_rows(capsys.readouterr().out)]
+
+    first = errors("3")
+    assert errors("3") == first
+    assert errors("4") != first
+
+
+def test_three_classes_of_the_built_in_iris(folder, capsys):
+    assert main(["compare", "iris", *QUICK, "--report", "iris.html"]) == 0
+    assert "150 rows, 4 features, 3 classes" in capsys.readouterr().out
+    page = (folder / "iris.html").read_text()
+    assert "The outputs are those that tell versicolor from virginica" in page
+
+
+def test_a_registered_model_takes_part(folder, capsys, extra_model):
+    (folder / "points.csv").write_text(csv_text())
+    assert (
+        main(["compare", "points.csv", "--models", "cubic,svm-linear", "--cv", "2", "--jobs", "1"])
+        == 0
+    )
+    assert [row[0] for row in table_rows(capsys.readouterr().out)] == [
+        "SVM, linear",
+        "SVM, cubic <b>",
+    ]
+    page = (folder / "oblong-report.html").read_text()
+    assert "SVM, cubic &lt;b&gt;" in page
+    assert "<b>" not in page
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_standard_input(folder, capsys, monkeypatch, compressed):
+    data = csv_text().encode()
+    stream = io.BytesIO(gzip.compress(data) if compressed else data)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(stream))
+    assert main(["compare", "-", *QUICK]) == 0
+    assert "standard input  40 rows" in capsys.readouterr().out
+
+
+def test_sets_of_the_data_folder(folder, capsys, monkeypatch):
+    X, y = make_tilted_gaussians(40, random_state=0)
+    np.savez(folder / "mine.npz", X=X, y=y, X_test=X, y_test=y)
+    monkeypatch.setenv("OBLONG_DATA", str(folder))
+    assert main(["compare", "mine", *QUICK]) == 0
+    assert "40 rows" in capsys.readouterr().out
+    assert "own test part (40 rows)" in (folder / "oblong-report.html").read_text()
+
+
+def complaint(capsys, code, *words):
+    """Run a command line that fails and return the one line it says."""
+    assert main(list(words)) == code
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert err.startswith("oblong: ")
+    return err.strip()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"a,b,y\n1,2,x\n3,abc,z\n", 'd.csv, row 3, column "b": expected a number, got "abc"'),
+        (b"a,b,y\n1,2,x\n3,z\n", "d.csv, row 3: expected 3 fields, got 2"),
+        (b"", "d.csv: the file is empty"),
+        (b"a,b,y\n", "d.csv, row 1: expected rows below the header, got none"),
+        (b"a,y\n1,x\n2,x\n", 'd.csv: expected two or more classes, got only "x"'),
+        (b"\x89PNG\r\n\x1a\n\x00\x00", "d.csv, row 3: expected text, got binary data"),
+        (b"a,y\n1,x\n2,y\n3,x\n", 'd.csv: class "y" has 1 row, but --cv 5 needs 5'),
+    ],
+)
+def test_malformed_data_gets_one_line(folder, capsys, content, message):
+    (folder / "d.csv").write_bytes(content)
+    assert complaint(capsys, 2, "compare", "d.csv").startswith(f"oblong: error: {message}")
+    assert [p.name for p in folder.iterdir()] == ["d.csv"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["none.csv"], '"none.csv": no such file or data set; the built-in sets are breast_cancer'),
+        (["wines"], '"wines": no such file or data set; did you mean wine?'),
+        (["."], "expected a file, got a folder"),
+        (["wine", "--target", "x"], "leave --target out"),
+        (["wine", "--cv", "1"], 'argument --cv: expected a whole number from 2 up, got "1"'),
+        (["wine", "--cv", "five"], 'from 2 up, got "five"'),
+        (["wine", "--seed", "-1"], 'from 0 up, got "-1"'),
+        (["wine", "--models", "rmn"], 'no model "rmn" (did you mean "rmm"?)'),
+        (["wine", "--report", "."], 'expected a file, got the folder "."'),
+        (["wine", "--report", "no/where.html"], 'the folder "no" does not exist'),
+        (["wine", "--wrong"], "unrecognized arguments: --wrong"),
+        (["d.csv", "--target", "kin"], 'no column "kin" (did you mean "kind"?)'),
+    ],
+)
+def test_bad_arguments_get_one_line(folder, capsys, words, message):
+    (folder / "d.csv").write_text(csv_text())
+    assert message in complaint(capsys, 2, "compare", *words)
+
+
+def test_unknown_command(capsys):
+    assert "invalid choice: 'compair'" in complaint(capsys, 2, "compair")
+
+
+def test_a_run_that_fails_ends_with_code_1(folder, capsys, monkeypatch):
+    from oblong.cli import protocol
+
+    def fail(*arguments, **options):
+        raise protocol.RunError("RMM failed on fold 2: out of memory")
+
+    monkeypatch.setattr(protocol, "compare", fail)
+    line = complaint(capsys, 1, "compare", "wine")
+    assert line == "oblong: error: RMM failed on fold 2: out of memory"
+
+
+def test_a_full_disk_ends_with_code_1(folder, capsys, monkeypatch):
+    def fail(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", fail)
+    assert main(["compare", "wine", *QUICK]) == 1
+    out, err = capsys.readouterr()
+    assert len(table_rows(out)) == 1
+    assert err == "oblong: error: oblong-report.html cannot be written: No space left on device\n"
+    assert list(folder.iterdir()) == []
+
+
+def test_ctrl_c(folder, capsys, monkeypatch):
+    from oblong.cli import protocol
+
+    def interrupt(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(protocol, "compare", interrupt)
+    assert complaint(capsys, 130, "compare", "wine") == "oblong: interrupted"
+
+
+def test_missing_extra(capsys, monkeypatch):
+    monkeypatch.setattr(compare, "find_spec", lambda name: None)
+    line = complaint(capsys, 2, "compare")
+    assert line == (
+        'oblong: error: oblong compare: needs rich and matplotlib: pip install "oblong[cli]"'
+    )
+
+
+def test_help_teaches(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"oblong {oblong.__version__}\n"
+    assert main([]) == 0
+    assert "compare" in capsys.readouterr().out
+    assert main(["compare", "--help"]) == 0
+    text = capsys.readouterr().out
+    assert "examples:\n  oblong compare\n" in text
+    for word in ("breast_cancer", "rmm-linear", "--repeats", "oblong-report.html"):
+        assert word in text
+
+
+def run(*words, **options):
+    return subprocess.run(
+        [sys.executable, "-m", "oblong.cli", *words], capture_output=True, timeout=120, **options
+    )
+
+
+def test_the_process_itself(folder):
+    bad = run("compare", "-", input=b"a,y\n1,x\nq,z\n", cwd=folder)
+    assert (bad.returncode, bad.stdout) == (2, b"")
+    assert bad.stderr.decode().splitlines() == [
+        'oblong: error: standard input, row 3, column "a": expected a number, got "q"'
+    ]
+    good = run("compare", "-", *QUICK, input=csv_text().encode(), cwd=folder)
+    assert (good.returncode, good.stderr) == (0, b"")
+    assert (folder / "oblong-report.html").is_file()

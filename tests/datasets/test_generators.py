@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+from sklearn.svm import SVC
+
+from oblong.datasets import make_parallel_lines, make_tilted_gaussians
+
+MEANS = np.array([[19.0, 13.0], [1.0, 1.0]])
+COVARIANCE = np.array([[17.0, 15.0], [15.0, 17.0]])
+
+
+@pytest.mark.parametrize("make", [make_parallel_lines, make_tilted_gaussians])
+def test_conventions(make):
+    X, y = make(7, random_state=3)
+    assert X.shape == (7, 2)
+    assert np.bincount(y).tolist() == [4, 3]
+    again, _ = make(7, random_state=3)
+    other, _ = make(7, random_state=4)
+    np.testing.assert_array_equal(X, again)
+    assert not np.array_equal(X, other)
+    for bad in ({"n_samples": 1}, {"stretch": 0.0}, {"stretch": -1.0}):
+        with pytest.raises(ValueError, match="=="):
+            make(**bad)
+
+
+def test_parallel_lines_geometry():
+    X, y = make_parallel_lines(400, gap=0.7, offset=0.5, stretch=3.0, random_state=0)
+    sign = 2 * y - 1
+    np.testing.assert_allclose(X[:, 1] * sign, 0.7)
+    along = X[:, 0] * sign / 3.0
+    assert 0.5 <= along.min() < 0.52
+    assert 1.48 < along.max() <= 1.5
+
+
+@pytest.mark.parametrize("stretch", [1.0, 4.0])
+def test_parallel_lines_turn_the_largest_margin(stretch):
+    X, y = make_parallel_lines(100, stretch=stretch, random_state=0)
+    w = SVC(kernel="linear", C=1e6, tol=1e-6).fit(X, y).coef_[0]
+    nearest = [X[y == k][np.argmin(np.abs(X[y == k, 0]))] for k in (0, 1)]
+    normal = nearest[1] - nearest[0]
+    cosine = w @ normal / np.linalg.norm(w) / np.linalg.norm(normal)
+    assert cosine == pytest.approx(1.0, abs=1e-6)
+
+
+def test_tilted_gaussians_moments():
+    X, y = make_tilted_gaussians(40_000, random_state=0)
+    for k in (0, 1):
+        part = X[y == k]
+        np.testing.assert_allclose(part.mean(axis=0), MEANS[k], atol=5 * np.sqrt(17 / 20_000))
+        np.testing.assert_allclose(np.cov(part.T), COVARIANCE, rtol=0.05)
+
+
+@pytest.mark.parametrize("stretch", [1.0, 5.0])
+def test_stretching_keeps_the_best_boundary_and_its_error(stretch):
+    plain, _ = make_tilted_gaussians(40_000, random_state=1)
+    X, y = make_tilted_gaussians(40_000, stretch=stretch, random_state=1)
+    w = np.linalg.solve(COVARIANCE, MEANS[1] - MEANS[0])
+    v = np.array([-w[1], w[0]])
+    np.testing.assert_allclose(X @ w, plain @ w, atol=1e-9)
+    np.testing.assert_allclose(X @ v, stretch * (plain @ v), atol=1e-8)
+    wrong = ((X - MEANS.mean(axis=0)) @ w > 0) != (y == 1)
+    best = norm.cdf(-np.sqrt(w @ COVARIANCE @ w) / 2)
+    if stretch == 1.0:
+        assert best == pytest.approx(0.00817, abs=5e-6)
+        assert wrong.mean() == pytest.approx(best, abs=4 * np.sqrt(best / 40_000))

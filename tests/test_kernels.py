@@ -1,0 +1,273 @@
+"""Kernel blocks against scikit-learn's pairwise kernels, and the column cache."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.metrics.pairwise import pairwise_kernels
+from sklearn.svm import SVC
+
+from oblong.kernels import Kernel, resolve_gamma
+from oblong.linalg.columns import ExplicitColumns, KernelColumns, add_columns
+
+NAMED = {
+    "linear": {},
+    "poly": {"gamma": 0.3, "degree": 3, "coef0": 0.7},
+    "rbf": {"gamma": 0.3},
+    "sigmoid": {"gamma": 0.1, "coef0": -0.2},
+}
+
+
+def _data(dtype=np.float64, rows=(37, 23), d=5, seed=0):
+    rng = np.random.default_rng(seed)
+    return [rng.normal(size=(n, d)).astype(dtype) for n in rows]
+
+
+def _dense(values):
+    return values.toarray() if sp.issparse(values) else np.asarray(values)
+
+
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array, sp.csr_matrix])
+@pytest.mark.parametrize(("dtype", "rtol"), [(np.float32, 2e-5), (np.float64, 1e-12)])
+@pytest.mark.parametrize("name", NAMED)
+def test_formulas(name, dtype, rtol, container):
+    X, Z = _data(dtype)
+    kernel = Kernel(name, **NAMED[name])
+    expected = pairwise_kernels(
+        X.astype(float), Z.astype(float), metric=name, filter_params=True, **NAMED[name]
+    )
+    block = _dense(kernel(container(X), container(Z)))
+    assert block.shape == (37, 23)
+    assert block.dtype == dtype
+    np.testing.assert_allclose(block, expected, rtol=rtol, atol=rtol)
+
+
+@pytest.mark.parametrize("degree", [0, 1, 2, 3, 4, 5, 7, 8])
+def test_polynomial_degrees(degree):
+    X, Z = _data()
+    kernel = Kernel("poly", gamma=0.5, degree=degree, coef0=-1.0)
+    np.testing.assert_allclose(kernel(X, Z), (0.5 * X @ Z.T - 1.0) ** degree, rtol=1e-11)
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_blocks_leave_the_rows_alone(name):
+    X, Z = _data()
+    X_before, Z_before = X.copy(), Z.copy()
+    Kernel(name, **NAMED[name])(X, Z)
+    assert np.array_equal(X, X_before)
+    assert np.array_equal(Z, Z_before)
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_one_argument_means_both(name):
+    X, _ = _data()
+    kernel = Kernel(name, **NAMED[name])
+    np.testing.assert_allclose(kernel(X), kernel(X, X), rtol=1e-13)
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_memory_order_does_not_matter(name):
+    X, Z = _data()
+    kernel = Kernel(name, **NAMED[name])
+    expected = kernel(X, Z)
+    wide = np.repeat(X, 2, axis=1)[:, ::2]
+    np.testing.assert_allclose(kernel(np.asfortranarray(X), Z), expected, rtol=1e-13)
+    np.testing.assert_allclose(kernel(wide, Z), expected, rtol=1e-13)
+
+
+def test_many_rows_come_out_as_few_do():
+    """Blocks are cut into pieces inside; the seams must not show."""
+    X, Z = _data(rows=(300, 2500), d=3)
+    kernel = Kernel("rbf", gamma=0.3)
+    block = kernel(X, Z)
+    for start in range(0, 2500, 500):
+        part = kernel(X, Z[start : start + 500])
+        np.testing.assert_allclose(block[:, start : start + 500], part, rtol=1e-12)
+
+
+def test_callable():
+    X, Z = _data()
+
+    def manhattan(A, B):
+        return np.exp(-np.abs(A[:, None, :] - B[None, :, :]).sum(-1))
+
+    assert np.array_equal(Kernel(manhattan)(X, Z), manhattan(X, Z))
+
+
+def test_callable_may_return_a_sparse_matrix():
+    """Products of sparse rows are sparse."""
+    X, Z = (sp.csr_array(np.where(np.abs(rows) < 0.5, 0, rows)) for rows in _data())
+    block = Kernel(lambda A, B: A @ B.T)(X, Z)
+    np.testing.assert_allclose(block, (X @ Z.T).toarray())
+
+
+def test_callable_of_the_wrong_shape():
+    X, Z = _data()
+    with pytest.raises(ValueError, match=r"shape"):
+        Kernel(lambda A, B: np.ones((len(A), 2)))(X, Z)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shift", [1e3, 1e4])
+def test_rbf_far_from_the_origin(shift, dtype):
+    """Squared distances must not drown in the norms of shifted rows."""
+    X = np.round(_data()[0] * 64) / 64  # exact in single precision after the shift
+    expected = Kernel("rbf", gamma=0.3)(X, X)
+    shifted = (X + shift).astype(dtype)
+    block = Kernel("rbf", gamma=0.3)(shifted, shifted)
+    np.testing.assert_allclose(block, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e-20, 1e20, 1e150])
+def test_rbf_at_extreme_scales(scale):
+    X, _ = _data()
+    gamma = resolve_gamma("scale", X)
+    expected = Kernel("rbf", gamma=gamma)(X)
+    scaled = X * scale
+    block = Kernel("rbf", gamma=resolve_gamma("scale", scaled))(scaled)
+    np.testing.assert_allclose(block, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rbf_of_equal_rows_is_one(dtype):
+    X, _ = _data(dtype)
+    K = Kernel("rbf", gamma=0.5)(np.vstack([X, X]))
+    rounding = 20 * np.finfo(dtype).eps
+    assert K.max() <= 1 + rounding
+    np.testing.assert_allclose(np.diag(K), 1.0, atol=rounding)
+    np.testing.assert_allclose(np.diag(K, len(X)), 1.0, atol=rounding)
+
+
+@pytest.mark.parametrize("gamma", ["scale", "auto", 0.25])
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
+def test_gamma(gamma, container):
+    X, _ = _data(rows=(60, 1))
+    X[:, 0] *= 3
+    X[np.abs(X) < 0.5] = 0
+    y = np.arange(60) % 2
+    expected = SVC(gamma=gamma).fit(container(X), y)._gamma
+    assert resolve_gamma(gamma, container(X)) == pytest.approx(expected, rel=1e-10)
+
+
+def test_gamma_of_constant_data_is_one():
+    assert resolve_gamma("scale", np.full((4, 3), 7.0)) == 1.0
+
+
+def test_gamma_counts_weights_as_copies():
+    X, _ = _data(rows=(20, 1))
+    counts = np.arange(20) % 4
+    repeated = resolve_gamma("scale", np.repeat(X, counts, axis=0))
+    assert resolve_gamma("scale", X, counts.astype(float)) == pytest.approx(repeated, rel=1e-12)
+
+
+def test_gamma_of_single_precision_data():
+    X, _ = _data(rows=(2000, 1))
+    expected = resolve_gamma("scale", X)
+    assert resolve_gamma("scale", (X + 100).astype(np.float32)) == pytest.approx(expected, rel=1e-3)
+
+
+# Columns ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["rbf", "linear", "sparse", "callable"])
+def rows_and_kernel(request):
+    X, _ = _data(rows=(50, 1))
+    if request.param == "sparse":
+        X[np.abs(X) < 0.5] = 0
+        return sp.csr_array(X), Kernel("poly", gamma=0.3, coef0=1.0)
+    if request.param == "callable":
+        return X, Kernel(lambda A, B: np.exp(-np.abs(A[:, None] - B[None]).sum(-1)))
+    return X, Kernel(request.param, gamma=0.3)
+
+
+def _centred(kernel, X):
+    """Return the matrix the columns show: the linear kernel is centred, which Σc = 0 hides."""
+    return kernel(X - X.mean(axis=0)) if kernel.name == "linear" else _dense(kernel(X))
+
+
+@pytest.mark.parametrize(("dtype", "atol"), [(np.float32, 1e-5), (np.float64, 1e-12)])
+@pytest.mark.parametrize("limit", [2, 7, 20, 50])
+def test_columns_are_right_after_evictions(rows_and_kernel, limit, dtype, atol):
+    X, kernel = rows_and_kernel
+    expected = _centred(kernel, X)
+    columns = KernelColumns(
+        kernel, X, cache_bytes=limit * 50 * np.dtype(dtype).itemsize, dtype=dtype
+    )
+    assert columns.capacity == limit
+    assert columns.store.nbytes <= limit * 50 * np.dtype(dtype).itemsize
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        wanted = rng.permutation(50)[: rng.integers(1, limit + 1)]
+        slots = columns.fetch(wanted)
+        assert len(set(slots)) == len(wanted)
+        np.testing.assert_allclose(columns.store[slots], expected[wanted], rtol=atol, atol=atol)
+
+
+def test_recently_used_columns_stay():
+    """The least recently used column makes room; one in use costs nothing again."""
+    X, _ = _data(rows=(50, 1))
+    calls = []
+
+    def counted(A, B):
+        calls.append(len(A))
+        return A @ B.T
+
+    columns = KernelColumns(Kernel(counted), X, cache_bytes=3 * 50 * 8)
+    for wanted in ([0], [1], [2], [0], [3]):
+        columns.fetch(np.array(wanted))
+    computed = sum(calls)
+    assert computed == 4
+    columns.fetch(np.array([0, 2, 3]))
+    assert sum(calls) == computed
+    columns.fetch(np.array([1]))
+    assert sum(calls) == computed + 1
+
+
+def test_cache_keeps_two_columns_under_any_limit():
+    X, _ = _data(rows=(50, 1))
+    columns = KernelColumns(Kernel("rbf", gamma=0.3), X, cache_bytes=1)
+    slots = columns.fetch(np.array([4, 9]))
+    expected = Kernel("rbf", gamma=0.3)(X)
+    np.testing.assert_allclose(columns.store[slots], expected[[4, 9]], rtol=1e-12)
+
+
+def test_products_are_in_double_precision(rows_and_kernel):
+    X, kernel = rows_and_kernel
+    expected = _centred(kernel, X)
+    rng = np.random.default_rng(0)
+    rows, picked = rng.permutation(50)[:20], rng.permutation(50)[:15]
+    coef = rng.normal(size=15)
+    for dtype in (np.float32, np.float64):
+        columns = KernelColumns(kernel, X, dtype=dtype)
+        product = columns.image(rows, picked, coef)
+        assert product.dtype == np.float64
+        np.testing.assert_allclose(product, expected[np.ix_(rows, picked)] @ coef, atol=1e-11)
+        double = columns.promoted()
+        slots = double.fetch(picked)
+        np.testing.assert_allclose(double.store[slots], expected[picked], atol=1e-12)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_adding_columns(threads):
+    rng = np.random.default_rng(0)
+    K = rng.normal(size=(2500, 2500)).astype(np.float32)
+    K = (K + K.T) / 2
+    columns = ExplicitColumns(K, threads=threads)
+    picked, coef = np.array([4, 2499, 17]), np.array([0.5, -2.0, 1.0])
+    image = np.ones(2500)
+    add_columns(image, columns, columns.fetch(picked), coef)
+    np.testing.assert_allclose(image, 1 + K[:, picked].astype(float) @ coef, atol=1e-10)
+
+
+def test_single_precision_only_where_it_suffices():
+    """Many rows are kept in single precision unless the kernel's argument is too large for it."""
+    X, _ = _data(rows=(300, 1))
+    near = KernelColumns(Kernel("rbf", gamma=0.3), X, single_above=100)
+    far = KernelColumns(Kernel("rbf", gamma=3e4), X, single_above=100)
+    few = KernelColumns(Kernel("rbf", gamma=0.3), X)
+    assert near.store.dtype == np.float32
+    assert not near.exact
+    assert far.store.dtype == few.store.dtype == np.float64
+    assert far.exact
+    assert few.exact
