@@ -16,10 +16,10 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_N
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test lint format docs bench clean
+.PHONY: help install demo test test-lowest lint format docs bench clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: $(VENV)/.stamp-test ## make .venv with oblong (editable) and the test tools
 	@echo "oblong is installed in $(VENV); activate it with: source $(BIN)/activate"
@@ -31,6 +31,13 @@ test: lint ## run the linters and the whole test suite with coverage
 	@echo "==> tests"
 	@$(ONE_THREAD) $(BIN)/python -m pytest --numprocesses $(WORKERS) --maxprocesses 8 \
 		--cov --cov-report term
+
+test-lowest: ## run the tests with the oldest supported dependencies, in .venv-lowest
+	@test -e .venv-lowest/.stamp || { $(PYTHON) -m venv .venv-lowest && \
+		.venv-lowest/bin/python -m pip --quiet install -c tests/lowest-versions.txt -e ".[test]" && \
+		touch .venv-lowest/.stamp; }
+	@$(ONE_THREAD) NUMBA_CACHE_DIR=.venv-lowest/numba .venv-lowest/bin/python -m pytest \
+		--numprocesses $(WORKERS) --maxprocesses 8
 
 lint: $(VENV)/.stamp-test ## check style, formatting and the direction of imports
 	@echo "==> ruff"
@@ -51,8 +58,8 @@ bench: $(VENV)/.stamp-bench ## measure the speed next to other SVMs (minutes)
 	@$(BIN)/python benchmarks/run.py
 
 clean: ## remove .venv and everything that was built
-	@rm -rf $(VENV) build dist htmlcov .coverage .coverage.* coverage.xml $(REPORT)
-	@rm -rf docs/_build docs/auto_examples docs/api/generated docs/sg_execution_times.rst
+	@rm -rf $(VENV) .venv-lowest build dist htmlcov .coverage .coverage.* coverage.xml $(REPORT)
+	@rm -rf docs/_build docs/auto_examples docs/api docs/sg_execution_times.rst
 	@rm -rf .pytest_cache .ruff_cache .hypothesis .import_linter_cache .mypy_cache *.egg-info
 	@find oblong tests benchmarks docs examples -name __pycache__ -prune -exec rm -rf {} +
 

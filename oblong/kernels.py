@@ -57,6 +57,10 @@ def resolve_gamma(gamma: str | float, X: Matrix, weights: np.ndarray | None = No
             variance += float(share[start : start + 4096] @ np.einsum("ij,ij->i", part, part))
     # Rows that are all one constant leave a variance of mere round-off.
     constant = variance <= (4.0 * np.finfo(float).eps * mean) ** 2
+    if not np.isfinite(variance) or (constant and X.max() - X.min() > 1e-12 * abs(mean)):
+        raise ValueError(
+            'the variance of X cannot be represented: scale X, or do not use gamma="scale"'
+        )
     return 1.0 if constant else 1.0 / (n_features * variance)
 
 

@@ -106,7 +106,7 @@ class RelativeMarginClassifier(KernelMachine):
         Whether every binary problem met ``tol``.
     n_features_in_ : int
         Number of features seen in :meth:`fit`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the features, if ``X`` had string names.
 
     See Also

@@ -62,6 +62,9 @@ class SymmetricColumns(Protocol):
     def promoted(self) -> SymmetricColumns:
         """Columns in double precision."""
 
+    def restricted(self, rows: np.ndarray) -> SymmetricColumns:
+        """Columns of the principal block of some rows."""
+
 
 class ExplicitColumns:
     """Columns of a matrix held in memory.
@@ -101,6 +104,10 @@ class ExplicitColumns:
     def promoted(self) -> ExplicitColumns:
         """Return the matrix itself: it is all the precision there is."""
         return self
+
+    def restricted(self, rows: np.ndarray) -> ExplicitColumns:
+        """Columns of the principal block of some rows."""
+        return ExplicitColumns(self.store[np.ix_(rows, rows)], self.threads)
 
 
 class KernelColumns:
@@ -237,12 +244,15 @@ class KernelColumns:
 
     def promoted(self) -> KernelColumns:
         """Columns in double precision."""
+        return self._like(self._X, np.float64)
+
+    def restricted(self, rows: np.ndarray) -> KernelColumns:
+        """Columns of the principal block of some rows."""
+        return self._like(self._X[rows], self.store.dtype)
+
+    def _like(self, X: Any, dtype: np.dtype | type) -> KernelColumns:
         return KernelColumns(
-            self.kernel,
-            self._X,
-            cache_bytes=self._cache_bytes,
-            dtype=np.float64,
-            threads=self.threads,
+            self.kernel, X, cache_bytes=self._cache_bytes, dtype=dtype, threads=self.threads
         )
 
 

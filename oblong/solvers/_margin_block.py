@@ -14,6 +14,8 @@ __all__ = ["BlockOutcome", "solve_block"]
 
 # Newton steps in a row before pair steps get their turn.
 _NEWTON_ROW = 3
+# Coefficients looked at together, so that they stay in first-level cache.
+_STRIP = 512
 # Turns of pair steps and Newton steps before the outer loop takes stock.
 _STRETCHES = 8
 
@@ -71,18 +73,23 @@ def solve_block(
     """
     u = np.array(u)
     right, left = pieces.slopes_at(c)
-    gain = np.empty(len(c))
+    scratch = np.empty(_STRIP)
     rounding = np.finfo(K.dtype).eps
     tiny = max(4.0 * rounding * float(np.abs(diagonal).mean()), 1e-300)
     size = max(float(np.abs(c).max(initial=0.0)), _largest_finite(pieces.breakpoints))
     snap = min(1e-12 * size, 1e-4 * final_tol / max(float(diagonal.max(initial=0.0)), 1e-300))
-    stretch = max(200, 4 * len(c))
+    # Newton steps cost the cube of the block; the square over 200 keeps the two in balance.
+    stretch = max(200, 4 * len(c), len(c) ** 2 // 200)
     steps = newton_steps = 0
     for _ in range(_STRETCHES):
         allowed = min(stretch, budget - steps)
+        before = c.copy()
+        up, low = right - u, left - u
         taken, violation = ascend_pairs(
-            K, diagonal, *pieces, c, u, right, left, gain, tol, tiny, snap, allowed
+            K, diagonal, *pieces, c, up, low, scratch, tol, tiny, snap, allowed
         )
+        u += K @ (c - before).astype(K.dtype)
+        right, left = pieces.slopes_at(c)
         steps += taken
         if np.isnan(violation):
             raise ValueError("the kernel matrix has values that are not finite: scale the data")
@@ -135,6 +142,8 @@ def _newton_step(
     if free.size < 2:
         return None
     target = right[free] - u[free]
+    # The common part goes into the bias; left in, it swamps the rest when K_FF is singular.
+    target -= target.mean()
     direction = _free_direction(K, free, target)
     if direction is None:
         return None

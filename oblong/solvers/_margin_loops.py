@@ -84,12 +84,51 @@ def _pair_step(pi, si, ci, pj, sj, cj, slope, curvature, snap):
 
 
 @compiled
-def ascend_pairs(K, diagonal, p, s, c, u, right, left, gain, tol, tiny, snap, max_steps):
+def _first_equal(values, target):
+    found = values.size
+    for k in range(values.size):
+        found = min(found, k if values[k] == target else values.size)
+    return found
+
+
+@compiled
+def _shift(up, low, di, Ki, dj, Kj):
+    """Subtract a change of the image; return the largest of ``up`` and the least of ``low``."""
+    highest = -np.inf
+    lowest = np.inf
+    for k in range(up.size):
+        change = di * Ki[k] + dj * Kj[k]
+        above = up[k] - change
+        below = low[k] - change
+        up[k] = above
+        low[k] = below
+        highest = fast_max(highest, above)
+        lowest = fast_min(lowest, below)
+    return highest, lowest
+
+
+@compiled
+def _gains(top, low, Kii, diagonal, Ki, tiny, gains):
+    """Gains, to second order, of pairing a coefficient with each of the others."""
+    largest = 0.0
+    for k in range(low.size):
+        gap = fast_max(top - low[k], 0.0)
+        gain = gap * gap / fast_max(Kii + diagonal[k] - 2.0 * Ki[k], tiny)
+        gains[k] = gain
+        largest = fast_max(largest, gain)
+    return largest
+
+
+@compiled
+def ascend_pairs(K, diagonal, p, s, c, up, low, scratch, tol, tiny, snap, max_steps):
     """Ascend the dual of one block by maximal violating pairs, second-order choice.
 
-    Maximises ``Σ g_i(c_i) - ½ c'Kc`` over ``c`` with ``Σc`` fixed, starting from ``c`` with
-    ``u = Kc`` plus whatever lies outside the block. Stops when
-    ``max(right - u) - min(left - u) <= tol``. All arrays are updated in place.
+    Maximises ``Σ g_i(c_i) - ½ c'Kc`` over ``c`` with ``Σc`` fixed. ``up`` and ``low`` are the
+    right and left slopes at ``c`` less the image ``u``; the search stops when
+    ``max(up) - min(low) <= tol``. The three arrays are updated in place.
+
+    Extrema are found strip by strip (``scratch`` has the length of a strip): the index is
+    looked for only in strips that improve on the value so far, while they are in cache.
 
     Returns
     -------
@@ -99,48 +138,45 @@ def ascend_pairs(K, diagonal, p, s, c, u, right, left, gain, tol, tiny, snap, ma
         Violation reached; NaN if the values are not finite.
     """
     q = c.size
-    top = -np.inf
-    bottom = np.inf
-    for k in range(q):
-        top = fast_max(top, right[k] - u[k])
-        bottom = fast_min(bottom, left[k] - u[k])
-    for step in range(max_steps):
-        if top - bottom <= tol:
+    strip = scratch.size
+    di = dj = 0.0
+    i = j = 0
+    for step in range(max_steps + 1):
+        Ki = K[i]
+        Kj = K[j]
+        top = -np.inf
+        bottom = np.inf
+        for start in range(0, q, strip):
+            part = slice(start, min(q, start + strip))
+            highest, lowest = _shift(up[part], low[part], di, Ki[part], dj, Kj[part])
+            bottom = min(bottom, lowest)
+            if highest > top:
+                top = highest
+                i = start + _first_equal(up[part], top)
+        if top - bottom <= tol or step == max_steps:
             return step, top - bottom
-        i = q
-        for k in range(q):
-            i = min(i, k if right[k] - u[k] == top else q)
-        if i == q:
+        if not top - bottom < np.inf:
             return step, np.nan
         Ki = K[i]
         Kii = diagonal[i]
         best = 0.0
-        for k in range(q):
-            gap = fast_max(top - (left[k] - u[k]), 0.0)
-            value = gap * gap / fast_max(Kii + diagonal[k] - 2.0 * Ki[k], tiny)
-            gain[k] = value
-            best = fast_max(best, value)
-        j = q
-        for k in range(q):
-            j = min(j, k if gain[k] == best else q)
-        if j == q:
-            return step, np.nan
-        Kj = K[j]
+        for start in range(0, q, strip):
+            part = slice(start, min(q, start + strip))
+            gains = scratch[: part.stop - start]
+            largest = _gains(top, low[part], Kii, diagonal[part], Ki[part], tiny, gains)
+            if largest > best:
+                best = largest
+                j = start + _first_equal(gains, best)
         curvature = max(Kii + diagonal[j] - 2.0 * Ki[j], tiny)
-        ci, cj = _pair_step(p[i], s[i], c[i], p[j], s[j], c[j], u[j] - u[i], curvature, snap)
+        ui = _right_slope(p[i], s[i], c[i]) - up[i]
+        uj = _left_slope(p[j], s[j], c[j]) - low[j]
+        ci, cj = _pair_step(p[i], s[i], c[i], p[j], s[j], c[j], uj - ui, curvature, snap)
         di = ci - c[i]
         dj = cj - c[j]
         c[i] = ci
         c[j] = cj
-        right[i] = _right_slope(p[i], s[i], ci)
-        left[i] = _left_slope(p[i], s[i], ci)
-        right[j] = _right_slope(p[j], s[j], cj)
-        left[j] = _left_slope(p[j], s[j], cj)
-        top = -np.inf
-        bottom = np.inf
-        for k in range(q):
-            value = u[k] + di * Ki[k] + dj * Kj[k]
-            u[k] = value
-            top = fast_max(top, right[k] - value)
-            bottom = fast_min(bottom, left[k] - value)
-    return max_steps, top - bottom
+        up[i] = _right_slope(p[i], s[i], ci) - ui
+        low[i] = _left_slope(p[i], s[i], ci) - ui
+        up[j] = _right_slope(p[j], s[j], cj) - uj
+        low[j] = _left_slope(p[j], s[j], cj) - uj
+    return max_steps, np.nan
