@@ -23,7 +23,7 @@ import numpy as np
 
 from oblong._progress import Progress, ProgressCallback
 from oblong.linalg.columns import Block, SymmetricColumns, add_columns, gather_block
-from oblong.solvers._margin_block import solve_block
+from oblong.solvers._margin_block import interval, objectives, slopes, solve_block
 from oblong.solvers.pieces import Pieces
 
 __all__ = ["MarginResult", "solve_margin"]
@@ -205,7 +205,7 @@ class _Ascent:
         self.tol = tol
         self.c = np.zeros(n) if start is None else np.array(start, dtype=np.float64)
         self.u = np.zeros(n)
-        self.right, self.left = pieces.slopes_at(self.c)
+        self.right, self.left = slopes(*pieces, self.c)
         if start_image is not None:
             self.u += start_image
         elif start is not None:
@@ -214,17 +214,18 @@ class _Ascent:
             working_set = n if n <= _ONE_BLOCK else _WORKING_SET
         self.smallest_set = max(2, working_set)
         self.block: Block | None = None
+        self.terms = float(pieces.value(self.c).sum())
         self.best_dual = -np.inf
         self.least_violation = np.inf
         self.idle_rounds = 0
         self.refreshes = 0
         self.n_iter = self.n_newton = self.n_rounds = 0
         self.has_tails = bool(np.isinf(pieces.breakpoints).any())
-        self.ceiling = float(pieces.loss(np.zeros(n)).sum())
+        self.ceiling = objectives(*pieces, self.c, np.zeros(n))[1]
 
     @property
     def interval(self) -> tuple[float, float]:
-        return float((self.right - self.u).max()), float((self.left - self.u).min())
+        return interval(self.right, self.left, self.u)
 
     @property
     def violation(self) -> float:
@@ -283,17 +284,18 @@ class _Ascent:
             return self._promote()
         whole = chosen.size == self.columns.n
         accuracy = _accuracy(new / chosen.size)
+        terms = self.pieces.take(chosen)
         c = self.c[chosen]
         outcome = solve_block(
             block.values,
             diagonal,
-            self.pieces.take(chosen),
+            terms,
             c,
             self.u[chosen],
             tol=self.tol if whole else max(0.5 * self.tol, accuracy * violation),
             final_tol=self.tol,
             budget=budget,
-            polish=whole,
+            whole=whole,
         )
         change = c - self.c[chosen]
         moved = change != 0
@@ -301,6 +303,7 @@ class _Ascent:
             self.u = outcome.u
         else:
             self._add(chosen[moved], change[moved])
+        self.terms += float((terms.value(c) - terms.value(self.c[chosen])).sum())
         self.c[chosen] = c
         self.right[chosen] = outcome.right
         self.left[chosen] = outcome.left
@@ -312,7 +315,7 @@ class _Ascent:
 
     def _watch(self) -> None:
         """Notice when nothing moves any more, and when the problem has no maximum."""
-        dual = self._dual()
+        dual = self.terms - 0.5 * float(self.c @ self.u)
         if self.has_tails and dual > self.ceiling * (1.0 + 1e-6) + self.tol:
             raise ValueError(
                 "the kernel matrix is not positive semidefinite, so that the bounded problem has "
@@ -355,9 +358,6 @@ class _Ascent:
             slots = self.columns.fetch(indices[part])
             add_columns(self.u, self.columns, slots, coef[part])
 
-    def _dual(self) -> float:
-        return float(self.pieces.value(self.c).sum() - 0.5 * (self.c @ self.u))
-
     def result(self, status: str) -> MarginResult:
         """Settle the round-off of ``Σc``, the bias and the certificate."""
         free = np.flatnonzero(self.right == self.left)
@@ -374,7 +374,7 @@ class _Ascent:
             bias_interval=(m, M),
             outputs=outputs,
             objective=float(primal),
-            dual_objective=self._dual(),
+            dual_objective=float(self.pieces.value(self.c).sum() - 0.5 * (self.c @ self.u)),
             violation=m - M,
             n_iter=self.n_iter,
             n_newton=self.n_newton,
