@@ -20,6 +20,9 @@ def fold_progress(
 ) -> Iterator[Callable[[FoldResult], None]]:
     """Show a bar for each model over its folds; yields the function that advances it."""
     console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda result: None
+        return
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(bar_width=36),
@@ -28,7 +31,6 @@ def fold_progress(
         TimeElapsedColumn(),
         console=console,
         transient=True,
-        disable=not console.is_terminal,
     )
     with bar:
         folds = settings.cv * settings.repeats
