@@ -176,7 +176,7 @@ class Kernel:
         out = np.empty((A.n, B.n), dtype=A.left.dtype) if out is None else out
 
         def fill(start: int, stop: int) -> None:
-            self._map(A.left @ B.right[start:stop].T, out, start)
+            self.pointwise(A.left @ B.right[start:stop].T, out, start)
 
         run_chunks(fill, B.n, max(64, _CHUNK_BYTES // (max(1, A.n) * out.itemsize)), threads)
         return out
@@ -198,10 +198,10 @@ class Kernel:
         elif self.name in ("poly", "sigmoid"):
             G += G.dtype.type(self.coef0)
         out = np.empty_like(G)
-        self._map(G, out, 0)
+        self.pointwise(G, out, 0)
         return out
 
-    def _map(self, G: np.ndarray, out: np.ndarray, start: int) -> None:
+    def pointwise(self, G: np.ndarray, out: np.ndarray, start: int) -> None:
         """Write the pointwise part of the kernel to columns of ``out``; ``G`` is its argument."""
         if self.name == "poly":
             _power(G, self.degree, out, start)
@@ -224,7 +224,7 @@ class Kernel:
         else:
             values = np.einsum("ij,ij->i", rows.left, rows.right, dtype=np.float64).reshape(-1, 1)
         out = np.empty_like(values)
-        self._map(values, out, 0)
+        self.pointwise(values, out, 0)
         return out[:, 0]
 
     def __call__(self, X: Matrix, Z: Matrix | None = None) -> np.ndarray:

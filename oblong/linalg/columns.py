@@ -33,9 +33,10 @@ class SymmetricColumns(Protocol):
     """What a solver needs of a symmetric matrix of shape (n, n).
 
     ``store[slot]`` is a column; ``fetch`` makes sure that columns are there and tells where.
-    ``exact`` says whether those columns are all the precision there is; when they are not,
-    ``rounding`` bounds the error of products with them, ``image`` multiplies in double
-    precision, and ``promoted`` gives columns that are exact.
+    ``rounding`` bounds the error of products with the columns. ``exact`` says whether they are
+    all the precision there is; when they are not, ``image`` multiplies in double precision, and
+    ``promoted`` gives columns that are exact. ``inverse`` is that of the matrix, where many
+    problems share it and somebody has computed it.
     """
 
     n: int
@@ -43,6 +44,7 @@ class SymmetricColumns(Protocol):
     capacity: int
     exact: bool
     threads: int
+    inverse: np.ndarray | None
 
     def fetch(self, indices: np.ndarray) -> np.ndarray:
         """Slots of the columns ``indices`` in ``store``."""
@@ -78,6 +80,7 @@ class ExplicitColumns:
     """
 
     exact = True
+    inverse: np.ndarray | None = None
 
     def __init__(self, matrix: np.ndarray, threads: int = 1) -> None:
         dtype = matrix.dtype if matrix.dtype in (np.float32, np.float64) else np.float64
@@ -94,8 +97,8 @@ class ExplicitColumns:
         return self.store[np.ix_(rows, columns)].astype(np.float64, copy=False) @ coef
 
     def rounding(self, columns: np.ndarray, coef: np.ndarray) -> np.ndarray:
-        """Return zeros: the matrix is all the precision there is."""
-        return np.zeros(self.n)
+        """Bound, row by row, on the error of ``K[:, columns] @ coef``."""
+        return _rounding(self.store.diagonal(), columns, coef, np.float64)
 
     def offset(self, coef: np.ndarray) -> float:
         """Return zero: these columns are the kernel itself."""
@@ -131,6 +134,8 @@ class KernelColumns:
     threads : int, default=1
         Threads for blocks and products.
     """
+
+    inverse = None
 
     def __init__(
         self,
@@ -228,13 +233,11 @@ class KernelColumns:
     def rounding(self, columns: np.ndarray, coef: np.ndarray) -> np.ndarray:
         """Bound, row by row, on the error of ``K[:, columns] @ coef`` from the cache.
 
-        An entry is off by a few units of round-off of ``sqrt(K_ii K_jj)``; that the errors of
-        the columns add up with random signs covers what a few units do not.
+        Unknown, and zero here, for a kernel that is a Python function.
         """
-        if self.exact:
+        if callable(self.kernel.name):
             return np.zeros(self.n)
-        sizes = np.sqrt(np.abs(self.kernel.diagonal(self._rows)))
-        return 4.0 * np.finfo(self.store.dtype).eps * (np.abs(coef) @ sizes[columns]) * sizes
+        return _rounding(self.kernel.diagonal(self._rows), columns, coef, self.store.dtype)
 
     def offset(self, coef: np.ndarray) -> float:
         """What the outputs lack by the shift of the rows: ``w·shift`` for the linear kernel."""
@@ -254,6 +257,18 @@ class KernelColumns:
         return KernelColumns(
             self.kernel, X, cache_bytes=self._cache_bytes, dtype=dtype, threads=self.threads
         )
+
+
+def _rounding(
+    diagonal: np.ndarray, columns: np.ndarray, coef: np.ndarray, dtype: np.dtype | type
+) -> np.ndarray:
+    """Bound on the error of products with a kernel matrix of some precision.
+
+    An entry is off by a few units of round-off of ``sqrt(K_ii K_jj)``; that the errors of the
+    columns add up with random signs covers what a few units do not.
+    """
+    sizes = np.sqrt(np.abs(diagonal), dtype=np.float64)
+    return 4.0 * np.finfo(dtype).eps * float(np.abs(coef) @ sizes[columns]) * sizes
 
 
 def add_columns(

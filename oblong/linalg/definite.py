@@ -12,8 +12,11 @@ __all__ = ["check_positive_semidefinite"]
 _TOLERANCE = 1e-5
 
 
-def check_positive_semidefinite(K: np.ndarray) -> None:
-    """Raise ``ValueError`` unless ``K`` is symmetric and positive semidefinite."""
+def check_positive_semidefinite(K: np.ndarray, consequence: str) -> None:
+    """Raise ``ValueError`` unless ``K`` is symmetric and positive semidefinite.
+
+    ``consequence`` ends the message: what an indefinite matrix means to the caller.
+    """
     size = float(np.abs(K.diagonal()).max(initial=0.0))
     if not np.allclose(K, K.T, rtol=0.0, atol=_TOLERANCE * max(size, np.abs(K).max(initial=0.0))):
         raise ValueError("the kernel matrix is not symmetric")
@@ -25,6 +28,5 @@ def check_positive_semidefinite(K: np.ndarray) -> None:
         smallest = float(eigvalsh(K.astype(np.float64), check_finite=False)[0])
         raise ValueError(
             f"the kernel matrix is not positive semidefinite (its smallest eigenvalue is "
-            f"{smallest:.3g}), so that a bound on the outputs has no solution: use another "
-            f"kernel, or no bound (spread=1)"
+            f"{smallest:.3g}): {consequence}"
         ) from None

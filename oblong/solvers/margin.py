@@ -23,7 +23,7 @@ import numpy as np
 
 from oblong._progress import Progress, ProgressCallback
 from oblong.linalg.columns import Block, SymmetricColumns, add_columns, gather_block
-from oblong.solvers._margin_block import interval, objectives, slopes, solve_block
+from oblong.solvers._margin_block import certificate, interval, objectives, slopes_at, solve_block
 from oblong.solvers.pieces import Pieces
 
 __all__ = ["MarginResult", "solve_margin"]
@@ -40,6 +40,10 @@ _SMALLEST_SAMPLE = 2048
 _PATIENCE = 10
 # Recomputations in double precision before the columns themselves become double.
 _REFRESHES = 8
+# Rounding of the outputs, on the scale of the margin, beyond which they mean nothing.
+_LARGEST_ERROR = 1e-3
+# Rows that tell how large the rounding of single precision is.
+_ROUNDING_SAMPLE = 256
 
 
 @dataclass(frozen=True)
@@ -105,6 +109,7 @@ def solve_margin(
     start: np.ndarray | None = None,
     start_image: np.ndarray | None = None,
     working_set: int | None = None,
+    polish: bool = True,
     progress: ProgressCallback | None = None,
     stage: str = "margin",
 ) -> MarginResult:
@@ -127,6 +132,9 @@ def solve_margin(
     working_set : int, default=None
         Smallest number of coefficients in a working set. By default the whole problem up to
         1024 rows and 512 beyond. It grows with the number of free coefficients.
+    polish : bool, default=True
+        Whether a problem of one block ends with Newton steps, which make it more exact than
+        ``tol`` asks for and can take as long as the rest.
     progress : callable, default=None
         Called with a :class:`~oblong._progress.Progress` after each round.
     stage : str, default="margin"
@@ -147,7 +155,7 @@ def solve_margin(
     spent = 0
     if start is None and columns.n > _SAMPLE_ABOVE:
         start, spent = _sample_start(columns, pieces, tol, limit, progress)
-    ascent = _Ascent(columns, pieces, tol, start, start_image, working_set)
+    ascent = _Ascent(columns, pieces, tol, start, start_image, working_set, polish)
     ascent.n_iter = spent
     status = ""
     while not status:
@@ -198,14 +206,16 @@ class _Ascent:
         start: np.ndarray | None,
         start_image: np.ndarray | None,
         working_set: int | None,
+        polish: bool,
     ) -> None:
         n = columns.n
         self.columns = columns
         self.pieces = pieces
         self.tol = tol
+        self.polish = polish
         self.c = np.zeros(n) if start is None else np.array(start, dtype=np.float64)
         self.u = np.zeros(n)
-        self.right, self.left = slopes(*pieces, self.c)
+        self.right, self.left = slopes_at(pieces, self.c)
         if start_image is not None:
             self.u += start_image
         elif start is not None:
@@ -214,14 +224,14 @@ class _Ascent:
             working_set = n if n <= _ONE_BLOCK else _WORKING_SET
         self.smallest_set = max(2, working_set)
         self.block: Block | None = None
-        self.terms = float(pieces.value(self.c).sum())
+        self.terms, self.ceiling = objectives(*pieces, self.c, np.zeros(n))
         self.best_dual = -np.inf
         self.least_violation = np.inf
         self.idle_rounds = 0
         self.refreshes = 0
+        self.error = np.zeros(n)
         self.n_iter = self.n_newton = self.n_rounds = 0
         self.has_tails = bool(np.isinf(pieces.breakpoints).any())
-        self.ceiling = objectives(*pieces, self.c, np.zeros(n))[1]
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -232,16 +242,21 @@ class _Ascent:
         m, M = self.interval
         return m - M
 
+    @property
+    def _drowned(self) -> bool:
+        """Whether the outputs drown in rounding, which no smaller ``tol`` can be blamed for."""
+        return float(self.error.max()) > max(self.tol, _LARGEST_ERROR)
+
     def round(self, limit: int) -> str:
         """Do one round; return why to stop, or an empty string."""
         m, M = self.interval
         if m - M <= self.tol:
-            if self.columns.exact:
-                return "converged"
             self._refresh(m, M)
             m, M = self.interval
             if m - M <= self.tol:
-                return "converged"
+                return "stalled" if self._drowned else "converged"
+            if self.refreshes > _REFRESHES and self.columns.exact:
+                return "stalled"
         if self.n_iter >= limit:
             return "max_iter"
         if self.idle_rounds >= _PATIENCE:
@@ -284,29 +299,33 @@ class _Ascent:
             return self._promote()
         whole = chosen.size == self.columns.n
         accuracy = _accuracy(new / chosen.size)
-        terms = self.pieces.take(chosen)
-        c = self.c[chosen]
+        # All rows in their order need no list of them, and views do instead of copies.
+        rows = slice(None) if block.values is self.columns.store else chosen
+        terms = self.pieces.take(rows)
+        c = self.c[rows].copy()
         outcome = solve_block(
             block.values,
             diagonal,
             terms,
             c,
-            self.u[chosen],
+            self.u[rows],
             tol=self.tol if whole else max(0.5 * self.tol, accuracy * violation),
             final_tol=self.tol,
             budget=budget,
             whole=whole,
+            polish=self.polish,
+            inverse=self.columns.inverse if whole else None,
         )
-        change = c - self.c[chosen]
-        moved = change != 0
         if whole:
-            self.u = outcome.u
+            self.u[rows] = outcome.u
         else:
+            change = c - self.c[rows]
+            moved = change != 0
             self._add(chosen[moved], change[moved])
-        self.terms += float((terms.value(c) - terms.value(self.c[chosen])).sum())
-        self.c[chosen] = c
-        self.right[chosen] = outcome.right
-        self.left[chosen] = outcome.left
+        self.terms += _gain(terms, c) - _gain(terms, self.c[rows])
+        self.c[rows] = c
+        self.right[rows] = outcome.right
+        self.left[rows] = outcome.left
         self.n_iter += outcome.steps
         self.n_newton += outcome.newton_steps
         self.n_rounds += 1
@@ -331,18 +350,31 @@ class _Ascent:
         self.least_violation = min(self.least_violation, violation)
 
     def _refresh(self, m: float, M: float) -> None:
-        """Recompute ``u`` in double precision wherever single precision could matter.
+        """Free ``u`` of the rounding of many updates, and of single precision where it matters.
 
         A row farther inside its interval than the rounding of its image cannot become a
-        violator, so only the rows near the ends of theirs are worth the product.
+        violator, so only the rows near the ends of theirs are worth a product in double
+        precision; and if some of these show that the rounding is harmless, not even they.
         """
+        self.refreshes += 1
         support = np.flatnonzero(self.c)
         coef = self.c[support]
         rounding = self.columns.rounding(support, coef)
+        if self.columns.exact:
+            self.u[:] = 0.0
+            self._add(support, coef)
+            self.error = rounding
+            return
         near = (self.right - self.u > M - rounding) | (self.left - self.u < m + rounding)
         rows = np.flatnonzero(near)
+        if rows.size > _ROUNDING_SAMPLE:
+            some = rows[:: rows.size // _ROUNDING_SAMPLE]
+            fresh = self.columns.image(some, support, coef)
+            error = 4.0 * float(np.abs(fresh - self.u[some]).max())
+            self.u[some] = fresh
+            if m - M + 2.0 * error <= self.tol:
+                return
         self.u[rows] = self.columns.image(rows, support, coef)
-        self.refreshes += 1
         if self.refreshes > _REFRESHES:
             self._promote()
 
@@ -366,21 +398,30 @@ class _Ascent:
         m, M = self.interval
         bias = 0.5 * (m + M)
         outputs = self.u + bias
-        scale = self.pieces.bound_scale(outputs)
-        primal = 0.5 * scale**2 * (self.c @ self.u) + self.pieces.loss(scale * outputs).sum()
+        objective, dual_objective = certificate(*self.pieces, self.c, self.u, outputs)
+        if self._drowned:
+            # What the rounding of the image may do to the two objectives belongs to the gap.
+            lipschitz = np.abs(self.pieces.breakpoints[:, 1:3]).max(axis=1)
+            quadratic = 0.5 * float(np.abs(self.c) @ self.error)
+            objective += float(lipschitz @ self.error) + quadratic
+            dual_objective -= quadratic
         return MarginResult(
             coef=self.c,
             bias=bias,
             bias_interval=(m, M),
             outputs=outputs,
-            objective=float(primal),
-            dual_objective=float(self.pieces.value(self.c).sum() - 0.5 * (self.c @ self.u)),
+            objective=objective,
+            dual_objective=dual_objective,
             violation=m - M,
             n_iter=self.n_iter,
             n_newton=self.n_newton,
             n_rounds=self.n_rounds,
             status=status,
         )
+
+
+def _gain(pieces: Pieces, c: np.ndarray) -> float:
+    return objectives(*pieces, c, c)[0]
 
 
 def _accuracy(fresh: float) -> float:

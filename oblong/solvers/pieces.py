@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Pieces", "relative_margin_pieces", "svm_pieces"]
+__all__ = ["Pieces", "relative_margin_pieces", "relaxed_margin_pieces", "svm_pieces"]
 
 
 class Pieces(NamedTuple):
@@ -112,4 +112,18 @@ def relative_margin_pieces(y: np.ndarray, C: np.ndarray, B: float) -> Pieces:
     breakpoints[:, 0] = -np.inf
     breakpoints[:, 3] = np.inf
     bound = np.full(len(y), float(B))
+    return Pieces(breakpoints, np.column_stack([bound, svm.slopes[:, 1], -bound]))
+
+
+def relaxed_margin_pieces(y: np.ndarray, C: np.ndarray, t: float, U: np.ndarray) -> Pieces:
+    """Terms of the relative margin machine whose bound ``t >= 1`` may be broken at a price.
+
+    The terms of :func:`relative_margin_pieces` with ends: the outer pieces have length ``U``.
+    The loss is ``C [1 - y f]_+ + U [|f| - t]_+``; an infinite ``U`` makes the bound hard.
+    """
+    svm = svm_pieces(y, C)
+    breakpoints = svm.breakpoints.copy()
+    breakpoints[:, 0] -= U
+    breakpoints[:, 3] += U
+    bound = np.full(len(y), float(t))
     return Pieces(breakpoints, np.column_stack([bound, svm.slopes[:, 1], -bound]))

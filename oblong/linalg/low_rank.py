@@ -1,0 +1,132 @@
+"""A kernel matrix by few of its columns: the partial Cholesky factor with pivots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cholesky, solve_triangular
+
+__all__ = ["LowRank", "pivoted_cholesky"]
+
+# Columns computed at a time: enough for matrix products, few enough for good pivots.
+_BLOCK = 64
+# A pivot has to have this share of the largest residual at the start of its block.
+_ACCEPTED_SHARE = 0.5
+
+
+@dataclass(frozen=True)
+class LowRank:
+    """The approximation ``K ≈ F F'``, exact in the columns of the pivots.
+
+    Attributes
+    ----------
+    features : ndarray of shape (n, r)
+        The rows of ``F``.
+    pivots : ndarray of shape (r,)
+        Rows whose columns of ``K`` were used.
+    factor : ndarray of shape (r, r)
+        Their features, a lower triangular matrix ``T``. A new row ``x`` has the features
+        ``T^-1 k(pivots, x)``.
+    residual : float
+        Trace of ``K - F F'`` over the trace of ``K``.
+    """
+
+    features: np.ndarray
+    pivots: np.ndarray
+    factor: np.ndarray
+    residual: float
+
+    def coefficients(self, direction: np.ndarray) -> np.ndarray:
+        """Coefficients of the pivots' kernel functions that make ``direction · features``."""
+        return solve_triangular(self.factor, direction, lower=True, trans="T")
+
+
+def pivoted_cholesky(
+    columns: Callable[[np.ndarray], np.ndarray],
+    diagonal: np.ndarray,
+    rank: int,
+    *,
+    tolerance: float = 1e-12,
+) -> LowRank:
+    """Factor a positive semidefinite matrix partially, largest residual first.
+
+    Parameters
+    ----------
+    columns : callable
+        ``columns(indices)`` is the block ``K[indices, :]`` of shape (len(indices), n).
+    diagonal : ndarray of shape (n,)
+        Diagonal of ``K``.
+    rank : int
+        Largest number of columns to use.
+    tolerance : float, default=1e-12
+        Stop when no diagonal entry of the residual exceeds this share of the largest one of
+        ``K``; further pivots would be round-off.
+
+    Returns
+    -------
+    LowRank
+        The factor.
+
+    Notes
+    -----
+    Candidates come in blocks with the largest residuals, so that the work is matrix products;
+    inside a block, pivots that the earlier ones have made redundant are passed over.
+    """
+    n = len(diagonal)
+    rank = min(rank, n)
+    residual = np.array(diagonal, dtype=np.float64)
+    if not np.isfinite(residual).all():
+        raise ValueError("the kernel matrix has values that are not finite: scale the data")
+    total, scale = residual.sum(), residual.max()
+    rows: np.ndarray | None = None
+    pivots = np.empty(rank, dtype=np.intp)
+    done = 0
+    while done < rank and residual.max() > tolerance * scale:
+        size = min(_BLOCK, rank - done)
+        candidates = np.argpartition(-residual, size - 1)[:size]
+        candidates = candidates[np.argsort(-residual[candidates], kind="stable")]
+        block = columns(candidates)
+        if rows is None:
+            # The transposed factor: a product with all of it runs along memory.
+            rows = np.empty((rank, n), dtype=block.dtype)
+        if done:
+            block = block - rows[:done, candidates].T @ rows[:done]
+        small = block[:, candidates].astype(np.float64)
+        chosen = _good_pivots(small, max(_ACCEPTED_SHARE * residual.max(), tolerance * scale))
+        if chosen.size == 0:
+            # The residual's diagonal was round-off already.
+            break
+        corner = cholesky(small[np.ix_(chosen, chosen)], lower=True)
+        stop = done + chosen.size
+        rows[done:stop] = solve_triangular(
+            corner.astype(block.dtype), block[chosen], lower=True, check_finite=False
+        )
+        pivots[done:stop] = candidates[chosen]
+        residual -= np.einsum("ij,ij->j", rows[done:stop], rows[done:stop])
+        np.maximum(residual, 0.0, out=residual)
+        residual[pivots[:stop]] = 0.0
+        done = stop
+    if rows is None or done == 0:
+        raise ValueError("the kernel matrix is zero or not positive semidefinite")
+    features = rows[:done].T
+    pivots = pivots[:done]
+    factor = np.tril(features[pivots].astype(np.float64))
+    return LowRank(features, pivots, factor, float(residual.sum() / total))
+
+
+def _good_pivots(matrix: np.ndarray, least: float) -> np.ndarray:
+    """Order the rows of a small matrix greedily by residual, as long as it exceeds ``least``."""
+    rest = matrix.copy()
+    chosen: list[int] = []
+    while len(chosen) < len(rest):
+        diagonal = rest.diagonal()
+        best = int(np.argmax(diagonal))
+        if diagonal[best] < least:
+            break
+        chosen.append(best)
+        column = rest[:, best] / np.sqrt(diagonal[best])
+        rest -= np.outer(column, column)
+        rest[best] = rest[:, best] = 0.0
+    return np.array(chosen, dtype=np.intp)

@@ -1,0 +1,235 @@
+"""Newton steps of the margin solver on the coefficients that lie inside a piece."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg.lapack import dpotrf, dpotrs
+
+from oblong._compile import compiled
+from oblong.solvers.pieces import Pieces
+
+__all__ = ["newton_steps", "slopes"]
+
+# Newton steps in a row before pair steps get their turn.
+_ROW = 3
+
+
+def newton_steps(
+    K: np.ndarray,
+    inverse: np.ndarray | None,
+    pieces: Pieces,
+    c: np.ndarray,
+    u: np.ndarray,
+    right: np.ndarray,
+    left: np.ndarray,
+    snap: float,
+) -> int:
+    """Take Newton steps in a row while they meet kinks; return how many.
+
+    Coefficients, image and slopes are updated in place.
+    """
+    for count in range(_ROW):
+        hit = _newton_step(K, inverse, pieces, c, u, right, left, snap)
+        if not hit:
+            return count + (hit is not None)
+    return _ROW
+
+
+def _newton_step(
+    K: np.ndarray,
+    inverse: np.ndarray | None,
+    pieces: Pieces,
+    c: np.ndarray,
+    u: np.ndarray,
+    right: np.ndarray,
+    left: np.ndarray,
+    snap: float,
+) -> bool | None:
+    """Jump to the optimum of the free coefficients, or as far towards it as pays.
+
+    Solves ``K_FF d + β 1 = σ - u_F, 1'd = 0`` for the coefficients strictly inside a piece
+    of slope ``σ`` and moves along ``d`` by an exact line search over the kinks on the way.
+
+    Returns
+    -------
+    bool or None
+        Whether a kink was met; None if no step was possible.
+    """
+    is_free = right == left
+    free = np.flatnonzero(is_free)
+    if free.size < 2:
+        return None
+    target = right[free] - u[free]
+    # The common part goes into the bias; left in, it swamps the rest when K_FF is singular.
+    target -= target.sum() / free.size
+    both = np.ones((2, free.size))
+    both[0] = target
+    if inverse is not None and 2 * free.size > c.size:
+        solution = _solve_by_inverse(inverse, free, np.flatnonzero(~is_free), both)
+    else:
+        solution = _solve_by_factor(K, free, both)
+    if solution is None:
+        return None
+    first, second = solution
+    direction = first - first.sum() / second.sum() * second
+    direction -= direction.sum() / free.size
+    rise = float(target @ direction)
+    if not rise > 0.0:
+        return None
+    step, row, which = _line_search(*pieces, c, free, direction, rise)
+    new, change = np.empty(free.size), np.zeros(c.size, dtype=K.dtype)
+    _move(pieces.breakpoints, c, free, direction, step, row, which, snap, new, change)
+    image = K @ change
+    if not float(change @ image) <= 2.0 * step**2 * rise:
+        # The curvature differs from the one that was factored: round-off spoilt the direction.
+        return None
+    u += image
+    c[free] = new
+    slopes(*pieces, c, right, left)
+    return row >= 0 or step < 1.0
+
+
+def _solve_by_factor(K: np.ndarray, free: np.ndarray, both: np.ndarray) -> np.ndarray | None:
+    """Solve with the block of the free rows, for right-hand sides that are rows."""
+    block = np.empty((free.size, free.size))
+    _gather(K, free, block)
+    mean = float(block.trace()) / free.size
+    if not mean > 0.0:
+        return None
+    # Single precision has fewer digits to lose.
+    ridge = mean * (1e-10 if K.dtype == np.float64 else 1e-6)
+    for _ in range(3):
+        block.flat[:: free.size + 1] += ridge
+        solution = _solve_definite(block, both)
+        if solution is not None:
+            return solution
+        ridge *= 100.0
+    return None
+
+
+def _solve_by_inverse(
+    inverse: np.ndarray, free: np.ndarray, fixed: np.ndarray, both: np.ndarray
+) -> np.ndarray | None:
+    """Solve with the block of the free rows by the inverse of the whole matrix.
+
+    With the inverse ``P``, ``K_FF⁻¹ = P_FF - P_FN P_NN⁻¹ P_NF`` for the other rows ``N``, which
+    are the smaller block to factor when most rows are free.
+    """
+    padded = np.zeros((2, len(inverse)))
+    padded[:, free] = both
+    image = padded @ inverse
+    if fixed.size:
+        block = np.empty((fixed.size, fixed.size))
+        _gather(inverse, fixed, block)
+        rest = _solve_definite(block, image[:, fixed])
+        if rest is None:
+            return None
+        padded[...] = 0.0
+        padded[:, fixed] = rest
+        image -= padded @ inverse
+    return image[:, free]
+
+
+def _solve_definite(block: np.ndarray, both: np.ndarray) -> np.ndarray | None:
+    """Solve for right-hand sides that are rows; None if the matrix is not positive definite."""
+    # LAPACK itself: the checks of SciPy's functions around it cost more than small blocks.
+    factor, failed = dpotrf(block.T, clean=False)
+    return None if failed else dpotrs(factor, both.T)[0].T
+
+
+@compiled
+def _gather(K, rows, out):
+    """Copy the principal block of some rows."""
+    for a in range(rows.size):
+        row = K[rows[a]]
+        for b in range(rows.size):
+            out[a, b] = row[rows[b]]
+
+
+@compiled
+def slopes(p, s, c, right, left):
+    """Write the right and left slopes at ``c``; infinite where ``c`` can go no further.
+
+    The comparisons are exact: coefficients that reach a breakpoint are set to it.
+    """
+    for i in range(c.size):
+        value = c[i]
+        above = s[i, 0]
+        below = s[i, 2]
+        if value >= p[i, 1]:
+            above = s[i, 1]
+        if value >= p[i, 2]:
+            above = s[i, 2]
+        if value >= p[i, 3]:
+            above = -np.inf
+        if value <= p[i, 2]:
+            below = s[i, 1]
+        if value <= p[i, 1]:
+            below = s[i, 0]
+        if value <= p[i, 0]:
+            below = np.inf
+        right[i] = above
+        left[i] = below
+
+
+@compiled
+def _move(p, c, free, direction, step, row, which, snap, new, change):
+    """Write the coefficients after a step, with breakpoints met exactly, and their change."""
+    for a in range(free.size):
+        i = free[a]
+        value = min(max(c[i] + step * direction[a], p[i, 0]), p[i, 3])
+        nearest = p[i, 0]
+        for k in range(1, 4):
+            if abs(value - p[i, k]) < abs(value - nearest):
+                nearest = p[i, k]
+        if abs(value - nearest) <= snap:
+            value = nearest
+        if a == row:
+            value = p[i, which]
+        new[a] = value
+        change[i] = value - c[i]
+
+
+@compiled
+def _line_search(p, s, c, free, direction, rise):
+    """Exact maximiser along a Newton direction, whose curvature equals its ``rise``.
+
+    The derivative at ``t`` is ``rise (1 - t)`` less the drops of slope at the kinks passed.
+
+    Returns
+    -------
+    step : float
+        The maximiser, at most one.
+    row, which : int
+        Free row and breakpoint on which the maximiser lies, or -1 twice.
+    """
+    times = np.empty(4 * free.size)
+    drops = np.empty(4 * free.size)
+    places = np.empty(4 * free.size, dtype=np.int64)
+    count = 0
+    for a in range(free.size):
+        i = free[a]
+        for k in range(4):
+            time = (p[i, k] - c[i]) / direction[a]
+            if 0.0 < time < 1.0:
+                before = np.inf if k == 0 else s[i, k - 1]
+                after = -np.inf if k == 3 else s[i, k]
+                times[count] = time
+                drops[count] = (before - after) * abs(direction[a])
+                places[count] = 4 * a + k
+                count += 1
+    passed = 0.0
+    # Few kinks are passed as a rule: looking for the next one beats sorting them all.
+    for _ in range(count):
+        k = 0
+        for j in range(1, count):
+            if times[j] < times[k]:
+                k = j
+        left = rise * (1.0 - times[k])
+        if left <= passed:
+            break
+        if left <= passed + drops[k]:
+            return times[k], places[k] // 4, places[k] % 4
+        passed += drops[k]
+        times[k] = 2.0
+    return 1.0 - passed / rise, -1, -1
