@@ -13,6 +13,7 @@ from oblong._progress import ProgressCallback
 from oblong.batch._base import KernelMachine
 from oblong.linalg.columns import SymmetricColumns
 from oblong.solvers.relative_margin import RelativeMarginResult, solve_relative_margin
+from oblong.solvers.variable_bound import solve_variable_bound
 
 __all__ = ["RelativeMarginClassifier"]
 
@@ -29,6 +30,17 @@ class RelativeMarginClassifier(KernelMachine):
         \min_{w, b} \ \tfrac12 \|w\|^2 + \sum_i C_i \, [1 - y_i f_i]_+
         \quad \text{subject to} \quad -B \le f_i \le B .
 
+    The bound is given (``B``), or relative to the support vector machine (``spread``), or
+    chosen by the machine itself at a price (``D``), with outliers allowed beyond it (``nu``):
+
+    .. math::
+
+        \min_{w, b, t \ge 1} \ \tfrac12 \|w\|^2 + \sum_i C_i \, [1 - y_i f_i]_+ + D \, t
+        + \sum_i U_i \, [|f_i| - t]_+ .
+
+    Without ``nu`` the prices :math:`U_i` are infinite, so that :math:`|f_i| \le t`; with it
+    they are :math:`D \nu s_i / \sum_j s_j`, where :math:`s` are the sample weights.
+
     Parameters
     ----------
     C : float, default=1.0
@@ -39,9 +51,20 @@ class RelativeMarginClassifier(KernelMachine):
         The bound relative to the support vector machine of the same ``C``: with ``theta`` the
         largest absolute output of that machine, ``B = 1 + spread * (theta - 1)``. Between 0
         (the tightest) and 1, which is the support vector machine itself.
+    D : float, default=None
+        Price of the bound, at least zero: the bound is a variable ``t`` that costs ``D * t``. Zero
+        is the support vector machine; from some value on the bound is 1. Takes precedence over
+        ``spread`` and cannot be combined with ``B``. With the bound ``B = t`` that it finds, the
+        machine is the same.
+    nu : float, default=None
+        With ``D``: lets rows break the bound, each at the price ``U_i``. Larger than zero. If
+        the bound found is above 1, at most a fraction ``1 / nu`` of the rows (by weight) lies
+        beyond it and at least that fraction on it or beyond, so that the useful range is
+        ``nu >= 1``; below 1 the bound is always 1. The larger ``nu``, the more the bound is
+        like the hard one of ``nu=None``.
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
         The kernel function. The sigmoid is indefinite, so that a bound has no solution: use it
-        with ``spread=1``.
+        with ``spread=1`` and neither ``B`` nor ``D``.
     gamma : {"scale", "auto"} or float, default="scale"
         Coefficient of "rbf", "poly" and "sigmoid": ``1 / (n_features * X.var())``,
         ``1 / n_features``, or the number itself. With ``sample_weight`` the variance is the
@@ -56,7 +79,7 @@ class RelativeMarginClassifier(KernelMachine):
     max_iter : int, default=-1
         Limit on the solver's steps, or -1 for none.
     class_weight : dict or "balanced", default=None
-        Factors of ``C`` by class.
+        Factors of ``C`` by class. They leave the prices of ``D`` and ``nu`` alone.
     cache_size : float, default=1024
         Memory limit of the kernel cache in MB. Memory is taken only as it is needed.
     decision_function_shape : {"ovr", "ovo"}, default="ovr"
@@ -74,10 +97,12 @@ class RelativeMarginClassifier(KernelMachine):
     Attributes
     ----------
     B_ : ndarray of shape (n_pairs,)
-        Bound of each binary problem.
+        Bound of each binary problem: ``B``, or what ``spread`` makes of ``theta_``, or the
+        ``t`` found for ``D``. For ``D`` with ``nu`` several ``t`` can be optimal for the same
+        machine; this is the middle of them.
     theta_ : ndarray of shape (n_pairs,)
-        Largest absolute training output of the support vector machine; NaN if ``B`` was given,
-        which makes that machine unnecessary.
+        Largest absolute training output of the support vector machine; NaN where that machine
+        was unnecessary: if ``B`` was given, or ``nu`` is at most 1.
     relative_margin_ : ndarray of shape (n_pairs,)
         Margin over the spread of the training outputs, ``1 / max |f_i|``.
     classes_ : ndarray of shape (n_classes,)
@@ -96,7 +121,7 @@ class RelativeMarginClassifier(KernelMachine):
     intercept_ : ndarray of shape (n_pairs,)
         Biases.
     objective_ : ndarray of shape (n_pairs,)
-        Primal objective of each binary problem.
+        Primal objective of each binary problem, the term ``D * t`` included.
     dual_gap_ : ndarray of shape (n_pairs,)
         The certificate: primal minus dual objective over the primal. No solution is better by
         more than this fraction.
@@ -116,7 +141,7 @@ class RelativeMarginClassifier(KernelMachine):
     Notes
     -----
     With ``B >= theta`` the bound does nothing. More than two classes are split into pairs that
-    vote, each with a bound of its own.
+    vote, each with a bound of its own; ``D`` is the price in each of them.
 
     References
     ----------
@@ -135,12 +160,22 @@ class RelativeMarginClassifier(KernelMachine):
     0.99
     >>> bool(model[-1].dual_gap_ < 1e-3)
     True
+
+    With ``D`` the machine finds its bound, here with at most a tenth of the rows beyond it, up
+    to ``tol``:
+
+    >>> model = make_pipeline(StandardScaler(), RelativeMarginClassifier(D=10.0, nu=10.0))
+    >>> outputs = model.fit(X, y).decision_function(X)
+    >>> bool((abs(outputs) > model[-1].B_[0] + model[-1].tol).mean() <= 0.1)
+    True
     """
 
     _parameter_constraints: ClassVar[dict] = {
         **KernelMachine._parameter_constraints,
         "B": [Interval(Real, 1.0, None, closed="left"), None],
         "spread": [Interval(Real, 0.0, 1.0, closed="both")],
+        "D": [Interval(Real, 0.0, None, closed="left"), None],
+        "nu": [Interval(Real, 0.0, None, closed="neither"), None],
     }
 
     def __init__(
@@ -149,6 +184,8 @@ class RelativeMarginClassifier(KernelMachine):
         C: float = 1.0,
         B: float | None = None,
         spread: float = 0.5,
+        D: float | None = None,
+        nu: float | None = None,
         kernel: Any = "rbf",
         gamma: Any = "scale",
         degree: int = 3,
@@ -181,9 +218,23 @@ class RelativeMarginClassifier(KernelMachine):
         )
         self.B = B
         self.spread = spread
+        self.D = D
+        self.nu = nu
 
-    def _needs_positive_semidefinite(self) -> bool:
-        return self.B is not None or self.spread < 1.0
+    def _check_rows(self, X: Any) -> None:
+        super()._check_rows(X)
+        if self.D is None and self.nu is not None:
+            raise ValueError(f"nu={self.nu!r} needs D, whose bound it lets rows break; got D=None")
+        if self.D is not None and self.B is not None:
+            raise ValueError(
+                f"B={self.B!r} gives the bound and D={self.D!r} lets the machine choose it: set "
+                f"only one of them"
+            )
+
+    def _if_indefinite(self) -> str | None:
+        if self.B is None and self.D is None and self.spread == 1.0:
+            return None
+        return "a bound has no solution; use another kernel, or no bound (spread=1)"
 
     def _solve_pair(
         self,
@@ -191,7 +242,20 @@ class RelativeMarginClassifier(KernelMachine):
         y: np.ndarray,
         C: np.ndarray,
         progress: ProgressCallback | None,
+        weights: np.ndarray,
     ) -> RelativeMarginResult:
+        if self.D is not None:
+            return solve_variable_bound(
+                columns,
+                y,
+                C,
+                D=self.D,
+                nu=self.nu,
+                weights=weights,
+                tol=self.tol,
+                max_iter=self.max_iter,
+                progress=progress,
+            )
         return solve_relative_margin(
             columns,
             y,
