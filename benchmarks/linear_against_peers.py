@@ -1,0 +1,206 @@
+"""How long the linear machines take to a relative objective gap of 1e-3, next to their peers.
+
+Every method minimises the hinge loss with ``|w|²/2``; peers that regularise the bias solve that
+problem, and are measured against its own optimum. A peer has one tolerance or a number of passes
+as its knob: it is turned, a factor of ten (or two) at a time, until the gap is small enough, and
+only that last fit is timed. LIBLINEAR is what scikit-learn's LinearSVC wraps.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import scipy.sparse as sp
+from _harness import interleaved, parse_arguments, run_per_thread_count, write
+from sklearn.svm import LinearSVC
+
+from oblong import LinearRelativeMarginClassifier, datasets
+
+GAP = 1e-3
+# Shrinks every problem, to try the script out.
+SCALE = float(os.environ.get("OBLONG_BENCHMARK_SCALE", "1"))
+
+COLUMNS = [
+    "data",
+    "rows x columns",
+    "type",
+    "threads",
+    "oblong SVM (s)",
+    "oblong spread 0.5 (s)",
+    "oblong B 1.5 (s)",
+    "LinearSVC (s)",
+    "skglm (s)",
+    "lightning (s)",
+    "fastest peer / oblong SVM",
+    "spread 0.5 / SVM",
+    "steps of SVM",
+    "dual gap",
+]
+
+
+def dense(dtype: type) -> tuple[str, np.ndarray, np.ndarray, float]:
+    n = int(500_000 * SCALE)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, 50), dtype=dtype)
+    signal = X @ rng.standard_normal(50, dtype=dtype) / 7
+    return "generated", X, np.where(signal + rng.standard_normal(n) > 0.3, 1, -1), 1.0
+
+
+def sparse() -> tuple[str, sp.csr_matrix, np.ndarray, float]:
+    """Rows of unit norm with a hundred entries, in columns that follow a power law."""
+    n = int(100_000 * SCALE)
+    rng = np.random.default_rng(0)
+    columns = np.minimum((n * rng.random((n, 100)) ** 3).astype(np.int32), n - 1)
+    values = np.abs(rng.standard_normal(n * 100))
+    X = sp.csr_matrix((values, columns.ravel(), np.arange(n + 1) * 100), shape=(n, n))
+    X.sum_duplicates()
+    X.data /= np.repeat(np.sqrt(np.asarray(X.multiply(X).sum(axis=1)).ravel()), np.diff(X.indptr))
+    signal = X @ rng.standard_normal(n)
+    noisy = signal + 0.3 * signal.std() * rng.standard_normal(n)
+    return "generated, sparse", X, np.where(noisy > np.quantile(signal, 0.6), 1, -1), 1.0
+
+
+def covtype(data: str | None) -> tuple[str, np.ndarray, np.ndarray, float]:
+    loaded = datasets.load("covtype_93k", data_home=data)
+    X = np.asarray(loaded.X, dtype=np.float64)
+    deviation = X.std(axis=0)
+    X = (X - X.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
+    labels, counts = np.unique(np.asarray(loaded.y), return_counts=True)
+    keep = slice(0, max(1000, int(len(X) * SCALE)))
+    target = np.where(np.asarray(loaded.y) == labels[counts.argmax()], 1, -1)
+    return "covtype, largest class against the rest", X[keep], target[keep], 1.0
+
+
+def problems(data: str | None) -> Iterator[tuple[str, object, np.ndarray, float]]:
+    yield dense(np.float32)
+    yield dense(np.float64)
+    try:
+        yield covtype(data)
+    except Exception as error:
+        print(f"covtype not run: {error}", file=sys.stderr)
+    yield sparse()
+
+
+def objective(model: object, X: object, y: np.ndarray, C: float, with_bias: bool) -> float:
+    w = np.ravel(model.coef_).astype(float)
+    b = float(np.ravel(getattr(model, "intercept_", 0.0))[0])
+    value = 0.5 * (w @ w + (b * b if with_bias else 0.0))
+    return value + C * float(np.maximum(1 - y * (X @ w + b), 0).sum())
+
+
+def best(X: object, y: np.ndarray, C: float, bias: str) -> float:
+    """A lower bound of the optimum, from the certificate of a tighter fit.
+
+    ``bias`` says what the peer does with it: "free", "regularised" or "none".
+    """
+    rows = X
+    if bias == "regularised":
+        ones = np.ones((X.shape[0], 1), dtype=X.dtype)
+        rows = sp.hstack([X, ones]).tocsr() if sp.issparse(X) else np.hstack([X, ones])
+    tight = LinearRelativeMarginClassifier(
+        C=C, spread=1.0, tol=GAP / 20, max_iter=-1, fit_intercept=bias == "free"
+    ).fit(rows, y)
+    return float(tight.objective_[0] * (1 - tight.dual_gap_[0]))
+
+
+def peers(n: int, C: float) -> dict[str, tuple[Callable[[float], object], str, list[float]]]:
+    """Name: how to make it from its knob, what it does with the bias, and the knob's values."""
+    falling = [10.0**-k for k in range(1, 9)]
+    found = {
+        "LinearSVC": (
+            lambda tol: LinearSVC(C=C, loss="hinge", dual=True, tol=tol, max_iter=100_000),
+            "regularised",
+            falling,
+        )
+    }
+    try:
+        from skglm import LinearSVC as SkglmSVC
+
+        # Its dual is that of the sum of the losses, without a bias.
+        found["skglm"] = (lambda tol: SkglmSVC(C=C, tol=tol, max_iter=1000), "none", falling)
+    except ImportError:
+        print("skglm is not installed", file=sys.stderr)
+    try:
+        from lightning.classification import LinearSVC as LightningSVC
+
+        found["lightning"] = (
+            lambda tol: LightningSVC(C=C, loss="hinge", tol=tol, max_iter=10_000),
+            "none",
+            falling,
+        )
+    except ImportError:
+        print("lightning is not installed", file=sys.stderr)
+    return found
+
+
+def settle(make: Callable, bias: str, knob: list[float], X: object, y: np.ndarray, C: float):
+    """The loosest setting of a peer that reaches the gap; None if none does."""
+    target = best(X, y, C, bias) * (1 + GAP)
+    for value in knob:
+        model = make(value)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.fit(X, y)
+        if objective(model, X, y, C, bias == "regularised") <= target:
+            return model
+    return None
+
+
+def measure(threads: int, repeats: int, data: str | None) -> list[dict]:
+    rows = []
+    for name, X, y, C in problems(data):
+        models = {
+            "oblong SVM": LinearRelativeMarginClassifier(C=C, spread=1.0, tol=GAP),
+            "oblong spread 0.5": LinearRelativeMarginClassifier(C=C, spread=0.5, tol=GAP),
+            "oblong B 1.5": LinearRelativeMarginClassifier(C=C, B=1.5, tol=GAP),
+        }
+        for peer, (make, bias, knob) in peers(X.shape[0], C).items():
+            settled = settle(make, bias, knob, X, y, C)
+            if settled is not None:
+                models[peer] = settled
+        tasks = {n: lambda m=m, X=X, y=y: m.fit(X, y) for n, m in models.items()}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            seconds = interleaved(tasks, repeats)
+        svm = seconds["oblong SVM"]
+        row = {
+            "data": name,
+            "rows x columns": f"{X.shape[0]} x {X.shape[1]}",
+            "type": str(X.dtype),
+            "threads": threads,
+            **{f"{n} (s)": s for n, s in seconds.items()},
+            "spread 0.5 / SVM": seconds["oblong spread 0.5"] / svm,
+            "steps of SVM": int(models["oblong SVM"].n_iter_[0]),
+            "dual gap": float(models["oblong SVM"].dual_gap_[0]),
+        }
+        others = [s for n, s in seconds.items() if not n.startswith("oblong")]
+        if others:
+            row["fastest peer / oblong SVM"] = min(others) / svm
+        print(row, file=sys.stderr)
+        rows.append(row)
+    return rows
+
+
+def main() -> None:
+    arguments = parse_arguments(__doc__)
+    if arguments.child:
+        print(json.dumps(measure(arguments.child, arguments.repeats, arguments.data)))
+        return
+    write(
+        "linear_against_peers",
+        "Linear machines next to their peers",
+        "Median seconds of a warm fit to a relative objective gap of 1e-3, C = 1, in turns; a "
+        "ratio of peer to oblong above one means that oblong is faster. Peers regularise the bias "
+        "or have none, and are held to the optimum of their own problem.",
+        COLUMNS,
+        run_per_thread_count(__file__, arguments),
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,272 @@
+"""The linear relative margin machine as a scikit-learn classifier."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from oblong.batch._base import KernelMachine
+from oblong.batch._pairwise import PairFit
+from oblong.solvers.linear_relative_margin import (
+    LinearRelativeMarginResult,
+    solve_linear_relative_margin,
+)
+
+__all__ = ["LinearRelativeMarginClassifier"]
+
+
+class LinearRelativeMarginClassifier(KernelMachine):
+    r"""Linear relative margin machine, for many rows, dense or sparse.
+
+    The model of :class:`RelativeMarginClassifier` [1]_ with the linear kernel: a support vector
+    machine whose training outputs :math:`f_i = w \cdot x_i + b` stay between :math:`-B` and
+    :math:`B`,
+
+    .. math::
+
+        \min_{w, b} \ \tfrac12 \|w\|^2 + \sum_i C_i \, [1 - y_i f_i]_+
+        \quad \text{subject to} \quad -B \le f_i \le B .
+
+    The bound is given (``B``), follows from the support vector machine (``spread``), or is
+    chosen by the machine itself at a price (``D``), with outliers allowed beyond it (``nu``):
+
+    .. math::
+
+        \min_{w, b, t \ge 1} \ \tfrac12 \|w\|^2 + \sum_i C_i \, [1 - y_i f_i]_+ + D \, t
+        + \sum_i U_i \, [|f_i| - t]_+ .
+
+    Without ``nu`` the prices :math:`U_i` are infinite; with it they are
+    :math:`D \nu s_i / \sum_j s_j`, where :math:`s` are the sample weights. The weights are found
+    directly, so that time and memory grow linearly with the number of rows, and rows in single
+    precision are never copied to double precision as a whole.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Penalty of margin violations, larger than zero.
+    B : float, default=None
+        The bound itself, at least 1. Takes precedence over ``spread``.
+    spread : float, default=0.5
+        The bound relative to the support vector machine of the same ``C``: with ``theta`` the
+        largest absolute output of that machine, ``B = 1 + spread * (theta - 1)``. Between 0
+        (the tightest) and 1, which is the support vector machine itself.
+    D : float, default=None
+        Price of the bound, at least zero, which makes it a variable; zero is the support vector
+        machine. Excludes ``B`` and takes precedence over ``spread``.
+    nu : float, default=None
+        With ``D``: lets rows break the bound at a price. If the bound found is above 1, about a
+        fraction ``1 / nu`` of the rows lies beyond it; useful from 1 upward.
+    fit_intercept : bool, default=True
+        Whether there is a bias. It is never regularised.
+    solver : {"auto", "interior-point", "descent"}, default="auto"
+        The interior point takes a few dozen steps whatever the data, each with a matrix of
+        columns times columns; coordinate descent touches nothing but the entries of the rows.
+        "auto" takes the first up to 3000 columns, unless the rows are sparse enough for the
+        second.
+    tol : float, default=1e-4
+        Largest relative gap between primal and dual objective.
+    max_iter : int, default=1000
+        Limit on steps of the interior point or on passes of the descent, or -1 for none.
+    class_weight : dict or "balanced", default=None
+        Factors of ``C`` by class.
+    decision_function_shape : {"ovr", "ovo"}, default="ovr"
+        Shape of :meth:`decision_function` with more than two classes.
+    break_ties : {"first", "confidence", "random"}, default="first"
+        Which of several classes with equal votes is predicted: the first, the one with the
+        largest summed outputs, or one at random.
+    n_jobs : int, default=None
+        Pairs of classes to solve at once.
+    verbose : int, default=0
+        Whether to report progress on standard error.
+    random_state : int, RandomState instance or None, default=None
+        Source of the descent's orders and of random ties.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_pairs, n_features)
+        Weight vectors.
+    intercept_ : ndarray of shape (n_pairs,)
+        Biases; zero without ``fit_intercept``.
+    B_ : ndarray of shape (n_pairs,)
+        Bound of each binary problem; the one found, with ``D``.
+    theta_ : ndarray of shape (n_pairs,)
+        Largest absolute training output of the support vector machine; NaN where that machine
+        was unnecessary.
+    relative_margin_ : ndarray of shape (n_pairs,)
+        Margin over the spread of the training outputs, ``1 / max |f_i|``.
+    classes_ : ndarray of shape (n_classes,)
+        The class labels.
+    objective_ : ndarray of shape (n_pairs,)
+        Primal objective of each binary problem.
+    dual_gap_ : ndarray of shape (n_pairs,)
+        The certificate: primal minus dual objective over the primal. No solution is better by
+        more than this fraction.
+    n_iter_ : ndarray of shape (n_pairs,)
+        Steps or passes taken by the solver.
+    converged_ : bool
+        Whether every binary problem met ``tol``.
+    n_features_in_ : int
+        Number of features seen in :meth:`fit`.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the features, if ``X`` had string names.
+
+    See Also
+    --------
+    RelativeMarginClassifier : The same model with kernels.
+    sklearn.svm.LinearSVC : The case ``spread=1``, but for its regularised bias.
+
+    Notes
+    -----
+    Small problems are solved to all digits whatever ``tol``, as that costs nothing. Under a
+    tight bound the descent can take thousands of passes: scale the features, or lower ``C``.
+
+    References
+    ----------
+    .. [1] P. K. Shivaswamy and T. Jebara, "Maximum Relative Margin and Data-Dependent
+       Regularization", Journal of Machine Learning Research 11, 747-788, 2010.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from oblong import LinearRelativeMarginClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), LinearRelativeMarginClassifier(spread=0.25))
+    >>> round(model.fit(X, y).score(X, y), 2)
+    0.98
+    >>> bool(model[-1].dual_gap_ < 1e-4)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        "C": [Interval(Real, 0.0, None, closed="neither")],
+        "B": [Interval(Real, 1.0, None, closed="left"), None],
+        "spread": [Interval(Real, 0.0, 1.0, closed="both")],
+        "D": [Interval(Real, 0.0, None, closed="left"), None],
+        "nu": [Interval(Real, 0.0, None, closed="neither"), None],
+        "fit_intercept": ["boolean"],
+        "solver": [StrOptions({"auto", "interior-point", "descent"})],
+        "tol": [Interval(Real, 0.0, None, closed="neither")],
+        "max_iter": [Interval(Integral, -1, None, closed="left")],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "decision_function_shape": [StrOptions({"ovo", "ovr"})],
+        "break_ties": [StrOptions({"first", "confidence", "random"})],
+        "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
+        "random_state": ["random_state"],
+    }
+
+    # What the kernel machines call by these names is settled here.
+    kernel = "linear"
+    gamma = 1.0
+    degree = 1
+    coef0 = 0.0
+
+    def __init__(
+        self,
+        *,
+        C: float = 1.0,
+        B: float | None = None,
+        spread: float = 0.5,
+        D: float | None = None,
+        nu: float | None = None,
+        fit_intercept: bool = True,
+        solver: str = "auto",
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        class_weight: Any = None,
+        decision_function_shape: str = "ovr",
+        break_ties: str = "first",
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        self.C = C
+        self.B = B
+        self.spread = spread
+        self.D = D
+        self.nu = nu
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.class_weight = class_weight
+        self.decision_function_shape = decision_function_shape
+        self.break_ties = break_ties
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def _check_rows(self, X: Any) -> None:
+        if self.D is None and self.nu is not None:
+            raise ValueError(f"nu={self.nu!r} needs D, whose bound it lets rows break; got D=None")
+        if self.D is not None and self.B is not None:
+            raise ValueError(
+                f"B={self.B!r} gives the bound and D={self.D!r} lets the machine choose it: set "
+                f"one of them to None"
+            )
+        self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+
+    def _fit_pair(
+        self, X: Any, y: np.ndarray, penalties: np.ndarray, weights: np.ndarray, threads: int
+    ) -> PairFit:
+        prices = None
+        if self.nu is not None:
+            prices = self.D * self.nu * weights / weights.sum()
+        found = solve_linear_relative_margin(
+            X,
+            y,
+            self.C * penalties,
+            B=self.B,
+            spread=self.spread,
+            D=self.D,
+            U=prices,
+            intercept=self.fit_intercept,
+            method=self.solver,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            threads=threads,
+            rng=np.random.default_rng(self._seed),
+            progress=self._progress(),
+        )
+        solution = found.solution
+        return PairFit(
+            found,
+            solution.dual_coef,
+            solution.bias,
+            solution.objective,
+            solution.relative_gap,
+            found.n_iter,
+            solution.status,
+        )
+
+    def _store(
+        self,
+        X: Any,
+        kept: np.ndarray,
+        labels: np.ndarray,
+        members: list[np.ndarray],
+        fits: list[PairFit],
+    ) -> None:
+        self.coef_ = np.array([fit.solution.solution.coef for fit in fits])
+        self.intercept_ = np.array([fit.bias for fit in fits])
+        self.dual_gap_ = np.array([fit.relative_gap for fit in fits])
+        self.objective_ = np.array([fit.objective for fit in fits])
+        self.n_iter_ = np.array([fit.n_iter for fit in fits], dtype=np.int64)
+        self.converged_ = all(fit.status == "converged" for fit in fits)
+
+    def _keep(self, solutions: Sequence[LinearRelativeMarginResult]) -> None:
+        self.B_ = np.array([found.B for found in solutions])
+        self.theta_ = np.array([found.theta for found in solutions])
+        largest = np.array([np.abs(found.solution.outputs).max() for found in solutions])
+        with np.errstate(divide="ignore"):
+            self.relative_margin_ = 1.0 / largest
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "coef_")
