@@ -2,5 +2,6 @@
 
 from oblong.display.boundary import BoundaryDisplay
 from oblong.display.margin import MarginDisplay
+from oblong.display.path import PathDisplay
 
-__all__ = ["BoundaryDisplay", "MarginDisplay"]
+__all__ = ["BoundaryDisplay", "MarginDisplay", "PathDisplay"]

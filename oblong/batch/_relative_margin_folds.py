@@ -1,0 +1,228 @@
+"""One fold of a search over C, gamma and the spread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+
+from oblong._threads import chunks
+from oblong.batch._fold_machines import FoldKernel, Machines, solve_machines
+from oblong.batch._one_vs_one import class_scores, pair_outcomes
+from oblong.batch.relative_margin import RelativeMarginClassifier
+from oblong.kernels import Kernel, resolve_gamma
+from oblong.linalg.definite import check_positive_semidefinite
+
+__all__ = ["FoldOutcome", "Grid", "GridFold"]
+
+# Rows whose kernel matrix is factored to see whether a kernel is positive semidefinite.
+_DEFINITENESS_ROWS = 2000
+# Outputs computed at once.
+_OUTPUTS = 1 << 23
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The combinations to try, ``spreads`` varying fastest, then ``gammas``, then ``Cs``."""
+
+    Cs: np.ndarray
+    gammas: list
+    spreads: np.ndarray
+
+    def candidates(self) -> list[dict[str, Any]]:
+        """All combinations, in the order of scikit-learn's ParameterGrid."""
+        every = product(self.Cs.tolist(), self.gammas, self.spreads.tolist())
+        return [{"C": C, "gamma": gamma, "spread": spread} for C, gamma, spread in every]
+
+
+@dataclass(frozen=True)
+class FoldOutcome:
+    """What one fold says about every combination.
+
+    Attributes
+    ----------
+    scores : ndarray of shape (n_candidates,)
+        Scores on the test rows.
+    relative_margins : ndarray of shape (n_candidates,)
+        Relative margins on the training rows.
+    gap : float
+        Largest relative gap of a machine that did not converge; NaN if all did.
+    n_iter : int
+        Steps of the solver in all.
+    """
+
+    scores: np.ndarray
+    relative_margins: np.ndarray
+    gap: float
+    n_iter: int
+
+
+class _Foretold(ClassifierMixin, BaseEstimator):
+    """A classifier whose predictions are known, in the shape that scorers ask for."""
+
+    def __init__(self, classes: np.ndarray, labels: np.ndarray, decision: np.ndarray) -> None:
+        self.classes_ = classes
+        self._labels = labels
+        self._decision = decision
+
+    def predict(self, X: Any) -> np.ndarray:
+        return self._labels
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        return self._decision
+
+
+@dataclass(frozen=True)
+class GridFold:
+    """The search over a grid on one fold; the parameters are those of the estimator."""
+
+    kernel: Any
+    degree: int
+    coef0: float
+    grid: Grid
+    tol: float
+    max_iter: int
+    class_weight: Any
+    break_ties: str
+    decision_function_shape: str
+    random_state: Any
+    scorer: Callable | None = None
+    report: Callable[[str], None] | None = None
+
+    def run(
+        self,
+        X: Any,
+        y: np.ndarray,
+        weights: np.ndarray | None,
+        train: np.ndarray,
+        test: np.ndarray,
+        threads: int = 1,
+    ) -> FoldOutcome:
+        """Fit every combination to the training rows and score it on the test rows."""
+        train, test = np.asarray(train), np.asarray(test)
+        if weights is not None:
+            train, test = (part[weights[part] > 0] for part in (train, test))
+        classes, labels = np.unique(y[train], return_inverse=True)
+        if classes.size < 2 or test.size == 0:
+            raise ValueError(
+                "every fold needs rows of two classes to train on and a row to test on, with "
+                "weights above zero: use fewer folds"
+            )
+        order = np.argsort(labels, kind="stable")
+        train, labels = train[order], labels[order]
+        starts = np.searchsorted(labels, np.arange(classes.size + 1))
+        own = np.ones(train.size) if weights is None else weights[train]
+        penalties = own * self._class_weights(classes, labels, own)
+        gamma_weights = None if weights is None else own
+        precomputed = self.kernel == "precomputed"
+        rows = None if precomputed else X[train]
+        kernels = (
+            FoldKernel("precomputed", X[np.ix_(train, train)], X[np.ix_(test, train)])
+            if precomputed
+            else FoldKernel(self.kernel, rows, X[test])
+        )
+        ascending = np.argsort(self.grid.Cs, kind="stable")
+        shape = (len(self.grid.Cs), len(self.grid.gammas), len(self.grid.spreads))
+        scores, margins = np.empty(shape), np.empty(shape)
+        gaps, n_iter = [], 0
+        for place, gamma in enumerate(self.grid.gammas):
+            uses_gamma = self.kernel in ("rbf", "poly", "sigmoid")
+            number = resolve_gamma(gamma, rows, gamma_weights) if uses_gamma else 1.0
+            kernel = Kernel(self.kernel, number, self.degree, self.coef0)
+            K, K_test = kernels.matrices(kernel)
+            if self.grid.spreads.min() < 1.0 and not kernel.always_positive_semidefinite:
+                step = max(1, -(-len(K) // _DEFINITENESS_ROWS))
+                check_positive_semidefinite(
+                    np.asarray(K[::step, ::step], dtype=np.float64),
+                    "a bound on the outputs has no solution; use another kernel, or spreads=(1,)",
+                )
+            machines = solve_machines(
+                K,
+                starts,
+                penalties,
+                self.grid.Cs[ascending],
+                self.grid.spreads,
+                tol=self.tol,
+                max_iter=self.max_iter,
+                threads=threads,
+            )
+            scored = self._scores(machines, K_test, starts, classes, X, y, weights, test)
+            scores[ascending, place] = scored.reshape(shape[0], shape[2])
+            margins[ascending, place] = machines.relative_margins.reshape(shape[0], shape[2])
+            gaps.append(machines.gap)
+            n_iter += machines.n_iter
+            if self.report is not None:
+                self.report(
+                    f"{train.size} rows to train on, {test.size} to test on, gamma {number:.3g}: "
+                    f"best score {scored.max():.4f}"
+                )
+        gap = float("nan") if np.isnan(gaps).all() else float(np.nanmax(gaps))
+        return FoldOutcome(scores.ravel(), margins.ravel(), gap, n_iter)
+
+    def _class_weights(self, classes: np.ndarray, labels: np.ndarray, own: np.ndarray) -> Any:
+        machine = RelativeMarginClassifier(class_weight=self.class_weight)
+        machine.classes_ = classes
+        return machine._class_weights(labels, own)[labels]
+
+    def _scores(
+        self,
+        machines: Machines,
+        K_test: np.ndarray,
+        starts: np.ndarray,
+        classes: np.ndarray,
+        X: Any,
+        y: np.ndarray,
+        weights: np.ndarray | None,
+        test: np.ndarray,
+    ) -> np.ndarray:
+        """Score every machine on the test rows."""
+        n_pairs, n_machines = machines.biases.shape
+        noise = None
+        if self.break_ties == "random" and classes.size > 2:
+            noise = check_random_state(self.random_state).random_sample((test.size, classes.size))
+        labels, decisions = [], []
+        for start, stop in chunks(test.size, max(1, _OUTPUTS // (n_pairs * n_machines))):
+            outputs = machines.outputs(K_test[start:stop], starts)
+            part = None if noise is None else noise[start:stop]
+            labels.append(self._vote(outputs, classes.size, part))
+            if self.scorer is not None:
+                decisions.append(self._decision(outputs, classes.size))
+        predicted = classes[np.concatenate(labels, axis=1)]
+        truth = y[test]
+        own = None if weights is None else weights[test]
+        if self.scorer is None:
+            return np.average(predicted == truth, axis=1, weights=own)
+        rows = X[test]
+        options = {} if own is None else {"sample_weight": own}
+        known = zip(predicted, np.concatenate(decisions, axis=1))
+        return np.array(
+            [self.scorer(_Foretold(classes, *k), rows, truth, **options) for k in known]
+        )
+
+    def _vote(self, outputs: np.ndarray, n_classes: int, noise: np.ndarray | None) -> np.ndarray:
+        """Classes by number, of shape (n_machines, n_rows)."""
+        if n_classes == 2:
+            return (outputs[:, :, 0] > 0).astype(np.intp)
+        flat = outputs.reshape(-1, outputs.shape[2])
+        if self.break_ties == "confidence":
+            votes = class_scores(flat, n_classes)
+        else:
+            votes, _ = pair_outcomes(flat, n_classes)
+        votes = votes.reshape(*outputs.shape[:2], n_classes)
+        if noise is not None:
+            votes += 0.5 * noise
+        return votes.argmax(axis=2)
+
+    def _decision(self, outputs: np.ndarray, n_classes: int) -> np.ndarray:
+        """Decision values of every machine, in the shape the estimator gives them."""
+        if n_classes == 2:
+            return outputs[:, :, 0]
+        if self.decision_function_shape == "ovo":
+            return outputs
+        flat = outputs.reshape(-1, outputs.shape[2])
+        return class_scores(flat, n_classes).reshape(*outputs.shape[:2], n_classes)

@@ -1,0 +1,448 @@
+"""The relative margin machine with its parameters chosen by cross-validation."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+from scipy.stats import rankdata
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import get_scorer, get_scorer_names
+from sklearn.model_selection import check_cv
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from oblong._threads import available_threads, single_threaded_blas
+from oblong.batch._pairwise import all_or_nothing
+from oblong.batch._relative_margin_folds import FoldOutcome, Grid, GridFold
+from oblong.batch.relative_margin import RelativeMarginClassifier
+from oblong.batch.relative_margin_path import SPREADS, check_spreads
+from oblong.kernels import KERNELS
+
+__all__ = ["RelativeMarginClassifierCV"]
+
+# Scores closer than this are equal but for rounding.
+_TIE = 1e-10
+# Pairs of more rows than this profit from several threads.
+_THREADS_ABOVE = 2048
+
+
+def _refitted(estimator: RelativeMarginClassifierCV) -> bool:
+    """Whether the classifier predicts: not if it was asked not to refit."""
+    return bool(estimator.refit) or hasattr(estimator, "best_estimator_")
+
+
+class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
+    r"""Relative margin machine whose C, gamma and spread are chosen by cross-validation.
+
+    Every combination of ``Cs``, ``gammas`` and ``spreads`` is scored by cross-validation, and
+    :class:`RelativeMarginClassifier` is fitted to all rows with the best one. The scores are
+    those of :class:`sklearn.model_selection.GridSearchCV`, but the work is shared: distances
+    are computed once a fold, kernel matrices once a gamma, and along the spreads and the
+    penalties each solution starts from one nearby.
+
+    Parameters
+    ----------
+    Cs : sequence of float, default=(0.1, 1.0, 10.0, 100.0)
+        Penalties of margin violations to try.
+    gammas : sequence of {"scale", "auto"} or float, default=("scale",)
+        Kernel coefficients to try. ``"scale"`` is computed from the training part of each fold.
+        Without meaning for the kernels "linear" and "precomputed" and for callables, where only
+        the first is used.
+    spreads : sequence of float, default=(1, 0.5, 0.25, 0.1, 0.05, 0.02, 0)
+        Spreads to try; 1 is the support vector machine.
+    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
+        The kernel function.
+    degree : int, default=3
+        Degree of the polynomial kernel.
+    coef0 : float, default=0.0
+        Constant term of "poly" and "sigmoid".
+    cv : int, cross-validation splitter or iterable, default=None
+        How to split: five stratified folds by default, as in scikit-learn.
+    scoring : str or callable, default=None
+        What to maximise, by the names of scikit-learn; the accuracy by default.
+    tol : float, default=1e-3
+        Largest violation of the optimality conditions.
+    max_iter : int, default=-1
+        Limit on the solver's steps for each binary problem, or -1 for none.
+    class_weight : dict or "balanced", default=None
+        Factors of ``C`` by class.
+    cache_size : float, default=1024
+        Memory limit in MB of the kernel cache of the last fit. The folds have no such limit,
+        see the notes.
+    decision_function_shape : {"ovr", "ovo"}, default="ovr"
+        Shape of :meth:`decision_function` with more than two classes.
+    break_ties : {"first", "confidence", "random"}, default="first"
+        Which of several classes with equal votes is predicted.
+    refit : bool, default=True
+        Whether to fit the best classifier to all rows in the end.
+    n_jobs : int, default=None
+        Folds to work on at once, in threads.
+    verbose : int, default=0
+        Whether to report progress on standard error.
+    random_state : int, RandomState instance or None, default=None
+        Source of random ties.
+
+    Attributes
+    ----------
+    best_params_ : dict
+        The best combination, with the keys "C", "gamma" and "spread". Among equal scores the
+        largest spread wins, then the smallest ``C``, then the gamma named first.
+    C_ : float
+        Its penalty.
+    gamma_ : {"scale", "auto"} or float
+        Its gamma.
+    spread_ : float
+        Its spread.
+    best_score_ : float
+        Its mean score over the folds.
+    best_index_ : int
+        Its place in ``cv_results_``.
+    cv_results_ : dict of str to array
+        As in :class:`sklearn.model_selection.GridSearchCV`: "params", "param_C",
+        "param_gamma", "param_spread", "split0_test_score" and so on, "mean_test_score",
+        "std_test_score", "rank_test_score"; and "mean_relative_margin", the margin over the
+        spread of the training outputs, averaged over folds and pairs of classes.
+    n_splits_ : int
+        Number of folds.
+    n_iter_ : int
+        Steps of the solver in all folds.
+    best_estimator_ : RelativeMarginClassifier
+        The classifier fitted to all rows, if ``refit``.
+    classes_ : ndarray of shape (n_classes,)
+        The class labels.
+    n_features_in_ : int
+        Number of features seen in :meth:`fit`.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the features, if ``X`` had string names.
+
+    See Also
+    --------
+    RelativeMarginClassifier : The machine with given parameters.
+    relative_margin_path : The machines of two classes along the spreads.
+
+    Notes
+    -----
+    Each fold at work keeps the products of its training rows and one kernel matrix in memory:
+    16 bytes for each pair of training rows, or 8 above 4096 rows, where single precision is
+    used. For more rows than that allows use :class:`sklearn.model_selection.GridSearchCV`.
+
+    With ``sample_weight`` the scores are weighted as well, so that a row of weight two counts as
+    two rows of the same fold.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from oblong import RelativeMarginClassifierCV
+    >>> X, y = load_wine(return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), RelativeMarginClassifierCV(Cs=(1, 10)))
+    >>> model.fit(X, y)[-1].best_params_
+    {'C': 10.0, 'gamma': 'scale', 'spread': 0.25}
+    >>> round(model[-1].best_score_, 2)
+    0.99
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        "Cs": ["array-like"],
+        "gammas": ["array-like"],
+        "spreads": ["array-like"],
+        "kernel": [StrOptions(set(KERNELS)), callable],
+        "degree": [Interval(Integral, 0, None, closed="left")],
+        "coef0": [Interval(Real, None, None, closed="neither")],
+        "cv": ["cv_object"],
+        "scoring": [StrOptions(set(get_scorer_names())), callable, None],
+        "tol": [Interval(Real, 0.0, None, closed="neither")],
+        "max_iter": [Interval(Integral, -1, None, closed="left")],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "cache_size": [Interval(Real, 0.0, None, closed="neither")],
+        "decision_function_shape": [StrOptions({"ovo", "ovr"})],
+        "break_ties": [StrOptions({"first", "confidence", "random"})],
+        "refit": ["boolean"],
+        "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        *,
+        Cs: Any = (0.1, 1.0, 10.0, 100.0),
+        gammas: Any = ("scale",),
+        spreads: Any = SPREADS,
+        kernel: Any = "rbf",
+        degree: int = 3,
+        coef0: float = 0.0,
+        cv: Any = None,
+        scoring: Any = None,
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        class_weight: Any = None,
+        cache_size: float = 1024,
+        decision_function_shape: str = "ovr",
+        break_ties: str = "first",
+        refit: bool = True,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        self.Cs = Cs
+        self.gammas = gammas
+        self.spreads = spreads
+        self.kernel = kernel
+        self.degree = degree
+        self.coef0 = coef0
+        self.cv = cv
+        self.scoring = scoring
+        self.tol = tol
+        self.max_iter = max_iter
+        self.class_weight = class_weight
+        self.cache_size = cache_size
+        self.decision_function_shape = decision_function_shape
+        self.break_ties = break_ties
+        self.refit = refit
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None
+    ) -> RelativeMarginClassifierCV:
+        """Choose the parameters and fit the classifier.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training rows, or their kernel matrix for ``kernel="precomputed"``.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows, in the fits and in the scores. Rows of weight zero are in the
+            folds but count for nothing.
+        groups : array-like of shape (n_samples,), default=None
+            Groups of rows, for a splitter that keeps them together.
+
+        Returns
+        -------
+        self : object
+            The fitted classifier. If fitting fails or is interrupted, the estimator is left as
+            it was before.
+        """
+        with all_or_nothing(self):
+            self._fit(X, y, sample_weight, groups)
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> None:
+        X, y = validate_data(
+            self,
+            X,
+            y,
+            dtype=[np.float64, np.float32],
+            order="C",
+            accept_sparse="csr",
+            accept_large_sparse=False,
+        )
+        check_classification_targets(y)
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        if (weights < 0).any():
+            raise ValueError("Negative values in sample_weight")
+        if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
+            raise ValueError(
+                f"Precomputed matrix must be a square matrix. Input is a {X.shape[0]}x"
+                f"{X.shape[1]} matrix."
+            )
+        grid = self._grid()
+        classes = np.unique(y[weights > 0])
+        if classes.size < 2:
+            raise ValueError(
+                f"{type(self).__name__} needs rows of at least two classes with a weight above "
+                f"zero; got {classes.size} class"
+            )
+        splitter = check_cv(self.cv, y, classifier=True)
+        splits = list(splitter.split(X, y, groups))
+        scorer = None if self.scoring in (None, "accuracy") else get_scorer(self.scoring)
+        search = GridFold(
+            kernel=self.kernel,
+            degree=int(self.degree),
+            coef0=float(self.coef0),
+            grid=grid,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            class_weight=self.class_weight,
+            break_ties=self.break_ties,
+            decision_function_shape=self.decision_function_shape,
+            random_state=self.random_state,
+            scorer=scorer,
+            report=self._report if self.verbose else None,
+        )
+        kept_weights = None if sample_weight is None else weights
+        outcomes = self._run(search, X, y, kept_weights, splits)
+        self._summarise(grid, outcomes)
+        self.classes_ = classes
+        if self.refit:
+            self.best_estimator_ = self._final().fit(X, y, sample_weight=kept_weights)
+        elif hasattr(self, "best_estimator_"):
+            del self.best_estimator_
+        self._warn_unconverged([outcome.gap for outcome in outcomes])
+
+    def _grid(self) -> Grid:
+        Cs = np.asarray(self.Cs, dtype=np.float64)
+        if Cs.ndim != 1 or Cs.size == 0 or not (np.isfinite(Cs) & (Cs > 0.0)).all():
+            raise ValueError(f"Cs must be finite numbers above 0, got {self.Cs}")
+        gammas = list(self.gammas)
+        for gamma in gammas:
+            named = isinstance(gamma, str) and gamma in ("scale", "auto")
+            number = isinstance(gamma, Real) and np.isfinite(gamma) and gamma >= 0.0
+            if not (named or number):
+                raise ValueError(
+                    f'gammas must be "scale", "auto" or finite numbers of at least 0, got {gamma!r}'
+                )
+        if not gammas:
+            raise ValueError("gammas must hold at least one value")
+        uses_gamma = self.kernel in ("rbf", "poly", "sigmoid")
+        return Grid(Cs, gammas if uses_gamma else gammas[:1], check_spreads(self.spreads))
+
+    def _run(
+        self, search: GridFold, X: Any, y: np.ndarray, weights: np.ndarray | None, splits: list
+    ) -> list[FoldOutcome]:
+        """Work on the folds, in threads if asked to."""
+        jobs = min(len(splits), effective_n_jobs(self.n_jobs))
+        _, counts = np.unique(y, return_counts=True)
+        small = np.sort(counts)[-2:].sum() <= _THREADS_ABOVE
+        threads = 1 if jobs > 1 or small else available_threads()
+        tasks = [(X, y, weights, train, test, threads) for train, test in splits]
+        if threads > 1:
+            return [search.run(*task) for task in tasks]
+        # Small products are slower on several threads than on one.
+        with single_threaded_blas():
+            if jobs == 1:
+                return [search.run(*task) for task in tasks]
+            return Parallel(n_jobs=jobs, prefer="threads")(
+                delayed(search.run)(*task) for task in tasks
+            )
+
+    def _summarise(self, grid: Grid, outcomes: list[FoldOutcome]) -> None:
+        """Set the table of results and the best combination."""
+        params = grid.candidates()
+        scores = np.array([outcome.scores for outcome in outcomes])
+        mean = scores.mean(axis=0)
+        results: dict[str, Any] = {
+            f"param_{key}": _column([candidate[key] for candidate in params])
+            for key in ("C", "gamma", "spread")
+        }
+        results["params"] = params
+        results |= {f"split{k}_test_score": row for k, row in enumerate(scores)}
+        results["mean_test_score"] = mean
+        results["std_test_score"] = scores.std(axis=0)
+        results["rank_test_score"] = rankdata(-mean, method="min").astype(np.int32)
+        results["mean_relative_margin"] = np.mean([o.relative_margins for o in outcomes], axis=0)
+        self.cv_results_ = results
+        self.n_splits_ = len(outcomes)
+        self.n_iter_ = sum(outcome.n_iter for outcome in outcomes)
+        self.best_index_ = min(
+            np.flatnonzero(mean >= mean.max() - _TIE),
+            key=lambda k: (-params[k]["spread"], params[k]["C"], k),
+        )
+        self.best_params_ = params[self.best_index_]
+        self.best_score_ = float(mean[self.best_index_])
+        self.C_, self.gamma_, self.spread_ = self.best_params_.values()
+
+    def _final(self) -> RelativeMarginClassifier:
+        return RelativeMarginClassifier(
+            **self.best_params_,
+            kernel=self.kernel,
+            degree=self.degree,
+            coef0=self.coef0,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            class_weight=self.class_weight,
+            cache_size=self.cache_size,
+            decision_function_shape=self.decision_function_shape,
+            break_ties=self.break_ties,
+            n_jobs=self.n_jobs,
+            verbose=self.verbose,
+            random_state=self.random_state,
+        )
+
+    def _report(self, message: str) -> None:
+        print(f"[oblong] {message}", file=sys.stderr)
+
+    def _warn_unconverged(self, gaps: list[float]) -> None:
+        if not np.isnan(gaps).all():
+            warnings.warn(
+                f"{type(self).__name__} did not converge to tol={self.tol:g} in some folds. The "
+                f"largest relative duality gap there is {np.nanmax(gaps):.3g}. Scaling the "
+                f"features, or a larger max_iter, may help.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+    def _validated(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return validate_data(
+            self,
+            X,
+            dtype=[np.float64, np.float32],
+            order="C",
+            accept_sparse="csr",
+            accept_large_sparse=False,
+            reset=False,
+        )
+
+    @available_if(_refitted)
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict class labels with the best classifier.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows, or kernel values for ``kernel="precomputed"``.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            The predicted labels.
+        """
+        X = self._validated(X)
+        return self.best_estimator_.predict(X)
+
+    @available_if(_refitted)
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Outputs of the best classifier, see :meth:`RelativeMarginClassifier.decision_function`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows, or kernel values for ``kernel="precomputed"``.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,) or (n_samples, n_classes) or (n_samples, n_pairs)
+            The outputs.
+        """
+        X = self._validated(X)
+        return self.best_estimator_.decision_function(X)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "cv_results_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags
+
+
+def _column(values: list) -> np.ma.MaskedArray:
+    """Values of one parameter as GridSearchCV keeps them: masked, nothing of it hidden."""
+    kind = np.float64 if all(isinstance(value, Real) for value in values) else object
+    return np.ma.MaskedArray(np.array(values, dtype=kind), mask=False)
