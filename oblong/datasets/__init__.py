@@ -2,7 +2,11 @@
 
 from oblong.datasets._dataset import DataFileError, Dataset
 from oblong.datasets.files import read_table
-from oblong.datasets.generators import make_parallel_lines, make_tilted_gaussians
+from oblong.datasets.generators import (
+    make_bound_toys,
+    make_parallel_lines,
+    make_tilted_gaussians,
+)
 from oblong.datasets.loading import available, load
 
 __all__ = [
@@ -10,6 +14,7 @@ __all__ = [
     "Dataset",
     "available",
     "load",
+    "make_bound_toys",
     "make_parallel_lines",
     "make_tilted_gaussians",
     "read_table",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from numbers import Integral, Real
+
 import numpy as np
 from sklearn.utils import check_random_state, check_scalar
 
-__all__ = ["make_parallel_lines", "make_tilted_gaussians"]
+__all__ = ["make_bound_toys", "make_parallel_lines", "make_tilted_gaussians"]
 
 
 def make_parallel_lines(
@@ -59,9 +61,9 @@ def make_parallel_lines(
     >>> X[:, 1] * (2 * y - 1)
     array([2., 2., 2., 2., 2., 2.])
     """
-    check_scalar(n_samples, "n_samples", (int, np.integer), min_val=2)
+    check_scalar(n_samples, "n_samples", Integral, min_val=2)
     for value, name in ((gap, "gap"), (stretch, "stretch")):
-        check_scalar(value, name, (int, float), min_val=0, include_boundaries="neither")
+        check_scalar(value, name, Real, min_val=0, include_boundaries="neither")
     rng = check_random_state(random_state)
     y = rng.permutation(np.arange(n_samples) % 2)
     sign = 2.0 * y - 1.0
@@ -119,11 +121,79 @@ def make_tilted_gaussians(
     >>> X[y == 1].mean(axis=0).round()
     array([1., 1.])
     """
-    check_scalar(n_samples, "n_samples", (int, np.integer), min_val=2)
-    check_scalar(stretch, "stretch", (int, float), min_val=0, include_boundaries="neither")
+    check_scalar(n_samples, "n_samples", Integral, min_val=2)
+    check_scalar(stretch, "stretch", Real, min_val=0, include_boundaries="neither")
     rng = check_random_state(random_state)
     y = rng.permutation(np.arange(n_samples) % 2)
     X = _MEANS[y] + rng.standard_normal((n_samples, 2)) @ np.linalg.cholesky(_COVARIANCE).T
     w = np.linalg.solve(_COVARIANCE, _MEANS[1] - _MEANS[0])
     v = np.array([-w[1], w[0]]) / np.linalg.norm(w)
     return X + (stretch - 1.0) * np.outer(X @ v, v), y
+
+
+_GAP = 0.12452
+_HEIGHT = 0.23043
+
+
+def make_bound_toys(toy: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    r"""Make one cloud of points with two ways to label it, for which risk bounds differ.
+
+    Eight hundred points, symmetric about both axes, wide along the first and narrow along the
+    second. With :math:`s` from 0 to 1 in 200 even steps and :math:`g = 0.12452`,
+
+    .. math::
+
+        |x_1| = g + (1 - g)\, s^{1.54}, \qquad |x_2| = g + (0.23043 - g)(1 - s^{0.787}),
+
+    with all four pairs of signs. Toy 1 has the labels :math:`\operatorname{sign}(x_1)`, along the
+    wide direction, toy 2 has :math:`\operatorname{sign}(x_2)`, across it. The margin through the
+    origin is the same in both, and so is the support vector machine's bound. The bounds of
+    machines that measure the margin against the spread tell the two apart.
+
+    Parameters
+    ----------
+    toy : {1, 2}, default=1
+        Which labels.
+
+    Returns
+    -------
+    X : ndarray of shape (800, 2)
+        Points.
+    y : ndarray of shape (800,)
+        Classes 0 and 1.
+
+    See Also
+    --------
+    oblong.bounds.data_terms : The bounds' terms that depend on the data.
+
+    Notes
+    -----
+    The paper prints bounds (its table 1) for two toys that it shows only as pictures. This is not
+    that data but a stand-in: a shape with four constants, which were chosen so that the printed
+    values come out to three decimals.
+
+    References
+    ----------
+    P. Shivaswamy and T. Jebara, Maximum Relative Margin and Data-Dependent Regularization,
+    Journal of Machine Learning Research 11, 2010 (section 4.7, after its figure 2).
+
+    Examples
+    --------
+    >>> from oblong.datasets import make_bound_toys
+    >>> X, y = make_bound_toys(2)
+    >>> X.shape, abs(X).max(axis=0).round(2), abs(X).min(axis=0).round(2)
+    ((800, 2), array([1.  , 0.23]), array([0.12, 0.12]))
+    """
+    if isinstance(toy, bool) or toy not in (1, 2):
+        raise ValueError(f"toy must be 1 or 2, got {toy!r}")
+    s = np.linspace(0.0, 1.0, 200)
+    wide = _GAP + (1.0 - _GAP) * s**1.54
+    narrow = _GAP + (_HEIGHT - _GAP) * (1.0 - s**0.787)
+    X = np.vstack(
+        [
+            np.column_stack([across * wide, up * narrow])
+            for across in (1.0, -1.0)
+            for up in (1.0, -1.0)
+        ]
+    )
+    return X, (X[:, toy - 1] > 0).astype(int)

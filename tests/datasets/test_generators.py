@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import norm
 from sklearn.svm import SVC
 
-from oblong.datasets import make_parallel_lines, make_tilted_gaussians
+from oblong.datasets import make_bound_toys, make_parallel_lines, make_tilted_gaussians
 
 MEANS = np.array([[19.0, 13.0], [1.0, 1.0]])
 COVARIANCE = np.array([[17.0, 15.0], [15.0, 17.0]])
@@ -65,3 +65,20 @@ def test_stretching_keeps_the_best_boundary_and_its_error(stretch):
     if stretch == 1.0:
         assert best == pytest.approx(0.00817, abs=5e-6)
         assert wrong.mean() == pytest.approx(best, abs=4 * np.sqrt(best / 40_000))
+
+
+def test_bound_toys():
+    X, y = make_bound_toys(1)
+    same, across = make_bound_toys(2)
+    np.testing.assert_array_equal(X, same)
+    np.testing.assert_array_equal(y, X[:, 0] > 0)
+    np.testing.assert_array_equal(across, X[:, 1] > 0)
+    assert X.shape == (800, 2)
+    np.testing.assert_allclose(np.abs(X).max(axis=0), [1.0, 0.23043])
+    np.testing.assert_allclose(np.abs(X).min(axis=0), 0.12452)
+    corner = {tuple(row) for row in np.sign(X[[0, 200, 400, 600]])}
+    assert len(corner) == 4
+    assert len(np.unique(np.abs(X).round(12), axis=0)) == 200
+    for toy in (0, 3, "1", True, None):
+        with pytest.raises(ValueError, match="toy must be 1 or 2"):
+            make_bound_toys(toy)
