@@ -1,5 +1,20 @@
 """Classifiers that learn from all rows at once."""
 
+from oblong.batch.kernel_fisher import KernelFisherClassifier
+from oblong.batch.linear_relative_margin import LinearRelativeMarginClassifier
 from oblong.batch.relative_margin import RelativeMarginClassifier
+from oblong.batch.relative_margin_cv import RelativeMarginClassifierCV
+from oblong.batch.relative_margin_path import RelativeMarginPath, relative_margin_path
+from oblong.batch.sigma import SigmaSVC
+from oblong.batch.universum import UniversumSVC
 
-__all__ = ["RelativeMarginClassifier"]
+__all__ = [
+    "KernelFisherClassifier",
+    "LinearRelativeMarginClassifier",
+    "RelativeMarginClassifier",
+    "RelativeMarginClassifierCV",
+    "RelativeMarginPath",
+    "SigmaSVC",
+    "UniversumSVC",
+    "relative_margin_path",
+]

@@ -9,7 +9,12 @@ from difflib import get_close_matches
 from sklearn.base import ClassifierMixin
 from sklearn.svm import SVC
 
-from oblong.batch import RelativeMarginClassifier
+from oblong.batch import (
+    KernelFisherClassifier,
+    LinearRelativeMarginClassifier,
+    RelativeMarginClassifier,
+    SigmaSVC,
+)
 from oblong.datasets._dataset import quote
 
 __all__ = ["Model", "register", "select"]
@@ -92,6 +97,8 @@ def select(names: Sequence[str] | None = None) -> list[Model]:
 _PENALTIES = (0.1, 1.0, 10.0, 100.0)
 # The plain SVM first: at equal scores the bound has to earn its place.
 _SPREADS = (1.0, 0.5, 0.25, 0.1)
+# Shares of the spread in the Sigma-SVM's penalty; zero is the SVM on centred data.
+_SHARES = (0.0, 0.5, 0.9, 0.99)
 
 
 def _widths(unit: float) -> tuple[float, ...]:
@@ -117,6 +124,24 @@ register(
 )
 register(
     Model(
+        "sigma",
+        "Sigma-SVM",
+        factory=SigmaSVC,
+        grid=lambda unit: {"C": _PENALTIES, "gamma": _widths(unit), "D": _SHARES},
+        default=False,
+    )
+)
+register(
+    Model(
+        "fisher",
+        "Kernel Fisher",
+        factory=KernelFisherClassifier,
+        grid=lambda unit: {"alpha": (10.0, 1.0, 0.1, 0.01), "gamma": _widths(unit)},
+        default=False,
+    )
+)
+register(
+    Model(
         "svm-linear",
         "SVM, linear",
         factory=lambda: SVC(kernel="linear"),
@@ -129,7 +154,7 @@ register(
     Model(
         "rmm-linear",
         "RMM, linear",
-        factory=lambda: RelativeMarginClassifier(kernel="linear"),
+        factory=LinearRelativeMarginClassifier,
         grid=lambda unit: {"C": (0.01, *_PENALTIES), "spread": _SPREADS},
         default=False,
     )

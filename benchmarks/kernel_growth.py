@@ -1,0 +1,164 @@
+"""How the time of the kernel machines grows with the number of rows, and where it goes.
+
+MNIST, digits 0-4 against 5-9, images of unit length, polynomial kernel of degree 5, C = 1, as in
+Fig. 10 of Shivaswamy and Jebara (2010), whose tolerance of 0.001 on each side of the bias is
+tol = 0.002 here. B1, B2 and B3 are the spreads 1/2, 1/4 and 1/10.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable
+
+import numpy as np
+from _harness import interleaved, parse_arguments, run_per_thread_count, write
+from sklearn.svm import SVC
+
+import oblong.linalg.columns as columns_module
+import oblong.solvers.margin as margin_module
+from oblong import RelativeMarginClassifier, datasets
+
+KERNEL = {"kernel": "poly", "degree": 5, "gamma": 1.0, "coef0": 1.0}
+SPREADS = {"SVM": 1.0, "RMM B1": 0.5, "RMM B2": 0.25, "RMM B3": 0.1}
+ROWS = (5_000, 10_000, 20_000, 60_000)
+# Beyond this the peers take many minutes a fit.
+PEER_ROWS = 20_000
+COLUMNS = [
+    "rows",
+    "threads",
+    "model",
+    "seconds",
+    "ratio to our SVM",
+    "support vectors",
+    "dual gap",
+    "kernel blocks (s)",
+    "inner loop (s)",
+    "gradient (s)",
+    "kernel blocks / GEMM rate",
+]
+
+
+class Stopwatch:
+    """Seconds spent in functions of the solver, and the products done by kernel blocks."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = defaultdict(float)
+        self.columns = 0
+
+    def watch(self, owner: object, name: str, label: str) -> None:
+        """Time every call of a function from now on."""
+        function: Callable = getattr(owner, name)
+
+        def timed(*arguments: object, **options: object) -> object:
+            start = time.perf_counter()
+            try:
+                return function(*arguments, **options)
+            finally:
+                self.seconds[label] += time.perf_counter() - start
+                if label == "kernel blocks":
+                    self.columns += len(arguments[1])
+
+        setattr(owner, name, timed)
+
+
+def gemm_rate(features: int) -> float:
+    """Operations a second of a single-precision product of the shape of a kernel block."""
+    A = np.random.default_rng(0).random((512, features), dtype=np.float32)
+    B = np.random.default_rng(1).random((4096, features), dtype=np.float32)
+    seconds = interleaved({"gemm": lambda: A @ B.T}, 9)["gemm"]
+    return 2.0 * A.shape[0] * B.shape[0] * features / seconds
+
+
+def measure(threads: int, repeats: int, data: str | None) -> list[dict]:
+    mnist = datasets.load("mnist", data_home=data)
+    X = mnist.X.astype(np.float32)
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    y = (np.asarray(mnist.y).astype(int) > 4).astype(int)
+    try:
+        from sklearnex.svm import SVC as IntelSVC
+    except ImportError:
+        IntelSVC = None
+    rate = gemm_rate(X.shape[1])
+    watch = Stopwatch()
+    watch.watch(columns_module.KernelColumns, "_compute", "kernel blocks")
+    watch.watch(margin_module, "solve_block", "inner loop")
+    watch.watch(margin_module, "add_columns", "gradient")
+    rows = []
+    for n in ROWS:
+        models = {
+            name: RelativeMarginClassifier(spread=spread, tol=2e-3, cache_size=4096, **KERNEL)
+            for name, spread in SPREADS.items()
+        }
+        if n <= PEER_ROWS:
+            models["SVC"] = SVC(tol=2e-3, cache_size=4096, **KERNEL)
+            if IntelSVC is not None:
+                models["intelex"] = IntelSVC(tol=2e-3, cache_size=4096, **KERNEL)
+        seconds = {}
+        for name, model in models.items():
+            times = []
+            for _ in range(repeats if n <= PEER_ROWS else 1):
+                watch.seconds.clear()
+                watch.columns = 0
+                start = time.perf_counter()
+                model.fit(X[:n], y[:n])
+                times.append(time.perf_counter() - start)
+            seconds[name] = float(np.median(times))
+            row = {
+                "rows": n,
+                "threads": threads,
+                "model": name,
+                "seconds": seconds[name],
+                "ratio to our SVM": seconds[name] / seconds["SVM"],
+                "support vectors": int(np.sum(model.n_support_)),
+            }
+            if name in SPREADS:
+                row["dual gap"] = float(model.dual_gap_[0])
+                for label in ("kernel blocks", "inner loop", "gradient"):
+                    row[f"{label} (s)"] = watch.seconds[label]
+                products = 2.0 * watch.columns * n * X.shape[1]
+                row["kernel blocks / GEMM rate"] = (
+                    products / rate / max(watch.seconds["kernel blocks"], 1e-9)
+                )
+            print(row, file=sys.stderr)
+            rows.append(row)
+    return rows
+
+
+def growth(rows: list[dict]) -> str:
+    """Exponents of the time in the number of rows, by least squares on the logarithms."""
+    texts = []
+    for threads in sorted({row["threads"] for row in rows}):
+        for name in SPREADS:
+            own = [r for r in rows if r["model"] == name and r["threads"] == threads]
+            slope = np.polyfit(
+                np.log([r["rows"] for r in own]), np.log([r["seconds"] for r in own]), 1
+            )[0]
+            texts.append(f"{name} {slope:.2f} ({threads} threads)")
+    return "; ".join(texts)
+
+
+def main() -> None:
+    arguments = parse_arguments(__doc__)
+    if arguments.child:
+        print(json.dumps(measure(arguments.child, arguments.repeats, arguments.data)))
+        return
+    rows = run_per_thread_count(__file__, arguments)
+    write(
+        "kernel_growth",
+        "Growth with the number of rows",
+        "MNIST 0-4 against 5-9, polynomial kernel of degree 5, unit-length images in single "
+        "precision, C = 1, tol 2e-3, caches of 4 GB; the fit of the SVM that settles the bound is "
+        "included. The last column is the share of the machine's single-precision matrix-product "
+        "rate that the kernel blocks reach. Exponents of the time in the number of rows: "
+        + growth(rows)
+        + ".",
+        COLUMNS,
+        rows,
+    )
+
+
+if __name__ == "__main__":
+    main()
