@@ -8,17 +8,10 @@ import numpy as np
 
 from oblong._compile import compiled
 from oblong.solvers._margin_loops import ascend_pairs
-from oblong.solvers._margin_newton import newton_steps, slopes
-from oblong.solvers.pieces import Pieces
+from oblong.solvers._margin_newton import newton_steps
+from oblong.solvers.pieces import Pieces, write_slopes
 
-__all__ = [
-    "BlockOutcome",
-    "certificate",
-    "interval",
-    "objectives",
-    "slopes_at",
-    "solve_block",
-]
+__all__ = ["BlockOutcome", "interval", "solve_block"]
 
 # Coefficients looked at together, so that they stay in first-level cache.
 _STRIP = 512
@@ -85,7 +78,7 @@ def solve_block(
         Slopes at the new coefficients, their image if the block is whole, and the work done.
     """
     u = np.array(u)
-    right, left = slopes_at(pieces, c)
+    right, left = pieces.slopes_at(c)
     scratch = np.empty(_STRIP)
     rounding = np.finfo(K.dtype).eps
     tiny = max(4.0 * rounding * float(np.abs(diagonal).mean()), 1e-300)
@@ -105,7 +98,7 @@ def solve_block(
             K, diagonal, *pieces, c, up, low, scratch, tol, tiny, snap, allowed
         )
         steps += taken
-        slopes(*pieces, c, right, left)
+        write_slopes(*pieces, c, right, left)
         if np.isnan(violation):
             raise ValueError("the kernel matrix has values that are not finite: scale the data")
         finished = violation <= tol or steps >= budget
@@ -129,13 +122,6 @@ def _largest_finite(breakpoints: np.ndarray) -> float:
     return float(np.abs(breakpoints[:, 1:3]).max(initial=0.0))
 
 
-def slopes_at(pieces: Pieces, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Right and left slopes of the terms at ``c``."""
-    right, left = np.empty_like(c), np.empty_like(c)
-    slopes(*pieces, c, right, left)
-    return right, left
-
-
 @compiled
 def interval(right, left, u):
     """Largest of ``right - u`` and least of ``left - u``."""
@@ -145,53 +131,3 @@ def interval(right, left, u):
         highest = max(highest, right[i] - u[i])
         lowest = min(lowest, left[i] - u[i])
     return highest, lowest
-
-
-@compiled
-def objectives(p, s, c, f):
-    """Sums of the terms ``g(c)`` and of the losses ``h(f)`` for outputs inside the hard bounds."""
-    gain = 0.0
-    loss = 0.0
-    for i in range(c.size):
-        # Both are integrals of the slope: g from 0 to c, h over the breakpoints' values of g.
-        value = 0.0
-        best = -np.inf
-        for k in range(3):
-            low = p[i, k]
-            high = p[i, k + 1]
-            value += s[i, k] * (min(max(c[i], low), high) - min(max(0.0, low), high))
-        for k in range(4):
-            corner = p[i, k]
-            if abs(corner) < np.inf:
-                g = 0.0
-                for j in range(3):
-                    low = p[i, j]
-                    high = p[i, j + 1]
-                    g += s[i, j] * (min(max(corner, low), high) - min(max(0.0, low), high))
-                best = max(best, g - corner * f[i])
-        gain += value
-        loss += best
-    return gain, loss
-
-
-@compiled
-def certificate(p, s, c, u, f):
-    """Primal objective at the outputs ``f``, scaled into the hard bounds, and dual objective.
-
-    An unbounded tail of ``g`` is a hard bound in the primal: ``f <= s1`` where ``p0`` is
-    infinite, ``f >= s3`` where ``p3`` is.
-    """
-    excess = 1.0
-    product = 0.0
-    for i in range(c.size):
-        if p[i, 0] == -np.inf:
-            excess = max(excess, f[i] / s[i, 0])
-        if p[i, 3] == np.inf:
-            excess = max(excess, f[i] / s[i, 2])
-        product += c[i] * u[i]
-    scale = 1.0 / excess
-    scaled = np.empty(c.size)
-    for i in range(c.size):
-        scaled[i] = scale * f[i]
-    gain, loss = objectives(p, s, c, scaled)
-    return 0.5 * scale**2 * product + loss, gain - 0.5 * product

@@ -6,9 +6,9 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from oblong._compile import compiled
-from oblong.solvers.pieces import Pieces
+from oblong.solvers.pieces import Pieces, write_slopes
 
-__all__ = ["newton_steps", "slopes"]
+__all__ = ["newton_steps"]
 
 # Newton steps in a row before pair steps get their turn.
 _ROW = 3
@@ -85,7 +85,7 @@ def _newton_step(
         return None
     u += image
     c[free] = new
-    slopes(*pieces, c, right, left)
+    write_slopes(*pieces, c, right, left)
     return row >= 0 or step < 1.0
 
 
@@ -144,32 +144,6 @@ def _gather(K, rows, out):
         row = K[rows[a]]
         for b in range(rows.size):
             out[a, b] = row[rows[b]]
-
-
-@compiled
-def slopes(p, s, c, right, left):
-    """Write the right and left slopes at ``c``; infinite where ``c`` can go no further.
-
-    The comparisons are exact: coefficients that reach a breakpoint are set to it.
-    """
-    for i in range(c.size):
-        value = c[i]
-        above = s[i, 0]
-        below = s[i, 2]
-        if value >= p[i, 1]:
-            above = s[i, 1]
-        if value >= p[i, 2]:
-            above = s[i, 2]
-        if value >= p[i, 3]:
-            above = -np.inf
-        if value <= p[i, 2]:
-            below = s[i, 1]
-        if value <= p[i, 1]:
-            below = s[i, 0]
-        if value <= p[i, 0]:
-            below = np.inf
-        right[i] = above
-        left[i] = below
 
 
 @compiled

@@ -23,7 +23,7 @@ import numpy as np
 
 from oblong._progress import Progress, ProgressCallback
 from oblong.linalg.columns import Block, SymmetricColumns, add_columns, gather_block
-from oblong.solvers._margin_block import certificate, interval, objectives, slopes_at, solve_block
+from oblong.solvers._margin_block import interval, solve_block
 from oblong.solvers.pieces import Pieces
 
 __all__ = ["MarginResult", "solve_margin"]
@@ -215,7 +215,7 @@ class _Ascent:
         self.polish = polish
         self.c = np.zeros(n) if start is None else np.array(start, dtype=np.float64)
         self.u = np.zeros(n)
-        self.right, self.left = slopes_at(pieces, self.c)
+        self.right, self.left = pieces.slopes_at(self.c)
         if start_image is not None:
             self.u += start_image
         elif start is not None:
@@ -224,7 +224,8 @@ class _Ascent:
             working_set = n if n <= _ONE_BLOCK else _WORKING_SET
         self.smallest_set = max(2, working_set)
         self.block: Block | None = None
-        self.terms, self.ceiling = objectives(*pieces, self.c, np.zeros(n))
+        self.terms = float(pieces.value(self.c).sum())
+        self.ceiling = float(pieces.loss(np.zeros(n)).sum())
         self.best_dual = -np.inf
         self.least_violation = np.inf
         self.idle_rounds = 0
@@ -322,7 +323,7 @@ class _Ascent:
             change = c - self.c[rows]
             moved = change != 0
             self._add(chosen[moved], change[moved])
-        self.terms += _gain(terms, c) - _gain(terms, self.c[rows])
+        self.terms += float((terms.value(c) - terms.value(self.c[rows])).sum())
         self.c[rows] = c
         self.right[rows] = outcome.right
         self.left[rows] = outcome.left
@@ -398,13 +399,16 @@ class _Ascent:
         m, M = self.interval
         bias = 0.5 * (m + M)
         outputs = self.u + bias
-        objective, dual_objective = certificate(*self.pieces, self.c, self.u, outputs)
+        scale = self.pieces.bound_scale(outputs)
+        quadratic = 0.5 * float(self.c @ self.u)
+        objective = scale**2 * quadratic + float(self.pieces.loss(scale * outputs).sum())
+        dual_objective = float(self.pieces.value(self.c).sum()) - quadratic
         if self._drowned:
             # What the rounding of the image may do to the two objectives belongs to the gap.
             lipschitz = np.abs(self.pieces.breakpoints[:, 1:3]).max(axis=1)
-            quadratic = 0.5 * float(np.abs(self.c) @ self.error)
-            objective += float(lipschitz @ self.error) + quadratic
-            dual_objective -= quadratic
+            doubt = 0.5 * float(np.abs(self.c) @ self.error)
+            objective += float(lipschitz @ self.error) + doubt
+            dual_objective -= doubt
         return MarginResult(
             coef=self.c,
             bias=bias,
@@ -418,10 +422,6 @@ class _Ascent:
             n_rounds=self.n_rounds,
             status=status,
         )
-
-
-def _gain(pieces: Pieces, c: np.ndarray) -> float:
-    return objectives(*pieces, c, c)[0]
 
 
 def _accuracy(fresh: float) -> float:

@@ -12,7 +12,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Pieces", "relative_margin_pieces", "relaxed_margin_pieces", "svm_pieces"]
+from oblong._compile import compiled
+
+__all__ = [
+    "Pieces",
+    "relative_margin_pieces",
+    "relaxed_margin_pieces",
+    "svm_pieces",
+    "write_slopes",
+]
 
 
 class Pieces(NamedTuple):
@@ -34,42 +42,22 @@ class Pieces(NamedTuple):
         return Pieces(self.breakpoints[rows], self.slopes[rows])
 
     def slopes_at(self, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Right and left slopes at ``c``; infinite where ``c`` can go no further.
-
-        The comparisons are exact: coefficients that reach a breakpoint are set to it.
-        """
-        p, s = self.breakpoints, self.slopes
-        # Counting passed breakpoints numbers the piece to the right or left of c.
-        padded = np.column_stack([np.full(len(c), np.inf), s, np.full(len(c), -np.inf)])
-        every = np.arange(len(c))
-        right = padded[every, (c[:, None] >= p).sum(axis=1)]
-        left = padded[every, (c[:, None] > p).sum(axis=1)]
+        """Right and left slopes at ``c``; infinite where ``c`` can go no further."""
+        right, left = np.empty(len(c)), np.empty(len(c))
+        write_slopes(*self, c, right, left)
         return right, left
 
-    def _values(self) -> tuple[np.ndarray, np.ndarray]:
-        """Finite stand-ins for the breakpoints, and the values of ``g`` there."""
-        p = np.where(np.isfinite(self.breakpoints), self.breakpoints, 0.0)
-        p[:, 0] = np.where(np.isfinite(self.breakpoints[:, 0]), p[:, 0], self.breakpoints[:, 1])
-        p[:, 3] = np.where(np.isfinite(self.breakpoints[:, 3]), p[:, 3], self.breakpoints[:, 2])
-        return p, self.value(p)
-
     def value(self, c: np.ndarray) -> np.ndarray:
-        """Terms ``g(c)`` for coefficients of shape (n,) or (n, k) inside the domain."""
-        p, s = self.breakpoints, self.slopes
-        flat = c.ndim == 1
-        c = c[:, None] if flat else c
-        total = np.zeros(c.shape)
-        for k in range(3):
-            low, high = p[:, k, None], p[:, k + 1, None]
-            # The length of piece k that lies between 0 and c, with its sign.
-            length = np.clip(c, low, high) - np.clip(0.0, low, high)
-            total += s[:, k, None] * length
-        return total[:, 0] if flat else total
+        """Terms ``g(c)`` for coefficients inside the domain."""
+        out = np.empty(len(c))
+        _write_values(*self, c, out)
+        return out
 
     def loss(self, f: np.ndarray) -> np.ndarray:
         """Losses ``h(f) = max_c g(c) - c f`` for outputs inside the hard bounds."""
-        p, values = self._values()
-        return (values - p * f[:, None]).max(axis=1)
+        out = np.empty(len(f))
+        _write_losses(*self, f, out)
+        return out
 
     def bound_scale(self, f: np.ndarray) -> float:
         """Largest factor of at most one that brings ``f`` inside every hard bound.
@@ -77,14 +65,70 @@ class Pieces(NamedTuple):
         An unbounded tail of ``g`` is a hard bound in the primal: ``f <= s1`` where ``p0`` is
         infinite, ``f >= s3`` where ``p3`` is.
         """
-        excess = 1.0
-        upper = np.isinf(self.breakpoints[:, 0])
-        lower = np.isinf(self.breakpoints[:, 3])
-        if upper.any():
-            excess = max(excess, float((f[upper] / self.slopes[upper, 0]).max()))
-        if lower.any():
-            excess = max(excess, float((f[lower] / self.slopes[lower, 2]).max()))
-        return 1.0 / excess
+        return 1.0 / _excess(*self, f)
+
+
+@compiled
+def write_slopes(p, s, c, right, left):
+    """Write the right and left slopes at ``c``; infinite where ``c`` can go no further.
+
+    The comparisons are exact: coefficients that reach a breakpoint are set to it.
+    """
+    for i in range(c.size):
+        value = c[i]
+        above = s[i, 0]
+        below = s[i, 2]
+        if value >= p[i, 1]:
+            above = s[i, 1]
+        if value >= p[i, 2]:
+            above = s[i, 2]
+        if value >= p[i, 3]:
+            above = -np.inf
+        if value <= p[i, 2]:
+            below = s[i, 1]
+        if value <= p[i, 1]:
+            below = s[i, 0]
+        if value <= p[i, 0]:
+            below = np.inf
+        right[i] = above
+        left[i] = below
+
+
+@compiled
+def _term(p, s, c):
+    """One term: the integral of its slope from 0 to ``c``."""
+    total = 0.0
+    for k in range(3):
+        total += s[k] * (min(max(c, p[k]), p[k + 1]) - min(max(0.0, p[k]), p[k + 1]))
+    return total
+
+
+@compiled
+def _write_values(p, s, c, out):
+    for i in range(c.size):
+        out[i] = _term(p[i], s[i], c[i])
+
+
+@compiled
+def _write_losses(p, s, f, out):
+    for i in range(f.size):
+        best = -np.inf
+        for k in range(4):
+            corner = p[i, k]
+            if abs(corner) < np.inf:
+                best = max(best, _term(p[i], s[i], corner) - corner * f[i])
+        out[i] = best
+
+
+@compiled
+def _excess(p, s, f):
+    excess = 1.0
+    for i in range(f.size):
+        if p[i, 0] == -np.inf:
+            excess = max(excess, f[i] / s[i, 0])
+        if p[i, 3] == np.inf:
+            excess = max(excess, f[i] / s[i, 2])
+    return excess
 
 
 def svm_pieces(y: np.ndarray, C: np.ndarray) -> Pieces:

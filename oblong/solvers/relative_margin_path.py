@@ -14,7 +14,6 @@ import numpy as np
 
 from oblong._progress import ProgressCallback
 from oblong.linalg.columns import SymmetricColumns
-from oblong.solvers._margin_block import objectives
 from oblong.solvers.margin import MarginResult, solve_margin
 from oblong.solvers.pieces import Pieces, relative_margin_pieces, svm_pieces
 
@@ -127,7 +126,6 @@ def _best_start(pieces: Pieces, starts: Sequence[MarginResult]) -> MarginResult 
         return starts[0] if starts else None
 
     def dual(start: MarginResult) -> float:
-        gain, _ = objectives(*pieces, start.coef, start.outputs)
-        return gain - 0.5 * float(start.coef @ start.image)
+        return float(pieces.value(start.coef).sum() - 0.5 * start.coef @ start.image)
 
     return max(starts, key=dual)
