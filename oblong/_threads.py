@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 
 from threadpoolctl import ThreadpoolController
@@ -44,14 +44,22 @@ def chunks(size: int, length: int) -> Iterator[tuple[int, int]]:
 
 
 def run_chunks(
-    task: Callable[[int, int], object], size: int, length: int, threads: int = 1
+    task: Callable[[int, int], object],
+    size: int,
+    length: int,
+    threads: int = 1,
+    *,
+    blas: bool = True,
 ) -> None:
-    """Call ``task(start, stop)`` for each chunk of ``range(size)``, on ``threads`` threads."""
-    if threads <= 1:
+    """Call ``task(start, stop)`` for each chunk of ``range(size)``, on ``threads`` threads.
+
+    ``blas`` says whether the tasks call BLAS, which is then held to one thread each.
+    """
+    if threads <= 1 or size <= length:
         for start, stop in chunks(size, length):
             task(start, stop)
         return
-    with single_threaded_blas():
+    with single_threaded_blas() if blas else nullcontext():
         pool = _pool(threads)
         futures = [pool.submit(task, start, stop) for start, stop in chunks(size, length)]
         for future in futures:

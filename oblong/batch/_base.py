@@ -129,7 +129,7 @@ class KernelMachine(PairwiseKernelClassifier):
     def _fit_pair(
         self, X: Any, y: np.ndarray, penalties: np.ndarray, weights: np.ndarray, threads: int
     ) -> PairFit:
-        columns = self._columns(X, threads)
+        columns = self._columns(X)
         solution = self._solve_pair(columns, y, self.C * penalties, self._progress(), weights)
         margin = solution.margin
         bias = margin.bias - columns.offset(margin.coef)
@@ -154,12 +154,11 @@ class KernelMachine(PairwiseKernelClassifier):
     def _progress(self) -> ProgressCallback | None:
         return print_progress if self.verbose else None
 
-    def _columns(self, X: Any, threads: int) -> SymmetricColumns:
+    def _columns(self, X: Any) -> SymmetricColumns:
+        # BLAS threads the products better than chunks on threads of ours would.
         if self.kernel == "precomputed":
-            return ExplicitColumns(X, threads)
-        return KernelColumns(
-            self._kernel(), X, cache_bytes=self.cache_size * 2.0**20, threads=threads
-        )
+            return ExplicitColumns(X)
+        return KernelColumns(self._kernel(), X, cache_bytes=self.cache_size * 2.0**20)
 
     def _warn_unconverged(self, fits: Sequence[PairFit]) -> None:
         worst = max(

@@ -281,11 +281,10 @@ class PairwiseKernelClassifier(ClassifierMixin, BaseEstimator):
         shift = vectors.mean(axis=0) if dense and kernel.name == "rbf" else None
         right = kernel.prepare(vectors, X.dtype, shift)
         outputs = np.empty((X.shape[0], coef.shape[1]), dtype=X.dtype)
-        threads = available_threads()
         coef = coef.astype(X.dtype)
         for start, stop in chunks(X.shape[0], max(1, _PREDICTION_BLOCK // max(1, right.n))):
             left = kernel.prepare(X[start:stop], X.dtype, shift)
-            outputs[start:stop] = kernel.block(left, right, threads=threads) @ coef
+            outputs[start:stop] = kernel.block(left, right) @ coef
         outputs += self.intercept_.astype(X.dtype)
         return outputs
 

@@ -56,7 +56,7 @@ class RelativeMarginPathMachine(KernelMachine):
     def _fit_pair(
         self, X: Any, y: np.ndarray, penalties: np.ndarray, weights: np.ndarray, threads: int
     ) -> PairFit:
-        columns = self._columns(X, threads)
+        columns = self._columns(X)
         path = self._solve_pair(columns, y, self.C * penalties, self._progress(), weights)
         self.coefs_ = np.array([margin.coef for margin in path.margins])
         self.biases_ = np.array([m.bias - columns.offset(m.coef) for m in path.margins])

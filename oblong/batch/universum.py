@@ -242,7 +242,7 @@ class UniversumSVC(KernelMachine):
             rows = sp.vstack([X, universum], format="csr")
         else:
             rows = np.concatenate([X, universum])
-        columns = self._columns(rows, threads)
+        columns = self._columns(rows)
         solution = solve_universum(
             columns,
             y,

@@ -284,7 +284,8 @@ def add_columns(
         for first, last in chunks(stop - start, _STRIP):
             _add_columns(image, columns.store, slots, coef, start + first, start + last)
 
-    run_chunks(strips, columns.n, max(_STRIP, -(-columns.n // columns.threads)), columns.threads)
+    share = max(1024, -(-columns.n // columns.threads))
+    run_chunks(strips, columns.n, share, columns.threads, blas=False)
 
 
 @compiled
