@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from contextlib import nullcontext
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -12,12 +13,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from oblong._progress import ProgressCallback, print_progress
+from oblong._threads import single_threaded_blas
 from oblong.batch._pairwise import PairFit, PairwiseKernelClassifier
 from oblong.linalg.columns import ExplicitColumns, KernelColumns, SymmetricColumns
 from oblong.linalg.definite import check_positive_semidefinite
 
 __all__ = ["KernelMachine"]
 
+# Columns from which on the products of rows are worth the threads of BLAS.
+_WIDE = 256
 # Rows whose kernel matrix is factored to see whether a kernel is positive semidefinite.
 _DEFINITENESS_ROWS = 2000
 
@@ -130,7 +134,10 @@ class KernelMachine(PairwiseKernelClassifier):
         self, X: Any, y: np.ndarray, penalties: np.ndarray, weights: np.ndarray, threads: int
     ) -> PairFit:
         columns = self._columns(X)
-        solution = self._solve_pair(columns, y, self.C * penalties, self._progress(), weights)
+        C, progress = self.C * penalties, self._progress()
+        # Thin products are done before the threads of BLAS have woken up.
+        with single_threaded_blas() if X.shape[1] < _WIDE else nullcontext():
+            solution = self._solve_pair(columns, y, C, progress, weights)
         margin = solution.margin
         bias = margin.bias - columns.offset(margin.coef)
         return self._pair_fit(solution, margin.coef, bias)
@@ -155,7 +162,6 @@ class KernelMachine(PairwiseKernelClassifier):
         return print_progress if self.verbose else None
 
     def _columns(self, X: Any) -> SymmetricColumns:
-        # BLAS threads the products better than chunks on threads of ours would.
         if self.kernel == "precomputed":
             return ExplicitColumns(X)
         return KernelColumns(self._kernel(), X, cache_bytes=self.cache_size * 2.0**20)
