@@ -290,12 +290,13 @@ def add_columns(
 
 @compiled
 def _add_columns(image, store, slots, coef, start, stop):
+    out = image[start:stop]
     for k in range(0, slots.size, 4):
-        first, second = store[slots[k]], store[slots[k + 1]]
-        third, fourth = store[slots[k + 2]], store[slots[k + 3]]
+        first, second = store[slots[k], start:stop], store[slots[k + 1], start:stop]
+        third, fourth = store[slots[k + 2], start:stop], store[slots[k + 3], start:stop]
         a, b, c, d = coef[k], coef[k + 1], coef[k + 2], coef[k + 3]
-        for i in range(start, stop):
-            image[i] += a * first[i] + b * second[i] + c * third[i] + d * fourth[i]
+        for i in range(out.size):
+            out[i] += a * first[i] + b * second[i] + c * third[i] + d * fourth[i]
 
 
 class Block(NamedTuple):
