@@ -17,7 +17,7 @@ the change to ``u``. It stops when ``m - M <= tol``, LIBSVM's rule.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -98,6 +98,19 @@ class MarginResult:
     def image(self) -> np.ndarray:
         """The product ``u = Kc``."""
         return self.outputs - self.bias
+
+    def under(self, pieces: Pieces) -> MarginResult:
+        """Return the same solution, free of charge, for other terms that it is optimal for."""
+        quadratic = 0.5 * float(self.coef @ self.image)
+        objective, dual_objective = _objectives(pieces, self.coef, self.outputs, quadratic)
+        return replace(
+            self,
+            objective=objective,
+            dual_objective=dual_objective,
+            n_iter=0,
+            n_newton=0,
+            n_rounds=0,
+        )
 
 
 def solve_margin(
@@ -399,10 +412,8 @@ class _Ascent:
         m, M = self.interval
         bias = 0.5 * (m + M)
         outputs = self.u + bias
-        scale = self.pieces.bound_scale(outputs)
         quadratic = 0.5 * float(self.c @ self.u)
-        objective = scale**2 * quadratic + float(self.pieces.loss(scale * outputs).sum())
-        dual_objective = float(self.pieces.value(self.c).sum()) - quadratic
+        objective, dual_objective = _objectives(self.pieces, self.c, outputs, quadratic)
         if self._drowned:
             # What the rounding of the image may do to the two objectives belongs to the gap.
             lipschitz = np.abs(self.pieces.breakpoints[:, 1:3]).max(axis=1)
@@ -422,6 +433,15 @@ class _Ascent:
             n_rounds=self.n_rounds,
             status=status,
         )
+
+
+def _objectives(
+    pieces: Pieces, c: np.ndarray, outputs: np.ndarray, quadratic: float
+) -> tuple[float, float]:
+    """Primal objective at the outputs, scaled into the hard bounds, and dual objective at ``c``."""
+    scale = pieces.bound_scale(outputs)
+    primal = scale**2 * quadratic + float(pieces.loss(scale * outputs).sum())
+    return primal, float(pieces.value(c).sum()) - quadratic
 
 
 def _accuracy(fresh: float) -> float:

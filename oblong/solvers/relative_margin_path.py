@@ -34,6 +34,8 @@ class RelativeMarginPathResult:
         The bounds ``1 + spread (theta - 1)``.
     theta : float
         Largest absolute output of the support vector machine.
+    C : ndarray of shape (n,)
+        The penalties.
     n_iter : int
         Pair steps in all.
     """
@@ -42,6 +44,7 @@ class RelativeMarginPathResult:
     margins: tuple[MarginResult, ...]
     B: np.ndarray
     theta: float
+    C: np.ndarray
     n_iter: int
 
 
@@ -101,8 +104,16 @@ def solve_relative_margin_path(
             stage=stage,
         )
 
+    def holds(earlier: MarginResult) -> bool:
+        # Short of the smaller penalties the terms are the same, and so is what is optimal.
+        return earlier.status == "converged" and bool((y * earlier.coef < near.C).all())
+
     unbounded, bounded = svm_pieces(y, C), relative_margin_pieces(y, C, 1.0)
-    svm = solve(unbounded, [] if near is None else [near.svm], "svm")
+    same = near is not None and holds(near.svm)
+    if same:
+        svm = near.svm.under(unbounded)
+    else:
+        svm = solve(unbounded, [] if near is None else [near.svm], "svm")
     theta = float(np.abs(svm.outputs).max())
     spreads = np.asarray(spreads, dtype=np.float64)
     B = np.maximum(1.0, 1.0 + spreads * (theta - 1.0))
@@ -112,12 +123,15 @@ def solve_relative_margin_path(
         if theta <= B[k]:
             continue
         # The bounds differ in the outer slopes only.
-        slopes = bounded.slopes * np.array([B[k], 1.0, B[k]])
-        starts = [last] if near is None else [last, near.margins[k]]
-        last = solve(Pieces(bounded.breakpoints, slopes), starts, "relative margin")
+        pieces = Pieces(bounded.breakpoints, bounded.slopes * np.array([B[k], 1.0, B[k]]))
+        if same and holds(near.margins[k]):
+            last = near.margins[k].under(pieces)
+        else:
+            starts = [last] if near is None else [last, near.margins[k]]
+            last = solve(pieces, starts, "relative margin")
         margins[k] = last
         steps += last.n_iter
-    return RelativeMarginPathResult(svm, tuple(margins), B, theta, steps)
+    return RelativeMarginPathResult(svm, tuple(margins), B, theta, C, steps)
 
 
 def _best_start(pieces: Pieces, starts: Sequence[MarginResult]) -> MarginResult | None:
