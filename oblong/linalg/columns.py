@@ -23,6 +23,9 @@ __all__ = [
 # Rows of the image kept in first-level cache while the columns stream past.
 _STRIP = 8192
 
+# Working sets grow, and memory that is not written to costs nothing.
+_ROOM = 1.5
+
 # Below this relative size of the rounding of γ|x-z|² single precision is good enough.
 _SINGLE_EXPONENT_ERROR = 1e-5
 # Kernel values of this size neither overflow in single precision nor vanish.
@@ -300,23 +303,33 @@ def _add_columns(image, store, slots, coef, start, stop):
 
 
 class Block(NamedTuple):
-    """A principal block of the matrix and the rows it stands for."""
+    """A principal block of the matrix and the rows it stands for.
+
+    ``memory`` is where the values live, None for those of the matrix itself; ``spare`` is memory
+    for the block to come, for touching fresh memory takes longer than writing to it.
+    """
 
     values: np.ndarray
     rows: np.ndarray
+    memory: np.ndarray | None = None
+    spare: np.ndarray | None = None
 
 
 def gather_block(columns: SymmetricColumns, rows: np.ndarray, previous: Block | None) -> Block:
     """Fetch the columns of ``rows`` and gather their principal block, in an order of its own.
 
     What the previous block has is taken from there: it is much smaller than the columns, which
-    stream through memory whole to yield a few values each.
+    stream through memory whole to yield a few values each. The block before the previous one is
+    overwritten.
     """
     store = columns.store
     slots = columns.fetch(rows)
     if rows.size == columns.n == len(store) and (slots == rows).all():
         return Block(store, rows)
-    values = np.empty((rows.size, rows.size), dtype=store.dtype)
+    memory = None if previous is None else previous.spare
+    if memory is None or memory.size < rows.size**2:
+        memory = np.empty(int(_ROOM * rows.size**2), dtype=store.dtype)
+    values = memory[: rows.size**2].reshape(rows.size, rows.size)
     known = 0
     if previous is not None:
         place = np.full(columns.n, -1)
@@ -327,7 +340,7 @@ def gather_block(columns: SymmetricColumns, rows: np.ndarray, previous: Block | 
         _copy_known(previous.values, source, values)
     _gather_new(store, columns.fetch(rows[known:]), rows, known, values)
     values[:known, known:] = values[known:, :known].T
-    return Block(values, rows)
+    return Block(values, rows, memory, None if previous is None else previous.memory)
 
 
 @compiled

@@ -294,13 +294,15 @@ class _Ascent:
         size = min(size, self.largest_set, n, self.columns.capacity)
         if size == n:
             return np.arange(n)
-        share = size // 2 if self.block is None else max(1, size // 4)
+        last = np.flatnonzero(self.c) if self.block is None else self.block.rows
+        # A column that turns out to be of no use costs more than another round.
+        share = max(1, size // 8) if last.size else size // 2
         taken = np.zeros(n, dtype=bool)
         taken[_largest(self.right - self.u, M, share)] = True
         taken[_largest(self.u - self.left, -m, share)] = True
         room = size - int(np.count_nonzero(taken))
-        if self.block is not None and room > 0:
-            rest = self.block.rows[~taken[self.block.rows]]
+        if room > 0:
+            rest = last[~taken[last]]
             is_free = self.right[rest] == self.left[rest]
             taken[np.concatenate([rest[is_free], rest[~is_free]])[:room]] = True
         return np.flatnonzero(taken)
