@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import _fit_context
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import validate_data
 
@@ -39,6 +40,9 @@ class UniversumSVC(KernelMachine):
         Penalty :math:`C_U` of outputs of Universum points, larger than zero.
     epsilon : float, default=0.1
         Absolute outputs of Universum points up to this cost nothing.
+    n_averages : int, default=0
+        Without ``X_universum``: how many points to make up for it, each the average of two random
+        rows of different classes [1]_.
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
         The kernel function. A precomputed kernel has no place for a Universum.
     gamma : {"scale", "auto"} or float, default="scale"
@@ -67,7 +71,7 @@ class UniversumSVC(KernelMachine):
     verbose : int, default=0
         Whether to report progress on standard error.
     random_state : int, RandomState instance or None, default=None
-        Source of random ties.
+        Source of random averages and ties.
 
     Attributes
     ----------
@@ -135,6 +139,7 @@ class UniversumSVC(KernelMachine):
         **KernelMachine._parameter_constraints,
         "C_universum": [Interval(Real, 0.0, None, closed="neither")],
         "epsilon": [Interval(Real, 0.0, None, closed="left")],
+        "n_averages": [Interval(Integral, 0, None, closed="left")],
     }
 
     def __init__(
@@ -143,6 +148,7 @@ class UniversumSVC(KernelMachine):
         C: float = 1.0,
         C_universum: float = 1.0,
         epsilon: float = 0.1,
+        n_averages: int = 0,
         kernel: Any = "rbf",
         gamma: Any = "scale",
         degree: int = 3,
@@ -175,6 +181,7 @@ class UniversumSVC(KernelMachine):
         )
         self.C_universum = C_universum
         self.epsilon = epsilon
+        self.n_averages = n_averages
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(
@@ -190,7 +197,8 @@ class UniversumSVC(KernelMachine):
         y : array-like of shape (n_samples,)
             Class labels.
         X_universum : {array-like, sparse matrix} of shape (n_universum, n_features), default=None
-            Points of no class. Without any this is the support vector machine.
+            Points of no class. Without any, and without ``n_averages``, this is the support
+            vector machine.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights that multiply ``C`` row by row. A row of weight two counts as two rows; a
             row of weight zero is dropped. They do not apply to the Universum.
@@ -209,13 +217,13 @@ class UniversumSVC(KernelMachine):
         return self
 
     def _check_rows(self, X: Any) -> None:
-        if self._universum is None:
-            return
-        if self.kernel == "precomputed":
+        if self.kernel == "precomputed" and (self._universum is not None or self.n_averages):
             raise ValueError(
-                'X_universum is not supported with kernel="precomputed", which has no values '
+                'a Universum is not supported with kernel="precomputed", which has no values '
                 "between the rows and the Universum: use a kernel function"
             )
+        if self._universum is None:
+            return
         universum = validate_data(
             self,
             self._universum,
@@ -231,6 +239,15 @@ class UniversumSVC(KernelMachine):
         elif sp.issparse(universum) and not sp.issparse(X):
             universum = universum.toarray()
         self._universum = universum
+
+    def _fit_pairs(
+        self, X: Any, labels: np.ndarray, penalties: np.ndarray, weights: np.ndarray
+    ) -> tuple[list[PairFit], list[np.ndarray]]:
+        if self._universum is None and self.n_averages:
+            generator = check_random_state(self.random_state)
+            first, second = _different(labels, weights, int(self.n_averages), generator)
+            self._universum = 0.5 * (X[first] + X[second])
+        return super()._fit_pairs(X, labels, penalties, weights)
 
     def _fit_pair(
         self, X: Any, y: np.ndarray, penalties: np.ndarray, weights: np.ndarray, threads: int
@@ -275,3 +292,21 @@ class UniversumSVC(KernelMachine):
         vectors = stack([vectors, self.universum_vectors_])
         vectors = vectors.tocsr() if sp.issparse(vectors) else vectors
         return vectors, np.hstack([coef, self.universum_coef_])
+
+
+def _different(
+    labels: np.ndarray, weights: np.ndarray, count: int, generator: np.random.RandomState
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draw pairs of rows of different classes, in proportion to their weights."""
+    order = np.argsort(labels, kind="stable")
+    upto = np.cumsum(weights[order])
+    # The weights lie on a line, class by class: the second draw leaves out the class of the first.
+    ends = np.searchsorted(labels[order], np.unique(labels), "right") - 1
+    edges = np.concatenate([[0.0], upto[ends]])
+    last = order.size - 1
+    first = np.minimum(np.searchsorted(upto, upto[-1] * generator.random_sample(count)), last)
+    start, stop = edges[labels[order[first]]], edges[labels[order[first]] + 1]
+    place = (upto[-1] - (stop - start)) * generator.random_sample(count)
+    place += np.where(place >= start, stop - start, 0.0)
+    second = np.minimum(np.searchsorted(upto, place, "right"), last)
+    return order[first], order[second]

@@ -10,10 +10,12 @@ from sklearn.base import ClassifierMixin
 from sklearn.svm import SVC
 
 from oblong.batch import (
+    EllipsoidalKernelClassifier,
     KernelFisherClassifier,
     LinearRelativeMarginClassifier,
     RelativeMarginClassifier,
     SigmaSVC,
+    UniversumSVC,
 )
 from oblong.datasets._dataset import quote
 
@@ -99,6 +101,10 @@ _PENALTIES = (0.1, 1.0, 10.0, 100.0)
 _SPREADS = (1.0, 0.5, 0.25, 0.1)
 # Shares of the spread in the Sigma-SVM's penalty; zero is the SVM on centred data.
 _SHARES = (0.0, 0.5, 0.9, 0.99)
+# Rows lie in the unit ball of the ellipsoid, where outputs need longer weight vectors.
+_BALL_PENALTIES = (1.0, 10.0, 100.0, 1000.0, 10_000.0)
+_COVERAGES = (1.0, 0.9, 0.8, 0.65)
+_RANKS = (10, 20, 50)
 
 
 def _widths(unit: float) -> tuple[float, ...]:
@@ -142,6 +148,29 @@ register(
 )
 register(
     Model(
+        "universum",
+        "SVM, Universum",
+        # Averages of rows of different classes stand in for data of neither class.
+        factory=lambda: UniversumSVC(n_averages=200, random_state=0),
+        grid=lambda unit: {
+            "C": _PENALTIES,
+            "gamma": _widths(unit),
+            "C_universum": (0.01, 0.1, 1.0),
+        },
+        default=False,
+    )
+)
+register(
+    Model(
+        "ekm",
+        "EKM",
+        factory=EllipsoidalKernelClassifier,
+        grid=lambda unit: {"C": _BALL_PENALTIES, "gamma": _widths(unit), "rank": _RANKS},
+        default=False,
+    )
+)
+register(
+    Model(
         "svm-linear",
         "SVM, linear",
         factory=lambda: SVC(kernel="linear"),
@@ -156,6 +185,24 @@ register(
         "RMM, linear",
         factory=LinearRelativeMarginClassifier,
         grid=lambda unit: {"C": (0.01, *_PENALTIES), "spread": _SPREADS},
+        default=False,
+    )
+)
+register(
+    Model(
+        "ekm-linear",
+        "EKM, linear",
+        factory=lambda: EllipsoidalKernelClassifier(kernel="linear"),
+        grid=lambda unit: {"C": _BALL_PENALTIES, "coverage": _COVERAGES},
+        default=False,
+    )
+)
+register(
+    Model(
+        "gaussian-linear",
+        "SVM, whitened",
+        factory=lambda: EllipsoidalKernelClassifier(kernel="linear", shape="covariance"),
+        grid=lambda unit: {"C": (0.01, *_PENALTIES)},
         default=False,
     )
 )

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn import config_context
+from sklearn.datasets import make_classification
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import cross_validate
 from sklearn.pipeline import make_pipeline
@@ -17,6 +18,7 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from oblong import UniversumSVC
+from oblong.batch.universum import _different
 from tests.batch.data import clouds
 from tests.reference.margin import factor
 from tests.reference.sigma import universum_svm
@@ -155,7 +157,7 @@ def test_single_precision(kernel):
 
 def test_precomputed_kernel_has_no_place_for_a_universum():
     X, y = clouds(40)
-    with pytest.raises(ValueError, match=r"X_universum is not supported.*precomputed"):
+    with pytest.raises(ValueError, match=r"a Universum is not supported.*precomputed"):
         fit(rbf_kernel(X), y, points(), kernel="precomputed")
     assert fit(rbf_kernel(X), y, kernel="precomputed").score(rbf_kernel(X), y) > 0.5
 
@@ -216,3 +218,33 @@ def test_universum_is_routed():
     np.testing.assert_allclose(piped.decision_function(X), direct.decision_function(X))
     for fitted in results["estimator"]:
         assert fitted.universum_vectors_.shape[0] > 0
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_averages_are_of_rows_of_different_classes(n_classes):
+    rng = np.random.default_rng(0)
+    labels = rng.integers(n_classes, size=60)
+    labels[:n_classes] = np.arange(n_classes)
+    weights = rng.random(60) + 0.1
+    weights[7] = 50.0
+    pairs = _different(labels, weights, 5000, np.random.RandomState(0))
+    assert (labels[pairs[0]] != labels[pairs[1]]).all()
+    # The heavy row is drawn about as often as its weight says.
+    assert np.mean(pairs[0] == 7) == pytest.approx(weights[7] / weights.sum(), abs=0.03)
+    assert len(np.unique(pairs)) > 40
+
+
+def test_averages_stand_in_for_a_universum():
+    X, y = make_classification(120, 5, random_state=0)
+    model = UniversumSVC(n_averages=30, epsilon=0.0, C_universum=100.0, random_state=0).fit(X, y)
+    assert 0 < len(model.universum_vectors_) <= 30
+    strict = np.abs(model.decision_function(model.universum_vectors_)).mean()
+    plain = np.abs(UniversumSVC().fit(X, y).decision_function(model.universum_vectors_)).mean()
+    assert strict < 0.5 * plain
+    again = UniversumSVC(n_averages=30, epsilon=0.0, C_universum=100.0, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(again.universum_vectors_, model.universum_vectors_)
+    rows = model.universum_vectors_
+    given = UniversumSVC(epsilon=0.0, C_universum=100.0, n_averages=30).fit(X, y, X_universum=rows)
+    assert len(given.universum_vectors_) <= len(rows)
+    with pytest.raises(ValueError, match="Universum"):
+        UniversumSVC(kernel="precomputed", n_averages=3).fit(X @ X.T, y)
