@@ -1,0 +1,126 @@
+"""Log-determinants of moment matrices: factors, leverages and quadratic features of rows."""
+
+from __future__ import annotations
+
+from threading import Lock
+
+import numpy as np
+from scipy.linalg import LinAlgError
+from scipy.linalg.lapack import dpotrf, dtrtri
+
+from oblong._threads import available_threads, run_chunks
+
+__all__ = [
+    "inverse_factor",
+    "leverages",
+    "moments",
+    "quadratic_features",
+    "symmetric_matrix",
+]
+
+# Bytes of a chunk of rows in double precision: small enough for caches, large enough for threads.
+_CHUNK_BYTES = 1 << 20
+_ROOT_TWO = np.sqrt(2.0)
+
+
+def chunk_length(d: int) -> int:
+    """Rows of a chunk for ``d`` columns."""
+    return max(128, _CHUNK_BYTES // (8 * max(1, d)))
+
+
+def inverse_factor(M: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return the lower triangular ``G`` with ``G'G = M^-1``, and ``ln|M|``.
+
+    Raises
+    ------
+    scipy.linalg.LinAlgError
+        If ``M`` is not positive definite.
+    """
+    L, info = dpotrf(M, lower=1, clean=1)
+    if info != 0:
+        raise LinAlgError("the moment matrix is not positive definite")
+    log_det = 2.0 * float(np.log(L.diagonal()).sum())
+    G, info = dtrtri(L, lower=1)
+    if info != 0 or not np.isfinite(log_det):
+        raise LinAlgError("the moment matrix is not positive definite")
+    return G, log_det
+
+
+def leverages(
+    X: np.ndarray, center: np.ndarray, T: np.ndarray, out: np.ndarray | None = None
+) -> np.ndarray:
+    """Squared lengths ``|(x_i - center) T|²`` of all rows, in double precision.
+
+    Rows are taken in chunks, so that a single precision ``X`` is never copied whole.
+    """
+    n, d = X.shape
+    out = np.empty(n) if out is None else out
+
+    def task(start: int, stop: int) -> None:
+        image = (X[start:stop] - center) @ T
+        np.einsum("ij,ij->i", image, image, out=out[start:stop])
+
+    run_chunks(task, n, chunk_length(d), available_threads())
+    return out
+
+
+def moments(
+    X: np.ndarray, center: np.ndarray, weights: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sums ``Σ w_i (x_i - center)`` and ``Σ w_i (x_i - center)(x_i - center)'``."""
+    n, d = X.shape
+    total, lock = np.zeros((d + 1, d)), Lock()
+
+    def task(start: int, stop: int) -> None:
+        part, w = X[start:stop], None if weights is None else weights[start:stop]
+        if w is not None:
+            used = np.flatnonzero(w)
+            if 2 * len(used) < len(w):
+                part, w = part[used], w[used]
+        part = part - center
+        weighted = part if w is None else part * w[:, None]
+        found = weighted.T @ part
+        with lock:
+            total[0] += weighted.sum(axis=0)
+            total[1:] += found
+
+    run_chunks(task, n, chunk_length(d), available_threads())
+    return total[0], total[1:]
+
+
+def quadratic_features(Z: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """Features ``svec(z z')`` of the columns of ``Z``, whose dot products are ``(z'z̃)²``.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (p, n)
+        Vectors in columns.
+    out : ndarray of shape (p (p + 1) / 2, n), optional
+        Where to write them.
+
+    Returns
+    -------
+    ndarray of shape (p (p + 1) / 2, n)
+        The products ``z_a z_b`` for ``a <= b``, those with ``a < b`` times the root of two.
+    """
+    p, n = Z.shape
+    if out is None:
+        out = np.empty((p * (p + 1) // 2, n))
+    first = 0
+    scaled = Z * _ROOT_TWO
+    for a in range(p):
+        last = first + p - a
+        np.multiply(Z[a], Z[a], out=out[first])
+        np.multiply(scaled[a + 1 :], Z[a], out=out[first + 1 : last])
+        first = last
+    return out
+
+
+def symmetric_matrix(features: np.ndarray, p: int) -> np.ndarray:
+    """Symmetric matrix whose quadratic features, in the order above, are given."""
+    upper = np.zeros((p, p))
+    upper[np.triu_indices(p)] = features
+    upper /= _ROOT_TWO
+    matrix = upper + upper.T
+    matrix.flat[:: p + 1] = _ROOT_TWO * upper.diagonal()
+    return matrix

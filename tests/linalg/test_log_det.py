@@ -1,0 +1,66 @@
+"""Factors, leverages and quadratic features."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.linalg import LinAlgError
+
+from oblong.linalg.log_det import (
+    inverse_factor,
+    leverages,
+    moments,
+    quadratic_features,
+    symmetric_matrix,
+)
+
+
+@pytest.fixture
+def X():
+    return np.random.default_rng(0).normal(size=(5000, 7)) + 3.0
+
+
+def test_inverse_factor():
+    A = np.random.default_rng(1).normal(size=(9, 6))
+    M = A.T @ A
+    G, log_det = inverse_factor(M)
+    assert np.allclose(G, np.tril(G))
+    assert np.allclose(G.T @ G, np.linalg.inv(M))
+    assert log_det == pytest.approx(np.linalg.slogdet(M)[1], rel=1e-12)
+
+
+@pytest.mark.parametrize("M", [np.zeros((3, 3)), -np.eye(3), np.diag([1.0, np.nan, 1.0])])
+def test_inverse_factor_needs_a_definite_matrix(M):
+    with pytest.raises(LinAlgError):
+        inverse_factor(M)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_leverages(X, dtype):
+    X = X.astype(dtype)
+    rng = np.random.default_rng(2)
+    center, T = rng.normal(size=7), rng.normal(size=(7, 3))
+    q = leverages(X, center, T)
+    assert q.dtype == np.float64
+    assert np.allclose(q, (((X.astype(float) - center) @ T) ** 2).sum(axis=1), rtol=1e-12)
+
+
+@pytest.mark.parametrize("share", [None, 0.1, 1.0])
+def test_moments(X, share):
+    rng = np.random.default_rng(3)
+    weights = None if share is None else rng.random(len(X)) * (rng.random(len(X)) < share)
+    center = np.full(7, 2.0)
+    first, second = moments(X, center, weights)
+    w = np.ones(len(X)) if weights is None else weights
+    assert np.allclose(first, w @ (X - center))
+    assert np.allclose(second, (X - center).T @ ((X - center) * w[:, None]))
+
+
+def test_quadratic_features():
+    rng = np.random.default_rng(4)
+    Z = rng.normal(size=(5, 40))
+    U = quadratic_features(Z)
+    assert U.shape == (15, 40)
+    assert np.allclose(U.T @ U, (Z.T @ Z) ** 2)
+    for features, z in zip(U.T, Z.T, strict=True):
+        assert np.allclose(symmetric_matrix(features, 5), np.outer(z, z))
