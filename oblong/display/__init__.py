@@ -1,7 +1,8 @@
 """Pictures of classifiers, in the manner of scikit-learn's displays."""
 
 from oblong.display.boundary import BoundaryDisplay
+from oblong.display.ellipsoid import EllipsoidDisplay
 from oblong.display.margin import MarginDisplay
 from oblong.display.path import PathDisplay
 
-__all__ = ["BoundaryDisplay", "MarginDisplay", "PathDisplay"]
+__all__ = ["BoundaryDisplay", "EllipsoidDisplay", "MarginDisplay", "PathDisplay"]

@@ -1,0 +1,96 @@
+"""Rows seen through a kernel: their coordinates in its feature space, and those of new rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from oblong._threads import available_threads
+from oblong.kernels import Kernel, resolve_gamma
+from oblong.linalg.definite import check_positive_semidefinite
+from oblong.linalg.kernel_coordinates import KernelCoordinates, kernel_coordinates
+
+__all__ = ["KernelizedRows"]
+
+
+@dataclass(frozen=True)
+class KernelizedRows:
+    """A kernel with its training rows and their principal coordinates.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        The kernel, its parameters settled.
+    rows : ndarray of shape (n, n_features) or None
+        Training rows; None for a precomputed kernel.
+    shift : ndarray of shape (n_features,) or None
+        Subtracted from rows before the kernel sees them, where it makes no difference but to
+        rounding.
+    basis : KernelCoordinates
+        The principal directions.
+    """
+
+    kernel: Kernel
+    rows: np.ndarray | None
+    shift: np.ndarray | None
+    basis: KernelCoordinates
+
+    @property
+    def n(self) -> int:
+        """Number of training rows."""
+        return self.basis.means.size
+
+    @classmethod
+    def of(
+        cls,
+        X: np.ndarray,
+        weights: np.ndarray | None,
+        *,
+        name: str | Callable,
+        gamma: str | float,
+        degree: int,
+        coef0: float,
+        center: bool,
+        rank: int | None,
+    ) -> tuple[KernelizedRows, np.ndarray]:
+        """Find the coordinates; return them with what new rows take."""
+        if name == "precomputed" and X.shape[0] != X.shape[1]:
+            raise ValueError(
+                f"Precomputed matrix must be a square matrix. Input is a {X.shape[0]}x"
+                f"{X.shape[1]} matrix."
+            )
+        if name in ("rbf", "poly", "sigmoid"):
+            counted = X if weights is None else X[weights > 0]
+            positive = None if weights is None else weights[weights > 0]
+            gamma = resolve_gamma(gamma, counted, positive)
+        else:
+            gamma = 1.0
+        kernel = Kernel(name, gamma, int(degree), float(coef0))
+        rows = shift = None
+        if name == "precomputed":
+            K = np.asarray(X, dtype=np.float64)
+        else:
+            # A copy: the user may change the rows after the fit. The kernel matrix is in double
+            # precision and larger, so these may be too.
+            rows = np.array(X, dtype=np.float64, order="C")
+            if kernel.name == "rbf" or (kernel.name == "linear" and center):
+                shift = rows.mean(axis=0)
+            prepared = kernel.prepare(rows, np.float64, shift)
+            K = kernel.block(prepared, prepared, threads=available_threads())
+        if not np.isfinite(K).all():
+            raise ValueError("the kernel matrix has values that are not finite: scale the data")
+        if not kernel.always_positive_semidefinite:
+            check_positive_semidefinite(K, "there is no ellipsoid; use another kernel")
+        directions = "full" if rank is None and name == "linear" else rank
+        basis = kernel_coordinates(K, center=center, rank=directions, sample_weight=weights)
+        return cls(kernel, rows, shift, basis), basis.coordinates
+
+    def coordinates(self, X: np.ndarray) -> np.ndarray:
+        """Principal coordinates of new rows, given in double precision."""
+        if self.rows is None:
+            return self.basis.project(X)
+        left = self.kernel.prepare(X, np.float64, self.shift)
+        right = self.kernel.prepare(self.rows, np.float64, self.shift)
+        return self.basis.project(self.kernel.block(left, right))

@@ -1,0 +1,353 @@
+"""The minimum-volume ellipsoid as a scikit-learn transformer and outlier detector."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.linalg import pinv
+from sklearn.base import _fit_context
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from oblong._progress import print_progress
+from oblong.geometry._kernel_rows import KernelizedRows
+from oblong.geometry._unit_ball import UnitBallMap
+from oblong.kernels import KERNELS
+from oblong.linalg.orientation import upright_rotation
+from oblong.solvers.ellipsoid import EllipsoidResult, solve_ellipsoid
+
+__all__ = ["MinimumVolumeEllipsoid"]
+
+# A row is inside up to a squared distance of one and this, or more where rounding is coarser.
+_SLACK, _MOST_SLACK = 1e-9, 1e-2
+# Few rows are solved to nearly the last digit, which takes one or two steps more: then weights and
+# copies, or rows in another order, give the same answer for all practical purposes. This is not for
+# a price, whose search for the scale that belongs to it loses digits.
+_SMALL = 256
+_TIGHT = 1e-11
+# Rows whose squared distance is that close to one tell how coarse the rounding is.
+_NEAR_THE_BOUNDARY = 1e-6
+
+
+class MinimumVolumeEllipsoid(UnitBallMap):
+    r"""The ellipsoid of least volume that holds all rows, or a given share of them.
+
+    The ellipsoid :math:`\{x : (x-\mu)^\top \Sigma^{-1} (x-\mu) \le 1\}` solves [1]_
+
+    .. math::
+
+        \min_{\mu,\, \Sigma \succ 0,\, \tau \ge 0} \
+        \tfrac12 \ln |\Sigma| + E \sum_i \omega_i \tau_i
+        \quad\text{subject to}\quad
+        (x_i - \mu)^\top \Sigma^{-1} (x_i - \mu) \le 1 + \tau_i ,
+
+    where no :math:`\tau_i` is allowed if all rows have to be inside (``coverage=1``). As a
+    transformer it maps the ellipsoid to the unit ball; what comes out does not depend on units
+    and correlations of the features, up to a rotation. As an outlier detector it calls rows
+    outside of the ellipsoid outliers.
+
+    Parameters
+    ----------
+    coverage : float, default=1.0
+        Share of the rows inside, from 0 to 1: at most ``1 - coverage`` of them are outside, and
+        at least that many outside or on the boundary. 0 is the sample covariance, up to scale.
+    E : float, default=None
+        The price :math:`E` of a row outside, larger than zero, instead of ``coverage``. A row
+        with weight two costs twice as much.
+    center : bool, default=True
+        Whether the centre is free; otherwise it is the origin.
+    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"}, callable or None, default=None
+        If given, the ellipsoid is one in the feature space of the kernel, on the first
+        principal directions of the rows there. It has to be positive semidefinite.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Coefficient of "rbf", "poly" and "sigmoid": ``1 / (n_features * X.var())``,
+        ``1 / n_features``, or the number itself. With ``sample_weight`` the variance is the
+        weighted one.
+    degree : int, default=3
+        Degree of the polynomial kernel.
+    coef0 : float, default=0.0
+        Constant term of "poly" and "sigmoid".
+    rank : int, default=None
+        Number of principal directions of a kernel form. By default as many as 99 % of the
+        variance in feature space need, but at most 200 and a tenth of the number of rows; all of
+        them for the linear kernel.
+    ridge : float, default=None
+        If given, :math:`\varepsilon > 0` on the diagonal of the moments: the ellipsoid cannot
+        become flatter than that. It keeps a kernel matrix of full rank from having no shape.
+    tol : float, default=1e-6
+        Largest :attr:`gap_`.
+    max_iter : int, default=1000
+        Limit on the solver's steps.
+    warm_start : bool, default=False
+        Whether to start from the weights of the fit before, if it had as many rows.
+    verbose : int, default=0
+        Whether to report progress on standard error.
+
+    Attributes
+    ----------
+    center_ : ndarray of shape (n_features,)
+        Centre :math:`\mu`. In a kernel form this, ``shape_`` and the factors belong to the
+        principal coordinates, of which there are ``rank_`` instead of `n_features`.
+    shape_ : ndarray of shape (n_features, n_features)
+        The matrix :math:`\Sigma`, singular if the rows lie in a subspace.
+    factor_ : ndarray of shape (n_features, `rank_`)
+        :math:`R` with :math:`R R^\top = \Sigma^{+}`, the map to the unit ball.
+    inverse_factor_ : ndarray of shape (`rank_`, n_features)
+        The map back, :math:`F` with :math:`F^\top F = \Sigma` and :math:`F R = I`. It is upper
+        triangular, or in echelon form if the ellipsoid is flat.
+    rank_ : int
+        Dimension of the ellipsoid, that of the affine hull of the rows.
+    weights_ : ndarray of shape (n_samples,)
+        Dual weights of sum one, zero, as far as the gap is, for rows inside: :math:`\mu` is the
+        mean of the rows with these weights and :math:`\Sigma` their covariance times a factor.
+    support_ : ndarray of shape (n_support,)
+        Rows that determine the ellipsoid, those on its boundary or outside.
+    gap_ : float
+        The certificate. With ``rank_ + 1`` (``rank_`` without a centre) in the place of
+        :math:`D`, the log-determinant of the weighted moments is within ``D * gap_`` of the
+        best, and hence the volume within the factor ``exp(D * gap_ / 2)``.
+    volume_, log_volume_ : float
+        Volume of the ellipsoid in its own dimensions, and the logarithm, which cannot overflow.
+    coverage_ : float
+        Share of the rows inside.
+    E_ : float
+        The price :math:`E` that goes with the solution, infinite if all rows have to be inside.
+    offset_ : float
+        Decision function minus scores, with the sign changed: minus one, less rounding.
+    n_iter_ : int
+        Steps taken by the solver.
+    converged_ : bool
+        Whether the gap met ``tol``.
+    n_features_in_ : int
+        Number of features seen in :meth:`fit`.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the features, if ``X`` had string names.
+
+    See Also
+    --------
+    oblong.display.EllipsoidDisplay : Draws it in the plane.
+    sklearn.covariance.EllipticEnvelope : Fits a robust covariance by random subsets.
+
+    Notes
+    -----
+    Directions in which the training rows have no extent are ignored, also for new rows.
+
+    With ``coverage=1`` no training row is an outlier. Scikit-learn demands of an estimator
+    tagged as an outlier detector that some are, so the tag is set for ``coverage < 1`` and for
+    ``E`` only; :meth:`predict` and its kin are there in any case.
+
+    A kernel matrix without truncation has no shape: its rows are the corners of a simplex.
+    ``rank`` is therefore a parameter of the model and not one of precision. Far from all training
+    rows the "rbf" kernel is zero, so that all far rows have the same coordinates, which may well
+    be inside: to detect outliers, take a polynomial kernel.
+
+    References
+    ----------
+    .. [1] P. K. Shivaswamy and T. Jebara, "Ellipsoidal Kernel Machines", Proceedings of the
+       11th International Conference on Artificial Intelligence and Statistics, 2007.
+    .. [2] M. J. Todd and E. A. Yıldırım, "On Khachiyan's algorithm for the computation of
+       minimum-volume enclosing ellipsoids", Discrete Applied Mathematics 155, 2007.
+
+    Examples
+    --------
+    The ellipse around a rectangle, and one point far out:
+
+    >>> import numpy as np
+    >>> from oblong import MinimumVolumeEllipsoid
+    >>> X = np.array([[2.0, 1.0], [2.0, -1.0], [-2.0, 1.0], [-2.0, -1.0], [0.5, 0.3]])
+    >>> model = MinimumVolumeEllipsoid().fit(X)
+    >>> model.shape_.round(4) + 0.0
+    array([[8., 0.],
+           [0., 2.]])
+    >>> model.predict([[0.0, 1.4], [0.0, 1.5]])
+    array([ 1, -1])
+    >>> model.support_
+    array([0, 1, 2, 3])
+    >>> bool(model.gap_ <= 1e-6)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        "coverage": [Interval(Real, 0.0, 1.0, closed="both")],
+        "E": [Interval(Real, 0.0, None, closed="neither"), None],
+        "center": ["boolean"],
+        "kernel": [StrOptions(set(KERNELS)), callable, None],
+        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="left")],
+        "degree": [Interval(Integral, 0, None, closed="left")],
+        "coef0": [Interval(Real, None, None, closed="neither")],
+        "rank": [Interval(Integral, 1, None, closed="left"), None],
+        "ridge": [Interval(Real, 0.0, None, closed="neither"), None],
+        "tol": [Interval(Real, 0.0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "warm_start": ["boolean"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        *,
+        coverage: float = 1.0,
+        E: float | None = None,
+        center: bool = True,
+        kernel: Any = None,
+        gamma: Any = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        rank: int | None = None,
+        ridge: float | None = None,
+        tol: float = 1e-6,
+        max_iter: int = 1000,
+        warm_start: bool = False,
+        verbose: int = 0,
+    ) -> None:
+        self.coverage = coverage
+        self.E = E
+        self.center = center
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.rank = rank
+        self.ridge = ridge
+        self.tol = tol
+        self.max_iter = max_iter
+        self.warm_start = warm_start
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MinimumVolumeEllipsoid:
+        """Find the ellipsoid.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows, or their kernel matrix of shape (n_samples, n_samples) for
+            ``kernel="precomputed"``.
+        y : Ignored
+            Not used, present for the sake of pipelines.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows in ``coverage`` and ``E``. A row of weight two counts as two
+            rows, one of weight zero as none. With ``coverage=1`` other weights change nothing.
+
+        Returns
+        -------
+        self : object
+            The fitted ellipsoid. If fitting fails or is interrupted, the estimator is left as
+            it was before.
+        """
+        before = dict(vars(self))
+        try:
+            self._fit(X, sample_weight)
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+        return self
+
+    def _fit(self, X: Any, sample_weight: Any) -> None:
+        X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
+        weights = None
+        if sample_weight is not None:
+            weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
+            if (weights < 0).any():
+                raise ValueError("Negative values in sample_weight")
+            if not weights.any():
+                raise ValueError("Every sample_weight is zero")
+        if self.kernel is None and self.rank is not None:
+            raise ValueError(
+                'rank is for a kernel form; kernel="linear" keeps the first principal directions'
+            )
+        self._kernel_rows = None
+        points = X
+        if self.kernel is not None:
+            self._kernel_rows, points = KernelizedRows.of(
+                X,
+                weights,
+                name=self.kernel,
+                gamma=self.gamma,
+                degree=self.degree,
+                coef0=self.coef0,
+                center=self.center,
+                rank=self.rank,
+            )
+        result = solve_ellipsoid(
+            points,
+            coverage=float(self.coverage),
+            E=None if self.E is None else float(self.E),
+            center=self.center,
+            sample_weight=weights,
+            ridge=None if self.ridge is None else float(self.ridge),
+            tol=self._solver_tol(X.shape[0]),
+            max_iter=self.max_iter,
+            start=self._start(X.shape[0], weights),
+            progress=print_progress if self.verbose else None,
+        )
+        self._store(X, weights, result)
+        self._warn(result)
+
+    def _solver_tol(self, n: int) -> float:
+        exact = n <= _SMALL and self.E is None and self.ridge is None
+        return min(self.tol, _TIGHT) if exact else self.tol
+
+    def _start(self, n: int, weights: np.ndarray | None) -> np.ndarray | None:
+        """Weights of the fit before, as far as they make sense for this one."""
+        if not (self.warm_start and hasattr(self, "weights_") and self.weights_.size == n):
+            return None
+        start = self.weights_ if weights is None else np.where(weights > 0, self.weights_, 0.0)
+        total = start.sum()
+        return start / total if total > 0 else None
+
+    def _store(self, X: np.ndarray, weights: np.ndarray | None, result: EllipsoidResult) -> None:
+        Q = upright_rotation(result.inverse_factor)
+        self.center_ = result.center
+        self.inverse_factor_ = Q.T @ result.inverse_factor
+        k, d = self.inverse_factor_.shape
+        # A flat ellipsoid has many maps to the ball; the one that sees nothing off its hull is
+        # the pseudo-inverse.
+        self.factor_ = result.factor @ Q if k == d else pinv(self.inverse_factor_)
+        self.rank_ = self._n_features_out = self.factor_.shape[1]
+        self.weights_ = result.weights
+        # Rows inside keep a trace of weight, as long as the gap is not exactly zero.
+        slack = 1.0 - result.squared_distances
+        self.support_ = np.flatnonzero(result.weights > slack.clip(0.0) * result.weights.max())
+        self.gap_ = result.gap
+        self.log_volume_ = result.log_volume
+        with np.errstate(over="ignore"):
+            self.volume_ = float(np.exp(result.log_volume))
+        self.E_ = result.E
+        self.n_iter_ = max(1, result.n_iter)
+        self.converged_ = result.status == "converged" or result.gap <= self.tol
+        self._threshold, self._scale = result.threshold, result.scale
+        squares = result.squared_distances
+        # Far from the origin, or in many directions of a kernel, the distances of new rows are
+        # not good to nine digits. Whoever is on the boundary has to be inside all the same.
+        near = np.flatnonzero(np.abs(squares - 1.0) <= _NEAR_THE_BOUNDARY)
+        error = np.abs(self._squared_distances(X[near]) - squares[near]).max(initial=0.0)
+        self.offset_ = -1.0 - min(max(_SLACK, 4.0 * float(error)), _MOST_SLACK)
+        self.coverage_ = float(np.average(squares <= -self.offset_, weights=weights))
+
+    def _warn(self, result: EllipsoidResult) -> None:
+        if not self.converged_:
+            why = {
+                "max_iter": f"max_iter={self.max_iter} was reached",
+                "stalled": "rounding allows no further progress",
+            }[result.status]
+            warnings.warn(
+                f"{type(self).__name__} did not converge to tol={self.tol:g}: {why}. The gap "
+                f"reached is {result.gap:.3g}.",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+        if result.is_simplex:
+            warnings.warn(
+                "The ellipsoid is determined by a simplex: the distinct rows are no more than "
+                "their dimensions and one, so that none of them is inside. "
+                + ("Fewer features" if self.kernel is None else "A smaller rank")
+                + " or more rows would give it a shape.",
+                UserWarning,
+                stacklevel=5,
+            )
