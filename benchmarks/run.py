@@ -8,7 +8,13 @@ from pathlib import Path
 
 SCRIPTS = ("start_up", "svm_against_peers", "relative_margin_cost")
 # Longer, and not part of every run.
-MORE = ("kernel_growth", "linear_against_peers", "cross_validation")
+MORE = (
+    "kernel_growth",
+    "linear_against_peers",
+    "cross_validation",
+    "ellipsoid_against_peers",
+    "ellipsoidal_kernel_cost",
+)
 
 
 def main() -> None:

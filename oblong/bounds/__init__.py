@@ -22,7 +22,10 @@ the default and what the machines do, the numbers are diagnostics: the proofs th
 gap (theorems 15 to 17 of the paper, and equations 30 and 31 with them) do not hold as printed. Only
 :func:`risk_bound` is a certificate, under the conditions it names.
 
-Every function takes rows, or with ``kernel="precomputed"`` their kernel matrix.
+The VC estimates for gap-tolerant classifiers in a ball and in an ellipsoid come from another paper
+of the same authors ("Ellipsoidal Kernel Machines", 2007, section 2). They are diagnostics as well.
+
+Every function of data takes rows, or with ``kernel="precomputed"`` their kernel matrix.
 """
 
 from oblong.bounds.complexity import (
@@ -33,12 +36,21 @@ from oblong.bounds.complexity import (
 )
 from oblong.bounds.margins import ClassMargin, margin_rmm, margin_sigma, margin_svm
 from oblong.bounds.risk import DataTerms, RiskBound, data_terms, risk_bound
+from oblong.bounds.vc import (
+    VCEstimate,
+    shattering_margin,
+    shattering_triangle,
+    vc_ellipsoid,
+    vc_gap_tolerant,
+    vc_sphere,
+)
 
 __all__ = [
     "ClassMargin",
     "DataTerms",
     "RademacherBound",
     "RiskBound",
+    "VCEstimate",
     "data_terms",
     "margin_rmm",
     "margin_sigma",
@@ -47,4 +59,9 @@ __all__ = [
     "rademacher_sigma",
     "rademacher_svm",
     "risk_bound",
+    "shattering_margin",
+    "shattering_triangle",
+    "vc_ellipsoid",
+    "vc_gap_tolerant",
+    "vc_sphere",
 ]

@@ -1,0 +1,405 @@
+"""The ellipsoidal kernel machine as a scikit-learn classifier."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from oblong._progress import ProgressCallback
+from oblong._threads import chunks
+from oblong.batch._base import KernelMachine
+from oblong.batch._pairwise import PairFit
+from oblong.geometry import MinimumVolumeEllipsoid
+from oblong.linalg.columns import SymmetricColumns
+from oblong.solvers.ellipsoidal_kernel import UnitBallRows, solve_ellipsoidal_kernel
+from oblong.solvers.margin import MarginResult, solve_margin
+from oblong.solvers.pieces import svm_pieces
+
+__all__ = ["EllipsoidalKernelClassifier"]
+
+# Rows times training rows of a prediction block.
+_PREDICTION_BLOCK = 1 << 22
+
+
+@dataclass(frozen=True)
+class _PlainResult:
+    """The support vector machine without an ellipsoid."""
+
+    margin: MarginResult
+
+    @property
+    def n_iter(self) -> int:
+        return self.margin.n_iter
+
+
+class EllipsoidalKernelClassifier(KernelMachine):
+    r"""Ellipsoidal kernel machine: a support vector machine in the geometry of an ellipsoid.
+
+    The bounds that speak for a large margin compare it with the size of a ball around the data.
+    Data seldom fills a ball. The ellipsoidal kernel machine [1]_ takes the ellipsoid of least
+    volume around the rows, whatever their labels,
+    :math:`\{x : (x-\mu)^\top \Sigma^{-1} (x-\mu) \le 1\}`, maps it to the unit ball by
+    :math:`t = \Sigma^{-1/2} (x - \mu)`, and is the support vector machine there:
+
+    .. math::
+
+        \min_{w, b} \ \tfrac12 \, w^\top \Sigma \, w
+        + \sum_i C_i \, [1 - y_i (w \cdot (x_i - \mu) + b)]_+ .
+
+    With the linear kernel its predictions do not depend on the units of the features, nor on
+    any other invertible affine map of them. With other kernels the ellipsoid is one in feature
+    space, on the first ``rank`` principal directions of the rows.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Penalty of margin violations, larger than zero. Rows lie in the unit ball after the
+        map, so that useful values are larger than for standardised data: try ``2**-5`` to
+        ``2**15``.
+    coverage : float, default=1.0
+        Share of the rows inside the ellipsoid, from 0 to 1: at most ``1 - coverage`` of them
+        are outside, and at least that many outside or on the boundary.
+    E : float, default=None
+        The price of a row outside the ellipsoid, instead of ``coverage``; see
+        :class:`~oblong.MinimumVolumeEllipsoid`.
+    center : bool, default=True
+        Whether the centre of the ellipsoid is free; otherwise it is the origin.
+    shape : {"mvee", "covariance", "none"}, default="mvee"
+        What makes the geometry: the ellipsoid of least volume, the mean and the covariance of
+        the rows (the paper's "Gaussian" comparator), or nothing, which is the support vector
+        machine itself. ``coverage``, ``E`` and ``ridge`` have a meaning for "mvee" only;
+        ``center`` and ``rank`` have none for "none".
+    rank : int, default=None
+        Number of principal directions in the feature space of the kernel. By default as many
+        as 99 % of the variance there need, but at most 200 and a tenth of the number of rows;
+        all of them for the linear kernel. Without truncation the rows of a nonsingular kernel
+        matrix are the corners of a simplex, and the ellipsoid says nothing.
+    ridge : float, default=None
+        A number above zero that is added to the diagonal of :math:`\Sigma`, in squared units of
+        the rows or of the feature space. It is the other way to a shape there: the machine then
+        uses all directions, unless ``rank`` says otherwise. It costs the invariance.
+    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
+        The kernel function. It has to be positive semidefinite.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Coefficient of "rbf", "poly" and "sigmoid": ``1 / (n_features * X.var())``,
+        ``1 / n_features``, or the number itself. With ``sample_weight`` the variance is the
+        weighted one.
+    degree : int, default=3
+        Degree of the polynomial kernel.
+    coef0 : float, default=0.0
+        Constant term of "poly" and "sigmoid".
+    tol : float, default=1e-3
+        Largest violation of the optimality conditions of the machine, on the scale of the
+        outputs.
+    estimator_tol : float, default=1e-6
+        Largest gap of the ellipsoid.
+    max_iter : int, default=-1
+        Limit on the steps of the machine's solver, or -1 for none.
+    class_weight : dict or "balanced", default=None
+        Factors of ``C`` by class. They do not enter the ellipsoid.
+    cache_size : float, default=1024
+        Memory limit in MB of the cache of kernel values between mapped rows.
+    decision_function_shape : {"ovr", "ovo"}, default="ovr"
+        Shape of :meth:`decision_function` with more than two classes.
+    break_ties : {"first", "confidence", "random"}, default="first"
+        Which of several classes with equal votes is predicted: the first, the one with the
+        largest summed outputs, or one at random.
+    n_jobs : int, default=None
+        Pairs of classes to solve at once.
+    verbose : int, default=0
+        Whether to report progress on standard error.
+    random_state : int, RandomState instance or None, default=None
+        Source of random ties.
+
+    Attributes
+    ----------
+    ellipsoid_ : MinimumVolumeEllipsoid or None
+        The ellipsoid, fitted, with its certificate ``ellipsoid_.gap_``. There is one for all
+        classes. None for ``shape="none"``.
+    classes_ : ndarray of shape (n_classes,)
+        The class labels.
+    coef_ : ndarray of shape (n_pairs, n_features)
+        Weight vectors for the rows as they are, for the linear kernel only.
+    intercept_ : ndarray of shape (n_pairs,)
+        Biases, in which the output of the centre is included.
+    support_ : ndarray of shape (n_SV,)
+        Support vectors of the machine in the unit ball, grouped by class.
+    support_vectors_ : {ndarray, CSR matrix} of shape (n_SV, n_features)
+        Those rows, as they are. Empty for a precomputed kernel.
+    n_support_ : ndarray of shape (n_classes,)
+        Their number by class.
+    dual_coef_ : ndarray of shape (n_classes - 1, n_SV)
+        Coefficients of the support vectors in the unit ball, laid out as in
+        :class:`sklearn.svm.SVC`: the outputs are :math:`\sum_i c_i\, t_i \cdot t(x)` plus a
+        constant.
+    objective_ : ndarray of shape (n_pairs,)
+        Primal objective of each binary problem.
+    dual_gap_ : ndarray of shape (n_pairs,)
+        The certificate of the machines: primal minus dual objective over the primal.
+    n_iter_ : ndarray of shape (n_pairs,)
+        Steps taken by the solver.
+    converged_ : bool
+        Whether the ellipsoid and every binary problem met their tolerances.
+    n_features_in_ : int
+        Number of features seen in :meth:`fit`.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the features, if ``X`` had string names.
+
+    See Also
+    --------
+    MinimumVolumeEllipsoid : The first step on its own.
+    SigmaSVC : Regularises by the covariance and the norm together.
+    RelativeMarginClassifier : Bounds the outputs instead.
+
+    Notes
+    -----
+    More than 4096 rows of a pair of classes are solved by their weight vector in the unit ball,
+    with an interior point: ``tol`` then bounds the relative gap, which is 1e-6 at most.
+
+    With a kernel other than the linear one, the whole kernel matrix is kept in memory during
+    the fit and every row is needed for prediction.
+
+    A row of weight two counts as two rows in the ellipsoid as well; with ``coverage=1`` this
+    makes no difference there.
+
+    References
+    ----------
+    .. [1] P. K. Shivaswamy and T. Jebara, "Ellipsoidal Kernel Machines", Proceedings of the
+       11th International Conference on Artificial Intelligence and Statistics, 2007.
+
+    Examples
+    --------
+    Stretching the data does not change what the machine predicts:
+
+    >>> from oblong import EllipsoidalKernelClassifier
+    >>> from oblong.datasets import make_tilted_gaussians
+    >>> X, y = make_tilted_gaussians(100, random_state=0)
+    >>> model = EllipsoidalKernelClassifier(kernel="linear", C=100).fit(X, y)
+    >>> stretched = X * [1000, 0.001]
+    >>> again = EllipsoidalKernelClassifier(kernel="linear", C=100).fit(stretched, y)
+    >>> bool((model.predict(X) == again.predict(stretched)).all())
+    True
+    >>> bool(model.ellipsoid_.gap_ <= 1e-6 and model.dual_gap_[0] < 1e-3)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **KernelMachine._parameter_constraints,
+        "coverage": [Interval(Real, 0.0, 1.0, closed="both")],
+        "E": [Interval(Real, 0.0, None, closed="neither"), None],
+        "center": ["boolean"],
+        "shape": [StrOptions({"mvee", "covariance", "none"})],
+        "rank": [Interval(Integral, 1, None, closed="left"), None],
+        "ridge": [Interval(Real, 0.0, None, closed="neither"), None],
+        "estimator_tol": [Interval(Real, 0.0, None, closed="neither")],
+    }
+
+    def __init__(
+        self,
+        *,
+        C: float = 1.0,
+        coverage: float = 1.0,
+        E: float | None = None,
+        center: bool = True,
+        shape: str = "mvee",
+        rank: int | None = None,
+        ridge: float | None = None,
+        kernel: Any = "rbf",
+        gamma: Any = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        tol: float = 1e-3,
+        estimator_tol: float = 1e-6,
+        max_iter: int = -1,
+        class_weight: Any = None,
+        cache_size: float = 1024,
+        decision_function_shape: str = "ovr",
+        break_ties: str = "first",
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(
+            C=C,
+            kernel=kernel,
+            gamma=gamma,
+            degree=degree,
+            coef0=coef0,
+            tol=tol,
+            max_iter=max_iter,
+            class_weight=class_weight,
+            cache_size=cache_size,
+            decision_function_shape=decision_function_shape,
+            break_ties=break_ties,
+            n_jobs=n_jobs,
+            verbose=verbose,
+            random_state=random_state,
+        )
+        self.coverage = coverage
+        self.E = E
+        self.center = center
+        self.shape = shape
+        self.rank = rank
+        self.ridge = ridge
+        self.estimator_tol = estimator_tol
+
+    def _fit_pairs(
+        self, X: Any, labels: np.ndarray, penalties: np.ndarray, weights: np.ndarray
+    ) -> tuple[list[PairFit], list[np.ndarray]]:
+        """Find the ellipsoid of all rows, then solve every pair in its geometry."""
+        self.ellipsoid_ = None
+        if self.shape != "none":
+            X = self._unit_ball(X, weights)
+        return super()._fit_pairs(X, labels, penalties, weights)
+
+    def _unit_ball(self, X: Any, weights: np.ndarray) -> UnitBallRows:
+        """Fit the ellipsoid and map the rows."""
+        gaussian = self.shape == "covariance"
+        ridged = self.ridge is not None and not gaussian
+        rank = self.rank
+        if ridged and rank is None and self.kernel != "linear":
+            rank = X.shape[0]
+        ellipsoid = MinimumVolumeEllipsoid(
+            # Nothing inside: then every row has the same weight.
+            coverage=0.0 if gaussian else self.coverage,
+            E=None if gaussian else self.E,
+            center=self.center,
+            kernel=None if self.kernel == "linear" and rank is None else self.kernel,
+            gamma=self._gamma,
+            degree=self.degree,
+            coef0=self.coef0,
+            rank=rank,
+            ridge=None if gaussian else self.ridge,
+            tol=self.estimator_tol,
+            verbose=self.verbose,
+        )
+        # Mapped rows are dense whatever the rows were.
+        X = X.toarray() if sp.issparse(X) else X
+        counted = None if (weights == 1.0).all() else weights
+        self.ellipsoid_ = ellipsoid.fit(X, sample_weight=counted)
+        basis = self._basis()
+        center, factor = ellipsoid.center_, ellipsoid.factor_
+        if basis is None:
+            features = ellipsoid.transform(X)
+        else:
+            features = (basis.coordinates - center) @ factor
+        return UnitBallRows(features, center, factor)
+
+    def _basis(self) -> Any:
+        """Principal directions of the ellipsoid in feature space; None if it needs none."""
+        rows = None if self.ellipsoid_ is None else self.ellipsoid_._kernel_rows
+        return None if rows is None else rows.basis
+
+    def _select(self, X: Any, rows: np.ndarray) -> Any:
+        # Mapped rows are rows, also those of a precomputed kernel.
+        return X.take(rows) if isinstance(X, UnitBallRows) else super()._select(X, rows)
+
+    def _fit_pair(
+        self, X: Any, y: np.ndarray, penalties: np.ndarray, weights: np.ndarray, threads: int
+    ) -> PairFit:
+        if not isinstance(X, UnitBallRows):
+            return super()._fit_pair(X, y, penalties, weights, threads)
+        solution = solve_ellipsoidal_kernel(
+            X,
+            y,
+            self.C * penalties,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            cache_bytes=self.cache_size * 2.0**20,
+            threads=threads,
+            progress=self._progress(),
+        )
+        return PairFit(
+            solution,
+            solution.coef,
+            solution.bias,
+            solution.objective,
+            solution.relative_gap,
+            solution.n_iter,
+            solution.status,
+            solution.direction,
+        )
+
+    def _solve_pair(
+        self,
+        columns: SymmetricColumns,
+        y: np.ndarray,
+        C: np.ndarray,
+        progress: ProgressCallback | None,
+        weights: np.ndarray,
+    ) -> _PlainResult:
+        return _PlainResult(
+            solve_margin(
+                columns,
+                svm_pieces(y, C),
+                tol=self.tol,
+                max_iter=self.max_iter,
+                progress=progress,
+                stage="svm",
+            )
+        )
+
+    def _store(
+        self,
+        X: Any,
+        kept: np.ndarray,
+        labels: np.ndarray,
+        members: list[np.ndarray],
+        fits: list[PairFit],
+    ) -> None:
+        basis = self._basis()
+        self._kernel_coef = None
+        if basis is not None:
+            # f(x) = v·p(x) + b with the coordinates p(x) = (k(x) - means) @ directions.
+            coef = np.array([basis.directions @ fit.direction for fit in fits])
+            biases = [fit.bias - float(row @ basis.means) for row, fit in zip(coef, fits)]
+            fits = [replace(fit, bias=bias) for fit, bias in zip(fits, biases)]
+            if self.kernel == "linear":
+                fits = [self._unfolded(row, fit) for row, fit in zip(coef, fits)]
+            else:
+                self._kernel_coef = coef
+                # A copy: the user may change the rows after the fit.
+                precomputed = self.kernel == "precomputed"
+                self._kernel_vectors = kept if precomputed else X[kept].astype(np.float64)
+        super()._store(X, kept, labels, members, fits)
+        if self.ellipsoid_ is not None:
+            self.converged_ = self.converged_ and self.ellipsoid_.converged_
+
+    def _unfolded(self, coef: np.ndarray, fit: PairFit) -> PairFit:
+        """Turn coefficients of a linear kernel into a weight vector."""
+        known = self.ellipsoid_._kernel_rows
+        shift = 0.0 if known.shift is None else known.shift
+        w = coef @ (known.rows - shift)
+        return replace(fit, direction=w, bias=fit.bias - float(np.sum(w * shift)))
+
+    def _outputs(self, X: Any) -> np.ndarray:
+        """Outputs of every pair; all rows of the fit take part in those of a kernel."""
+        check_is_fitted(self)
+        if self._kernel_coef is None:
+            return super()._outputs(X)
+        X = validate_data(
+            self,
+            X,
+            dtype=[np.float64, np.float32],
+            accept_sparse="csr",
+            accept_large_sparse=False,
+            reset=False,
+        )
+        kernel, vectors, coef = self._kernel(), self._kernel_vectors, self._kernel_coef.T
+        outputs = np.empty((X.shape[0], coef.shape[1]), dtype=X.dtype)
+        for start, stop in chunks(X.shape[0], max(1, _PREDICTION_BLOCK // len(coef))):
+            # Short directions of the ellipsoid make large coefficients of either sign: single
+            # precision has not enough digits for their sum.
+            part = X[start:stop].astype(np.float64)
+            if self.kernel == "precomputed":
+                values = part[:, vectors]
+            else:
+                values = kernel(sp.csr_matrix(part) if sp.issparse(vectors) else part, vectors)
+            outputs[start:stop] = values @ coef + self.intercept_
+        return outputs
