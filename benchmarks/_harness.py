@@ -23,6 +23,9 @@ def parse_arguments(description: str) -> argparse.Namespace:
     parser.add_argument("--data", default=os.environ.get("OBLONG_DATA"), help="folder of data sets")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument(
+        "--only", default="", help="the problem to measure; others keep their rows (linear)"
+    )
     parser.add_argument("--child", type=int, help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -37,6 +40,7 @@ def run_per_thread_count(script: str, arguments: argparse.Namespace) -> list[dic
         command = [sys.executable, script, "--child", str(threads)]
         command += ["--repeats", str(arguments.repeats)]
         command += ["--data", arguments.data] if arguments.data else []
+        command += ["--only", arguments.only] if arguments.only else []
         environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
         environment["OPENBLAS_NUM_THREADS"] = str(threads)
 
@@ -49,6 +53,13 @@ def run_per_thread_count(script: str, arguments: argparse.Namespace) -> list[dic
         )
         rows += json.loads(done.stdout)
     return rows
+
+
+def earlier(name: str, without: str) -> list[dict]:
+    """Rows of an earlier run, less those of a problem that is measured anew."""
+    path = RESULTS / f"{name}.json"
+    rows = json.loads(path.read_text())["rows"] if path.exists() else []
+    return [row for row in rows if without not in row["data"]]
 
 
 def interleaved(tasks: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
@@ -85,7 +96,15 @@ def write(name: str, title: str, note: str, columns: Sequence[str], rows: list[d
     print(text)
 
 
-_PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "scikit-learn-intelex")
+_PACKAGES = (
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "numba",
+    "scikit-learn-intelex",
+    "skglm",
+    "sklearn-contrib-lightning",
+)
 
 
 def _version(package: str) -> str | None:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import scipy.sparse as sp
-from _harness import interleaved, parse_arguments, run_per_thread_count, write
+from _harness import earlier, interleaved, parse_arguments, run_per_thread_count, write
 from sklearn.svm import LinearSVC
 
 from oblong import LinearRelativeMarginClassifier, datasets
@@ -47,12 +47,12 @@ COLUMNS = [
 ]
 
 
-def dense(dtype: type) -> tuple[str, np.ndarray, np.ndarray, float]:
+def dense() -> tuple[str, np.ndarray, np.ndarray, float]:
     n = int(500_000 * SCALE)
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((n, 50), dtype=dtype)
-    signal = X @ rng.standard_normal(50, dtype=dtype) / 7
-    return "generated", X, np.where(signal + rng.standard_normal(n) > 0.3, 1, -1), 1.0
+    X = rng.standard_normal((n, 50))
+    signal = X @ rng.standard_normal(50) / 7
+    return "generated, dense", X, np.where(signal + rng.standard_normal(n) > 0.3, 1, -1), 1.0
 
 
 def sparse() -> tuple[str, sp.csr_matrix, np.ndarray, float]:
@@ -80,13 +80,14 @@ def covtype(data: str | None) -> tuple[str, np.ndarray, np.ndarray, float]:
     return "covtype, largest class against the rest", X[keep], target[keep], 1.0
 
 
-def problems(data: str | None) -> Iterator[tuple[str, object, np.ndarray, float]]:
-    yield dense(np.float64)
-    try:
-        yield covtype(data)
-    except Exception as error:
-        print(f"covtype not run: {error}", file=sys.stderr)
-    yield sparse()
+def problems(data: str | None, only: str) -> Iterator[tuple[str, object, np.ndarray, float]]:
+    makers = {"dense": dense, "covtype": lambda: covtype(data), "sparse": sparse}
+    for name, make in makers.items():
+        if only in name:
+            try:
+                yield make()
+            except Exception as error:
+                print(f"{name} not run: {error}", file=sys.stderr)
 
 
 def objective(model: object, X: object, y: np.ndarray, C: float, with_bias: bool) -> float:
@@ -167,9 +168,9 @@ def settle(
     return None, float("inf")
 
 
-def measure(threads: int, repeats: int, data: str | None) -> list[dict]:
+def measure(threads: int, repeats: int, data: str | None, only: str) -> list[dict]:
     rows = []
-    for name, X, y, C in problems(data):
+    for name, X, y, C in problems(data, only):
         models = {
             "oblong SVM": LinearRelativeMarginClassifier(C=C, spread=1.0, tol=GAP),
             "oblong spread 0.5": LinearRelativeMarginClassifier(C=C, spread=0.5, tol=GAP),
@@ -208,8 +209,11 @@ def measure(threads: int, repeats: int, data: str | None) -> list[dict]:
 def main() -> None:
     arguments = parse_arguments(__doc__)
     if arguments.child:
-        print(json.dumps(measure(arguments.child, arguments.repeats, arguments.data)))
+        print(
+            json.dumps(measure(arguments.child, arguments.repeats, arguments.data, arguments.only))
+        )
         return
+    rows = earlier("linear_against_peers", arguments.only) if arguments.only else []
     write(
         "linear_against_peers",
         "Linear machines next to their peers",
@@ -218,7 +222,7 @@ def main() -> None:
         "or have none, and are held to the optimum of their own problem; a dash means that no "
         "setting reached the gap before a fit took two minutes.",
         COLUMNS,
-        run_per_thread_count(__file__, arguments),
+        rows + run_per_thread_count(__file__, arguments),
     )
 
 

@@ -23,9 +23,6 @@ __all__ = [
 # Rows of the image kept in first-level cache while the columns stream past.
 _STRIP = 8192
 
-# Working sets grow, and memory that is not written to costs nothing.
-_ROOM = 1.5
-
 # Below this relative size of the rounding of γ|x-z|² single precision is good enough.
 _SINGLE_EXPONENT_ERROR = 1e-5
 # Kernel values of this size neither overflow in single precision nor vanish.
@@ -328,7 +325,8 @@ def gather_block(columns: SymmetricColumns, rows: np.ndarray, previous: Block | 
         return Block(store, rows)
     memory = None if previous is None else previous.spare
     if memory is None or memory.size < rows.size**2:
-        memory = np.empty(int(_ROOM * rows.size**2), dtype=store.dtype)
+        # As large as it may get: what is not written to costs nothing.
+        memory = np.empty(max(rows.size**2, store.size), dtype=store.dtype)
     values = memory[: rows.size**2].reshape(rows.size, rows.size)
     known = 0
     if previous is not None:
