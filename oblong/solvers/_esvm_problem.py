@@ -1,0 +1,276 @@
+"""The problem of the ellipsoidal support vector machine, and what certifies a solution.
+
+::
+
+    min  -r ln|B| + (1 - r) tr B + Σ C_i ξ_i
+    s.t. y_i (φ_i'w + b) + ξ_i >= q_i = π_i φ_i'B φ_i,  ξ_i >= 0,  |w| <= 1,  B positive definite
+
+and its dual, with ``M = (1 - r) I + Σ α_i π_i φ_i φ_i'``, ``B = r M^-1``, ``v = Σ α_i y_i φ_i``::
+
+    max  r ln|M| - r p ln r + r p - |v|    s.t. 0 <= α_i <= C_i,  Σ y_i α_i = 0
+
+(Momma, Hatano and Nakayama, Ellipsoidal Support Vector Machines, ACML 2010, eq. 6 and 7, the
+multiplier of ``|w| <= 1`` eliminated and the constants restored.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from threading import Lock
+
+import numpy as np
+from scipy.linalg.blas import dtrmm
+
+from oblong._threads import available_threads, run_chunks
+from oblong.linalg.log_det import chunk_length, inverse_factor
+
+__all__ = ["Certified", "EsvmProblem", "balanced"]
+
+# Columns from which a triangular factor is worth a product of its own.
+_WIDE = 200
+
+Report = Callable[[float], None]
+
+
+@dataclass(frozen=True)
+class Certified:
+    """Dual weights, the primal point that goes with them, and the distance of the two values.
+
+    Attributes
+    ----------
+    alpha, q, outputs : ndarray of shape (n,)
+        Weights, ``π_i φ_i'B φ_i`` and ``φ_i'w + b``.
+    w : ndarray of shape (p,)
+        Direction.
+    b : float
+        Intercept.
+    G : ndarray of shape (p, p)
+        Lower triangular, with ``B = r G'G``.
+    v : ndarray of shape (p,)
+        ``Σ α_i y_i φ_i``.
+    dual : float
+        Value of the dual.
+    gap : float
+        Value of the primal minus that of the dual; infinite if no feasible point is known.
+    """
+
+    alpha: np.ndarray
+    q: np.ndarray
+    outputs: np.ndarray
+    w: np.ndarray
+    b: float
+    G: np.ndarray
+    v: np.ndarray
+    dual: float
+    gap: float
+
+
+@dataclass
+class EsvmProblem:
+    """Rows that count (positive caps), and passes over them."""
+
+    F: np.ndarray
+    y: np.ndarray
+    caps: np.ndarray
+    pi: np.ndarray
+    r: float
+    fit_intercept: bool
+    tol: float
+    max_iter: int
+    report: Report = field(default=lambda violation: None)
+    n_iter: int = 0
+
+    @property
+    def n(self) -> int:
+        return self.F.shape[0]
+
+    @property
+    def p(self) -> int:
+        return self.F.shape[1]
+
+    @property
+    def unit(self) -> float:
+        """What gaps are relative to."""
+        return self.r * self.p
+
+    @cached_property
+    def hard(self) -> np.ndarray | None:
+        """Rows without slack; None if every row has some."""
+        infinite = ~np.isfinite(self.caps)
+        return infinite if infinite.any() else None
+
+    def images(
+        self, G: np.ndarray, w: np.ndarray, triangular: bool = True
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """``|G φ_i|² π_i`` and ``φ_i'w`` of all rows, in one pass."""
+        n, p = self.F.shape
+        T = np.empty((p, p + 1), order="F")
+        T[:, :p], T[:, p] = G.T, w
+        if self.F.dtype == np.float32:
+            # Products in single precision would spoil the certificate.
+            T = T.astype(np.float64)
+        q, g = np.empty(n), np.empty(n)
+
+        def task(start: int, stop: int) -> None:
+            rows = self.F[start:stop]
+            if triangular and p >= _WIDE:
+                # Half of the triangle is zero.
+                image = dtrmm(1.0, G, np.asarray(rows, dtype=np.float64).T, lower=1)
+                np.einsum("ij,ij->j", image, image, out=q[start:stop])
+                q[start:stop] *= self.pi[start:stop]
+                g[start:stop] = rows @ w
+                return
+            image = rows @ T
+            g[start:stop] = image[:, p]
+            image = image[:, :p]
+            np.einsum("ij,ij->i", image, image, out=q[start:stop])
+            q[start:stop] *= self.pi[start:stop]
+
+        run_chunks(task, n, chunk_length(p), available_threads())
+        return q, g
+
+    def moments(self, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """``(1 - r) I + Σ α_i π_i φ_i φ_i'`` and ``Σ α_i y_i φ_i``; zero weights cost nothing."""
+        p = self.p
+        M, v, lock = np.zeros((p, p)), np.zeros(p), Lock()
+
+        def task(start: int, stop: int) -> None:
+            a, rows = alpha[start:stop], self.F[start:stop]
+            pi, y = self.pi[start:stop], self.y[start:stop]
+            used = np.flatnonzero(a)
+            if not len(used):
+                return
+            if 2 * len(used) < len(a):
+                a, rows, pi, y = a[used], rows[used], pi[used], y[used]
+            first = (a * y) @ rows
+            if p >= _WIDE and a.min() >= 0.0:
+                # A product with itself is symmetric, and costs half.
+                weighted = rows * np.sqrt(a * pi)[:, None]
+                found = weighted.T @ weighted
+            else:
+                found = (rows * (a * pi)[:, None]).T @ rows
+            with lock:
+                np.add(M, found, out=M)
+                np.add(v, first, out=v)
+
+        run_chunks(task, self.n, chunk_length(p), available_threads())
+        M = 0.5 * (M + M.T)
+        M.flat[:: p + 1] += 1.0 - self.r
+        return M, v
+
+    def certify(
+        self, alpha: np.ndarray, w: np.ndarray | None = None, b: float | None = None
+    ) -> Certified:
+        """Certify weights: the better of ``v / |v|`` and the given direction, and its best bias."""
+        if self.fit_intercept:
+            alpha = balanced(alpha, self.y)
+        M, v = self.moments(alpha)
+        G, log_det = inverse_factor(M)
+        length = float(np.linalg.norm(v))
+        dual = self.r * log_det + self.unit * (1.0 - np.log(self.r)) - length
+        directions = [] if w is None else [w / max(1.0, float(np.linalg.norm(w)))]
+        if length > 0.0:
+            directions.append(v / length)
+        elif w is None:
+            directions.append(np.zeros(self.p))
+        q, g = self.images(np.sqrt(self.r) * G, directions[0])
+        best: Certified | None = None
+        for k, direction in enumerate(directions):
+            g = g if k == 0 else self.F @ direction
+            for bias in self.biases(q, g, b if k == 0 else None):
+                gap = self.gap(alpha, q, g + bias, length)
+                if best is None or gap < best.gap:
+                    best = Certified(alpha, q, g + bias, direction, bias, G, v, dual, gap)
+        assert best is not None
+        return best
+
+    def gap(self, alpha: np.ndarray, q: np.ndarray, outputs: np.ndarray, length: float) -> float:
+        """Primal value at ``(κ B, w, b)`` minus dual value; ``κ < 1`` makes hard rows feasible."""
+        side = self.y * outputs
+        mass, shrink = float(alpha @ q), 1.0
+        loss = 0.0
+        if self.hard is not None:
+            shrink = min(1.0, _smallest_ratio(side[self.hard], q[self.hard]))
+            if shrink <= 0.0:
+                return np.inf
+            soft = ~self.hard
+            loss = float(self.caps[soft] @ np.maximum(shrink * q[soft] - side[soft], 0.0))
+        else:
+            loss = float(self.caps @ np.maximum(q - side, 0.0))
+        wasted = self.unit * (shrink - 1.0 - np.log(shrink))
+        return wasted + loss - shrink * mass + length
+
+    def biases(self, q: np.ndarray, g: np.ndarray, given: float | None = None) -> list[float]:
+        """Intercepts worth trying: the given one, and the best for slack or for hard margins."""
+        if not self.fit_intercept:
+            return [0.0]
+        found = [] if given is None else [given]
+        h = self.y * q - g
+        if self.hard is None:
+            return [*found, _best_bias(h, self.y, self.caps)]
+        hard = self.hard
+        low = float(np.max(h[hard & (self.y > 0)], initial=-np.inf))
+        high = float(np.min(h[hard & (self.y < 0)], initial=np.inf))
+        if low > high:
+            return [*found, _widest_bias(q[hard], g[hard], self.y[hard])]
+        if hard.all():
+            return [*found, 0.5 * (low + high)]
+        soft = ~hard
+        best = _best_bias(h[soft], self.y[soft], self.caps[soft])
+        return [*found, min(max(best, low), high)]
+
+
+def balanced(alpha: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Scale the heavier class down until ``Σ y_i α_i = 0``."""
+    positive = y > 0
+    above, below = float(alpha[positive].sum()), float(alpha[~positive].sum())
+    if above == below:
+        return alpha
+    if min(above, below) <= 0.0:
+        return np.zeros_like(alpha)
+    if above > below:
+        return np.where(positive, alpha * (below / above), alpha)
+    return np.where(positive, alpha, alpha * (above / below))
+
+
+def _smallest_ratio(side: np.ndarray, q: np.ndarray) -> float:
+    """Largest ``κ`` with ``side >= κ q``; a row at the origin only needs the right side."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = side / q
+    ratio = np.where(q > 0.0, ratio, np.where(side >= 0.0, np.inf, -np.inf))
+    return float(np.min(ratio))
+
+
+def _best_bias(h: np.ndarray, y: np.ndarray, caps: np.ndarray) -> float:
+    """Minimise ``Σ C_i max(0, y_i (h_i - b))``: the middle of the flat piece, if there is one."""
+    order = np.argsort(h)
+    slope = np.cumsum(caps[order]) - float(caps[y > 0].sum())
+    nothing = 1e-13 * float(caps.sum())
+    first = int(np.searchsorted(slope, -nothing))
+    last = int(np.searchsorted(slope, nothing, side="right"))
+    n = len(h)
+    left, right = float(h[order[min(first, n - 1)]]), float(h[order[min(last, n - 1)]])
+    return 0.5 * (left + right)
+
+
+def _widest_bias(q: np.ndarray, g: np.ndarray, y: np.ndarray) -> float:
+    """The bias with the largest ``min_i y_i (g_i + b) / q_i``.
+
+    Two lines meet at the top of a concave piecewise linear function; each round adds the lines
+    that are lowest where the last two met.
+    """
+    q = np.maximum(q, np.finfo(float).tiny)
+    positive = y > 0
+    above, below = (q[positive], g[positive]), (q[~positive], g[~positive])
+    b = 0.5 * float(np.max(-above[1], initial=-np.inf) + np.min(-below[1], initial=np.inf))
+    for _ in range(100):
+        i = int(np.argmin((above[1] + b) / above[0]))
+        j = int(np.argmin(-(below[1] + b) / below[0]))
+        a, c = above[0][i], below[0][j]
+        found = -(above[1][i] / a + below[1][j] / c) / (1.0 / a + 1.0 / c)
+        if not np.isfinite(found) or found == b:
+            break
+        b = found
+    return b
