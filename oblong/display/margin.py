@@ -178,15 +178,23 @@ def _signed_outputs(
     else:
         final = estimator
     bounds = getattr(final, "B_", None)
+    if np.ndim(bounds) > 1:
+        # A matrix by that name is not a bound of the outputs.
+        bounds = None
     if len(classes) == 2:
         outputs = np.asarray(final.decision_function(X), dtype=float).ravel()
         return np.where(y == classes[1], outputs, -outputs), _pick(bounds, 0)
 
     first, second = sorted(classes.index(label) for label in (pair or classes[:2]))
+    rows = (y == classes[first]) | (y == classes[second])
+    if "decision_function_shape" not in final.get_params():
+        # One machine a class: the larger output decides between the two.
+        scores = np.asarray(final.decision_function(X), dtype=float)[rows]
+        outputs = scores[:, first] - scores[:, second]
+        return np.where(y[rows] == classes[first], outputs, -outputs), None
     column = first * len(classes) - first * (first + 1) // 2 + second - first - 1
     # The shape is a matter of prediction only: a shallow copy leaves the user's estimator alone.
     final = copy.copy(final).set_params(decision_function_shape="ovo")
-    rows = (y == classes[first]) | (y == classes[second])
     outputs = np.asarray(final.decision_function(X), dtype=float)[rows, column]
     # One-vs-one outputs are positive for the first class of the pair.
     return np.where(y[rows] == classes[first], outputs, -outputs), _pick(bounds, column)

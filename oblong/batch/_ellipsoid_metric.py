@@ -1,0 +1,163 @@
+"""What the matrix of an ellipsoidal support vector machine says: lengths, distances, volume."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from oblong.batch._one_vs_rest import stacked
+from oblong.linalg.feature_map import FeatureMap
+
+__all__ = ["EllipsoidMetricMixin"]
+
+
+class EllipsoidMetricMixin:
+    """Read-out of the matrices ``B = r G'G``, one for each binary problem."""
+
+    classes_: np.ndarray
+    n_features_in_: int
+    kernel: Any
+    fit_intercept: bool | str
+    _map: FeatureMap
+    _factors: list[np.ndarray]
+    _r: float
+
+    def _n_dimensions(self) -> int:
+        return self.n_features_in_ + int(self.fit_intercept == "augment")
+
+    def _outside(self) -> float:
+        """What ``B`` is in directions that no training row has a part in."""
+        return self._r / (1.0 - self._r)
+
+    @property
+    def B_(self) -> np.ndarray:
+        """The matrix of the ellipsoid, for the linear kernel."""
+        if not hasattr(self, "_factors"):
+            raise AttributeError(f"this {type(self).__name__} is not fitted: it has no B_ yet")
+        if self.kernel != "linear":
+            raise AttributeError("B_ is a matrix for the linear kernel only; see metric()")
+        d = self._n_dimensions()
+        V = self._map.basis(d)
+        complete = V.shape[1] == d
+        rest = 0.0 if complete else self._outside() * (np.eye(d) - V @ V.T)
+        images = [G @ V.T for G in self._factors]
+        matrices = [self._r * image.T @ image + rest for image in images]
+        return matrices[0] if len(matrices) == 1 else np.array(matrices)
+
+    def ellipsoid_norm(self, X: Any) -> np.ndarray:
+        r"""Squared lengths :math:`\varphi(x)^\top B\, \varphi(x)`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows, or kernel values for ``kernel="precomputed"``.
+
+        Returns
+        -------
+        norms : ndarray of shape (n_samples,) or (n_samples, n_classes)
+            Squared lengths, for the matrix of each class if there are more than two.
+
+        Notes
+        -----
+        In directions outside the span of the training rows ``B`` is :math:`r/(1-r)` times the
+        identity, which is large for ``r`` near one. A precomputed kernel does not tell how far
+        outside a row is, and the part inside is returned.
+        """
+        X = self._validated(X)
+        n = X.shape[0]
+        norms = np.empty((n, len(self._factors)))
+        for start, stop in self._blocks(X):
+            part = X[start:stop]
+            phi = self._map.transform(part).astype(np.float64, copy=False)
+            rest = 0.0
+            if self._has_outside():
+                inside = np.einsum("ij,ij->i", phi, phi)
+                rest = np.maximum(self._map.squared_norms(part) - inside, 0.0)
+            for k, G in enumerate(self._factors):
+                image = phi @ G.T
+                norms[start:stop, k] = self._r * np.einsum("ij,ij->i", image, image)
+            norms[start:stop] += self._outside() * np.reshape(rest, (-1, 1))
+        return stacked(norms.T, len(self.classes_))
+
+    def metric(self, X: Any, Z: Any = None) -> np.ndarray:
+        r"""Squared distances :math:`(\varphi(x) - \varphi(z))^\top B\, (\varphi(x) - \varphi(z))`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows, or kernel values for ``kernel="precomputed"``.
+        Z : {array-like, sparse matrix} of shape (m, n_features), default=None
+            Other rows, by default the same.
+
+        Returns
+        -------
+        distances : ndarray of shape (n_samples, m) or (n_samples, m, n_classes)
+            Squared distances, in the metric of each class if there are more than two.
+
+        Notes
+        -----
+        The parts of rows outside the span of the training rows count :math:`r/(1-r)` times; see
+        :meth:`ellipsoid_norm`. For nearest neighbours, give the roots of these distances to
+        ``KNeighborsClassifier(metric="precomputed")`` or, with the linear kernel, ``B_`` to
+        ``KNeighborsClassifier(metric="mahalanobis", metric_params={"VI": model.B_})``.
+        """
+        X = self._validated(X)
+        Z = X if Z is None else self._validated(Z)
+        phi = self._map.transform(X).astype(np.float64, copy=False)
+        other = phi if Z is X else self._map.transform(Z).astype(np.float64, copy=False)
+        rest = 0.0
+        if self._has_outside():
+            ends = (self._map.squared_norms(rows) for rows in (X, Z))
+            whole = np.add.outer(*ends) - 2.0 * self._map.products(X, Z)
+            rest = self._outside() * np.maximum(whole - _squared_distances(phi, other), 0.0)
+        distances = [
+            self._r * _squared_distances(phi @ G.T, other @ G.T) + rest for G in self._factors
+        ]
+        if Z is X:
+            for each in distances:
+                np.fill_diagonal(each, 0.0)
+        return stacked(distances, len(self.classes_))
+
+    def _has_outside(self) -> bool:
+        return not self._map.complete and self.kernel != "precomputed"
+
+    def log_det(self, *, relative: bool | None = None) -> float | np.ndarray:
+        r"""Logarithm of the determinant of :math:`B`.
+
+        Parameters
+        ----------
+        relative : bool, default=None
+            Whether it is that of :math:`B` over :math:`\tfrac{r}{1-r} I`, which has a meaning in a
+            feature space of any dimension. By default so for all kernels but the linear one.
+
+        Returns
+        -------
+        value : float or ndarray of shape (n_classes,)
+            The logarithm, of each class if there are more than two.
+        """
+        check_is_fitted(self)
+        relative = self.kernel != "linear" if relative is None else relative
+        if not relative and self.kernel != "linear":
+            raise ValueError(
+                'with a kernel other than "linear" the determinant only exists relative to that '
+                "of r/(1-r) times the identity: use relative=True"
+            )
+        values = np.array(
+            [
+                2.0 * np.log(np.abs(G.diagonal())).sum() + len(G) * np.log1p(-self._r)
+                for G in self._factors
+            ]
+        )
+        if not relative:
+            values = values + self._n_dimensions() * np.log(self._outside())
+        return float(values[0]) if len(values) == 1 else values
+
+
+def _squared_distances(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """Squared distances between rows; those that round-off would make negative are zero."""
+    values = -2.0 * (A @ B.T)
+    values += np.einsum("ij,ij->i", A, A)[:, None]
+    values += np.einsum("ij,ij->i", B, B)
+    return np.maximum(values, 0.0, out=values)

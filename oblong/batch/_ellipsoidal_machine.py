@@ -1,0 +1,319 @@
+"""One binary machine of the ellipsoidal SVM: its prices, and what is left when it has none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+from scipy.linalg import LinAlgError, cholesky, eigvalsh
+
+from oblong._progress import Progress, ProgressCallback
+from oblong.linalg.feature_map import row_norms
+from oblong.linalg.log_det import inverse_factor
+from oblong.solvers._esvm_interior_point import solve_by_interior_point
+from oblong.solvers._esvm_problem import EsvmProblem
+from oblong.solvers._esvm_problem import _best_bias as best_bias
+from oblong.solvers.ellipsoidal_svm import EllipsoidalSVMResult, solve_ellipsoidal_svm
+from oblong.solvers.scaled_margin import solve_scaled_margin
+
+__all__ = ["EllipsoidalMachine", "EllipsoidalSetting", "reject_indefinite", "solve_machine"]
+
+# The direction for overlapping classes no longer depends on nu where nu is as small as this.
+_SMALL_NU = 1e-3
+# Rows of length zero are given this share of the median length where they are divided by it.
+_SHORT = 1e-6
+# A direction that lowers the objective by less than this share of r p, or ten gaps, is none.
+_NO_GAIN = 1e-9
+# Up to this many rows a few more iterations cost nothing, and the last digits are worth having.
+_SMALL_PROBLEM = 200
+_SMALL_TOL = 1e-12
+_SMALL_ITERATIONS = 100
+# What a general conic solver can do.
+_CONIC_TOL = 1e-5
+
+_INSEPARABLE = (
+    'no hyperplane separates the classes, and margin="hard" has no solution: used the soft margin '
+    f"with nu={_SMALL_NU:g}, whose direction is that of the limit"
+)
+_ROUND = (
+    "r={r:g} is not above r_star_={r_star:.3g}: the ellipsoid is a ball and does not determine "
+    "the direction; used the one with the largest margin, which is the support vector machine"
+)
+_FLAT = (
+    "no direction is better than a constant output, which is what was fitted: the rows of the "
+    "classes lie on top of each other, or balance each other"
+)
+
+
+@dataclass(frozen=True)
+class EllipsoidalSetting:
+    """What all binary problems share.
+
+    Attributes
+    ----------
+    nu, r : float
+        Parameters of the model.
+    p : int
+        Dimension of the span of the rows.
+    hard, consistent, fit_intercept : bool
+        Which of the models it is.
+    solver : str
+        How it is solved; ``"exact"`` stands for the second-order cone problem.
+    tol : float
+        Largest gap.
+    max_iter : int or None
+        Limit on iterations.
+    progress : callable or None
+        Where to report.
+    """
+
+    nu: float
+    r: float
+    p: int
+    hard: bool
+    consistent: bool
+    fit_intercept: bool
+    solver: str
+    tol: float
+    max_iter: int | None
+    progress: ProgressCallback | None
+
+
+@dataclass(frozen=True)
+class EllipsoidalMachine:
+    """One solved problem.
+
+    Attributes
+    ----------
+    result : EllipsoidalSVMResult
+        The solution.
+    caps : ndarray of shape (n,)
+        Upper bounds of its dual weights.
+    r_star : float
+        The value of ``r`` up to which a hard margin is that of the support vector machine; nan
+        for a soft margin, and where nothing separates the rows.
+    messages : tuple of str
+        What the user ought to know.
+    """
+
+    result: EllipsoidalSVMResult
+    caps: np.ndarray
+    r_star: float
+    messages: tuple[str, ...]
+
+
+def solve_machine(
+    F: np.ndarray,
+    y: np.ndarray,
+    penalties: np.ndarray,
+    weights: np.ndarray,
+    setting: EllipsoidalSetting,
+    start: EllipsoidalSVMResult | None = None,
+) -> EllipsoidalMachine:
+    """Solve one binary problem.
+
+    Parameters
+    ----------
+    F : ndarray of shape (n, p)
+        Feature vectors.
+    y : ndarray of shape (n,)
+        Labels, -1 or +1.
+    penalties, weights : ndarray of shape (n,)
+        Sample weights with and without those of the classes.
+    setting : EllipsoidalSetting
+        The model.
+    start : EllipsoidalSVMResult, optional
+        A solution to start from.
+    """
+    t = row_norms(F)
+    lengths = np.maximum(t, _SHORT * _middle(t, weights))
+    pi = 1.0 / lengths if setting.consistent else np.ones(len(t))
+
+    def prices(nu: float) -> np.ndarray:
+        if setting.consistent:
+            caps = penalties * (setting.r * setting.p / (weights.sum() * nu)) / lengths
+        else:
+            caps = penalties / (nu * lengths**2)
+        return _without_excess(caps, y, t, setting.fit_intercept)
+
+    solve = _solver(F, y, pi, setting)
+    caps = np.full(len(y), np.inf) if setting.hard else prices(setting.nu)
+    result = solve(caps, start)
+    r_star, messages = np.nan, []
+    if setting.hard:
+        if result.status == "inseparable" or not np.all(y * result.outputs > 0.0):
+            messages.append(_INSEPARABLE)
+            caps = prices(_SMALL_NU)
+            result = solve(caps, None)
+        else:
+            sizes = t if setting.solver == "exact" else pi * t**2
+            result, r_star = _beyond_the_ball(F, y, sizes, result, setting)
+            if r_star >= setting.r:
+                messages.append(_ROUND.format(r=setting.r, r_star=r_star))
+    if result.gap <= setting.tol:
+        result = replace(result, status="converged")
+    constant = _constant_output(y, caps, result, setting)
+    if constant is not None:
+        messages.append(_FLAT)
+        outputs = np.full(len(y), constant)
+        result = replace(result, w=np.zeros_like(result.w), b=constant, outputs=outputs)
+    return EllipsoidalMachine(result, caps, r_star, tuple(messages))
+
+
+def _solver(
+    F: np.ndarray, y: np.ndarray, pi: np.ndarray, setting: EllipsoidalSetting
+) -> Callable[[np.ndarray, EllipsoidalSVMResult | None], EllipsoidalSVMResult]:
+    if setting.solver == "exact":
+        # Only who asks for it needs the extra.
+        from oblong.solvers.exact_ellipsoidal_svm import solve_exact_ellipsoidal_svm
+
+        def exact(caps: np.ndarray, start: object) -> EllipsoidalSVMResult:
+            found = solve_exact_ellipsoidal_svm(
+                F,
+                y,
+                caps=caps,
+                r=setting.r,
+                fit_intercept=setting.fit_intercept,
+                tol=max(setting.tol, _CONIC_TOL),
+            )
+            # The half axes E take the place of B.
+            factor, _ = inverse_factor(setting.r * np.linalg.inv(found.E))
+            shared = {field.name: getattr(found, field.name) for field in fields(found)}
+            del shared["E"]
+            return EllipsoidalSVMResult(factor=factor, **shared)
+
+        return exact
+
+    def relaxed(caps: np.ndarray, start: EllipsoidalSVMResult | None) -> EllipsoidalSVMResult:
+        # Asked for the last digits, some quotients have none left.
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            return solve_ellipsoidal_svm(
+                F,
+                y,
+                caps=caps,
+                pi=pi,
+                r=setting.r,
+                fit_intercept=setting.fit_intercept,
+                solver=setting.solver,
+                tol=setting.tol,
+                max_iter=setting.max_iter,
+                start=start,
+                progress=setting.progress,
+            )
+
+    def polished(caps: np.ndarray, start: EllipsoidalSVMResult | None) -> EllipsoidalSVMResult:
+        problem = EsvmProblem(
+            F, y, caps, pi, setting.r, setting.fit_intercept, _SMALL_TOL, _SMALL_ITERATIONS
+        )
+        if setting.progress is not None:
+            problem.report = lambda gap: setting.progress(
+                Progress("ellipsoidal svm", problem.n_iter, gap, setting.tol)
+            )
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            found, status = solve_by_interior_point(problem)
+        gap = found.gap / problem.unit
+        if status == "inseparable" or not gap <= setting.tol:
+            return relaxed(caps, start)
+        return EllipsoidalSVMResult(
+            found.w,
+            found.b,
+            found.alpha,
+            found.q,
+            found.G,
+            found.outputs,
+            found.dual + found.gap,
+            found.dual,
+            gap,
+            problem.n_iter,
+            "converged",
+        )
+
+    small = len(y) <= _SMALL_PROBLEM and setting.max_iter is None
+    if small and setting.solver in ("auto", "ipm"):
+        return polished
+    return relaxed
+
+
+def _beyond_the_ball(
+    F: np.ndarray,
+    y: np.ndarray,
+    sizes: np.ndarray,
+    result: EllipsoidalSVMResult,
+    setting: EllipsoidalSetting,
+) -> tuple[EllipsoidalSVMResult, float]:
+    """Find ``r_star``; at or below it every direction with a margin that large is optimal."""
+    widest = solve_scaled_margin(
+        F, y, sizes, fit_intercept=setting.fit_intercept, start=result.outputs
+    )
+    r_star = max(0.0, widest.margin) / (1.0 + max(0.0, widest.margin))
+    if r_star >= setting.r:
+        outputs = F @ widest.w + widest.b
+        result = replace(result, w=widest.w, b=widest.b, outputs=outputs)
+    return result, r_star
+
+
+def _constant_output(
+    y: np.ndarray, caps: np.ndarray, result: EllipsoidalSVMResult, setting: EllipsoidalSetting
+) -> float | None:
+    """Return the output that does without a direction, if it is as good as the solution."""
+    if not np.isfinite(caps).all() or result.status != "converged":
+        return None
+    # Where every row is there with either label, all short directions are equally good.
+    b = best_bias(y * result.q, y, caps) if setting.fit_intercept else 0.0
+    loss = float(caps @ np.maximum(result.q - y * result.outputs, 0.0))
+    alone = float(caps @ np.maximum(result.q - y * b, 0.0))
+    allowed = max(_NO_GAIN, 10.0 * result.gap) * setting.r * setting.p
+    return b if alone - loss <= allowed else None
+
+
+def _without_excess(
+    caps: np.ndarray, y: np.ndarray, t: np.ndarray, fit_intercept: bool
+) -> np.ndarray:
+    """Lower prices as far as they mean the same: prices of very different sizes cost digits.
+
+    With an intercept the weights of the two classes have the same sum, so that none exceeds what
+    the other class can have. A row at the origin only pulls at the bias, and no harder than all
+    others together need.
+    """
+    origin = t == 0.0
+    if origin.any():
+        most = 2.0 * float(caps[~origin].sum()) or 1.0
+        caps = np.where(origin, np.minimum(caps, most), caps)
+    if fit_intercept:
+        above, below = float(caps[y > 0].sum()), float(caps[y < 0].sum())
+        caps = np.minimum(caps, 2.0 * np.where(y > 0, below, above))
+    return caps
+
+
+def _middle(t: np.ndarray, weights: np.ndarray) -> float:
+    """Weighted median of the lengths; something above zero if there is any."""
+    if t.min() > 0.0 and t.min() >= _SHORT * t.max():
+        return 0.0
+    order = np.argsort(t)
+    total = np.cumsum(weights[order])
+    middle = float(t[order[np.searchsorted(total, 0.5 * total[-1])]])
+    return middle or float(t.max()) or 1.0
+
+
+def reject_indefinite(K: np.ndarray) -> None:
+    """Raise ``ValueError`` unless a matrix is symmetric and positive semidefinite."""
+    # No better than the numbers are: those of a matrix in single precision have round-off.
+    tolerance = 1e-8 if np.asarray(K).dtype == np.float64 else 1e-5
+    K = np.asarray(K, dtype=np.float64)
+    size = max(float(np.abs(K).max(initial=0.0)), np.finfo(float).tiny)
+    if not np.isfinite(K).all():
+        raise ValueError("the kernel matrix has values that are not finite: scale the data")
+    if not np.allclose(K, K.T, rtol=0.0, atol=tolerance * size):
+        raise ValueError("the kernel matrix is not symmetric")
+    shifted = K.copy()
+    shifted.flat[:: len(K) + 1] += tolerance * size
+    try:
+        cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
+    except LinAlgError:
+        values = eigvalsh(K, check_finite=False)
+        if values[0] < -tolerance * values[-1]:
+            raise ValueError(
+                f"the kernel matrix is not positive semidefinite (its smallest eigenvalue is "
+                f"{values[0]:.3g}): there is no ellipsoid; use another kernel"
+            ) from None

@@ -1,0 +1,89 @@
+"""One-vs-rest: one binary problem a class, and prediction by the largest output."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+
+from oblong._threads import single_threaded_blas
+
+__all__ = ["OneVsRestMixin", "positive_classes", "solve_each", "stacked"]
+
+Result = TypeVar("Result")
+
+
+def positive_classes(n_classes: int) -> list[int]:
+    """List the class of positive outputs for every binary problem; two classes need only one."""
+    return [1] if n_classes == 2 else list(range(n_classes))
+
+
+def solve_each(
+    solve: Callable[[int, np.ndarray], Result],
+    labels: np.ndarray,
+    n_classes: int,
+    n_jobs: int | None,
+) -> list[Result]:
+    """Call ``solve(k, y)`` for every problem ``k`` with its labels -1 and +1."""
+    problems = positive_classes(n_classes)
+    signs = [np.where(labels == positive, 1.0, -1.0) for positive in problems]
+    jobs = min(len(problems), effective_n_jobs(n_jobs))
+    if jobs == 1:
+        return [solve(k, y) for k, y in enumerate(signs)]
+    with single_threaded_blas():
+        tasks = (delayed(solve)(k, y) for k, y in enumerate(signs))
+        return Parallel(n_jobs=jobs, prefer="threads")(tasks)
+
+
+def stacked(values: Sequence[np.ndarray], n_classes: int) -> np.ndarray:
+    """Put the values of all problems along the last axis; two classes have no such axis."""
+    return values[0] if n_classes == 2 else np.stack(values, axis=-1)
+
+
+class OneVsRestMixin:
+    """Prediction from outputs of shape (n, n_problems)."""
+
+    classes_: np.ndarray
+
+    @abstractmethod
+    def _outputs(self, X: Any) -> np.ndarray:
+        """Outputs of every problem."""
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Outputs of the classifier.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows, or their kernel values against the training rows, of shape
+            (n_samples, n_samples_fit), for ``kernel="precomputed"``.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
+            With two classes the outputs, positive for ``classes_[1]``. With more, the output of
+            each class against all others.
+        """
+        outputs = self._outputs(X)
+        return outputs[:, 0] if len(self.classes_) == 2 else outputs
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict class labels.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows, or kernel values for ``kernel="precomputed"``.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            With two classes the sign of the output decides, with more the largest output.
+        """
+        outputs = self._outputs(X)
+        if len(self.classes_) == 2:
+            return self.classes_[(outputs[:, 0] > 0).astype(np.intp)]
+        return self.classes_[outputs.argmax(axis=1)]

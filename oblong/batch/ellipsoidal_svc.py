@@ -1,0 +1,434 @@
+"""The ellipsoidal support vector machine as a scikit-learn classifier."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from oblong._threads import chunks
+from oblong.batch._base import KernelMachine
+from oblong.batch._ellipsoid_metric import EllipsoidMetricMixin
+from oblong.batch._ellipsoidal_machine import (
+    EllipsoidalMachine,
+    EllipsoidalSetting,
+    reject_indefinite,
+    solve_machine,
+)
+from oblong.batch._one_vs_rest import OneVsRestMixin, solve_each
+from oblong.batch._pairwise import PairFit
+from oblong.linalg.feature_map import (
+    PivotMap,
+    combination,
+    feature_map,
+    numerical_rank,
+    row_norms,
+)
+from oblong.linalg.low_rank import pivoted_cholesky
+
+__all__ = ["EllipsoidalSVC"]
+
+# Stands for r = 1, where directions without rows would have no width at all.
+_NEAR_ONE = 1.0 - 1e-9
+# Rows whose kernel matrix is factored to see whether a kernel is positive semidefinite.
+_DEFINITENESS_ROWS = 2000
+# Weights below this share of their bound are round-off.
+_NO_WEIGHT = 1e-9
+# A sum of vectors shorter than this share of theirs does not give a direction.
+_CANCELLED = 1e-6
+
+
+class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelMachine):
+    r"""Ellipsoidal support vector machine: the centre of an ellipsoid in the version space.
+
+    All weight vectors that put the training rows on their right sides make up the version space.
+    The support vector machine is the centre of the largest ball in it, the Bayes point its centre
+    of mass. The ellipsoidal support vector machine [1]_ takes the centre :math:`w` of a large
+    ellipsoid, which fits a long version space better than a ball does:
+
+    .. math::
+
+        \min_{B \succ 0,\, w,\, b,\, \xi \ge 0} \ & -r \ln|B| + (1 - r) \operatorname{tr} B
+        + \sum_i C_i \xi_i \\
+        \text{s.t.} \ & y_i (w \cdot \varphi_i + b) + \xi_i
+        \ge \pi_i\, \varphi_i^\top B\, \varphi_i , \quad \|w\| \le 1 ,
+
+    where :math:`\varphi_i` is the row in the feature space of the kernel, of length :math:`t_i`.
+    The matrix :math:`B` is a by-product: a metric learnt with the labels (:meth:`metric`).
+
+    Parameters
+    ----------
+    nu : float, default=0.2
+        How much the errors weigh, above zero: less for a larger value. In the "consistent"
+        formulation useful values lie between 0 and 1.
+    r : float, default=0.99
+        Between 0 and 1: from the support vector machine (small, hard margin) to the ellipsoid of
+        largest volume. Directions in which the rows have little weight compared with
+        ``1 - r`` do not count. The value 1 means ``1 - 1e-9``.
+    margin : {"soft", "hard"}, default="soft"
+        "hard" allows no errors, and ``nu`` has no meaning. If nothing separates the classes, a
+        warning is given and the limit of the soft margin for small ``nu`` is used.
+    formulation : {"consistent", "paper", "exact"}, default="consistent"
+        "consistent": :math:`\pi_i = 1 / t_i`, :math:`C_i = r p / (n \nu t_i)`, where p is the
+        dimension of the span of the rows; the units of the rows do not matter. "paper": equation
+        (6) of the paper, :math:`\pi_i = 1`, :math:`C_i = 1 / (\nu t_i^2)`. "exact": equation (5),
+        with the second-order cone :math:`\|E \varphi_i\|` in the place of the quadratic form, of
+        which the first is a relaxation; for the linear kernel and small data, and needs the
+        optional dependencies of ``oblong[conic]``.
+    fit_intercept : bool or "augment", default=True
+        Whether there is an intercept. "augment" adds a feature that is always one instead, so
+        that the intercept is part of the ellipsoid.
+    normalize : bool, default=False
+        Whether to scale the rows, in the feature space of the kernel, to unit length.
+    rank : int, default=None
+        Largest dimension of the feature space: that of the first pivots of a partial Cholesky
+        factor of the kernel matrix. By default all.
+    solver : {"auto", "ipm", "newton", "smo"}, default="auto"
+        "ipm" is an interior point method, "newton" is for many rows with few features, "smo" the
+        algorithm of the paper, corrected. "auto" takes one of the first two.
+    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
+        The kernel function. It has to be positive semidefinite.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Coefficient of "rbf", "poly" and "sigmoid": ``1 / (n_features * X.var())``,
+        ``1 / n_features``, or the number itself. With ``sample_weight`` the variance is the
+        weighted one.
+    degree : int, default=3
+        Degree of the polynomial kernel.
+    coef0 : float, default=0.0
+        Constant term of "poly" and "sigmoid".
+    tol : float, default=1e-6
+        Largest gap between the primal and the dual objective, over ``r p``.
+    max_iter : int, default=-1
+        Limit on the iterations of the solver, or -1 for one that suits it.
+    class_weight : dict or "balanced", default=None
+        Factors of :math:`C_i` by class.
+    warm_start : bool, default=False
+        Whether a fit starts from the last one's solution, if the rows have the same shape and
+        the same classes: for a path along ``nu``.
+    cache_size : float, default=1024
+        Memory in MB for blocks of kernel values in prediction.
+    n_jobs : int, default=None
+        Problems to solve at once, if there are more than two classes.
+    verbose : int, default=0
+        Whether to report progress on standard error.
+    random_state : int, RandomState instance or None, default=None
+        Not used: no part of the machine is random.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The class labels.
+    coef_ : ndarray of shape (n_problems, n_features)
+        Weight vectors :math:`w`, for the linear kernel only. With ``normalize=True`` they are for
+        rows of unit length. With more than two classes the machines are scaled to
+        :math:`\|w\| = 1`, so that their outputs are distances and can be compared.
+    intercept_ : ndarray of shape (n_problems,)
+        Intercepts :math:`b`; for ``fit_intercept="augment"`` and the linear kernel, the weights of
+        the constant feature.
+    B_ : ndarray of shape (n_features, n_features) or (n_classes, n_features, n_features)
+        The matrix :math:`B`, one for each problem, for the linear kernel only. With
+        ``fit_intercept="augment"`` it has one row and one column more, for the constant. For
+        ``formulation="exact"`` it is :math:`E`.
+    weight_norm_ : ndarray of shape (n_problems,)
+        The lengths :math:`\|w\|` in the problems' solutions: one, or less where the classes
+        overlap and ``nu`` is small.
+    effective_dim_ : ndarray of shape (n_problems,)
+        :math:`\sum_i \alpha_i q_i / r`, the number of directions that count.
+    r_star_ : ndarray of shape (n_problems,)
+        Hard margin: up to this ``r`` the machine is the support vector machine. nan if nothing
+        separates the rows, or the margin is soft.
+    support_ : ndarray of shape (n_SV,)
+        Rows with a coefficient other than zero.
+    support_vectors_ : {ndarray, CSR matrix} of shape (n_SV, n_features)
+        Those rows. Empty for a precomputed kernel.
+    dual_coef_ : ndarray of shape (n_problems, n_SV)
+        Their coefficients in :math:`w`: :math:`y_i \alpha_i / \|v\|` with
+        :math:`v = \sum_i \alpha_i y_i \varphi_i` or, where that sum vanishes, those of the pivots.
+    objective_ : ndarray of shape (n_problems,)
+        Primal objective.
+    dual_gap_ : ndarray of shape (n_problems,)
+        The certificate: primal minus dual objective, over ``r p``.
+    n_iter_ : ndarray of shape (n_problems,)
+        Iterations of the solver.
+    converged_ : bool
+        Whether every problem met the tolerance.
+    n_features_in_ : int
+        Number of features seen in :meth:`fit`.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the features, if ``X`` had string names.
+
+    See Also
+    --------
+    BayesPointClassifier : The centre of mass of the version space.
+    EllipsoidalKernelClassifier : The ellipsoid lies around the rows instead.
+
+    Notes
+    -----
+    With two classes there is one problem, otherwise one for each class against all others.
+
+    The origin plays a part, and so a shift of the rows changes the machine: standardise them.
+
+    A row of weight two counts as two rows, and one of weight zero as none.
+
+    References
+    ----------
+    .. [1] M. Momma, K. Hatano and H. Nakayama, "Ellipsoidal Support Vector Machines", Proceedings
+       of the 2nd Asian Conference on Machine Learning, 31-46, 2010.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from oblong import EllipsoidalSVC
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> X = StandardScaler().fit_transform(X)
+    >>> model = EllipsoidalSVC(nu=0.1, kernel="linear").fit(X, y)
+    >>> round(model.score(X, y), 2)
+    0.97
+    >>> bool(model.dual_gap_[0] <= 1e-6)
+    True
+    >>> model.metric(X[:3], X[:2]).shape
+    (3, 2)
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **{
+            name: rule
+            for name, rule in KernelMachine._parameter_constraints.items()
+            if name not in ("C", "decision_function_shape", "break_ties")
+        },
+        "nu": [Interval(Real, 0.0, None, closed="neither")],
+        "r": [Interval(Real, 0.0, 1.0, closed="right")],
+        "margin": [StrOptions({"soft", "hard"})],
+        "formulation": [StrOptions({"consistent", "paper", "exact"})],
+        "fit_intercept": ["boolean", StrOptions({"augment"})],
+        "normalize": ["boolean"],
+        "rank": [Interval(Integral, 1, None, closed="left"), None],
+        "solver": [StrOptions({"auto", "ipm", "newton", "smo"})],
+        "warm_start": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        *,
+        nu: float = 0.2,
+        r: float = 0.99,
+        margin: str = "soft",
+        formulation: str = "consistent",
+        fit_intercept: bool | str = True,
+        normalize: bool = False,
+        rank: int | None = None,
+        solver: str = "auto",
+        kernel: Any = "rbf",
+        gamma: Any = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        tol: float = 1e-6,
+        max_iter: int = -1,
+        class_weight: Any = None,
+        warm_start: bool = False,
+        cache_size: float = 1024,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        self.nu = nu
+        self.r = r
+        self.margin = margin
+        self.formulation = formulation
+        self.fit_intercept = fit_intercept
+        self.normalize = normalize
+        self.rank = rank
+        self.solver = solver
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.tol = tol
+        self.max_iter = max_iter
+        self.class_weight = class_weight
+        self.warm_start = warm_start
+        self.cache_size = cache_size
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    # Fitting ------------------------------------------------------------------------------------
+
+    def _check_rows(self, X: Any) -> None:
+        if self.formulation == "exact" and self.kernel != "linear":
+            raise ValueError(
+                f'formulation="exact" is for kernel="linear"; got kernel={self.kernel!r}'
+            )
+        if self.normalize and self.kernel == "precomputed":
+            raise ValueError(
+                "normalize=True needs the kernel values of new rows with themselves, which a "
+                "precomputed kernel does not give: normalise the matrix, or use normalize=False"
+            )
+
+    def _check_kernel(self, X: Any) -> None:
+        kernel = self._kernel()
+        if kernel.always_positive_semidefinite:
+            return
+        step = max(1, -(-X.shape[0] // _DEFINITENESS_ROWS))
+        sample = self._select(X, np.arange(0, X.shape[0], step))
+        reject_indefinite(kernel(sample))
+
+    def _fit_pairs(
+        self, X: Any, labels: np.ndarray, penalties: np.ndarray, weights: np.ndarray
+    ) -> tuple[list[PairFit], list[np.ndarray]]:
+        """Find the coordinates of the rows, then solve one problem a class."""
+        self._map, F = feature_map(
+            self._kernel(),
+            X,
+            rank=self.rank,
+            normalize=self.normalize,
+            constant=self.fit_intercept == "augment",
+        )
+        self._r = min(float(self.r), _NEAR_ONE)
+        exact = self.formulation == "exact"
+        setting = EllipsoidalSetting(
+            nu=float(self.nu),
+            r=self._r,
+            p=numerical_rank(F) if self._map.complete else F.shape[1],
+            hard=self.margin == "hard",
+            consistent=self.formulation == "consistent",
+            fit_intercept=bool(self.fit_intercept) and self.fit_intercept != "augment",
+            solver="exact" if exact else self.solver,
+            tol=float(self.tol),
+            max_iter=None if self.max_iter == -1 else int(self.max_iter),
+            progress=self._progress(),
+        )
+        n_classes = len(self.classes_)
+        likeness = (F.shape, tuple(self.classes_.tolist()), self.fit_intercept)
+        known = getattr(self, "_last", None) if self.warm_start else None
+        starts = known[1] if known is not None and known[0] == likeness else None
+
+        def solve(k: int, y: np.ndarray) -> PairFit:
+            start = None if starts is None else starts[k]
+            machine = solve_machine(F, y, penalties, weights, setting, start)
+            return self._machine_fit(F, y, machine)
+
+        fits = solve_each(solve, labels, n_classes, self.n_jobs)
+        self._last = (likeness, [fit.solution.result for fit in fits]) if self.warm_start else None
+        if n_classes > 2:
+            fits = [_unit_length(fit) for fit in fits]
+        return fits, [np.arange(len(labels))] * len(fits)
+
+    def _machine_fit(self, F: np.ndarray, y: np.ndarray, machine: EllipsoidalMachine) -> PairFit:
+        """Write the direction as a sum over rows, where that is possible."""
+        found = machine.result
+        bound = np.where(np.isfinite(machine.caps), machine.caps, found.alpha.max())
+        alpha = np.where(found.alpha > _NO_WEIGHT * bound, found.alpha, 0.0)
+        v = combination(alpha * y, F)
+        length = float(np.linalg.norm(v))
+        coef = np.zeros(len(y))
+        if length > _CANCELLED * float(alpha @ row_norms(F)):
+            coef = alpha * y / length
+        elif found.w.any():
+            pivots, values = self._expanded(F, found.w)
+            coef[pivots] = values
+        return PairFit(
+            machine, coef, found.b, found.objective, found.gap, found.n_iter, found.status, found.w
+        )
+
+    def _expanded(self, F: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Rows, and coefficients whose sum is a given direction."""
+        if isinstance(self._map, PivotMap):
+            return self._map.pivots, self._map.coefficients(w)
+        diagonal = row_norms(F) ** 2
+        basis = pivoted_cholesky(lambda rows: F[rows].astype(float) @ F.T, diagonal, F.shape[1])
+        return basis.pivots, np.linalg.lstsq(F[basis.pivots].T.astype(float), w, rcond=None)[0]
+
+    def _store(
+        self,
+        X: Any,
+        kept: np.ndarray,
+        labels: np.ndarray,
+        members: list[np.ndarray],
+        fits: list[PairFit],
+    ) -> None:
+        dense = np.array([fit.coef for fit in fits])
+        support = np.flatnonzero(dense.any(axis=0))
+        precomputed = self.kernel == "precomputed"
+        self.support_ = kept[support].astype(np.int32)
+        self.support_vectors_ = np.empty((0, 0), dtype=X.dtype) if precomputed else X[self.support_]
+        self.dual_coef_ = dense[:, support]
+        self.intercept_ = np.array([fit.bias for fit in fits])
+        self.dual_gap_ = np.array([fit.relative_gap for fit in fits])
+        self.objective_ = np.array([fit.objective for fit in fits])
+        self.n_iter_ = np.array([fit.n_iter for fit in fits], dtype=np.int64)
+        self.converged_ = all(fit.status == "converged" for fit in fits)
+        self._directions = np.array([fit.direction for fit in fits])
+        self._factors = [fit.solution.result.factor for fit in fits]
+        if precomputed:
+            # New rows come with values for all training rows, also those without weight.
+            self._map = replace(self._map, pivots=kept[self._map.pivots])
+        if hasattr(self, "coef_"):
+            del self.coef_
+        if self.kernel == "linear":
+            d = self._n_dimensions()
+            coef = self._directions @ self._map.basis(d).T
+            self.coef_ = np.ascontiguousarray(coef[:, : X.shape[1]])
+            if self.fit_intercept == "augment":
+                self.intercept_ = coef[:, -1]
+        elif isinstance(self._map, PivotMap):
+            self._pivot_coef = np.array([self._map.coefficients(w) for w in self._directions])
+
+    def _keep(self, solutions: Sequence[EllipsoidalMachine]) -> None:
+        found = [solution.result for solution in solutions]
+        self.weight_norm_ = np.array([np.linalg.norm(result.w) for result in found])
+        self.effective_dim_ = np.array([result.alpha @ result.q / self._r for result in found])
+        self.r_star_ = np.array([solution.r_star for solution in solutions])
+        for message in dict.fromkeys(m for solution in solutions for m in solution.messages):
+            warnings.warn(f"{type(self).__name__}: {message}.", UserWarning, stacklevel=5)
+
+    # Prediction ---------------------------------------------------------------------------------
+
+    def _validated(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return validate_data(
+            self,
+            X,
+            dtype=[np.float64, np.float32],
+            order="C",
+            accept_sparse="csr",
+            accept_large_sparse=False,
+            reset=False,
+        )
+
+    def _outputs(self, X: Any) -> np.ndarray:
+        X = self._validated(X)
+        if self.kernel == "linear":
+            outputs = np.asarray(X @ self.coef_.T.astype(X.dtype))
+            if self.normalize:
+                lengths = row_norms(X)
+                outputs = outputs / np.where(lengths > 0.0, lengths, 1.0)[:, None]
+            return (outputs + self.intercept_).astype(X.dtype, copy=False)
+        outputs = np.empty((X.shape[0], len(self._pivot_coef)), dtype=X.dtype)
+        # Pivots that are close to each other have large coefficients of either sign, whose sum
+        # needs all digits.
+        for start, stop in self._blocks(X):
+            values = self._map.pivot_products(X[start:stop])
+            outputs[start:stop] = values @ self._pivot_coef.T + self.intercept_
+        return outputs
+
+    def _blocks(self, X: Any) -> Any:
+        width = max(1, len(self._directions[0]), X.shape[1])
+        return chunks(X.shape[0], max(1, int(self.cache_size * 2.0**17) // width))
+
+
+def _unit_length(fit: PairFit) -> PairFit:
+    """Make the outputs distances from the hyperplane, which can be compared among machines."""
+    length = float(np.linalg.norm(fit.direction))
+    if length == 0.0:
+        return fit
+    return replace(
+        fit, coef=fit.coef / length, bias=fit.bias / length, direction=fit.direction / length
+    )
