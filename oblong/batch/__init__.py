@@ -1,5 +1,8 @@
 """Classifiers that learn from all rows at once."""
 
+from oblong.batch.bayes_point import BayesPointClassifier
+from oblong.batch.ellipsoidal_kernel import EllipsoidalKernelClassifier
+from oblong.batch.ellipsoidal_svc import EllipsoidalSVC
 from oblong.batch.kernel_fisher import KernelFisherClassifier
 from oblong.batch.linear_relative_margin import LinearRelativeMarginClassifier
 from oblong.batch.relative_margin import RelativeMarginClassifier
@@ -9,6 +12,9 @@ from oblong.batch.sigma import SigmaSVC
 from oblong.batch.universum import UniversumSVC
 
 __all__ = [
+    "BayesPointClassifier",
+    "EllipsoidalKernelClassifier",
+    "EllipsoidalSVC",
     "KernelFisherClassifier",
     "LinearRelativeMarginClassifier",
     "RelativeMarginClassifier",

@@ -10,7 +10,9 @@ from sklearn.base import ClassifierMixin
 from sklearn.svm import SVC
 
 from oblong.batch import (
+    BayesPointClassifier,
     EllipsoidalKernelClassifier,
+    EllipsoidalSVC,
     KernelFisherClassifier,
     LinearRelativeMarginClassifier,
     RelativeMarginClassifier,
@@ -105,6 +107,11 @@ _SHARES = (0.0, 0.5, 0.9, 0.99)
 _BALL_PENALTIES = (1.0, 10.0, 100.0, 1000.0, 10_000.0)
 _COVERAGES = (1.0, 0.9, 0.8, 0.65)
 _RANKS = (10, 20, 50)
+# Variances of the Bayes point's slack, for a kernel with k(x, x) = 1.
+_SLACKS = (0.01, 0.1, 0.3, 1.0)
+# How little errors weigh in the ellipsoidal SVM, and how far its ellipsoid is from a ball.
+_ERROR_SHARES = (0.2, 0.4, 0.7, 0.1, 0.05, 0.02)
+_ROUNDNESS = (0.99, 0.9, 0.5)
 
 
 def _widths(unit: float) -> tuple[float, ...]:
@@ -171,6 +178,24 @@ register(
 )
 register(
     Model(
+        "esvm",
+        "e-SVM",
+        factory=EllipsoidalSVC,
+        grid=lambda unit: {"nu": _ERROR_SHARES, "gamma": _widths(unit), "r": _ROUNDNESS},
+        default=False,
+    )
+)
+register(
+    Model(
+        "bayes",
+        "Bayes point",
+        factory=BayesPointClassifier,
+        grid=lambda unit: {"soft": _SLACKS, "gamma": _widths(unit)},
+        default=False,
+    )
+)
+register(
+    Model(
         "svm-linear",
         "SVM, linear",
         factory=lambda: SVC(kernel="linear"),
@@ -194,6 +219,15 @@ register(
         "EKM, linear",
         factory=lambda: EllipsoidalKernelClassifier(kernel="linear"),
         grid=lambda unit: {"C": _BALL_PENALTIES, "coverage": _COVERAGES},
+        default=False,
+    )
+)
+register(
+    Model(
+        "esvm-linear",
+        "e-SVM, linear",
+        factory=lambda: EllipsoidalSVC(kernel="linear"),
+        grid=lambda unit: {"nu": _ERROR_SHARES, "r": _ROUNDNESS},
         default=False,
     )
 )
