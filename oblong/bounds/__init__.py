@@ -25,7 +25,10 @@ gap (theorems 15 to 17 of the paper, and equations 30 and 31 with them) do not h
 The VC estimates for gap-tolerant classifiers in a ball and in an ellipsoid come from another paper
 of the same authors ("Ellipsoidal Kernel Machines", 2007, section 2). They are diagnostics as well.
 
-Every function of data takes rows, or with ``kernel="precomputed"`` their kernel matrix.
+The mistake bounds of online learners hold on every sequence of examples that meets their
+conditions, in any order; the functions name them.
+
+The other functions of data take rows, or with ``kernel="precomputed"`` their kernel matrix.
 """
 
 from oblong.bounds.complexity import (
@@ -35,6 +38,11 @@ from oblong.bounds.complexity import (
     rademacher_svm,
 )
 from oblong.bounds.margins import ClassMargin, margin_rmm, margin_sigma, margin_svm
+from oblong.bounds.mistakes import (
+    mistake_bound_cellip,
+    mistake_bound_cw,
+    mistake_bound_iellip,
+)
 from oblong.bounds.risk import DataTerms, RiskBound, data_terms, risk_bound
 from oblong.bounds.vc import (
     VCEstimate,
@@ -55,6 +63,9 @@ __all__ = [
     "margin_rmm",
     "margin_sigma",
     "margin_svm",
+    "mistake_bound_cellip",
+    "mistake_bound_cw",
+    "mistake_bound_iellip",
     "rademacher_rmm",
     "rademacher_sigma",
     "rademacher_svm",

@@ -4,5 +4,12 @@ from oblong.display.boundary import BoundaryDisplay
 from oblong.display.ellipsoid import EllipsoidDisplay
 from oblong.display.margin import MarginDisplay
 from oblong.display.path import PathDisplay
+from oblong.display.regret import RegretDisplay
 
-__all__ = ["BoundaryDisplay", "EllipsoidDisplay", "MarginDisplay", "PathDisplay"]
+__all__ = [
+    "BoundaryDisplay",
+    "EllipsoidDisplay",
+    "MarginDisplay",
+    "PathDisplay",
+    "RegretDisplay",
+]

@@ -1,0 +1,361 @@
+"""The base of the online learners: streams, passes, prediction."""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.multiclass import unique_labels
+from sklearn.utils.validation import validate_data
+
+from oblong.online._labels import check_weights, encode, indicator, is_multilabel
+from oblong.online._merge import MergeMixin
+from oblong.online._one import OneRowMixin
+from oblong.online._prediction import PredictionMixin
+from oblong.solvers.online.order import row_keys, shuffled
+from oblong.solvers.online.rules import Rule
+from oblong.solvers.online.state import (
+    DIAGONAL,
+    EACH,
+    FULL,
+    NONE,
+    RANK,
+    SINGLE,
+    SKETCH,
+    TOP,
+    OnlineState,
+    Rows,
+)
+
+__all__ = ["OnlineClassifier", "SecondOrderClassifier"]
+
+# Beyond, the square of an entry may overflow.
+_LARGEST = 1e150
+_LARGEST_SHAPE = 2.0**34
+
+
+class OnlineClassifier(MergeMixin, OneRowMixin, PredictionMixin, ClassifierMixin, BaseEstimator):
+    """Base of the online learners.
+
+    A subclass gives its rule (:meth:`_rule`) and, if it has a shape, the initial variance.
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        "fit_intercept": ["boolean"],
+        "multi_class": [StrOptions({"top1", "kbest", "ovr"})],
+        "k_best": [Interval(Integral, 1, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0.0, None, closed="left"), None],
+        "shuffle": ["boolean"],
+        "early_stopping": ["boolean"],
+        "validation_fraction": [Interval(Real, 0.0, 1.0, closed="neither")],
+        "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
+        "average": ["boolean"],
+        "allow_new_classes": ["boolean"],
+        "random_state": ["random_state"],
+    }
+
+    # What a learner says -------------------------------------------------------------------------
+
+    @abstractmethod
+    def _rule(self, n_features: int) -> Rule:
+        """The rule with its parameters, for examples with so many features and the intercept."""
+
+    def _structure(self) -> int:
+        return NONE
+
+    def _variance(self) -> float:
+        """Initial variance of a weight."""
+        return 1.0
+
+    # Learning ------------------------------------------------------------------------------------
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(
+        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
+    ) -> OnlineClassifier:
+        """Learn from a batch, one row after the other; batches of any size do the same.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The rows.
+        y : array-like of shape (n_samples,) or (n_samples, n_labels)
+            Class labels, or an indicator matrix for learners that take one.
+        classes : array-like of shape (n_classes,), default=None
+            All classes there are; needed by the first call, unless ``y`` is an indicator matrix.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights: a row of weight k counts as k copies, of weight 0 as none; a fraction scales
+            the cost of a violation.
+
+        Returns
+        -------
+        self : object
+            The learner.
+        """
+        before = dict(vars(self))
+        try:
+            first = before.get("_state") is None
+            X, rows = self._check_rows(X, reset=first)
+            multilabel = is_multilabel(y) and self._multilabel
+            if first:
+                self._declare(classes, y, multilabel)
+            elif multilabel != self.multilabel_:
+                raise ValueError("y changed between class labels and an indicator matrix")
+            elif classes is not None and not np.array_equal(self.classes_, unique_labels(classes)):
+                raise ValueError(
+                    f"classes={classes!r} differ from those of the first call to partial_fit, "
+                    f"{self.classes_!r}"
+                )
+            if not first and not multilabel and self.allow_new_classes:
+                self._append_classes(y)
+            labels = self._encode(y, X.shape[0])
+            rule = self._rule(self.n_features_in_)
+            weights = check_weights(sample_weight, X, soft=rule.soft)
+            if first:
+                self._state = self._new_state(rule, X.dtype)
+            self._state.promote(X.dtype)
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+        self.n_iter_ = 1
+        vars(self).pop("_one_row", None)
+        self._learn(self._state, rows, labels, weights)
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> OnlineClassifier:
+        """Start anew and learn from the rows in several passes.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The rows.
+        y : array-like of shape (n_samples,) or (n_samples, n_labels)
+            Class labels, or an indicator matrix for learners that take one.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights: a row of weight k counts as k copies, of weight 0 as none; a fraction scales
+            the cost of a violation.
+
+        Returns
+        -------
+        self : object
+            The learner.
+        """
+        before = dict(vars(self))
+        try:
+            for name in ("_state", "_one_row", "_vocabulary", "_discovers", "_only", "_waiting"):
+                vars(self).pop(name, None)
+            X, rows = self._check_rows(X, reset=True)
+            rule = self._rule(self.n_features_in_)
+            weights = check_weights(sample_weight, X, soft=rule.soft)
+            multilabel = is_multilabel(y) and self._multilabel
+            present = y
+            if not multilabel:
+                self._declare(y, y, False)
+                present = self.classes_[self._encode(y, X.shape[0])[weights > 0.0, 0]]
+                if len(np.unique(present)) < 2:
+                    raise ValueError(
+                        f"{type(self).__name__} needs rows of at least two classes; the data "
+                        f"contains only one class"
+                    )
+            self._declare(present, y, multilabel)
+            keep = weights > 0.0
+            labels = np.zeros((X.shape[0], 1), dtype=np.int32)
+            if multilabel:
+                labels = self._encode(y, X.shape[0])
+            else:
+                labels[keep] = encode(np.asarray(y).ravel()[keep], self.classes_)
+            state = self._new_state(rule, X.dtype)
+            self._state = self._passes(state, rows, labels, weights, X)
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+        return self
+
+    def _passes(
+        self, state: OnlineState, rows: Rows, labels: np.ndarray, weights: np.ndarray, X: Any
+    ) -> OnlineState:
+        """Pass over the rows until nothing gets better, and return the best model."""
+        random_state = check_random_state(self.random_state)
+        present = np.flatnonzero(weights > 0.0)
+        keys = (
+            row_keys(*rows, labels, random_state) if self.shuffle or self.early_stopping else None
+        )
+        held = present[:0]
+        if self.early_stopping:
+            ranks = shuffled(keys[present], random_state)
+            totals = np.cumsum(weights[present][ranks])
+            # Whole groups of equal rows, so that a copy of a held-out row is not learned from.
+            _, group = np.unique(keys[present][ranks], return_inverse=True)
+            cut = int(np.searchsorted(totals, self.validation_fraction * totals[-1]))
+            inside = np.isin(group, group[: max(1, cut)])
+            held, present = present[ranks[inside]], np.sort(present[ranks[~inside]])
+            if not len(present):
+                raise ValueError("early_stopping left no rows to learn from")
+        best, kept, stale = np.inf, state, 0
+        limit = 0.0 if self.tol is None else float(self.tol)
+        for iteration in range(1, self.max_iter + 1):
+            self.n_iter_ = iteration
+            order = present
+            if self.shuffle:
+                order = present[shuffled(keys[present], random_state)]
+            mistakes, rounds = int(state.counters[2]), state.rounds
+            self._learn(state, rows, labels, weights, order)
+            if self.early_stopping:
+                wrong = self._wrong(self._outputs_of(state, X[held]), labels[held])
+                error = float(np.average(wrong, weights=weights[held]))
+            else:
+                error = (int(state.counters[2]) - mistakes) / (state.rounds - rounds)
+            if error < best - limit or best == np.inf:
+                stale = 0
+            else:
+                stale += 1
+            if self.early_stopping and error < best:
+                kept = state.copy()
+            best = min(best, error)
+            if (self.tol is not None or self.early_stopping) and stale >= self.n_iter_no_change:
+                break
+        return kept if self.early_stopping else state
+
+    def _learn(self, state: OnlineState, rows: Rows, labels: Any, weights: Any, order: Any = None):
+        before = state.counters[4:7].copy()
+        state.learn(rows, labels, weights, order)
+        if (state.counters[4:7] > before).any():
+            self._warn_health(state, before)
+
+    def _warn_health(self, state: OnlineState, before: np.ndarray) -> None:
+        """Warn once if the shape had to be saved from vanishing."""
+        resets, units, floors = (state.counters[4:7] > 0).tolist()
+        many = state.counters[5] > 2 * state.n_outputs and before[1] <= 2 * state.n_outputs
+        first_floor = floors and before[2] == 0
+        first_reset = resets and before[0] == 0
+        if (many and units and self._warns_unit) or first_floor or first_reset:
+            warnings.warn(
+                f"{type(self).__name__}: the classes do not seem to be separable, and the shape "
+                f"keeps shrinking. A soft rule (AROWClassifier, SoftConfidenceWeightedClassifier) "
+                f"suits such data better.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+    _warns_unit: ClassVar[bool] = False
+
+    # Input ---------------------------------------------------------------------------------------
+
+    def _check_rows(self, X: Any, *, reset: bool) -> tuple[Any, Rows]:
+        X = validate_data(
+            self,
+            X,
+            reset=reset,
+            dtype=[np.float64, np.float32],
+            order="C",
+            accept_sparse="csr",
+        )
+        values = X.data if sp.issparse(X) else X
+        if values.size and X.dtype == np.float64:
+            largest = max(values.max(), -values.min())
+            if largest > _LARGEST:
+                raise ValueError(f"Entries of X must be at most {_LARGEST:g} in absolute value")
+        return X, Rows.of(X)
+
+    def _declare(self, classes: Any, y: Any, multilabel: bool) -> None:
+        self.multilabel_ = multilabel
+        if multilabel:
+            self.classes_ = np.arange(indicator(y[:1]).shape[1])
+            return
+        if classes is None:
+            raise ValueError("classes must be passed on the first call to partial_fit.")
+        self.classes_ = unique_labels(classes)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"{type(self).__name__} needs at least two classes; the data contains only one "
+                f"class, {self.classes_.tolist()}"
+            )
+
+    def _encode(self, y: Any, n: int) -> np.ndarray:
+        labels = indicator(y) if self.multilabel_ else encode(y, self.classes_)
+        if len(labels) != n:
+            raise ValueError(f"X has {n} rows, but y has {len(labels)}")
+        if self.multilabel_ and labels.shape[1] != len(self.classes_):
+            raise ValueError(f"y has {labels.shape[1]} labels, expected {len(self.classes_)}")
+        return labels
+
+    def _task(self) -> int:
+        if self.multilabel_:
+            return RANK if getattr(self, "multilabel", "ovr") == "rank" else EACH
+        if len(self.classes_) == 2:
+            return SINGLE
+        return EACH if self.multi_class == "ovr" else TOP
+
+    def _new_state(self, rule: Rule, dtype: Any) -> OnlineState:
+        task, n_classes, d = self._task(), len(self.classes_), self.n_features_in_
+        outputs = {SINGLE: 1, RANK: n_classes + 1}.get(task, n_classes)
+        structure = self._structure()
+        if structure == FULL and outputs * 8.0 * (d + 1) ** 2 > _LARGEST_SHAPE:
+            raise ValueError(
+                f"A full shape matrix of {d} features and {outputs} classes does not fit in "
+                f'memory; use covariance="sketch" or "diag".'
+            )
+        return OnlineState.initial(
+            rule,
+            d,
+            outputs,
+            structure=structure,
+            task=task,
+            steps=self.k_best if self.multi_class == "kbest" else 1,
+            bias=float(self.fit_intercept),
+            variance=self._variance(),
+            sketch_size=getattr(self, "sketch_size", 0),
+            average=self.average,
+            dtype=dtype,
+        )
+
+    def _append_classes(self, y: Any) -> None:
+        """Take in classes that were not declared."""
+        new = np.setdiff1d(np.asarray(y), self.classes_)
+        if new.size:
+            self._state = self._state.copy()
+            for label in new:
+                self._insert_class(label)
+
+
+class SecondOrderClassifier(OnlineClassifier):
+    """Base of the learners that have a shape matrix of a chosen structure."""
+
+    _shaped = True
+    _gaussian = True
+
+    _parameter_constraints: ClassVar[dict] = {
+        **OnlineClassifier._parameter_constraints,
+        "covariance": [StrOptions({"full", "diag", "sketch"})],
+        "sketch_size": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def _structure(self) -> int:
+        return {"full": FULL, "diag": DIAGONAL, "sketch": SKETCH}[self.covariance]
+
+    @property
+    def covariance_(self) -> np.ndarray:
+        """Shape matrix of the weights, or its diagonal if it is not full; without the intercept.
+
+        Of shape (n_features, n_features) or (n_features,), with one more axis in front if there
+        are more than two classes.
+        """
+        state = self._learned()
+        n = state.n_features + 1
+        if state.structure == FULL:
+            shape = state.shape[:, 1:n, 1:n] * state.scale[:, :1, None]
+        else:
+            shape = state.diagonal()[1:].T
+        return shape[0] if state.codes[2] == SINGLE else shape

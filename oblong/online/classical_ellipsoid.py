@@ -1,0 +1,225 @@
+"""The classical ellipsoid method as an online learner."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any, ClassVar
+
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from oblong.online._base import SecondOrderClassifier
+from oblong.solvers.online.rules import CELLIP, CELLIP_SMALLEST, MISTAKE, Rule
+from oblong.solvers.online.state import OnlineState
+
+__all__ = ["ClassicalEllipsoidClassifier"]
+
+
+class ClassicalEllipsoidClassifier(SecondOrderClassifier):
+    r"""Classical ellipsoid method (CELLIP): an ellipsoid around all weight vectors that are right.
+
+    The learner keeps an ellipsoid :math:`\{z : (z - w)^\top P^{-1} (z - w) \le 1\}` in which the
+    weight vectors lie that separate the examples with a margin. An example with too small a margin
+    cuts off the half in which :math:`y \, z \cdot x < a \gamma`, and an ellipsoid around the rest
+    takes its place [1]_: with :math:`A = (a \gamma - y \, w \cdot x) / \sqrt{x^\top P x}`,
+
+    .. math::
+
+        w \leftarrow w + A \, y \frac{P x}{\sqrt{x^\top P x}}, \qquad
+        P \leftarrow (1 - A^2) \left(P - \frac{2 A}{1 + A} \frac{P x x^\top P}{x^\top P x}\right).
+
+    It is meant for separable examples of norm at most 1, on which it makes at most
+    :math:`(1 + 2 (1 - a) \gamma) / (a \gamma)^2` mistakes if the margin is :math:`\gamma`. On
+    others the ellipsoid becomes empty sooner or later, and :class:`AROWClassifier` does better.
+
+    Parameters
+    ----------
+    gamma : float, default=0.1
+        The margin, larger than zero.
+    a : float, default=1.0
+        Share of the margin that cuts ask for, above 0 and at most 1.
+    trigger : {"margin", "mistake"}, default="margin"
+        Whether examples with a margin below :math:`a \gamma` cut, or mistakes only.
+    ellipsoid : {"paper", "minvol"}, default="paper"
+        The new ellipsoid: that of the formula, or the one with the smallest volume.
+    on_infeasible : {"reset", "skip", "raise"}, default="reset"
+        What happens if an example leaves nothing of the ellipsoid: it starts anew around the
+        present weights, the example is skipped, or an error is raised and the batch forgotten.
+    multilabel : {"ovr", "rank"}, default="ovr"
+        What an indicator matrix means: a binary problem for each label, or a ranking in which the
+        lowest relevant label is to stand above the highest irrelevant one, and a learned
+        threshold between the two kinds.
+    covariance : {"full", "diag", "sketch"}, default="full"
+        The shape matrix: all of it, one matrix a class; its diagonal, for many features; or a
+        diagonal and a few directions, kept up to date, for many features that go together.
+    sketch_size : int, default=16
+        Directions that a sketch keeps; it collects as many again before it drops some.
+    fit_intercept : bool, default=True
+        Whether to learn an intercept, as the weight of a constant feature.
+    multi_class : {"top1", "kbest", "ovr"}, default="top1"
+        With more than two classes, an example is to be told from the best wrong class, from the
+        best ``k_best`` wrong ones in turn, or each class has a binary model of its own.
+    k_best : int, default=3
+        Number of wrong classes for "kbest".
+    max_iter : int, default=5
+        Largest number of passes of :meth:`fit`.
+    tol : float, default=1e-3
+        :meth:`fit` stops when the share of mistakes made during a pass, or the error on the
+        held-out rows, has not gone down by this much. None for all passes.
+    shuffle : bool, default=True
+        Whether each pass of :meth:`fit` takes the rows in another random order, which depends on
+        the rows and not on the order in which they are given.
+    early_stopping : bool, default=False
+        Whether to hold out rows, stop by their error, and keep the model that was best on them.
+    validation_fraction : float, default=0.1
+        Share of the held-out rows.
+    n_iter_no_change : int, default=5
+        Number of passes without improvement before :meth:`fit` stops.
+    average : bool, default=False
+        Whether predictions use the mean of the weights over all rounds.
+    allow_new_classes : bool, default=False
+        Whether :meth:`partial_fit` and :meth:`learn_one` take in classes that were not declared.
+    random_state : int, RandomState instance or None, default=None
+        Source of the order of the rows.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The class labels.
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        The weights.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        The intercepts.
+    covariance_ : ndarray
+        The shape matrix of the weights, of shape (n_features, n_features), or its diagonal if it
+        is not full; one a class if there are more than two.
+    n_updates_ : int
+        Number of changes of the model.
+    n_mistakes_ : int
+        Examples that were predicted wrongly before they were learned from.
+    n_skipped_ : int
+        Examples that could not be learned from, because their output had no variance left.
+    t_ : int
+        Number of examples seen.
+    n_iter_ : int
+        Passes of the last call to :meth:`fit`.
+    multilabel_ : bool
+        Whether the labels are an indicator matrix.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the features, if ``X`` had string names.
+    n_infeasible_ : int
+        How often nothing was left of the ellipsoid.
+
+    Notes
+    -----
+    The ellipsoid starts as the ball of radius :math:`1 + (1 - a) \gamma`, which the mistake bound
+    needs; the square is missing in the paper, and its bound differs.
+
+    References
+    ----------
+    .. [1] L. Yang, R. Jin and J. Ye, "Online Learning by Ellipsoid Method", International
+       Conference on Machine Learning, 2009.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.preprocessing import normalize
+    >>> from oblong import ClassicalEllipsoidClassifier
+    >>> X = normalize(np.random.default_rng(0).normal(size=(2000, 10)))
+    >>> X = X[abs(X[:, 0]) > 0.1]
+    >>> y = X[:, 0] > 0
+    >>> model = ClassicalEllipsoidClassifier(gamma=0.1, fit_intercept=False)
+    >>> model = model.partial_fit(X, y, classes=[False, True])
+    >>> model.n_mistakes_ <= 1 / 0.1**2
+    True
+    >>> model.score(X, y)
+    1.0
+    """
+
+    _gaussian = False
+    _multilabel = True
+    _product = False
+
+    _parameter_constraints: ClassVar[dict] = {
+        **SecondOrderClassifier._parameter_constraints,
+        "gamma": [Interval(Real, 0.0, None, closed="neither")],
+        "a": [Interval(Real, 0.0, 1.0, closed="right")],
+        "trigger": [StrOptions({"margin", "mistake"})],
+        "ellipsoid": [StrOptions({"paper", "minvol"})],
+        "on_infeasible": [StrOptions({"reset", "skip", "raise"})],
+        "multilabel": [StrOptions({"ovr", "rank"})],
+    }
+
+    def __init__(
+        self,
+        *,
+        gamma: float = 0.1,
+        a: float = 1.0,
+        trigger: str = "margin",
+        ellipsoid: str = "paper",
+        on_infeasible: str = "reset",
+        multilabel: str = "ovr",
+        covariance: str = "full",
+        sketch_size: int = 16,
+        fit_intercept: bool = True,
+        multi_class: str = "top1",
+        k_best: int = 3,
+        max_iter: int = 5,
+        tol: float | None = 1e-3,
+        shuffle: bool = True,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 5,
+        average: bool = False,
+        allow_new_classes: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.gamma = gamma
+        self.a = a
+        self.trigger = trigger
+        self.ellipsoid = ellipsoid
+        self.on_infeasible = on_infeasible
+        self.multilabel = multilabel
+        self.covariance = covariance
+        self.sketch_size = sketch_size
+        self.fit_intercept = fit_intercept
+        self.multi_class = multi_class
+        self.k_best = k_best
+        self.max_iter = max_iter
+        self.tol = tol
+        self.shuffle = shuffle
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.average = average
+        self.allow_new_classes = allow_new_classes
+        self.random_state = random_state
+
+    def _rule(self, n_features: int) -> Rule:
+        code = CELLIP if self.ellipsoid == "paper" else CELLIP_SMALLEST
+        cut = float(self.a * self.gamma)
+        limit = cut if self.trigger == "margin" else MISTAKE
+        skips = float(self.on_infeasible != "reset")
+        return Rule(code, limit, cut, skips, float(n_features + bool(self.fit_intercept)))
+
+    def _variance(self) -> float:
+        return (1.0 + (1.0 - self.a) * self.gamma) ** 2
+
+    @property
+    def n_infeasible_(self) -> int:
+        """How often nothing was left of the ellipsoid."""
+        return int(self._learned().counters[4])
+
+    def _learn(self, state: OnlineState, rows: Any, labels: Any, weights: Any, order: Any = None):
+        if self.on_infeasible != "raise":
+            super()._learn(state, rows, labels, weights, order)
+            return
+        trial = state.copy()
+        trial.learn(rows, labels, weights, order)
+        if trial.counters[4] > state.counters[4]:
+            raise ValueError(
+                f"No weight vector has the margin a * gamma = {self.a * self.gamma:g} on all "
+                f"examples: they are not separable, gamma is too large, or rows are longer than 1"
+            )
+        state.assign(trial)

@@ -1,0 +1,212 @@
+"""The improved ellipsoid method as an online learner."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any, ClassVar
+
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from oblong.online._base import SecondOrderClassifier
+from oblong.solvers.online.rules import IELLIP, MISTAKE, Rule
+
+__all__ = ["ImprovedEllipsoidClassifier"]
+
+# Variances of a diagonal shape are compared with each other only: far from underflow they may go.
+_FLOOR = 1e-30
+
+
+class ImprovedEllipsoidClassifier(SecondOrderClassifier):
+    r"""Improved ellipsoid method (IELLIP): an ellipsoid method for data with noise.
+
+    An example with a margin below :math:`\gamma` moves the centre until it has that margin, in the
+    geometry of the ellipsoid, which the examples turn and stretch [1]_:
+
+    .. math::
+
+        w \leftarrow w + \frac{\gamma - y \, w \cdot x}{x^\top P x} \, y P x, \qquad
+        P \leftarrow \frac{1}{1 - c_k}
+        \left(P - c_k \frac{P x x^\top P}{x^\top P x}\right), \qquad c_k = c \, b^{k-1},
+
+    where :math:`k` counts the updates.
+
+    Parameters
+    ----------
+    gamma : float, default=0.1
+        The margin, larger than zero.
+    b : float, default=0.3
+        How fast the ellipsoid settles, above 0 and at most 1. With 1 it never does and is an
+        exponentially forgetting second-order method; with the default, after a dozen
+        updates, it is close to passive-aggressive learning.
+    c : float, default=0.1
+        Share of the first example in the shape, at least 0 and below 1.
+    initial_scale : float, default=1.0
+        Scale of the first ellipsoid. It cancels in the update and does not change the weights.
+    trigger : {"margin", "mistake"}, default="margin"
+        Whether examples with a margin below :math:`\gamma` lead to updates, or mistakes only, as
+        in the paper.
+    decay_on : {"updates", "rounds"}, default="updates"
+        What :math:`k` counts.
+    multilabel : {"ovr", "rank"}, default="ovr"
+        What an indicator matrix means: a binary problem for each label, or a ranking in which the
+        lowest relevant label is to stand above the highest irrelevant one [1]_, and a learned
+        threshold between the two kinds.
+    covariance : {"full", "diag", "sketch"}, default="full"
+        The shape matrix: all of it, one matrix a class; its diagonal, for many features; or a
+        diagonal and a few directions, kept up to date, for many features that go together.
+    sketch_size : int, default=16
+        Directions that a sketch keeps; it collects as many again before it drops some.
+    fit_intercept : bool, default=True
+        Whether to learn an intercept, as the weight of a constant feature.
+    multi_class : {"top1", "kbest", "ovr"}, default="top1"
+        With more than two classes, an example is to be told from the best wrong class, from the
+        best ``k_best`` wrong ones in turn, or each class has a binary model of its own.
+    k_best : int, default=3
+        Number of wrong classes for "kbest".
+    max_iter : int, default=5
+        Largest number of passes of :meth:`fit`.
+    tol : float, default=1e-3
+        :meth:`fit` stops when the share of mistakes made during a pass, or the error on the
+        held-out rows, has not gone down by this much. None for all passes.
+    shuffle : bool, default=True
+        Whether each pass of :meth:`fit` takes the rows in another random order, which depends on
+        the rows and not on the order in which they are given.
+    early_stopping : bool, default=False
+        Whether to hold out rows, stop by their error, and keep the model that was best on them.
+    validation_fraction : float, default=0.1
+        Share of the held-out rows.
+    n_iter_no_change : int, default=5
+        Number of passes without improvement before :meth:`fit` stops.
+    average : bool, default=False
+        Whether predictions use the mean of the weights over all rounds.
+    allow_new_classes : bool, default=False
+        Whether :meth:`partial_fit` and :meth:`learn_one` take in classes that were not declared.
+    random_state : int, RandomState instance or None, default=None
+        Source of the order of the rows.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The class labels.
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        The weights.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        The intercepts.
+    covariance_ : ndarray
+        The shape matrix of the weights, of shape (n_features, n_features), or its diagonal if it
+        is not full; one a class if there are more than two.
+    n_updates_ : int
+        Number of changes of the model.
+    n_mistakes_ : int
+        Examples that were predicted wrongly before they were learned from.
+    n_skipped_ : int
+        Examples that could not be learned from, because their output had no variance left.
+    t_ : int
+        Number of examples seen.
+    n_iter_ : int
+        Passes of the last call to :meth:`fit`.
+    multilabel_ : bool
+        Whether the labels are an indicator matrix.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the features, if ``X`` had string names.
+
+    Notes
+    -----
+    Decisions do not change if the shape is multiplied by a number, and the learner does so whenever
+    the shape leaves the range of numbers.
+
+    References
+    ----------
+    .. [1] L. Yang, R. Jin and J. Ye, "Online Learning by Ellipsoid Method", International
+       Conference on Machine Learning, 2009.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.preprocessing import normalize
+    >>> from oblong import ImprovedEllipsoidClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = ImprovedEllipsoidClassifier(b=1, random_state=0).fit(normalize(X), y)
+    >>> model.score(normalize(X), y) > 0.95
+    True
+    """
+
+    _gaussian = False
+    _multilabel = True
+    _product = False
+
+    _parameter_constraints: ClassVar[dict] = {
+        **SecondOrderClassifier._parameter_constraints,
+        "gamma": [Interval(Real, 0.0, None, closed="neither")],
+        "b": [Interval(Real, 0.0, 1.0, closed="right")],
+        "c": [Interval(Real, 0.0, 1.0, closed="left")],
+        "initial_scale": [Interval(Real, 0.0, None, closed="neither")],
+        "trigger": [StrOptions({"margin", "mistake"})],
+        "decay_on": [StrOptions({"updates", "rounds"})],
+        "multilabel": [StrOptions({"ovr", "rank"})],
+    }
+
+    def __init__(
+        self,
+        *,
+        gamma: float = 0.1,
+        b: float = 0.3,
+        c: float = 0.1,
+        initial_scale: float = 1.0,
+        trigger: str = "margin",
+        decay_on: str = "updates",
+        multilabel: str = "ovr",
+        covariance: str = "full",
+        sketch_size: int = 16,
+        fit_intercept: bool = True,
+        multi_class: str = "top1",
+        k_best: int = 3,
+        max_iter: int = 5,
+        tol: float | None = 1e-3,
+        shuffle: bool = True,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 5,
+        average: bool = False,
+        allow_new_classes: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.gamma = gamma
+        self.b = b
+        self.c = c
+        self.initial_scale = initial_scale
+        self.trigger = trigger
+        self.decay_on = decay_on
+        self.multilabel = multilabel
+        self.covariance = covariance
+        self.sketch_size = sketch_size
+        self.fit_intercept = fit_intercept
+        self.multi_class = multi_class
+        self.k_best = k_best
+        self.max_iter = max_iter
+        self.tol = tol
+        self.shuffle = shuffle
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.average = average
+        self.allow_new_classes = allow_new_classes
+        self.random_state = random_state
+
+    def _rule(self, n_features: int) -> Rule:
+        gamma = float(self.gamma)
+        return Rule(
+            IELLIP,
+            gamma if self.trigger == "margin" else MISTAKE,
+            gamma,
+            float(self.b),
+            float(self.decay_on == "rounds"),
+            memory=float(self.c),
+            invariance=2,
+            floor=_FLOOR,
+        )
+
+    def _variance(self) -> float:
+        return float(self.initial_scale)

@@ -1,0 +1,159 @@
+"""Passive-aggressive learning."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, Options, StrOptions
+
+from oblong.online._base import OnlineClassifier
+from oblong.solvers.online.rules import PA, Rule
+
+__all__ = ["PassiveAggressiveClassifier"]
+
+
+class PassiveAggressiveClassifier(OnlineClassifier):
+    r"""Passive-aggressive learning: the smallest step that gives an example its margin.
+
+    Each example with a margin below 1 moves the weights to the minimum [1]_ of
+
+    .. math::
+
+        \tfrac12 \|w - w_t\|^2 + C \xi^p
+        \quad \text{such that} \quad y \, w \cdot x \ge 1 - \xi, \quad \xi \ge 0,
+
+    with :math:`\xi = 0` (PA, variant 0), :math:`p = 1` (PA-I) or :math:`p = 2` (PA-II). It is a
+    first-order method: the baseline of the learners with a shape matrix. The intercept is the
+    weight of a constant feature and counts in the norm.
+
+    With several classes the constraint is on the right class against the best other one, or on
+    the best few in turn (``multi_class``).
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Cost of a violation, larger than zero. Variant 0 does not use it.
+    variant : {0, 1, 2}, default=0
+        PA, PA-I or PA-II.
+    multilabel : {"ovr", "rank"}, default="ovr"
+        What an indicator matrix means: a binary problem for each label, or a ranking in which the
+        lowest relevant label is to stand above the highest irrelevant one, and a learned
+        threshold between the two kinds.
+    fit_intercept : bool, default=True
+        Whether to learn an intercept, as the weight of a constant feature.
+    multi_class : {"top1", "kbest", "ovr"}, default="top1"
+        With more than two classes, an example is to be told from the best wrong class, from the
+        best ``k_best`` wrong ones in turn, or each class has a binary model of its own.
+    k_best : int, default=3
+        Number of wrong classes for "kbest".
+    max_iter : int, default=5
+        Largest number of passes of :meth:`fit`.
+    tol : float, default=1e-3
+        :meth:`fit` stops when the share of mistakes made during a pass, or the error on the
+        held-out rows, has not gone down by this much. None for all passes.
+    shuffle : bool, default=True
+        Whether each pass of :meth:`fit` takes the rows in another random order, which depends on
+        the rows and not on the order in which they are given.
+    early_stopping : bool, default=False
+        Whether to hold out rows, stop by their error, and keep the model that was best on them.
+    validation_fraction : float, default=0.1
+        Share of the held-out rows.
+    n_iter_no_change : int, default=5
+        Number of passes without improvement before :meth:`fit` stops.
+    average : bool, default=False
+        Whether predictions use the mean of the weights over all rounds.
+    allow_new_classes : bool, default=False
+        Whether :meth:`partial_fit` and :meth:`learn_one` take in classes that were not declared.
+    random_state : int, RandomState instance or None, default=None
+        Source of the order of the rows.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The class labels.
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        The weights.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        The intercepts.
+    n_updates_ : int
+        Number of changes of the model.
+    n_mistakes_ : int
+        Examples that were predicted wrongly before they were learned from.
+    n_skipped_ : int
+        Examples that could not be learned from, because their output had no variance left.
+    t_ : int
+        Number of examples seen.
+    n_iter_ : int
+        Passes of the last call to :meth:`fit`.
+    multilabel_ : bool
+        Whether the labels are an indicator matrix.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the features, if ``X`` had string names.
+
+    References
+    ----------
+    .. [1] K. Crammer, O. Dekel, J. Keshet, S. Shalev-Shwartz and Y. Singer, "Online
+       Passive-Aggressive Algorithms", Journal of Machine Learning Research 7, 551-585, 2006.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from oblong import PassiveAggressiveClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = PassiveAggressiveClassifier(variant=1, average=True, random_state=0).fit(X, y)
+    >>> model.score(X, y) > 0.9
+    True
+    """
+
+    _multilabel = True
+
+    _parameter_constraints: ClassVar[dict] = {
+        **OnlineClassifier._parameter_constraints,
+        "C": [Interval(Real, 0.0, None, closed="neither")],
+        "variant": [Options(Integral, {0, 1, 2})],
+        "multilabel": [StrOptions({"ovr", "rank"})],
+    }
+
+    def __init__(
+        self,
+        *,
+        C: float = 1.0,
+        variant: int = 0,
+        multilabel: str = "ovr",
+        fit_intercept: bool = True,
+        multi_class: str = "top1",
+        k_best: int = 3,
+        max_iter: int = 5,
+        tol: float | None = 1e-3,
+        shuffle: bool = True,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 5,
+        average: bool = False,
+        allow_new_classes: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.C = C
+        self.variant = variant
+        self.multilabel = multilabel
+        self.fit_intercept = fit_intercept
+        self.multi_class = multi_class
+        self.k_best = k_best
+        self.max_iter = max_iter
+        self.tol = tol
+        self.shuffle = shuffle
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.average = average
+        self.allow_new_classes = allow_new_classes
+        self.random_state = random_state
+
+    def _rule(self, n_features: int) -> Rule:
+        cap = float(self.C) if self.variant == 1 else np.inf
+        ridge = 0.5 / float(self.C) if self.variant == 2 else 0.0
+        return Rule(PA, 1.0, cap, ridge, soft=self.variant > 0)

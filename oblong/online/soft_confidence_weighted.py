@@ -1,0 +1,176 @@
+"""Soft confidence-weighted learning."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import ndtri
+from sklearn.utils._param_validation import Interval, Options
+
+from oblong.online._base import SecondOrderClassifier
+from oblong.online.confidence_weighted import FLOOR
+from oblong.solvers.online.rules import SCW_1, SCW_2, Rule
+
+__all__ = ["SoftConfidenceWeightedClassifier"]
+
+
+class SoftConfidenceWeightedClassifier(SecondOrderClassifier):
+    r"""Soft confidence-weighted learning (SCW): confidence has a price.
+
+    Each example moves the Gaussian to the minimum [1]_ of
+
+    .. math::
+
+        D_{KL}(N(\mu, \Sigma) \,\|\, N(\mu_t, \Sigma_t)) + C \, \ell^p, \qquad
+        \ell = \max\left(0, \varphi \sqrt{x^\top \Sigma x} - y \, \mu \cdot x\right),
+        \quad \varphi = \Phi^{-1}(\eta),
+
+    with :math:`p = 1` (SCW-I) or :math:`p = 2` (SCW-II). As :math:`C` grows it becomes
+    confidence-weighted learning, which noisy labels throw off.
+
+    Parameters
+    ----------
+    confidence : float, default=0.9
+        The probability :math:`\eta`, between 0.5 and 1, both excluded.
+    C : float, default=1.0
+        Cost of a violation, larger than zero.
+    variant : {1, 2}, default=1
+        SCW-I or SCW-II.
+    initial_variance : float, default=1.0
+        Variance of the weights at the start.
+    covariance : {"full", "diag", "sketch"}, default="full"
+        The shape matrix: all of it, one matrix a class; its diagonal, for many features; or a
+        diagonal and a few directions, kept up to date, for many features that go together.
+    sketch_size : int, default=16
+        Directions that a sketch keeps; it collects as many again before it drops some.
+    fit_intercept : bool, default=True
+        Whether to learn an intercept, as the weight of a constant feature.
+    multi_class : {"top1", "kbest", "ovr"}, default="top1"
+        With more than two classes, an example is to be told from the best wrong class, from the
+        best ``k_best`` wrong ones in turn, or each class has a binary model of its own.
+    k_best : int, default=3
+        Number of wrong classes for "kbest".
+    max_iter : int, default=5
+        Largest number of passes of :meth:`fit`.
+    tol : float, default=1e-3
+        :meth:`fit` stops when the share of mistakes made during a pass, or the error on the
+        held-out rows, has not gone down by this much. None for all passes.
+    shuffle : bool, default=True
+        Whether each pass of :meth:`fit` takes the rows in another random order, which depends on
+        the rows and not on the order in which they are given.
+    early_stopping : bool, default=False
+        Whether to hold out rows, stop by their error, and keep the model that was best on them.
+    validation_fraction : float, default=0.1
+        Share of the held-out rows.
+    n_iter_no_change : int, default=5
+        Number of passes without improvement before :meth:`fit` stops.
+    average : bool, default=False
+        Whether predictions use the mean of the weights over all rounds.
+    allow_new_classes : bool, default=False
+        Whether :meth:`partial_fit` and :meth:`learn_one` take in classes that were not declared.
+    random_state : int, RandomState instance or None, default=None
+        Source of the order of the rows.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The class labels.
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        The weights.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        The intercepts.
+    covariance_ : ndarray
+        The shape matrix of the weights, of shape (n_features, n_features), or its diagonal if it
+        is not full; one a class if there are more than two.
+    n_updates_ : int
+        Number of changes of the model.
+    n_mistakes_ : int
+        Examples that were predicted wrongly before they were learned from.
+    n_skipped_ : int
+        Examples that could not be learned from, because their output had no variance left.
+    t_ : int
+        Number of examples seen.
+    n_iter_ : int
+        Passes of the last call to :meth:`fit`.
+    multilabel_ : bool
+        Whether the labels are an indicator matrix.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the features, if ``X`` had string names.
+
+    References
+    ----------
+    .. [1] J. Wang, P. Zhao and S. C. H. Hoi, "Exact Soft Confidence-Weighted Learning",
+       International Conference on Machine Learning, 2012. The step of SCW-II printed there and
+       in the authors' code differs from the solution of the problem, which is used here.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> from oblong import SoftConfidenceWeightedClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = SoftConfidenceWeightedClassifier(C=0.1, random_state=0).fit(scale(X), y)
+    >>> model.score(scale(X), y) > 0.97
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **SecondOrderClassifier._parameter_constraints,
+        "confidence": [Interval(Real, 0.5, 1.0, closed="neither")],
+        "C": [Interval(Real, 0.0, None, closed="neither")],
+        "variant": [Options(Integral, {1, 2})],
+        "initial_variance": [Interval(Real, 0.0, None, closed="neither")],
+    }
+
+    def __init__(
+        self,
+        *,
+        confidence: float = 0.9,
+        C: float = 1.0,
+        variant: int = 1,
+        initial_variance: float = 1.0,
+        covariance: str = "full",
+        sketch_size: int = 16,
+        fit_intercept: bool = True,
+        multi_class: str = "top1",
+        k_best: int = 3,
+        max_iter: int = 5,
+        tol: float | None = 1e-3,
+        shuffle: bool = True,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 5,
+        average: bool = False,
+        allow_new_classes: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.confidence = confidence
+        self.C = C
+        self.variant = variant
+        self.initial_variance = initial_variance
+        self.covariance = covariance
+        self.sketch_size = sketch_size
+        self.fit_intercept = fit_intercept
+        self.multi_class = multi_class
+        self.k_best = k_best
+        self.max_iter = max_iter
+        self.tol = tol
+        self.shuffle = shuffle
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.average = average
+        self.allow_new_classes = allow_new_classes
+        self.random_state = random_state
+
+    def _rule(self, n_features: int) -> Rule:
+        code = SCW_1 if self.variant == 1 else SCW_2
+        phi = float(ndtri(self.confidence))
+        return Rule(code, np.inf, phi, float(self.C), soft=True, floor=FLOOR)
+
+    def _variance(self) -> float:
+        return float(self.initial_variance)

@@ -1,0 +1,326 @@
+"""The one compiled pass over the examples that all second-order online learners share."""
+
+from __future__ import annotations
+
+import math
+
+from oblong._compile import compiled
+from oblong.solvers.online._shapes import (
+    full_product,
+    full_update,
+    rescale,
+    row_scores,
+    table_update,
+    table_variance,
+)
+from oblong.solvers.online._sketch import sketch_product, sketch_update
+from oblong.solvers.online.rules import respond
+
+__all__ = [
+    "DIAGONAL",
+    "EACH",
+    "FULL",
+    "NONE",
+    "RANK",
+    "SINGLE",
+    "SKETCH",
+    "TOP",
+    "learn_rows",
+]
+
+# Structures of the shape: the identity, a diagonal in the table, a matrix a class, a diagonal and a
+# few rows of the precision.
+NONE, DIAGONAL, FULL, SKETCH = range(4)
+# How an example of several classes becomes examples of two: there are but two classes; the right
+# class against the best wrong ones; each class against the rest; pairs of labels and the threshold.
+SINGLE, TOP, EACH, RANK = range(4)
+
+# Variances below are round-off of a shape that has vanished.
+_TINY = 1e-280
+# Updates between two looks at the size of the shape.
+_LOOK = 32
+
+
+@compiled
+def _rival(scores, label, taken):
+    """The best class other than ``label`` that is not taken yet, or -1."""
+    best, value = -1, -math.inf
+    for k in range(scores.size):
+        if k != label and taken[k] == 0.0 and (best < 0 or scores[k] > value):
+            best, value = k, scores[k]
+    return best
+
+
+@compiled
+def _worst_pair(scores, labels):
+    """The lowest relevant and the highest irrelevant label; -1 where there is none."""
+    low, high = -1, -1
+    for k in range(labels.size):
+        if labels[k] == 1:
+            if low < 0 or scores[k] < scores[low]:
+                low = k
+        elif high < 0 or scores[k] > scores[high]:
+            high = k
+    return low, high
+
+
+@compiled
+def _pick(task, step, scores, labels, taken):
+    """The two classes of a step: the first is to gain on the second.
+
+    Without a second class, -1, the sign says to which side the output of the first is to move.
+    """
+    if task == SINGLE:
+        return 0, -1, 1.0 if labels[0] == 1 else -1.0
+    if task == TOP:
+        rival = _rival(scores, labels[0], taken)
+        if rival < 0:
+            return -1, -1, 1.0
+        taken[rival] = 1.0
+        return labels[0], rival, 1.0
+    if task == EACH:
+        positive = labels[step] == 1 if labels.size > 1 else labels[0] == step
+        return step, -1, 1.0 if positive else -1.0
+    if step == 0:
+        low, high = _worst_pair(scores, labels)
+        return (low, high, 1.0) if low >= 0 and high >= 0 else (-1, -1, 1.0)
+    label, threshold = step - 1, labels.size
+    return (label, threshold, 1.0) if labels[label] == 1 else (threshold, label, 1.0)
+
+
+@compiled
+def _mistaken(task, scores, labels, taken):
+    """Whether the prediction is wrong; an output of zero is wrong on either side."""
+    if task == SINGLE:
+        return scores[0] <= 0.0 if labels[0] == 1 else scores[0] >= 0.0
+    if labels.size == 1:
+        return scores[labels[0]] <= scores[_rival(scores, labels[0], taken)]
+    for k in range(labels.size):
+        output = scores[k] - (scores[labels.size] if task == RANK else 0.0)
+        if (output <= 0.0) if labels[k] == 1 else (output >= 0.0):
+            return True
+    return False
+
+
+@compiled
+def _reset(structure, table, shape, scale, k, initial):
+    """Put the shape of a class back to its initial value."""
+    n_classes = scale.shape[0]
+    scale[k, 0] = 1.0
+    scale[k, 2] = 0.0
+    if structure == FULL:
+        for r in range(shape.shape[1]):
+            row = shape[k, r]
+            for c in range(row.size):
+                row[c] = 0.0
+            row[r] = initial
+        return
+    for j in range(table.shape[0]):
+        table[j, n_classes + k] = initial
+    if structure == SKETCH:
+        for j in range(table.shape[0]):
+            table[j, 2 * n_classes + k] = 1.0 / initial
+        for r in range(shape.shape[1]):
+            for c in range(shape.shape[2]):
+                shape[k, r, c] = 0.0
+
+
+@compiled
+def _variance(structure, columns, values, bias, table, shape, scale, k, product):
+    if structure == FULL:
+        v = full_product(columns, values, bias, shape[k], product)
+    elif structure == SKETCH:
+        column, rank = scale.shape[0] + k, int(scale[k, 2])
+        v = sketch_product(columns, values, bias, table, column, shape[k], rank, product)
+    else:
+        column = scale.shape[0] + k if structure == DIAGONAL else -1
+        v = table_variance(columns, values, bias, table, column)
+    return v * scale[k, 0]
+
+
+@compiled
+def _has_room(shape, scale, steps):
+    """Whether all sketches have room for the updates of one more example."""
+    most = 0.0
+    for k in range(scale.shape[0]):
+        most = max(most, scale[k, 2])
+    return int(most) + steps <= shape.shape[2]
+
+
+@compiled
+def learn_rows(
+    data,
+    indices,
+    indptr,
+    order,
+    labels,
+    weights,
+    table,
+    shape,
+    scale,
+    total,
+    counters,
+    work,
+    settings,
+    codes,
+):
+    """Learn from examples, one after the other.
+
+    Parameters
+    ----------
+    data, indices, indptr : ndarray
+        The rows in CSR form; for dense rows ``indices`` is the list of all columns.
+    order : ndarray of int
+        Which rows, in which order.
+    labels : ndarray of int, of shape (n_rows, 1) or (n_rows, n_labels)
+        Number of the class, or whether each label is relevant.
+    weights : ndarray of shape (n_rows,)
+        Weights: as many copies of the row, the last one with a fraction of its cost. What is left
+        of the weight of a row is written back if the pass stops there.
+    table, shape, scale, total, counters, work, settings, codes : ndarray
+        The model, see :class:`oblong.solvers.online.state.OnlineState`.
+
+    Returns
+    -------
+    done : int
+        Number of rows learned from, which is smaller than that of the order if a sketch is full.
+    """
+    structure, code, task, n_steps, invariance = codes[0], codes[1], codes[2], codes[3], codes[4]
+    dense = codes[5] == 1
+    p = settings[:4]
+    bias, floor, initial = settings[4], settings[5], settings[6]
+    n_classes, size = scale.shape[0], table.shape[0]
+    scores, taken = work[:n_classes], work[n_classes : 2 * n_classes]
+    length = size if structure == FULL else (shape.shape[2] if structure == SKETCH else 0)
+    first_product = work[2 * n_classes : 2 * n_classes + length]
+    second_product = work[2 * n_classes + length : 2 * n_classes + 2 * length]
+    back = work[2 * n_classes + 2 * length : 2 * n_classes + 3 * length]
+    for position in range(order.size):
+        i = order[position]
+        start, n = indptr[i], indptr[i + 1] - indptr[i]
+        values = data[start : start + n]
+        columns = indices[:n] if dense else indices[start : start + n]
+        row_labels = labels[i]
+        remaining = weights[i]
+        while remaining > 0.0:
+            if structure == SKETCH and not _has_room(shape, scale, n_steps):
+                weights[i] = remaining
+                return position
+            part = min(1.0, remaining)
+            remaining -= part
+            past = counters[0]
+            counters[0] += 1
+            row_scores(columns, values, bias, table, scores)
+            for k in range(n_classes):
+                taken[k] = 0.0
+            mistaken = _mistaken(task, scores, row_labels, taken)
+            counters[2] += mistaken
+            changed = False
+            for step in range(n_steps):
+                first, second, sign = _pick(task, step, scores, row_labels, taken)
+                if first < 0:
+                    continue
+                m = sign * scores[first] - (scores[second] if second >= 0 else 0.0)
+                if m >= p[0]:
+                    continue
+                q = first if task == EACH else 0
+                alpha, tau, factor, va, vb = 0.0, 0.0, 0.0, 0.0, 0.0
+                for again in range(2):
+                    va = _variance(
+                        structure, columns, values, bias, table, shape, scale, first, first_product
+                    )
+                    if second >= 0:
+                        vb = _variance(
+                            structure,
+                            columns,
+                            values,
+                            bias,
+                            table,
+                            shape,
+                            scale,
+                            second,
+                            second_product,
+                        )
+                    if not _TINY < va + vb < math.inf:
+                        counters[3] += 1
+                        factor = 1.0
+                        break
+                    memory = scale[q, 1:2]
+                    alpha, tau, factor = respond(code, m, va + vb, part, p, memory, past + 1, again)
+                    if factor > 0.0:
+                        break
+                    counters[4] += 1
+                    if factor < 0.0:
+                        break
+                    _reset(structure, table, shape, scale, first, initial)
+                    if second >= 0:
+                        _reset(structure, table, shape, scale, second, initial)
+                if alpha <= 0.0:
+                    continue
+                changed = True
+                counters[1] += 1
+                for side in range(2):
+                    k = first if side == 0 else second
+                    if k < 0:
+                        break
+                    v, move = (va, sign * alpha) if side == 0 else (vb, -alpha)
+                    sigma = scale[k, 0]
+                    scores[k] += move * v
+                    if structure == FULL:
+                        product = first_product if side == 0 else second_product
+                        shrink = sigma * tau / (1.0 + tau * v)
+                        full_update(shape[k], table, total, k, product, move * sigma, shrink, past)
+                    elif structure == SKETCH:
+                        scale[k, 2] = sketch_update(
+                            columns,
+                            values,
+                            bias,
+                            table,
+                            total,
+                            k,
+                            n_classes + k,
+                            2 * n_classes + k,
+                            shape[k],
+                            int(scale[k, 2]),
+                            first_product if side == 0 else second_product,
+                            back,
+                            v / sigma,
+                            move * sigma,
+                            tau * sigma,
+                            past,
+                        )
+                    else:
+                        column = n_classes + k if structure == DIAGONAL else -1
+                        counters[6] += table_update(
+                            columns,
+                            values,
+                            bias,
+                            table,
+                            total,
+                            k,
+                            column,
+                            move * sigma,
+                            tau * sigma,
+                            floor,
+                            past,
+                        )
+                    scale[k, 0] = sigma * factor
+                if invariance > 0 and counters[1] % _LOOK == 0:
+                    # One unit for all classes, whose outputs are compared.
+                    if structure == FULL:
+                        exponent = rescale(shape, table, total, scale, invariance == 1)
+                        if exponent != 0:
+                            counters[5] += 1
+                            counters[7] += exponent
+                            row_scores(columns, values, bias, table, scores)
+                    elif invariance == 2 and not 2.0**-200 < scale[first, 0] < 2.0**200:
+                        power = 2.0 ** -math.floor(math.log2(scale[first, 0]))
+                        for k in range(n_classes):
+                            scale[k, 0] *= power
+            if not changed and remaining > 0.0:
+                # Further copies find the same model.
+                copies = math.ceil(remaining)
+                counters[0] += copies
+                counters[2] += copies * mistaken
+                break
+    return order.size

@@ -1,0 +1,211 @@
+"""A shape whose inverse is a diagonal and a few rows: frequent directions, compensated.
+
+The precision of a class is ``Λ = D + B'B``. An update appends the row ``√τ x`` to ``B``. When there
+is no room left, ``B`` is cut to its leading directions, all of whose squared singular values go
+down by the largest that is lost, and ``D`` takes up what is missing on the diagonal of ``Λ``, which
+is kept exactly. Products with the inverse go through the Cholesky factor of ``I + B D⁻¹ B'``, which
+grows by a row with ``B``.
+
+Column 1 of the table is ``1 / D`` and column 2 the diagonal of ``Λ``, per class. A block holds
+``B``, one row a feature, and below it the Cholesky factor.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from oblong._compile import compiled
+
+__all__ = [
+    "shrink",
+    "sketch_apply",
+    "sketch_diagonal",
+    "sketch_product",
+    "sketch_update",
+    "sketch_variances",
+]
+
+# A variance below this share of that of the diagonal alone is the round-off of a difference.
+_ROUND_OFF = 1e-15
+
+
+@compiled
+def sketch_product(columns, values, bias, table, column, block, rank, solved):
+    """Compute ``x'S x``, and ``L⁻¹ B D⁻¹ x`` on the way, with the Cholesky factor ``L``."""
+    size, width = table.shape[0], solved.size
+    for q in range(width):
+        solved[q] = 0.0
+    v = 0.0
+    for p in range(values.size + 1):
+        last = p == values.size
+        x = bias if last else float(values[p])
+        j = 0 if last else columns[p] + 1
+        scaled = x * table[j, column]
+        v += x * scaled
+        row = block[j]
+        for q in range(width):
+            solved[q] += scaled * row[q]
+    least = _ROUND_OFF * v
+    for q in range(rank):
+        row = block[size + q]
+        t = solved[q]
+        for o in range(q):
+            t -= row[o] * solved[o]
+        t /= row[q]
+        solved[q] = t
+        v -= t * t
+    return max(v, least)
+
+
+@compiled
+def _dot(a, b):
+    first, second, third, fourth = 0.0, 0.0, 0.0, 0.0
+    quarters = a.size // 4
+    for g in range(quarters):
+        p = 4 * g
+        first += a[p] * b[p]
+        second += a[p + 1] * b[p + 1]
+        third += a[p + 2] * b[p + 2]
+        fourth += a[p + 3] * b[p + 3]
+    for p in range(4 * quarters, a.size):
+        first += a[p] * b[p]
+    return (first + second) + (third + fourth)
+
+
+@compiled
+def sketch_update(
+    columns,
+    values,
+    bias,
+    table,
+    total,
+    k,
+    column,
+    exact,
+    block,
+    rank,
+    solved,
+    back,
+    v,
+    step,
+    tau,
+    t,
+):
+    """``w_k += step S x`` and ``Λ += τ x x'``; returns the new number of rows of ``B``."""
+    size = table.shape[0]
+    for q in range(back.size):
+        back[q] = solved[q]
+    for g in range(rank):
+        q = rank - 1 - g
+        row = block[size + q]
+        back[q] /= row[q]
+        for o in range(q):
+            back[o] -= row[o] * back[q]
+    keeps = total.shape[0] > 0
+    for j in range(size):
+        change = -step * table[j, column] * _dot(block[j], back)
+        table[j, k] += change
+        if keeps:
+            total[j, k] += t * change
+    root = math.sqrt(tau)
+    for p in range(values.size + 1):
+        last = p == values.size
+        x = bias if last else float(values[p])
+        j = 0 if last else columns[p] + 1
+        change = step * table[j, column] * x
+        table[j, k] += change
+        if keeps:
+            total[j, k] += t * change
+        if tau > 0.0:
+            table[j, exact] += tau * x * x
+            block[j, rank] = root * x
+    if tau <= 0.0:
+        return rank
+    row = block[size + rank]
+    for q in range(rank):
+        row[q] = root * solved[q]
+    row[rank] = math.sqrt(1.0 + tau * v)
+    return rank + 1
+
+
+def _refactor(block: np.ndarray, variances: np.ndarray, rank: int) -> None:
+    size = len(variances)
+    B = block[:size, :rank]
+    gram = np.eye(rank) + B.T @ (variances[:, None] * B)
+    block[size:] = 0.0
+    block[size : size + rank, :rank] = np.linalg.cholesky(gram)
+
+
+def shrink(
+    block: np.ndarray, inverse: np.ndarray, exact: np.ndarray, keep: int, least: float
+) -> int:
+    """Cut ``B`` to ``keep`` rows, in place, and return their number.
+
+    Parameters
+    ----------
+    block : ndarray of shape (n_features + 1 + width, width)
+        ``B'``, and below it the Cholesky factor, which is made anew.
+    inverse, exact : ndarray of shape (n_features + 1,)
+        ``1 / D``, made anew, and the diagonal of ``Λ``.
+    keep : int
+        Rows to keep.
+    least : float
+        Smallest entry of ``D``, the initial precision.
+    """
+    size = len(inverse)
+    B = block[:size]
+    values, vectors = np.linalg.eigh(B.T @ B)
+    values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+    lost = values[keep] if keep < len(values) else 0.0
+    lost = lost if lost > 1e-14 * values[0] else 0.0
+    kept = int(np.count_nonzero(values[:keep] > lost + 1e-14 * values[0]))
+    factors = np.sqrt(1.0 - lost / values[:kept])
+    B[:, :kept] = B @ (vectors[:, :kept] * factors)
+    B[:, kept:] = 0.0
+    inverse[:] = 1.0 / np.maximum(exact - np.einsum("ij,ij->i", B, B), least)
+    _refactor(block, inverse, kept)
+    return kept
+
+
+def _solved(block: np.ndarray, rank: int, right: np.ndarray) -> np.ndarray:
+    size = len(block) - block.shape[1]
+    L = block[size : size + rank, :rank]
+    return solve_triangular(L, right, lower=True)
+
+
+def sketch_variances(
+    X: object, bias: float, block: np.ndarray, inverse: np.ndarray, rank: int
+) -> np.ndarray:
+    """Variances ``x'S x`` of rows."""
+    size = len(inverse)
+    B = block[:size, :rank] * inverse[:, None]
+    squares = X.multiply(X) if hasattr(X, "multiply") else X * X
+    v = np.asarray(squares @ inverse[1:]) + bias**2 * inverse[0]
+    if rank:
+        products = np.asarray(X @ B[1:]) + bias * B[0]
+        v = np.maximum(v - np.square(_solved(block, rank, products.T)).sum(axis=0), _ROUND_OFF * v)
+    return v
+
+
+def sketch_diagonal(block: np.ndarray, inverse: np.ndarray, rank: int) -> np.ndarray:
+    """Diagonal of ``S``."""
+    if not rank:
+        return inverse.copy()
+    B = block[: len(inverse), :rank] * inverse[:, None]
+    return inverse - np.square(_solved(block, rank, B.T)).sum(axis=0)
+
+
+def sketch_apply(
+    block: np.ndarray, inverse: np.ndarray, rank: int, vector: np.ndarray
+) -> np.ndarray:
+    """Product ``S h``."""
+    scaled = inverse * vector
+    if not rank:
+        return scaled
+    size = len(inverse)
+    L, B = block[size : size + rank, :rank], block[:size, :rank]
+    inner = solve_triangular(L, B.T @ scaled, lower=True)
+    return scaled - inverse * (B @ solve_triangular(L, inner, lower=True, trans=1))

@@ -1,0 +1,97 @@
+"""Features and classes that appear while a model learns."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from oblong.solvers.online.state import (
+    EACH,
+    FULL,
+    SKETCH,
+    TOP,
+    OnlineState,
+    initial_columns,
+    scratch,
+)
+
+__all__ = ["grow", "insert_output", "split"]
+
+
+def grow(state: OnlineState, n_features: int) -> None:
+    """Make room for more features, which so far were zero."""
+    size, old = n_features + 1, state.table.shape[0]
+    state.n_features = n_features
+    if size <= old:
+        return
+    # Twice the room, so that features that come one by one cost little; a full shape pays
+    # for its room at every update.
+    room = size + size // 8 if state.structure == FULL else 2 * size
+    fills = np.repeat(initial_columns(state.structure, state.initial_variance), state.n_outputs)
+    table = np.repeat(fills[None], room, axis=0).astype(state.table.dtype)
+    table[:old] = state.table
+    state.table = table
+    if state.total.shape[0]:
+        total = np.zeros((room, state.n_outputs))
+        total[:old] = state.total
+        state.total = total
+    if state.structure == FULL:
+        shape = np.zeros((state.n_outputs, room, room))
+        # In the unit of the model.
+        prior = state.initial_variance * 4.0**state.exponent
+        shape[:, np.arange(room), np.arange(room)] = prior
+        shape[:, :old, :old] = state.shape
+        state.shape = shape
+    elif state.structure == SKETCH:
+        state.shape = np.insert(state.shape, [old] * (room - old), 0.0, axis=1)
+    state.work = scratch(state.structure, state.n_outputs, state.shape)
+
+
+def _groups(state: OnlineState) -> np.ndarray:
+    """The table with an axis for its groups of columns."""
+    return state.table.reshape(len(state.table), -1, state.n_outputs)
+
+
+def split(state: OnlineState, *, one_vs_rest: bool) -> None:
+    """Give either of two classes its own weights: half of those of their difference.
+
+    The output of the difference, and its variance, stay what they were. One-vs-rest models
+    get all of the weights, each with its sign.
+    """
+    share = 1.0 if one_vs_rest else 0.5
+    signs = share * np.array([-1.0, 1.0])
+    groups = np.repeat(_groups(state), 2, axis=2)
+    # Weights, variances, precisions.
+    groups[:, 0] *= signs.astype(groups.dtype)
+    groups[:, 1:2] *= groups.dtype.type(share)
+    groups[:, 2:3] /= groups.dtype.type(share)
+    state.table = np.ascontiguousarray(groups.reshape(len(groups), -1))
+    state.total = np.ascontiguousarray(state.total * signs)
+    state.scale = np.repeat(state.scale, 2, axis=0)
+    state.shape = np.repeat(state.shape, 2, axis=0)
+    if state.structure == FULL:
+        state.shape *= share
+    elif state.structure == SKETCH:
+        # The factor below the rows stays what it is.
+        state.shape[:, : len(state.table)] /= np.sqrt(share)
+    state.codes[2:4] = (EACH, 2) if one_vs_rest else (TOP, 1)
+    state.settings[6] *= share
+    state.work = scratch(state.structure, 2, state.shape)
+
+
+def insert_output(state: OnlineState, place: int) -> None:
+    """Insert a class with no weights and the initial shape."""
+    old, each = state.n_outputs, state.codes[2] == EACH
+    fills = np.array(initial_columns(state.structure, state.initial_variance))
+    groups = np.insert(_groups(state), place, fills, axis=2)
+    state.table = np.ascontiguousarray(groups.reshape(len(groups), -1))
+    state.total = np.ascontiguousarray(np.insert(state.total, place, 0.0, axis=1))
+    memory = state.settings[7] if each else state.scale[0, 1]
+    state.scale = np.insert(state.scale, place, [1.0, memory, 0.0], axis=0)
+    if state.structure in (FULL, SKETCH):
+        prior = np.zeros(state.shape.shape[1:])
+        if state.structure == FULL:
+            np.fill_diagonal(prior, state.initial_variance * 4.0**state.exponent)
+        state.shape = np.insert(state.shape, place, prior, axis=0)
+    if each:
+        state.codes[3] = old + 1
+    state.work = scratch(state.structure, old + 1, state.shape)

@@ -1,0 +1,329 @@
+"""Full-shape online learners in the feature space of a kernel.
+
+The learner keeps a dictionary of examples ``Z`` and the Cholesky factor ``L`` of their kernel
+matrix. In the orthonormal coordinates ``q(x) = L⁻¹ k_Z(x)`` of their span, together with the one
+coordinate ``√δ``, ``δ = k(x, x) - |q|²``, in which ``x`` sticks out of it, an example is a vector
+like any other, and the learner is the linear one. Directions that no example has had keep the
+initial variance. After an update the example joins the dictionary if it sticks out enough, and the
+dictionary has room; otherwise the last coordinate is dropped, which leaves the shape positive
+definite.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.linalg import solve_triangular
+
+from oblong._compile import compiled
+from oblong._threads import chunks
+from oblong.kernels import Kernel, resolve_gamma
+from oblong.solvers.online._pass import learn_rows
+from oblong.solvers.online.growth import grow
+from oblong.solvers.online.state import OnlineState, Rows
+
+__all__ = ["KernelState"]
+
+# Rows whose kernel values are computed at once, in learning and in prediction.
+_BATCH = 64
+_BLOCK = 1 << 22
+
+
+@compiled
+def _drop(table, total, shape, row):
+    """Forget a coordinate: it gets the initial variance, of which the last row tells."""
+    n_classes, size = shape.shape[0], shape.shape[1]
+    for k in range(n_classes):
+        table[row, k] = 0.0
+        if total.shape[0] > 0:
+            total[row, k] = 0.0
+        for r in range(size):
+            shape[k, row, r] = 0.0
+            shape[k, r, row] = 0.0
+        shape[k, row, row] = shape[k, size - 1, size - 1]
+
+
+@compiled
+def _learn_kernel_rows(
+    start,
+    m,
+    budget,
+    tol,
+    kernel,
+    among,
+    diagonal,
+    factor,
+    chosen,
+    labels,
+    weights,
+    one,
+    span,
+    columns,
+    values,
+    table,
+    shape,
+    scale,
+    total,
+    counters,
+    work,
+    settings,
+    codes,
+):
+    """Learn from rows of kernel values; stop when there is no room for another coordinate.
+
+    ``kernel`` has the values against the dictionary, ``among`` those of the rows themselves.
+    Returns the rows done and the size of the dictionary.
+    """
+    order = span[:1] * 0
+    for i in range(start, diagonal.size):
+        copies = int(weights[i])
+        for copy in range(copies):
+            if m + 3 > table.shape[0]:
+                # The copies that are left.
+                weights[i] = copies - copy
+                return i, m
+            rest = diagonal[i]
+            for r in range(m):
+                t, row = kernel[i, r], factor[r]
+                for c in range(r):
+                    t -= row[c] * values[c]
+                t /= row[r]
+                values[r] = t
+                rest -= t * t
+            apart = max(rest, 0.0) ** 0.5
+            values[m] = apart
+            span[1] = m + 1
+            updates = counters[1]
+            learn_rows(
+                values,
+                columns,
+                span,
+                order,
+                labels[i : i + 1],
+                one,
+                table,
+                shape,
+                scale,
+                total,
+                counters,
+                work,
+                settings,
+                codes,
+            )
+            if counters[1] == updates:
+                continue
+            if rest > tol * diagonal[i] and m < budget:
+                row = factor[m]
+                for c in range(m + 1):
+                    row[c] = values[c]
+                for r in range(diagonal.size):
+                    kernel[r, m] = among[r, i]
+                chosen[m] = i
+                m += 1
+            else:
+                _drop(table, total, shape, m + 1)
+    return diagonal.size, m
+
+
+@dataclass(slots=True)
+class KernelState:
+    """A learner in the coordinates of its dictionary.
+
+    Attributes
+    ----------
+    inner : OnlineState
+        The learner.
+    kernel : Kernel
+        The kernel, or what is known of it before there are rows: gamma may be a word.
+    dictionary : {ndarray, CSR matrix} of shape (n_dictionary, n_features), or None
+        The dictionary.
+    factor : ndarray
+        Cholesky factor of its kernel matrix, in the corner of a larger array.
+    budget : int
+        Largest size of the dictionary.
+    tol : float
+        An example sticks out if ``δ`` is above this share of ``k(x, x)``.
+    """
+
+    inner: OnlineState
+    kernel: Kernel
+    dictionary: Any
+    factor: np.ndarray
+    budget: int
+    tol: float
+
+    @classmethod
+    def initial(cls, inner: OnlineState, kernel: Kernel, budget: int, tol: float) -> KernelState:
+        """A learner that has seen nothing; ``inner`` has no features yet."""
+        grow(inner, 16)
+        inner.n_features = 0
+        return cls(inner, kernel, None, np.zeros((32, 32)), budget, tol)
+
+    # What the estimators look at ------------------------------------------------------------------
+
+    @property
+    def counters(self) -> np.ndarray:
+        """Counters of the learner."""
+        return self.inner.counters
+
+    @property
+    def codes(self) -> np.ndarray:
+        """Codes of the learner."""
+        return self.inner.codes
+
+    @property
+    def rounds(self) -> int:
+        """Examples seen."""
+        return self.inner.rounds
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of weight vectors."""
+        return self.inner.n_outputs
+
+    @property
+    def size(self) -> int:
+        """Size of the dictionary."""
+        return self.inner.n_features
+
+    def copy(self) -> KernelState:
+        """A model of its own."""
+        return replace(self, inner=self.inner.copy(), factor=self.factor.copy())
+
+    def promote(self, dtype: Any) -> None:
+        """Nothing to do: the coordinates are in double precision."""
+
+    # Learning -------------------------------------------------------------------------------------
+
+    def learn(
+        self, rows: Rows, labels: np.ndarray, weights: np.ndarray, order: np.ndarray | None = None
+    ) -> None:
+        """Learn from rows, one after the other; see :meth:`OnlineState.learn`."""
+        n, d = len(rows.indptr) - 1, len(rows.indices)
+        if rows.dense:
+            X = rows.data.reshape(n, d)
+        else:
+            width = self.dictionary.shape[1] if self.dictionary is not None else None
+            shape = None if width is None else (n, width)
+            X = sp.csr_matrix((rows.data, rows.indices, rows.indptr), shape=shape)
+        if isinstance(self.kernel.gamma, str):
+            self.kernel = replace(self.kernel, gamma=resolve_gamma(self.kernel.gamma, X, weights))
+        order = np.arange(n) if order is None else order
+        order = order[weights[order] > 0.0]
+        for start, stop in chunks(len(order), _BATCH):
+            part = order[start:stop]
+            self._learn_batch(X[part], labels[part], weights[part])
+
+    def _block(self, A: Any, B: Any) -> np.ndarray:
+        if sp.issparse(A) != sp.issparse(B):
+            A, B = sp.csr_matrix(A), sp.csr_matrix(B)
+        kernel = self.kernel
+        values = kernel.block(kernel.prepare(A, np.float64), kernel.prepare(B, np.float64))
+        return np.asarray(values, dtype=np.float64)
+
+    def _learn_batch(self, X: Any, labels: np.ndarray, weights: np.ndarray) -> None:
+        inner, m = self.inner, self.size
+        among = self._block(X, X)
+        diagonal = among.diagonal().copy()
+        known = self._block(X, self.dictionary) if m else np.empty((len(diagonal), 0))
+        chosen = np.zeros(len(self.factor), dtype=np.int64)
+        one, position, old = np.ones(1), 0, m
+        inner.codes[5] = 1
+        while True:
+            room = len(inner.table)
+            if len(self.factor) < room:
+                factor = np.zeros((room, room))
+                factor[:m, :m] = self.factor[:m, :m]
+                self.factor = factor
+            chosen = np.append(chosen, np.zeros(max(0, room - len(chosen)), dtype=np.int64))
+            kernel = np.zeros((len(diagonal), room))
+            kernel[:, : known.shape[1]] = known
+            position, m = _learn_kernel_rows(
+                position,
+                m,
+                self.budget,
+                self.tol,
+                kernel,
+                among,
+                diagonal,
+                self.factor,
+                chosen,
+                labels,
+                weights,
+                one,
+                np.zeros(2, dtype=np.int64),
+                np.arange(room, dtype=np.int32),
+                np.zeros(room),
+                inner.table,
+                inner.shape,
+                inner.scale,
+                inner.total,
+                inner.counters,
+                inner.work,
+                inner.settings,
+                inner.codes,
+            )
+            inner.n_features = m
+            if position == len(diagonal):
+                break
+            known = kernel[:, :m]
+            self._more_room()
+        if m > old:
+            new = X[chosen[old:m]]
+            if self.dictionary is None:
+                self.dictionary = new
+            elif sp.issparse(new) or sp.issparse(self.dictionary):
+                self.dictionary = sp.vstack([self.dictionary, new], format="csr")
+            else:
+                self.dictionary = np.vstack([self.dictionary, new])
+
+    def _more_room(self) -> None:
+        """Room for more coordinates, in the present unit."""
+        inner, m, old = self.inner, self.size, len(self.inner.table)
+        priors = inner.shape[:, -1, -1].copy()
+        grow(inner, old + old // 8 + 8)
+        inner.n_features = m
+        new = np.arange(old, len(inner.table))
+        inner.shape[:, new, new] = priors[:, None]
+
+    # Prediction -----------------------------------------------------------------------------------
+
+    def dual_coef(self) -> np.ndarray:
+        """Coefficients of the dictionary, of shape (n_outputs, n_dictionary)."""
+        m = self.size
+        return solve_triangular(
+            self.factor[:m, :m], self.inner.weights()[1:], lower=True, trans=1
+        ).T
+
+    def scores(self, X: Any) -> np.ndarray:
+        """Outputs of all weight vectors, of shape (n_rows, n_outputs)."""
+        outputs = np.zeros((X.shape[0], self.n_outputs))
+        if self.size:
+            coef = self.dual_coef().T
+            for start, stop in chunks(X.shape[0], max(1, _BLOCK // self.size)):
+                outputs[start:stop] = self._block(X[start:stop], self.dictionary) @ coef
+        return outputs + self.inner.bias * self.inner.weights()[0]
+
+    def variances(self, X: Any) -> np.ndarray:
+        """Variances of the outputs, of shape (n_rows, n_outputs)."""
+        inner, m = self.inner, self.size
+        priors = inner.shape[:, -1, -1] * inner.scale[:, 0]
+        parts = []
+        for start, stop in chunks(X.shape[0], max(1, min(4096, _BLOCK // max(1, m)))):
+            rows = X[start:stop]
+            rest = self._diagonal(rows)
+            Q = np.zeros((rows.shape[0], 0))
+            if m:
+                values = self._block(rows, self.dictionary)
+                Q = solve_triangular(self.factor[:m, :m], values.T, lower=True).T
+                rest = rest - np.einsum("ij,ij->i", Q, Q)
+            parts.append(inner.variances(Q) + np.maximum(rest, 0.0)[:, None] * priors)
+        return np.concatenate(parts)
+
+    def _diagonal(self, X: Any) -> np.ndarray:
+        if not callable(self.kernel.name):
+            return self.kernel.diagonal(self.kernel.prepare(X, np.float64))
+        return np.array([self._block(X[i : i + 1], X[i : i + 1])[0, 0] for i in range(X.shape[0])])

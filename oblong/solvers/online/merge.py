@@ -1,0 +1,127 @@
+"""Models of shards put together in their natural parameters, precision and precision times mean."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from oblong.solvers.online._sketch import shrink, sketch_apply
+from oblong.solvers.online.state import FULL, NONE, SKETCH, OnlineState
+
+__all__ = ["merge_states"]
+
+
+def _natural(state: OnlineState, exponent: int) -> tuple[np.ndarray, np.ndarray]:
+    """Precisions and precisions times weights, in the given unit."""
+    n = state.n_features + 1
+    change = exponent - state.exponent
+    weights = np.ldexp(np.asarray(state.weights(), dtype=np.float64), change).T
+    if state.structure != FULL:
+        precision = 1.0 / np.ldexp(state.diagonal().astype(np.float64), 2 * change).T
+        return precision, precision * weights
+    precision = np.empty((state.n_outputs, n, n))
+    for k in range(state.n_outputs):
+        S = np.ldexp(state.shape[k, :n, :n] * state.scale[k, 0], 2 * change)
+        precision[k] = cho_solve(cho_factor(S, lower=True), np.eye(n))
+    return precision, np.einsum("kij,kj->ki", precision, weights)
+
+
+def _merge_sketches(
+    merged: OnlineState,
+    states: Sequence[OnlineState],
+    prior: OnlineState,
+    shares: np.ndarray,
+    product: bool,
+) -> OnlineState:
+    """Put the rows of all sketches together, and cut them."""
+    models = [*states, prior] if product else list(states)
+    factors = [1.0] * len(states) + [1.0 - len(states)] if product else shares.tolist()
+    n, outputs, width = merged.n_features + 1, merged.n_outputs, merged.shape.shape[2]
+    keep = (width - int(merged.codes[3])) // 2
+    merged.scale[:, 0] = 1.0
+    for k in range(outputs):
+        exact, target, rows = np.zeros(n), np.zeros(n), []
+        for factor, model in zip(factors, models):
+            sigma, rank = model.scale[k, 0], model.ranks[k]
+            B, w = model.shape[k, :n, :rank], model.weights()[:, k].astype(np.float64)
+            diagonal = model.table[:n, 2 * outputs + k]
+            own = 1.0 / model.table[:n, outputs + k]
+            exact += factor / sigma * diagonal
+            target += factor / sigma * (own * w + B @ (B.T @ w))
+            # Directions of a prior cannot be taken away: its diagonal is.
+            if factor > 0.0:
+                rows.append(np.sqrt(factor / sigma) * B)
+        collected = np.hstack(rows)
+        block = np.zeros((n + collected.shape[1] + 1, collected.shape[1] + 1))
+        block[:n, :-1] = collected
+        inverse = np.empty(n)
+        rank = shrink(block, inverse, exact, keep, 1.0 / merged.initial_variance)
+        merged.shape[k] = 0.0
+        merged.shape[k, :n, :rank] = block[:n, :rank]
+        # Counted from the end: there may be room for more features in between.
+        merged.shape[k, -width:][:rank, :rank] = block[n : n + rank, :rank]
+        merged.table[:n, outputs + k] = inverse
+        merged.table[:n, 2 * outputs + k] = exact
+        merged.table[:n, k] = sketch_apply(block, inverse, rank, target)
+        merged.scale[k, 2] = rank
+    return merged
+
+
+def merge_states(
+    states: Sequence[OnlineState], *, prior: OnlineState, product: bool
+) -> OnlineState:
+    """Merge models that started from the same prior and learned from different examples.
+
+    Parameters
+    ----------
+    states : sequence of OnlineState
+        The models, with the same features, classes and rule.
+    prior : OnlineState
+        What they started from.
+    product : bool
+        Whether to multiply the Gaussians and divide by all but one of the priors,
+        ``Λ = Σ Λ_k - (K-1) Λ₀`` and likewise for ``Λw``, or to take the mean of the natural
+        parameters, weighted by the rounds.
+
+    Returns
+    -------
+    OnlineState
+        The merged model. Without a shape the weights are averaged, weighted by the rounds.
+    """
+    merged = states[0].copy()
+    merged.counters = np.sum([state.counters for state in states], axis=0)
+    merged.total[:] = 0.0
+    rounds = np.array([max(1, state.rounds) for state in states], dtype=np.float64)
+    shares = rounds / rounds.sum()
+    n = merged.n_features + 1
+    if merged.structure == NONE:
+        mean = sum(p * s.weights().astype(np.float64) for p, s in zip(shares, states))
+        merged.table[:n] = mean
+        return merged
+    if merged.structure == SKETCH:
+        return _merge_sketches(merged, states, prior, shares, product)
+    # The unit of the largest model, so that nothing overflows.
+    exponent = min(state.exponent for state in states)
+    naturals = [_natural(state, exponent) for state in states]
+    if product:
+        base, pull = _natural(prior, exponent)
+        precision = sum(part for part, _ in naturals) - (len(states) - 1) * base
+        target = sum(part for _, part in naturals) - (len(states) - 1) * pull
+    else:
+        precision = sum(p * part for p, (part, _) in zip(shares, naturals))
+        target = sum(p * part for p, (_, part) in zip(shares, naturals))
+    merged.scale[:, 0] = 1.0
+    merged.counters[7] = exponent
+    outputs = merged.n_outputs
+    if merged.structure != FULL:
+        merged.table[:n, outputs:] = (1.0 / precision).T
+        merged.table[:n, :outputs] = (target / precision).T
+        return merged
+    for k in range(outputs):
+        factor = cho_factor(precision[k], lower=True)
+        S = cho_solve(factor, np.eye(n))
+        merged.shape[k, :n, :n] = 0.5 * (S + S.T)
+        merged.table[:n, k] = cho_solve(factor, target[k])
+    return merged

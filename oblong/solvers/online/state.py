@@ -1,0 +1,368 @@
+"""The model of an online learner as plain arrays, and how it learns and predicts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from oblong._threads import chunks
+from oblong.solvers.online._pass import (
+    DIAGONAL,
+    EACH,
+    FULL,
+    NONE,
+    RANK,
+    SINGLE,
+    SKETCH,
+    TOP,
+    learn_rows,
+)
+from oblong.solvers.online._sketch import shrink, sketch_diagonal, sketch_variances
+from oblong.solvers.online.rules import Rule
+
+__all__ = [
+    "COUNTERS",
+    "DIAGONAL",
+    "EACH",
+    "FULL",
+    "NONE",
+    "RANK",
+    "SINGLE",
+    "SKETCH",
+    "TOP",
+    "OnlineState",
+    "Rows",
+    "initial_columns",
+    "scratch",
+]
+
+# Number of the counters, of which the last is the exponent of the unit.
+COUNTERS = 8
+# Entries of a block of rows times a shape matrix.
+_BLOCK = 1 << 22
+
+
+class Rows(NamedTuple):
+    """Rows as the compiled pass wants them: all sparse, dense ones sharing their columns."""
+
+    data: np.ndarray
+    indices: np.ndarray
+    indptr: np.ndarray
+    dense: bool
+
+    @classmethod
+    def of(cls, X: Any) -> Rows:
+        """Take a dense array in C order, or a CSR matrix; values are not copied."""
+        if sp.issparse(X):
+            if not X.has_canonical_format:
+                X = X.copy()
+                X.sum_duplicates()
+            indices = X.indices.astype(np.int32, copy=False)
+            return cls(X.data, indices, X.indptr.astype(np.int64, copy=False), False)
+        n, d = X.shape
+        return cls(X.ravel(), np.arange(d, dtype=np.int32), np.arange(n + 1) * d, True)
+
+
+def initial_columns(structure: int, variance: float) -> list[float]:
+    """Initial values of the groups of columns of the table."""
+    return {DIAGONAL: [0.0, variance], SKETCH: [0.0, variance, 1.0 / variance]}.get(
+        structure, [0.0]
+    )
+
+
+def scratch(structure: int, n_outputs: int, shape: np.ndarray) -> np.ndarray:
+    """Scratch memory of the pass."""
+    length = shape.shape[2] if structure in (FULL, SKETCH) else 0
+    return np.zeros(2 * n_outputs + 3 * length)
+
+
+@dataclass(slots=True)
+class OnlineState:
+    """Weights, shape matrix and counters of a learner.
+
+    Attributes
+    ----------
+    n_features : int
+        Number of features; the arrays may have room for more.
+    table : ndarray of shape (n_features + 1, n_groups * n_classes)
+        Weights, one column a class and the intercept in row 0, and then, for a diagonal shape,
+        the variances ``D``; for a sketch, two groups of columns of its own.
+    shape : ndarray of shape (n_classes, n_features + 1, n_features + 1) or (0, 0, 0)
+        The matrices ``S`` of a full shape, or the blocks of a sketch.
+    scale : ndarray of shape (n_classes, 3)
+        The factor ``σ`` of the shape, what the rule carries along, and the rows of a sketch.
+    total : ndarray of shape (n_features + 1, n_classes) or (0, n_classes)
+        Sum of the steps times the number of the rounds before them: the mean of the weights over
+        all rounds is ``table - total / rounds``.
+    counters : ndarray of int
+        Rounds, updates, mistakes, examples skipped for want of variance, resets of the shape,
+        changes of the unit, variances held at the floor, and the exponent of the unit.
+    work : ndarray
+        Scratch memory.
+    settings : ndarray of float
+        Limit and parameters of the rule, value of the constant feature, floor, initial variance,
+        initial memory of the rule.
+    codes : ndarray of int
+        Structure, rule, task, steps an example, invariance, whether the rows are dense.
+    """
+
+    n_features: int
+    table: np.ndarray
+    shape: np.ndarray
+    scale: np.ndarray
+    total: np.ndarray
+    counters: np.ndarray
+    work: np.ndarray
+    settings: np.ndarray
+    codes: np.ndarray
+
+    @classmethod
+    def initial(
+        cls,
+        rule: Rule,
+        n_features: int,
+        n_outputs: int,
+        *,
+        structure: int,
+        task: int,
+        steps: int = 1,
+        bias: float = 1.0,
+        variance: float = 1.0,
+        sketch_size: int = 0,
+        average: bool = False,
+        dtype: Any = np.float64,
+    ) -> OnlineState:
+        """A model that has seen nothing.
+
+        Parameters
+        ----------
+        rule : Rule
+            The rule.
+        n_features, n_outputs : int
+            Number of features, and of weight vectors.
+        structure : {NONE, DIAGONAL, FULL, SKETCH}
+            Structure of the shape.
+        task : {SINGLE, TOP, EACH, RANK}
+            How an example of several classes becomes examples of two.
+        steps : int, default=1
+            Pairs of classes an example of ``TOP`` is compared at.
+        bias : float, default=1.0
+            Value of the constant feature, 0 for no intercept.
+        variance : float, default=1.0
+            Initial variance of a weight.
+        sketch_size : int, default=0
+            Rows that a sketch is cut to; it holds twice as many.
+        average : bool, default=False
+            Whether to keep the mean of the weights over all rounds.
+        dtype : dtype, default=float64
+            Type of the table.
+        """
+        size = n_features + 1
+        n_steps = {SINGLE: 1, TOP: steps, EACH: n_outputs, RANK: n_outputs}[task]
+        fills = initial_columns(structure, variance)
+        # A sketch adds to the diagonal of its precision without end.
+        dtype = np.float64 if structure == SKETCH else dtype
+        table = np.repeat(np.repeat([fills], n_outputs).reshape(1, -1), size, axis=0).astype(dtype)
+        shape = np.zeros((0, 0, 0))
+        if structure == FULL:
+            shape = np.zeros((n_outputs, size, size))
+            shape[:, np.arange(size), np.arange(size)] = variance
+        elif structure == SKETCH:
+            # One example may use up a row for each of its steps.
+            width = 2 * sketch_size + n_steps
+            shape = np.zeros((n_outputs, size + width, width))
+        scale = np.ones((n_outputs, 3))
+        scale[:, 1:] = rule.memory, 0.0
+        floor = rule.floor * variance
+        parameters = [*rule[1:5], bias, floor, variance, rule.memory]
+        return cls(
+            n_features=n_features,
+            table=table,
+            shape=shape,
+            scale=scale,
+            total=np.zeros((size if average else 0, n_outputs)),
+            counters=np.zeros(COUNTERS, dtype=np.int64),
+            work=scratch(structure, n_outputs, shape),
+            settings=np.array(parameters, dtype=np.float64),
+            codes=np.array([structure, rule.code, task, n_steps, rule.invariance, 0]),
+        )
+
+    # What the arrays mean ------------------------------------------------------------------------
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of weight vectors."""
+        return self.scale.shape[0]
+
+    @property
+    def structure(self) -> int:
+        """Structure of the shape."""
+        return int(self.codes[0])
+
+    @property
+    def rounds(self) -> int:
+        """Examples seen."""
+        return int(self.counters[0])
+
+    @property
+    def bias(self) -> float:
+        """Value of the constant feature."""
+        return float(self.settings[4])
+
+    @property
+    def initial_variance(self) -> float:
+        """Initial variance of a weight."""
+        return float(self.settings[6])
+
+    @property
+    def exponent(self) -> int:
+        """Exponent ``k`` of the unit: weights are multiplied by 2ᵏ, and shapes by 4ᵏ."""
+        return int(self.counters[7])
+
+    def weights(self) -> np.ndarray:
+        """Weights, with those of the constant feature in row 0; a view if there is no averaging."""
+        n, outputs = self.n_features + 1, self.n_outputs
+        last = self.table[:n, :outputs]
+        if not self.total.shape[0] or not self.rounds:
+            return last
+        return last - (self.total[:n] / self.rounds).astype(last.dtype)
+
+    def diagonal(self) -> np.ndarray:
+        """Variances of the weights, in the order of :meth:`weights`."""
+        n, outputs = self.n_features + 1, self.n_outputs
+        if self.structure == FULL:
+            return (np.diagonal(self.shape, axis1=1, axis2=2)[:, :n] * self.scale[:, :1]).T
+        if self.structure == SKETCH:
+            parts = [
+                sketch_diagonal(self._block(k), self.table[:n, outputs + k], self.ranks[k])
+                for k in range(outputs)
+            ]
+            return np.column_stack(parts) * self.scale[:, 0]
+        return self.table[:n, outputs:] * self.scale[:, 0].astype(self.table.dtype)
+
+    @property
+    def ranks(self) -> list[int]:
+        """Rows of the sketches."""
+        return self.scale[:, 2].astype(int).tolist()
+
+    def _block(self, k: int) -> np.ndarray:
+        """Block of the sketch of a class, without the room for more features."""
+        n, width = self.n_features + 1, self.shape.shape[2]
+        if n + width == self.shape.shape[1]:
+            return self.shape[k]
+        return np.vstack([self.shape[k, :n], self.shape[k, -width:]])
+
+    def copy(self) -> OnlineState:
+        """A model of its own."""
+        arrays = {f.name: getattr(self, f.name) for f in fields(self)}
+        copies = {k: v.copy() for k, v in arrays.items() if isinstance(v, np.ndarray)}
+        return replace(self, **copies)
+
+    def assign(self, other: OnlineState) -> None:
+        """Become another model."""
+        for field in fields(self):
+            setattr(self, field.name, getattr(other, field.name))
+
+    # Learning ------------------------------------------------------------------------------------
+
+    def learn(
+        self, rows: Rows, labels: np.ndarray, weights: np.ndarray, order: np.ndarray | None = None
+    ) -> None:
+        """Learn from rows, one after the other.
+
+        Parameters
+        ----------
+        rows : Rows
+            The rows.
+        labels : ndarray of int32, of shape (n_rows, 1) or (n_rows, n_labels)
+            Number of the class, or whether each label is relevant.
+        weights : ndarray of shape (n_rows,)
+            A weight of k counts as k copies of the row.
+        order : ndarray of int64, default=None
+            Which rows, in which order.
+        """
+        if order is None:
+            order = np.arange(len(labels))
+        if self.structure == SKETCH:
+            weights = weights.copy()
+        self.codes[5] = rows.dense
+        while order.size:
+            done = learn_rows(
+                rows.data,
+                rows.indices,
+                rows.indptr,
+                order,
+                labels,
+                weights,
+                self.table,
+                self.shape,
+                self.scale,
+                self.total,
+                self.counters,
+                self.work,
+                self.settings,
+                self.codes,
+            )
+            order = order[done:]
+            if order.size:
+                self.shrink()
+
+    def shrink(self) -> None:
+        """Cut sketches that are full to half their rows."""
+        width, outputs, steps = self.shape.shape[2], self.n_outputs, int(self.codes[3])
+        for k, rank in enumerate(self.ranks):
+            if rank + steps > width:
+                self.scale[k, 2] = shrink(
+                    self.shape[k],
+                    self.table[:, outputs + k],
+                    self.table[:, 2 * outputs + k],
+                    (width - steps) // 2,
+                    1.0 / self.initial_variance,
+                )
+
+    def promote(self, dtype: Any) -> None:
+        """Make the table at least as precise as ``dtype``."""
+        wanted = np.result_type(self.table.dtype, dtype)
+        if wanted != self.table.dtype:
+            self.table = self.table.astype(wanted)
+
+    # Prediction ----------------------------------------------------------------------------------
+
+    def scores(self, X: Any) -> np.ndarray:
+        """Outputs of all weight vectors, of shape (n_rows, n_outputs)."""
+        weights = self.weights()
+        return np.asarray(X @ weights[1:]) + self.bias * weights[0]
+
+    def variances(self, X: Any) -> np.ndarray:
+        """Variances of the outputs, of shape (n_rows, n_outputs)."""
+        n = self.n_features + 1
+        if self.structure == SKETCH:
+            parts = [
+                sketch_variances(
+                    X, self.bias, self._block(k), self.table[:n, self.n_outputs + k], self.ranks[k]
+                )
+                for k in range(self.n_outputs)
+            ]
+            return np.maximum(np.column_stack(parts) * self.scale[:, 0], 0.0)
+        if self.structure != FULL:
+            squares = X.multiply(X) if sp.issparse(X) else X * X
+            if self.structure == NONE:
+                sums = np.asarray(squares.sum(axis=1)).reshape(-1, 1) + self.bias**2
+                return np.repeat(sums, self.n_outputs, axis=1)
+            diagonal = self.diagonal()
+            return np.asarray(squares @ diagonal[1:]) + self.bias**2 * diagonal[0]
+        variances = np.empty((X.shape[0], self.n_outputs))
+        for start, stop in chunks(X.shape[0], max(1, _BLOCK // n)):
+            rows = X[start:stop]
+            for k in range(self.n_outputs):
+                S = self.shape[k, :n, :n]
+                products = np.asarray(rows @ S[1:, 1:]) + 2.0 * self.bias * S[0, 1:]
+                if sp.issparse(rows):
+                    parts = np.asarray(rows.multiply(products).sum(axis=1)).ravel()
+                else:
+                    parts = np.einsum("ij,ij->i", products, rows)
+                variances[start:stop, k] = parts + self.bias**2 * S[0, 0]
+        return np.maximum(variances * self.scale[:, 0], 0.0)
