@@ -35,7 +35,7 @@ best = 100 * norm.cdf(-np.sqrt(normal @ covariance @ normal) / 2)
 # Fifty draws of 100 points. The paper works in the unit box and finds C = 100 there; in the units
 # of the data, which are about thirty times as long, that is C = 0.1. The bound B = 3 is from the
 # middle of the range that
-# :ref:`the next example <sphx_glr_auto_examples_plot_6_error_against_bound.py>` finds good.
+# :ref:`the next example <sphx_glr_auto_examples_plot_06_error_against_bound.py>` finds good.
 stretches = 2 ** np.arange(0, 11, 2)
 models = {
     "SVM": RelativeMarginClassifier(kernel="linear", C=0.1, spread=1),

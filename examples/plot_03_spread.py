@@ -60,4 +60,4 @@ print(f"better in {np.sum(difference > 0)} of {len(difference)} splits")
 # %%
 # The best spread was chosen on the test rows here, which flatters it a little. In earnest, choose
 # it by cross-validation on the training rows, as
-# :ref:`the next example <sphx_glr_auto_examples_plot_4_drop_in.py>` does.
+# :ref:`the next example <sphx_glr_auto_examples_plot_04_drop_in.py>` does.

@@ -16,7 +16,7 @@ from oblong.datasets import make_tilted_gaussians
 
 # %%
 # The data and the exact risk are those of
-# :ref:`the previous example <sphx_glr_auto_examples_plot_5_error_against_stretch.py>`.
+# :ref:`the previous example <sphx_glr_auto_examples_plot_05_error_against_stretch.py>`.
 means = np.array([[19.0, 13.0], [1.0, 1.0]])
 covariance = np.array([[17.0, 15.0], [15.0, 17.0]])
 
