@@ -7,7 +7,6 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.linalg import pinv
 from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -305,10 +304,7 @@ class MinimumVolumeEllipsoid(UnitBallMap):
         Q = upright_rotation(result.inverse_factor)
         self.center_ = result.center
         self.inverse_factor_ = Q.T @ result.inverse_factor
-        k, d = self.inverse_factor_.shape
-        # A flat ellipsoid has many maps to the ball; the one that sees nothing off its hull is
-        # the pseudo-inverse.
-        self.factor_ = result.factor @ Q if k == d else pinv(self.inverse_factor_)
+        self.factor_ = result.factor @ Q
         self.rank_ = self._n_features_out = self.factor_.shape[1]
         self.weights_ = result.weights
         # Rows inside keep a trace of weight, as long as the gap is not exactly zero.
@@ -327,7 +323,12 @@ class MinimumVolumeEllipsoid(UnitBallMap):
         # not good to nine digits. Whoever is on the boundary has to be inside all the same.
         near = np.flatnonzero(np.abs(squares - 1.0) <= _NEAR_THE_BOUNDARY)
         error = np.abs(self._squared_distances(X[near]) - squares[near]).max(initial=0.0)
-        self.offset_ = -1.0 - min(max(_SLACK, 4.0 * float(error)), _MOST_SLACK)
+        # Rows below their caps are not outside, whatever the gap leaves of a distance.
+        caps = min(result.cap, 1.0) * (np.ones(near.size) if weights is None else weights[near])
+        excess = squares[near] - 1.0
+        excess = excess[result.weights[near] < caps * (1.0 - excess)].max(initial=0.0)
+        slack = max(_SLACK, 4.0 * float(error), 2.0 * float(excess))
+        self.offset_ = -1.0 - min(slack, _MOST_SLACK)
         self.coverage_ = float(np.average(squares <= -self.offset_, weights=weights))
 
     def _warn(self, result: EllipsoidResult) -> None:

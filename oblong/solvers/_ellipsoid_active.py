@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.linalg import LinAlgError
 
 from oblong._threads import chunks
-from oblong.linalg.log_det import chunk_length
-from oblong.solvers._ellipsoid_problem import Design, DesignProblem, balanced
+from oblong.linalg.log_det import chunk_length, inverse_factor
+from oblong.solvers._ellipsoid_problem import Design, DesignProblem, balanced, settled
 
 __all__ = ["enclose"]
 
@@ -21,6 +22,8 @@ _ROUNDS = 200
 _INNER = 1e-2
 # Rows that can still matter are copied once they are this small a share of the rows times d.
 _COPIED = 4
+# Weights that count as traces, in units of their rows' distances from the boundary.
+_TRACES = (1.0, 1e-2, 1e-4)
 # Mean square of whitened working rows in a direction below which they need more of it.
 _WEAK = 1e-3
 
@@ -62,6 +65,7 @@ def enclose(
     inner = finest if len(rows) == len(present) else _INNER
     best: Design | None = None
     for _ in range(_ROUNDS):
+        working = rows
         F = coordinates.design(X, rows)
         u, inside = _solve_rows(problem, F, D * inner, None if hard else problem.caps(kappa)[rows])
         if candidates is not everything:
@@ -96,7 +100,7 @@ def enclose(
         # Rows that lost their weight and lie well inside make room.
         rows = np.concatenate([rows[(u > 1e-7) | (inside > 0.9 * mass)], new])
     if candidates is not everything:
-        design = problem.finish(u, rows, F, np.inf, "max_iter")
+        design = problem.finish(u, working, F, np.inf, "max_iter")
         best = design if best is None or design.gap <= best.gap else best
     return best
 
@@ -147,11 +151,30 @@ def _solve_rows(
             begin = caps / caps.sum()
         found = problem.solve_rows(F, begin, M0=M0, caps=caps, total=1.0, tol=tol)
         u, q = found.alpha, found.q
-    # What tends to zero is set to zero, unless that could be felt.
-    u = np.where((found.slack > u) & (u < 0.1 * problem.tol / size), 0.0, u)
     if caps is not None:
-        return balanced(u, caps), q
-    return u / u.sum(), q
+        return balanced(np.clip(u, 0.0, caps), caps), q
+    return _without_traces(problem, F, u / u.sum(), q, tol)
+
+
+def _without_traces(
+    problem: DesignProblem, F: np.ndarray, u: np.ndarray, q: np.ndarray, tol: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Set to zero the weights that the optimum has there, unless that could be felt."""
+    for share in _TRACES:
+        v = settled(u, q, np.ones(len(u)), float(q.max()), share)
+        if v is None:
+            break
+        M = (F * v[:, None]).T @ F
+        if problem.M0 is not None:
+            M += problem.lifted_M0()
+        try:
+            image = F @ inverse_factor(M)[0].T
+        except LinAlgError:
+            continue
+        found = np.einsum("ij,ij->i", image, image)
+        if float(found.max() - v @ found) <= max(tol, float(q.max() - u @ q)):
+            return v, found
+    return u, q
 
 
 @dataclass(frozen=True)

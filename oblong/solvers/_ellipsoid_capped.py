@@ -7,52 +7,60 @@ point method then settles the latter, while the others are held at zero or at th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky
+from scipy.linalg import LinAlgError
 
-from oblong.linalg.log_det import leverages, moments, quadratic_features, symmetric_matrix
+from oblong._threads import chunks
+from oblong.linalg.log_det import chunk_length
 from oblong.solvers._ellipsoid_active import enclose
-from oblong.solvers._ellipsoid_problem import (
-    Design,
-    DesignProblem,
-    balanced,
-    best_threshold,
-    capped_gap,
-    snapped,
-)
+from oblong.solvers._ellipsoid_problem import Design, DesignProblem, settled, snapped
+from oblong.solvers._ellipsoid_smooth import CLOSE, Smooth, certify, design_moments
 
 __all__ = ["cover"]
 
 # Products of quadratic features in a Newton matrix up to which all rows go into it.
 _DIRECT = 2e8
-# Rows near the boundary per unknown: in a Newton matrix of the smoothed problem, and at the end.
-_SAMPLED = 4
+# Rows near the boundary that are settled at the end, per unknown.
 _SETTLED = 3
-# Gap over D at which the rows near the boundary are settled.
-_CLOSE = 1e-3
-# Newton's decrement over the width of the smoothing, below which the width shrinks by four.
-_DECREMENT = 0.01
-# Rows of the sample on which a large problem starts.
-_SAMPLE = 50_000
 # At least so many of them at the end, since few cost nothing.
 _LEAST = 1500
-# Quadratic features of all rows that still fit into memory, should nothing else help.
-_FALLBACK = 5e7
+# Quadratic features that may be in memory at once, some three times over.
+_FEATURES = 4e6
+# Weights that count as traces, in units of their rows' distances from the boundary.
+_TRACES = (1.0, 1e-2, 1e-4)
 # Attempts to settle the rows near the boundary.
 _ROUNDS = 12
 
 
 def cover(problem: DesignProblem, kappa: float, start: np.ndarray | None = None) -> Design:
     """Solve the design problem with caps ``κ ω``."""
+    return _without_traces(problem, kappa, _cover(problem, kappa, start))
+
+
+def _without_traces(problem: DesignProblem, kappa: float, design: Design) -> Design:
+    """Set to their bounds the weights that the optimum has there, as long as the gap allows."""
+    for share in _TRACES:
+        u = settled(design.u, design.q, problem.caps(kappa), design.rho, share)
+        if u is None:
+            break
+        try:
+            found = certify(problem, kappa, u, design.status)
+        except LinAlgError:
+            continue
+        if found.gap <= max(problem.tol, design.gap):
+            return found
+    return design
+
+
+def _cover(problem: DesignProblem, kappa: float, start: np.ndarray | None) -> Design:
     rows = problem.present()
     D = problem.coordinates.D
     unknowns = D * (D + 1) // 2
     mass = kappa * problem.total_weight
     if mass <= 1.0 + 1e-12:
-        return _certify(problem, kappa, problem.caps(kappa) / mass, "stalled")
-    if len(rows) <= 8 * unknowns or len(rows) * unknowns**2 <= _DIRECT:
+        return certify(problem, kappa, problem.caps(kappa) / mass, "stalled")
+    few = len(rows) * unknowns <= _FEATURES and len(rows) * unknowns**2 <= _DIRECT
+    if len(rows) <= 8 * unknowns or few:
         direct = _cover_directly(problem, kappa, rows)
         if direct.status != "stalled" or len(rows) <= 3 * unknowns:
             return direct
@@ -70,9 +78,9 @@ def cover(problem: DesignProblem, kappa: float, start: np.ndarray | None = None)
 
 
 def _cover_smoothly(problem: DesignProblem, kappa: float, start: np.ndarray | None) -> Design:
-    smooth = _Smooth(problem, kappa)
+    smooth = Smooth(problem, kappa)
     smooth.begin(start)
-    design = smooth.minimise(_CLOSE)
+    design = smooth.minimise(CLOSE)
     return _settle(problem, kappa, design, smooth)
 
 
@@ -94,32 +102,39 @@ def _cover_directly(problem: DesignProblem, kappa: float, rows: np.ndarray) -> D
     return design
 
 
-def _certify(problem: DesignProblem, kappa: float, u: np.ndarray, status: str) -> Design:
-    """Certify weights of all rows: a pass over those that have any, and one over all."""
-    M = _design_moments(problem, u)
-    if problem.M0 is not None:
-        M += problem.lifted_M0()
-    metric = problem.coordinates.metric_of_moments(M)
-    q = problem.leverages(metric)
-    rho, gap = capped_gap(q, problem.weights, kappa, float(u @ q))
-    gap /= problem.coordinates.D
-    return Design(u, metric, q, rho, gap, "converged" if gap <= problem.tol else status)
+def _cover_distinct(problem: DesignProblem, kappa: float, most: int) -> Design | None:
+    """Let the interior point method have all rows, copies counted as one; None if too many."""
+    X, coordinates, caps = problem.X, problem.coordinates, problem.caps(kappa)
+    # Copies are found by a number that stands for the row.
+    direction = coordinates.forward @ np.random.default_rng(0).normal(size=coordinates.k)
+    numbers = np.empty(problem.n)
+    for start, stop in chunks(problem.n, chunk_length(X.shape[1])):
+        numbers[start:stop] = (X[start:stop] - coordinates.center) @ direction
+    _, first, group = np.unique(numbers, return_index=True, return_inverse=True)
+    same = (
+        np.array_equal(X[start:stop], X[first[group[start:stop]]])
+        for start, stop in chunks(problem.n, chunk_length(X.shape[1]))
+    )
+    if len(first) > most or not all(same):
+        return None
+    total = np.bincount(group, weights=caps)
+    kept = np.flatnonzero(total)
+    found = problem.solve_rows(
+        coordinates.design(X, first[kept]),
+        total[kept] / total.sum(),
+        M0=problem.lifted_M0(),
+        caps=total[kept],
+        total=1.0,
+        tol=0.05 * problem.tol * coordinates.D,
+    )
+    share = np.zeros(len(first))
+    share[kept] = snapped(found.alpha, total[kept], 0.1 * problem.tol / float(total.sum()))
+    share[kept] /= total[kept]
+    status = "max_iter" if found.status == "max_iter" else "stalled"
+    return certify(problem, kappa, caps * share[group], status)
 
 
-def _design_moments(problem: DesignProblem, u: np.ndarray) -> np.ndarray:
-    """``Σ u_i z_i z_i'`` in the whitened coordinates."""
-    coordinates = problem.coordinates
-    first, second = moments(problem.X, coordinates.center, u)
-    k, forward = coordinates.k, coordinates.forward
-    M = np.empty((coordinates.D, coordinates.D))
-    M[:k, :k] = forward.T @ second @ forward
-    if coordinates.lift:
-        M[k, :k] = M[:k, k] = first @ forward
-        M[k, k] = u.sum()
-    return M
-
-
-def _settle(problem: DesignProblem, kappa: float, design: Design, smooth: _Smooth) -> Design:
+def _settle(problem: DesignProblem, kappa: float, design: Design, smooth: Smooth) -> Design:
     """Give the rows near the boundary their exact weights, the others being held."""
     D = problem.coordinates.D
     caps = problem.caps(kappa)
@@ -139,9 +154,11 @@ def _settle(problem: DesignProblem, kappa: float, design: Design, smooth: _Smoot
         elif snap:
             # Too many rows are near the boundary to know their side: leave them where they are.
             design, snap = best, False
-        elif failures and problem.n * unknowns <= _FALLBACK:
-            found = _cover_directly(problem, kappa, problem.present())
-            return found if found.gap < best.gap else best
+        elif failures == 1:
+            failures += 1
+            found = _cover_distinct(problem, kappa, int(_FEATURES / unknowns))
+            if found is not None:
+                return found if found.gap < best.gap else best
         else:
             failures += 1
             design, snap = smooth.minimise(0.1 * best.gap, once=True), True
@@ -179,7 +196,7 @@ def _settle_rows(
     total, room = 1.0 - float(u.sum()), float(caps[rows].sum())
     if not 0.0 < total < room:
         return None
-    M0 = _design_moments(problem, u)
+    M0 = design_moments(problem, u)
     if problem.M0 is not None:
         M0 += problem.lifted_M0()
     found = problem.solve_rows(
@@ -192,162 +209,4 @@ def _settle_rows(
     )
     u[rows] = snapped(found.alpha, caps[rows], 0.1 * problem.tol / room, total)
     status = "max_iter" if found.status == "max_iter" else "stalled"
-    return _certify(problem, kappa, u, status)
-
-
-@dataclass
-class _Smooth:
-    """Minimise ``tr(M0 S) - ln|S| + ρ + κ Σ ω_i h(z_i'S z_i - ρ)`` over ``S`` and ``ρ``.
-
-    The function ``h`` is ``max(0, m)`` with its corner rounded for ``|m| < width / 2``; its slopes
-    times the caps are weights ``u``. ``S = R R'``, and steps are made in the coordinates
-    ``R'z``, where the Hessian of the log-determinant is the identity.
-    """
-
-    problem: DesignProblem
-    kappa: float
-
-    def begin(self, start: np.ndarray | None) -> None:
-        """Start from earlier weights, from a sample of the rows, or from the covariance."""
-        problem, kappa = self.problem, self.kappa
-        self.caps = problem.caps(kappa)
-        self.rng = np.random.default_rng(0)
-        D = problem.coordinates.D
-        if start is not None:
-            u = balanced(np.minimum(start, self.caps), self.caps)
-            M = _design_moments(problem, u)
-        elif problem.n > 4 * _SAMPLE:
-            M = self._from_sample()
-        else:
-            q = problem.leverages(problem.coordinates.metric_of_moments(np.eye(D)))
-            rho = best_threshold(q, problem.weights, kappa)
-            top = np.where(q >= rho, self.caps, 0.0)
-            M = 0.5 * _design_moments(problem, top) / top.sum() + 0.5 * np.eye(D)
-        if problem.M0 is not None:
-            M = M + problem.lifted_M0()
-        lower = cholesky(M, lower=True)
-        self.R = np.linalg.inv(lower).T
-        self.q = self._quadratic(self.R)
-        self.rho = best_threshold(self.q, problem.weights, kappa)
-        self.width = 2.0 * float(np.median(np.abs(self.q - self.rho)))
-        if start is not None or problem.n > 4 * _SAMPLE:
-            self.width *= 0.25
-
-    def _from_sample(self) -> np.ndarray:
-        problem = self.problem
-        present = problem.present()
-        chosen = np.sort(self.rng.choice(present, _SAMPLE, replace=False))
-        weights = None if problem.weights is None else problem.weights[chosen]
-        sample = DesignProblem(
-            problem.X[chosen], problem.coordinates, weights, _CLOSE, problem.max_iter, M0=problem.M0
-        )
-        kappa = self.kappa * problem.total_weight / sample.total_weight
-        smooth = _Smooth(sample, kappa)
-        smooth.begin(None)
-        design = smooth.minimise(_CLOSE)
-        problem.n_iter += sample.n_iter
-        return _design_moments(sample, design.u)
-
-    def _quadratic(self, R: np.ndarray) -> np.ndarray:
-        """``z_i'R R'z_i`` of all rows, in one pass."""
-        problem, coordinates = self.problem, self.problem.coordinates
-        problem.n_passes += 1
-        k = coordinates.k
-        if not coordinates.lift:
-            return leverages(problem.X, coordinates.center, coordinates.forward @ R)
-        # Complete the square: the last coordinate is one.
-        S = R @ R.T
-        A = cholesky(S[:k, :k], lower=True)
-        mean = -np.linalg.solve(S[:k, :k], S[:k, k])
-        rest = float(S[k, k] + S[k, :k] @ mean)
-        center = coordinates.center + mean @ coordinates.backward
-        q = leverages(problem.X, center, coordinates.forward @ A)
-        q += rest
-        return q
-
-    def _value(self, R: np.ndarray, q: np.ndarray, rho: float) -> float:
-        m = q - rho
-        rounded = np.clip(m + 0.5 * self.width, 0.0, None)
-        loss = np.where(m < 0.5 * self.width, rounded**2 / (2.0 * self.width), m)
-        value = rho + float(self.caps @ loss) - 2.0 * float(np.linalg.slogdet(R)[1])
-        if self.problem.M0 is not None:
-            value += float(np.sum((self.problem.lifted_M0() @ R) * R))
-        return value
-
-    def minimise(self, target: float, once: bool = False) -> Design:
-        """Take Newton steps, with less and less smoothing, down to a gap of ``target``."""
-        problem = self.problem
-        best: Design | None = None
-        if once:
-            self.width *= 0.25
-        while True:
-            decrement, moved = self._step()
-            problem.n_iter += 1
-            spent = problem.n_iter >= problem.max_iter
-            if decrement > _DECREMENT * self.width and moved and not spent:
-                continue
-            u = self.caps * np.clip((self.q - self.rho) / self.width + 0.5, 0.0, 1.0)
-            try:
-                design = _certify(problem, self.kappa, balanced(u, self.caps), "stalled")
-            except LinAlgError:
-                # So few rows count that they are flat in the precision at hand; all are not.
-                design = _certify(problem, self.kappa, self.caps / self.caps.sum(), "stalled")
-            problem.report(design.gap)
-            stuck = best is not None and design.gap > 0.9 * best.gap
-            best = design if best is None or design.gap < best.gap else best
-            if best.gap <= target or spent or stuck or once:
-                return best
-            self.width *= 0.25
-
-    def _step(self) -> tuple[float, bool]:
-        """One Newton step; return the decrement and whether the iterate moved."""
-        problem, R, width = self.problem, self.R, self.width
-        D = problem.coordinates.D
-        P = D * (D + 1) // 2
-        m = self.q - self.rho
-        u = self.caps * np.clip(m / width + 0.5, 0.0, 1.0)
-        M = _design_moments(problem, u)
-        if problem.M0 is not None:
-            M += problem.lifted_M0()
-        gradient = np.empty(P + 1)
-        excess = R.T @ M @ R - np.eye(D)
-        gradient[:P] = _features(excess)
-        gradient[P] = 1.0 - u.sum()
-        zone = np.flatnonzero((np.abs(m) < 0.5 * width) & (self.caps > 0.0))
-        share = 1.0
-        if len(zone) > _SAMPLED * P:
-            share = len(zone) / (_SAMPLED * P)
-            zone = np.sort(self.rng.choice(zone, _SAMPLED * P, replace=False))
-        hessian = np.zeros((P + 1, P + 1))
-        if len(zone):
-            U = np.empty((P + 1, len(zone)))
-            quadratic_features((problem.coordinates.design(problem.X, zone) @ R).T, U[:P])
-            U[P] = -1.0
-            U *= np.sqrt(self.caps[zone] * (share / width))
-            hessian = U @ U.T
-        hessian.flat[: P * (P + 2) : P + 2] += 1.0
-        hessian[P, P] += 1e-12 * max(1.0, hessian[P, P])
-        step = -cho_solve(cho_factor(hessian, lower=True, check_finite=False), gradient)
-        slope = float(gradient @ step)
-        delta = symmetric_matrix(step[:P], D)
-        before, t = self._value(R, self.q, self.rho), 1.0
-        for _ in range(12):
-            try:
-                trial = R @ cholesky(np.eye(D) + t * delta, lower=True)
-            except LinAlgError:
-                t *= 0.5
-                continue
-            rho = self.rho + t * float(step[P])
-            q = self._quadratic(trial)
-            if self._value(trial, q, rho) <= before + 1e-4 * t * slope:
-                self.R, self.q, self.rho = trial, q, rho
-                return -0.5 * slope, True
-            t *= 0.5
-        return -0.5 * slope, False
-
-
-def _features(matrix: np.ndarray) -> np.ndarray:
-    """Entries of a symmetric matrix in the order and scale of the quadratic features."""
-    scaled = matrix * np.sqrt(2.0)
-    scaled.flat[:: len(matrix) + 1] = matrix.diagonal()
-    return scaled[np.triu_indices(len(matrix))]
+    return certify(problem, kappa, u, status)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oblong._threads import chunks
-from oblong.linalg.log_det import chunk_length, inverse_factor, leverages, moments
+from oblong._threads import available_threads, chunks, run_chunks
+from oblong.linalg.log_det import chunk_length, inverse_factor, moments
 
 __all__ = ["Coordinates", "Metric"]
 
@@ -15,11 +15,17 @@ __all__ = ["Coordinates", "Metric"]
 _PROBES = 101
 # Above this smallest eigenvalue of the correlations, the Gram matrix has told the rank.
 _CLEAR = 1e-8
+# Rounding of rows, in units of their precision, that a direction has to exceed.
+_ROUNDING = 4.0
+_EPSILON = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
 class Metric:
     """An ellipsoid before it is scaled: rows have the leverage ``lift + |(x - center) T|²``.
+
+    Far from the origin the centre has few digits to tell rows apart, so leverages are computed as
+    ``lift + |(x - base) T - shift|²``, in which the subtraction is exact.
 
     Attributes
     ----------
@@ -27,6 +33,8 @@ class Metric:
         Centre in the coordinates of the data.
     T : ndarray of shape (d, k)
         Factor of the inverse covariance.
+    shift : ndarray of shape (k,)
+        ``(center - base) T``, where the base is the centre of the coordinates.
     inverse : ndarray of shape (k, d)
         ``x = center + t @ inverse`` on the affine hull.
     log_det : float
@@ -35,6 +43,7 @@ class Metric:
 
     center: np.ndarray
     T: np.ndarray
+    shift: np.ndarray
     inverse: np.ndarray
     log_det: float
 
@@ -92,19 +101,15 @@ class Coordinates:
             center = center + shift
             gram = gram - size * np.outer(shift, shift)
         deviation = np.sqrt(np.maximum(gram.diagonal() / size, 0.0))
-        varies = deviation > 8 * np.finfo(X.dtype).eps * np.abs(center)
-        if not varies.any():
-            raise ValueError(_ONE_POINT)
-        scale = np.where(varies, deviation, 1.0)
+        varies, scale = _scales(center, deviation)
         correlations = (gram / size / scale / scale[:, None])[np.ix_(varies, varies)]
         values, vectors = np.linalg.eigh(correlations)
         if values[0] <= _CLEAR * values[-1] or values[0] <= (100 * rank_tol) ** 2 * values[-1]:
-            R = _triangle(X, present, center, np.where(varies, 1.0 / scale, 0.0)) / np.sqrt(size)
-            _, singular, vt = np.linalg.svd(R[:, varies], full_matrices=False)
-            values, vectors = singular**2, vt.T
-            noise = np.finfo(X.dtype).eps * (1.0 + np.max(np.abs(center) / scale))
-            keep = singular > max(rank_tol, 8 * noise) * singular[0]
-            values, vectors = values[keep], vectors[:, keep]
+            R = _triangle(X, present, center, np.where(varies, 1.0 / scale, 0.0), lift)
+            _, singular, vt = np.linalg.svd(R[:, varies] / np.sqrt(size), full_matrices=False)
+            noise = _noise(X.dtype, center, scale)[varies]
+            keep = _above_noise(singular, vt, noise, rank_tol)
+            values, vectors = singular[keep] ** 2, vt[keep].T
         return cls._of_parts(center, scale, varies, values, vectors, lift)
 
     @classmethod
@@ -116,14 +121,11 @@ class Coordinates:
             shift = rows.mean(axis=0)
             center, rows = center + shift, rows - shift
         deviation = np.sqrt((rows * rows).mean(axis=0))
-        varies = deviation > 8 * np.finfo(X.dtype).eps * np.abs(center)
-        if not varies.any():
-            raise ValueError(_ONE_POINT)
-        scale = np.where(varies, deviation, 1.0)
+        varies, scale = _scales(center, deviation)
         part = (rows / scale)[:, varies] / np.sqrt(len(rows))
         _, singular, vt = np.linalg.svd(part, full_matrices=False)
-        noise = np.finfo(X.dtype).eps * (1.0 + np.max(np.abs(center) / scale))
-        keep = singular > max(rank_tol, 8 * noise) * singular[0]
+        noise = _noise(X.dtype, center, scale)[varies]
+        keep = _above_noise(singular, vt, noise, rank_tol)
         return cls._of_parts(center, scale, varies, singular[keep] ** 2, vt[keep].T, lift)
 
     @classmethod
@@ -171,16 +173,30 @@ class Coordinates:
     def _metric_of(self, mean: np.ndarray, S: np.ndarray) -> Metric:
         G, log_det = inverse_factor(S)
         L = np.linalg.inv(G)
-        return Metric(
-            self.center + mean @ self.backward, self.forward @ G.T, L.T @ self.backward, log_det
-        )
+        center = self.center + mean @ self.backward
+        return Metric(center, self.forward @ G.T, mean @ G.T, L.T @ self.backward, log_det)
 
     def leverages(self, X: np.ndarray, metric: Metric, out: np.ndarray | None = None) -> np.ndarray:
         """Leverages ``q_i = z_i'M(u)^-1 z_i`` of all rows, in one pass."""
-        q = leverages(X, metric.center, metric.T, out)
+        q = self.squares(X, metric.T, metric.shift, out)
         if self.lift:
             q += 1.0
         return q
+
+    def squares(
+        self, X: np.ndarray, T: np.ndarray, shift: np.ndarray, out: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Squared lengths ``|(x_i - base) T - shift|²`` of all rows, in chunks of them."""
+        n, d = X.shape
+        out = np.empty(n) if out is None else out
+
+        def task(start: int, stop: int) -> None:
+            image = (X[start:stop] - self.center) @ T
+            image -= shift
+            np.einsum("ij,ij->i", image, image, out=out[start:stop])
+
+        run_chunks(task, n, chunk_length(d), available_threads())
+        return out
 
 
 _ONE_POINT = "all rows of X with a weight above zero are the same point: they enclose no volume"
@@ -194,15 +210,50 @@ def _probed(n: int, present: np.ndarray | None) -> np.ndarray:
     return found[:: max(1, len(found) // _PROBES)]
 
 
-def _triangle(
-    X: np.ndarray, present: np.ndarray | None, center: np.ndarray, factor: np.ndarray
+def _scales(center: np.ndarray, deviation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Which features vary, and factors to scale them by.
+
+    Numbers in single precision are exact here, as sums are in double precision: that is what
+    counts, for both.
+    """
+    varies = deviation > 8.0 * _EPSILON * np.abs(center)
+    if not varies.any():
+        raise ValueError(_ONE_POINT)
+    return varies, np.where(varies, deviation, 1.0)
+
+
+def _noise(dtype: np.dtype, center: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Rounding of each scaled feature, had its values been computed in the precision given."""
+    return _ROUNDING * np.finfo(dtype).eps * np.sqrt(1.0 + (center / scale) ** 2)
+
+
+def _above_noise(
+    singular: np.ndarray, vt: np.ndarray, noise: np.ndarray, rank_tol: float
 ) -> np.ndarray:
-    """Triangular factor of the centred and scaled rows, from factors of chunks of them."""
+    """Directions that are more than the rounding of the features that take part in them.
+
+    Where all features are that coarse, nothing is dropped for it but what the Gram matrix could
+    not have told from zero.
+    """
+    own = np.sqrt(np.sum((vt * noise) ** 2, axis=1))
+    least = np.maximum(rank_tol * singular[0], np.minimum(own, np.sqrt(_CLEAR) * singular[0]))
+    return singular > np.maximum(least, 8.0 * _EPSILON * singular[0])
+
+
+def _triangle(
+    X: np.ndarray, present: np.ndarray | None, center: np.ndarray, factor: np.ndarray, lift: bool
+) -> np.ndarray:
+    """Triangular factor of the scaled rows, from factors of chunks of them.
+
+    A free centre takes a column of ones along, which removes what rounding left of the mean.
+    """
     n, d = X.shape
-    R = np.empty((0, d))
+    R = np.empty((0, d + lift))
     for start, stop in chunks(n, max(4 * d, chunk_length(d))):
         part = (X[start:stop] - center) * factor
         if present is not None:
             part = part[present[start:stop] > 0]
+        if lift:
+            part = np.column_stack([np.ones(len(part)), part])
         R = np.linalg.qr(np.vstack([R, part]), mode="r")
-    return R
+    return R[int(lift) :, int(lift) :]

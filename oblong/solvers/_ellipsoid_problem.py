@@ -12,7 +12,18 @@ from oblong._threads import single_threaded_blas
 from oblong.solvers._ellipsoid_coordinates import Coordinates, Metric
 from oblong.solvers.log_det_interior_point import LogDetResult, solve_log_det
 
-__all__ = ["Design", "DesignProblem", "balanced", "best_threshold", "capped_gap", "snapped"]
+__all__ = [
+    "Design",
+    "DesignProblem",
+    "balanced",
+    "best_threshold",
+    "capped_gap",
+    "settled",
+    "snapped",
+]
+
+# Error of a sum of weights that is left alone.
+_ROUNDING = 1e-14
 
 
 @dataclass(frozen=True)
@@ -111,8 +122,9 @@ class DesignProblem:
 
     def solve_rows(self, F: np.ndarray, start: np.ndarray, **arguments: Any) -> LogDetResult:
         """Run the interior point method on some rows, within the limit on Newton systems."""
-        # Systems of this size gain nothing from threads, which wait for each other instead.
-        with single_threaded_blas():
+        # Systems of this size gain nothing from threads, which wait for each other instead. At
+        # the last digit a weight can be its cap; the step is then refused, which is the end.
+        with single_threaded_blas(), np.errstate(divide="ignore", invalid="ignore"):
             found = solve_log_det(F, start, max_iter=self.max_iter - self.n_iter, **arguments)
         self.n_iter += found.n_iter
         return found
@@ -133,28 +145,61 @@ class DesignProblem:
 
 
 def balanced(u: np.ndarray, caps: np.ndarray, sum_to: float = 1.0) -> np.ndarray:
-    """Weights of a given sum between zero and the caps, next to ``u``."""
-    total = float(u.sum())
-    if total >= sum_to:
-        return u * (sum_to / total)
-    return u + (caps - u) * ((sum_to - total) / (float(caps.sum()) - total))
+    """Weights of a given sum between zero and the caps, next to ``u``.
+
+    Rows between their bounds make up for what is missing or too much; those at a bound stay
+    there if that is enough.
+    """
+    for movable in ((u > 0.0) & (u < caps), np.ones(len(u), dtype=bool)):
+        missing = sum_to - float(u.sum())
+        if abs(missing) <= _ROUNDING:
+            break
+        room = np.where(movable, caps - u if missing > 0.0 else -u, 0.0)
+        total = float(room.sum())
+        if total != 0.0:
+            u = u + room * min(1.0, missing / total)
+    return u
 
 
 def snapped(u: np.ndarray, caps: np.ndarray, share: float, sum_to: float = 1.0) -> np.ndarray:
     """Move weights to the bounds that they are next to, within a share of the cap.
 
-    The rows in between make up for the sum, so that those at a bound stay there.
+    The rows in between make up for the sum; where they cannot, fewer rows are moved.
     """
-    low, high = u < share * caps, u > (1.0 - share) * caps
-    free = ~(low | high)
-    rest = sum_to - float(caps[high].sum())
-    found = np.where(high, caps, 0.0)
-    total = float(u[free].sum())
-    if total > 0.0 and rest > 0.0:
-        found[free] = u[free] * (rest / total)
-        if (found <= caps).all():
+    u = np.clip(u, 0.0, caps)
+    for cut in (share, 1e-2 * share, 1e-4 * share):
+        low, high = u < cut * caps, u > (1.0 - cut) * caps
+        free = ~(low | high)
+        rest = sum_to - float(caps[high].sum())
+        if -_ROUNDING <= rest <= float(caps[free].sum()) + _ROUNDING:
+            found = np.where(high, caps, 0.0)
+            found[free] = balanced(u[free], caps[free], rest)
             return found
-    return balanced(np.clip(u, 0.0, caps), caps, sum_to)
+    return balanced(u, caps, sum_to)
+
+
+def settled(
+    u: np.ndarray, q: np.ndarray, caps: np.ndarray, rho: float, share: float
+) -> np.ndarray | None:
+    """Move weights to the bounds where complementarity says that they belong.
+
+    A weight, as a share of its cap, below ``share`` times the relative distance of its row from
+    the boundary is a trace that the interior point method leaves; the optimum has zero, or the
+    cap on the other side. None if there is no such weight, or too little is left for the sum.
+    """
+    present = caps > 0.0
+    part = np.divide(u, caps, out=np.zeros(len(u)), where=present)
+    inside = (share / max(rho, float(u @ q))) * (rho - q)
+    low, high = present & (part < inside), present & (1.0 - part < -inside)
+    found = np.where(low, 0.0, np.where(high, caps, u))
+    if np.array_equal(found, u):
+        return None
+    free = present & ~(low | high)
+    rest = 1.0 - float(found[~free].sum())
+    if not -_ROUNDING <= rest <= float(caps[free].sum()) + _ROUNDING:
+        return None
+    found[free] = balanced(u[free], caps[free], rest)
+    return found
 
 
 def best_threshold(q: np.ndarray, weights: np.ndarray | None, kappa: float) -> float:

@@ -106,6 +106,15 @@ def test_weights_equal_copies(kernel, rank):
     assert one.coverage_ == pytest.approx(other.coverage_)
 
 
+def test_rows_below_their_caps_are_not_outside():
+    """One row is next to its cap, so that the gap leaves an error in its distance."""
+    X = np.repeat(cloud(60, 2, seed=3), np.random.default_rng(0).integers(0, 4, size=60), axis=0)
+    model = fit(X, kernel="rbf", coverage=0.8)
+    cap = 1 / (0.2 * len(X))
+    assert (model.predict(X[model.weights_ < cap * (1 - 1e-5)]) == 1).all()
+    assert model.coverage_ == np.mean(model.predict(X) == 1)
+
+
 def test_single_precision():
     X = cloud(100, 2).astype(np.float32)
     model = fit(X, kernel="rbf", coverage=0.9)

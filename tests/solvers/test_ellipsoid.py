@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy.special import gammaln
 
 from oblong.solvers.ellipsoid import solve_ellipsoid
+from oblong.solvers.enclosing_ball import solve_enclosing_ball
 from tests.reference.ellipsoid import design_value, ellipsoid
 
 FIXTURE = np.array(
@@ -174,11 +175,43 @@ def test_ridge_gives_a_flat_cloud_some_thickness():
     assert result.squared_distances.max() <= 1 + 1e-9
 
 
-def test_ridge_wider_than_the_data():
+@pytest.mark.parametrize("E", [None, 0.1])
+@pytest.mark.parametrize("center", [True, False])
+@pytest.mark.parametrize("share", [1.001, 3.0, 1e6])
+def test_ridge_wider_than_the_data(share, center, E):
     X = cloud(30, 2)
-    result = solve_ellipsoid(X, ridge=1e6)
-    assert np.allclose(matrix(result), 1e6 * np.eye(2), rtol=1e-3, atol=1e3)
-    assert result.squared_distances.max() < 1
+    radius = solve_enclosing_ball(X).radius if center else np.linalg.norm(X, axis=1).max()
+    ridge = share * radius**2
+    result = solve_ellipsoid(X, ridge=ridge, center=center, E=E)
+    assert np.allclose(matrix(result), ridge * np.eye(2))
+    assert result.squared_distances.max() == pytest.approx(1 / share, rel=1e-6)
+    assert np.allclose(((X - result.center) ** 2).sum(axis=1) / ridge, result.squared_distances)
+    assert result.log_volume == pytest.approx(np.log(np.pi * ridge))
+    assert result.weights.sum() == pytest.approx(1)
+    assert np.isinf(result.E) if E is None else result.E == E
+
+
+@pytest.mark.parametrize("share", [0.5, 0.9, 0.99, 0.9999, 1 - 1e-6])
+def test_ridge_next_to_the_squared_radius(share):
+    """In one dimension the sum of the two is the squared radius, whatever the ridge."""
+    noise = 1e-3 * np.random.default_rng(0).normal(size=(2, 20))
+    x = np.concatenate([noise[0] - 1, noise[1] + 1])[:, None]
+    squared = (np.ptp(x) / 2) ** 2
+    result = solve_ellipsoid(x, ridge=share * squared)
+    assert result.status == "converged"
+    assert matrix(result)[0, 0] == pytest.approx(squared, rel=1e-6)
+    assert result.squared_distances.max() <= 1
+    # Scales below the tolerance cannot be told apart.
+    assert result.scale == pytest.approx(1 - share, rel=1e-4, abs=2e-6)
+
+
+def test_ridge_keeps_a_ball_around_rows_of_weight_zero_out():
+    X = np.vstack([cloud(20, 2), [[1e3, 1e3]]])
+    weights = np.append(np.ones(20), 0.0)
+    result = solve_ellipsoid(X, ridge=1e3, sample_weight=weights)
+    assert np.allclose(result.center, solve_ellipsoid(X[:20], ridge=1e3).center)
+    assert result.squared_distances[-1] > 1
+    assert result.weights[-1] == 0
 
 
 def test_ridge_on_the_covariance():
@@ -206,6 +239,66 @@ def test_flat_data(n, dtype):
     assert np.allclose(result.inverse_factor @ result.factor, np.eye(2), atol=1e-9)
     rebuilt = result.center + (X - result.center) @ result.factor @ result.inverse_factor
     assert np.allclose(rebuilt, X, atol=10 * digits)
+
+
+@pytest.mark.parametrize("n", [3, 40])
+def test_flat_data_off_the_hull(n):
+    """The map to the ball is the pseudo-inverse: it sees nothing across the hull."""
+    frame = np.random.default_rng(1).normal(size=(2, 5)) * [1, 1e-3, 1e3, 1, 10]
+    result = solve_ellipsoid(cloud(n, 2) @ frame + 7.0)
+    pseudo = np.linalg.pinv(result.inverse_factor)
+    assert np.allclose(result.factor, pseudo, rtol=1e-6, atol=1e-9 * np.abs(pseudo).max())
+    across = np.linalg.svd(frame)[2][2:]
+    assert np.abs(across @ result.factor).max() < 1e-9 * np.abs(result.factor).max()
+
+
+@pytest.mark.parametrize("spread", [0.5, 0.1])
+@pytest.mark.parametrize("n", [3, 200])
+def test_single_precision_far_from_the_origin(n, spread):
+    X = (np.random.default_rng(0).normal(size=(n, 2)) * [spread, 3] + 1e6).astype(np.float32)
+    if n == 3:
+        X = np.column_stack([X, X[:, ::-1] - 1e6])[:, :3].astype(np.float32)
+    double = X.astype(float) - 1e6
+    result, near = solve_ellipsoid(X, tol=1e-9), solve_ellipsoid(double, tol=1e-9)
+    assert result.factor.shape[1] == near.factor.shape[1] == 2
+    assert result.status == "converged"
+    assert np.allclose(result.squared_distances, near.squared_distances, atol=1e-6)
+    one = solve_ellipsoid(np.array([[1e6], [1e6 + 0.0625], [1e6]], dtype=np.float32))
+    assert one.center == pytest.approx([1e6 + 0.03125], abs=1e-6)
+
+
+@pytest.mark.parametrize("n", [4, 200])
+def test_nearly_constant_feature_costs_no_direction(n):
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(n, 3))
+    X = np.column_stack([Z[:, 0], Z[:, 0] + 1e-5 * Z[:, 1], Z[:, 2]])
+    assert solve_ellipsoid(X).factor.shape == (3, 3)
+    wide = np.column_stack([X, 1 + 1e-13 * rng.normal(size=n)])
+    result = solve_ellipsoid(wide)
+    assert result.factor.shape == (4, min(4, n - 1))
+    # The digits that the feature has left are not its centre's only.
+    assert result.status == "converged"
+
+
+@pytest.mark.parametrize("center", [True, False])
+@pytest.mark.parametrize("seed", range(3))
+def test_tighter_tolerances_are_no_worse(seed, center):
+    """Ties and copies, on which thresholds of a penalty are intervals."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(-2, 3, (40, 1 + 2 * seed)).astype(float)
+    gaps = [
+        solve_ellipsoid(X, E=0.1, center=center, tol=tol).gap for tol in (1e-4, 1e-6, 1e-9, 1e-14)
+    ]
+    assert gaps[1] <= 1e-6
+    assert max(gaps[2:]) <= 1e-8
+
+
+def test_copies_at_the_origin_are_the_median():
+    X = np.zeros((18, 2))
+    X[:4] = [[2, 1], [-1, 3], [0, 1], [4, 0]]
+    result = solve_ellipsoid(X, E=0.02, center=False)
+    assert result.status == "converged"
+    assert np.isfinite(result.factor).all()
 
 
 def test_collinear_and_constant_columns():

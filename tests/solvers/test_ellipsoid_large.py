@@ -7,9 +7,15 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from oblong.solvers import _ellipsoid_active, _ellipsoid_capped
+from oblong.solvers import _ellipsoid_active, _ellipsoid_capped, _ellipsoid_smooth
 from oblong.solvers._ellipsoid_coordinates import Coordinates
-from oblong.solvers._ellipsoid_problem import DesignProblem, balanced, best_threshold, snapped
+from oblong.solvers._ellipsoid_problem import (
+    DesignProblem,
+    balanced,
+    best_threshold,
+    settled,
+    snapped,
+)
 from oblong.solvers.ellipsoid import solve_ellipsoid
 
 
@@ -103,7 +109,7 @@ def test_large_problem_starts_on_a_sample(center, weighted, monkeypatch):
     arguments = {"coverage": 0.85, "center": center, "sample_weight": weights}
     direct = solve_ellipsoid(X, **arguments)
     monkeypatch.setattr(_ellipsoid_capped, "_DIRECT", 0)
-    monkeypatch.setattr(_ellipsoid_capped, "_SAMPLE", 2000)
+    monkeypatch.setattr(_ellipsoid_smooth, "_SAMPLE", 2000)
     large = solve_ellipsoid(X, **arguments)
     assert large.status == "converged"
     assert large.objective == pytest.approx(direct.objective, abs=1e-5)
@@ -190,6 +196,51 @@ def test_weights_are_moved_to_their_bounds():
         found = balanced(start, caps)
         assert found.sum() == pytest.approx(1)
         assert (found <= caps + 1e-15).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("n", "d"), [(30_000, 5), (20_000, 10)])
+def test_rows_inside_have_no_weight(n, d, dtype):
+    X = np.random.default_rng(9).normal(size=(n, d)).astype(dtype)
+    result = solve_ellipsoid(X, coverage=0.95)
+    assert result.status == "converged"
+    assert certificate(X.astype(float), result) == pytest.approx(result.gap, abs=1e-9)
+    inside, outside = (result.squared_distances < 1 - 1e-3), (result.squared_distances > 1 + 1e-3)
+    assert (result.weights[inside] == 0).all()
+    assert (result.weights[outside] == result.cap).all()
+
+
+def test_copies_are_merged_if_nothing_else_helps(monkeypatch):
+    rng = np.random.default_rng(10)
+    X = (rng.random((40_000, 6)) < 0.2).astype(float)
+    monkeypatch.setattr(_ellipsoid_capped, "_FEATURES", 1e5)
+    coordinates = Coordinates.of(X, None, lift=True, rank_tol=1e-10)
+    problem = DesignProblem(X, coordinates, None, 1e-6, 1000)
+    direct = _ellipsoid_capped._cover_directly(problem, 1 / 4000, problem.present())
+    tracemalloc.start()
+    design = _ellipsoid_capped._cover_distinct(problem, 1 / 4000, 64)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20 * 8 * len(X)
+    assert design.gap <= 1e-6
+    assert design.metric.log_det == pytest.approx(direct.metric.log_det, abs=1e-5)
+    assert design.u.max() <= 1 / 4000 * (1 + 1e-12)
+    # More distinct rows than there is room for.
+    assert _ellipsoid_capped._cover_distinct(problem, 1 / 4000, 63) is None
+    result = solve_ellipsoid(X, coverage=0.9)
+    assert result.status == "converged"
+
+
+def test_complementarity():
+    caps, q = np.full(5, 0.4), np.array([1.0, 3.0, 3.0, 3.0, 5.0])
+    u = np.array([1e-9, 0.2, 0.2, 0.2, 0.4 - 1e-9])
+    found = settled(u, q, caps, 3.0, 1.0)
+    assert found[0] == 0.0
+    assert found[4] == 0.4
+    assert found.sum() == pytest.approx(1)
+    # Nothing to move, and nothing left to make up for what was moved.
+    assert settled(found, q, caps, 3.0, 1.0) is None
+    assert settled(np.full(5, 0.2), np.array([1.0, 1.0, 1.0, 1.0, 5.0]), caps, 3.0, 1.0) is None
 
 
 def test_passes_and_steps_are_counted():
