@@ -14,6 +14,7 @@ MORE = (
     "cross_validation",
     "ellipsoid_against_peers",
     "ellipsoidal_kernel_cost",
+    "ellipsoidal_svm_against_peers",
 )
 
 
