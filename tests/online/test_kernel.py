@@ -44,6 +44,16 @@ def test_linear_kernel_is_the_linear_learner(classes, fit_intercept, average):
     np.testing.assert_allclose(kernel.intercept_, linear.intercept_, rtol=1e-6, atol=1e-8)
 
 
+def test_round_off_is_no_direction():
+    """On noise the shape collapses, while what sticks out would keep its variance."""
+    X, y = clouds(600, noise=0.1)
+    kernel = stream(KernelConfidenceWeightedClassifier(kernel="linear"), X, y)
+    linear = stream(ConfidenceWeightedClassifier(), X, y)
+    assert linear._state.exponent > 20
+    assert abs(kernel.n_updates_ - linear.n_updates_) <= 0.01 * linear.n_updates_
+    assert abs(kernel.n_mistakes_ - linear.n_mistakes_) <= 0.01 * linear.n_mistakes_
+
+
 def test_in_explicit_features():
     """An rbf learner is the linear one in the columns of a square root of the kernel matrix."""
     X, y = make_circles(120, factor=0.6, noise=0.05, random_state=0)

@@ -30,6 +30,9 @@ __all__ = ["KernelState"]
 # Rows whose kernel values are computed at once, in learning and in prediction.
 _BATCH = 64
 _BLOCK = 1 << 22
+# What sticks out of the span by less than this share of k(x, x) is round-off, and would have the
+# whole initial variance where that of the learner has long vanished.
+_ROUND_OFF = 1e-12
 
 
 @compiled
@@ -93,8 +96,9 @@ def _learn_kernel_rows(
                 t /= row[r]
                 values[r] = t
                 rest -= t * t
-            apart = max(rest, 0.0) ** 0.5
-            values[m] = apart
+            if rest < _ROUND_OFF * diagonal[i]:
+                rest = 0.0
+            values[m] = rest**0.5
             span[1] = m + 1
             updates = counters[1]
             learn_rows(
@@ -115,7 +119,7 @@ def _learn_kernel_rows(
             )
             if counters[1] == updates:
                 continue
-            if rest > tol * diagonal[i] and m < budget:
+            if rest > 0.0 and rest > tol * diagonal[i] and m < budget:
                 row = factor[m]
                 for c in range(m + 1):
                     row[c] = values[c]
@@ -314,13 +318,15 @@ class KernelState:
         parts = []
         for start, stop in chunks(X.shape[0], max(1, min(4096, _BLOCK // max(1, m)))):
             rows = X[start:stop]
-            rest = self._diagonal(rows)
+            norms = self._diagonal(rows)
+            rest = norms
             Q = np.zeros((rows.shape[0], 0))
             if m:
                 values = self._block(rows, self.dictionary)
                 Q = solve_triangular(self.factor[:m, :m], values.T, lower=True).T
                 rest = rest - np.einsum("ij,ij->i", Q, Q)
-            parts.append(inner.variances(Q) + np.maximum(rest, 0.0)[:, None] * priors)
+            rest = np.where(rest < _ROUND_OFF * norms, 0.0, rest)
+            parts.append(inner.variances(Q) + rest[:, None] * priors)
         return np.concatenate(parts)
 
     def _diagonal(self, X: Any) -> np.ndarray:
