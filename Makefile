@@ -27,7 +27,7 @@ install: $(VENV)/.stamp-test ## make .venv with oblong (editable) and the test t
 demo: $(VENV)/.stamp-cli ## compare the classifiers on a built-in data set
 	@$(BIN)/oblong compare --report $(REPORT)
 
-test: lint ## run the linters and the whole test suite with coverage
+test: lint $(VENV)/.stamp-river ## run the linters and the whole test suite with coverage
 	@echo "==> tests"
 	@$(ONE_THREAD) $(BIN)/python -m pytest --numprocesses $(WORKERS) --maxprocesses 8 \
 		--cov --cov-report term
@@ -64,7 +64,8 @@ clean: ## remove .venv and everything that was built
 	@find oblong tests benchmarks docs examples -name __pycache__ -prune -exec rm -rf {} +
 
 # One stamp per extra, made after a complete install and stale only when pyproject.toml changes.
-# The extras test, docs and bench contain the extra cli, so installing any of them covers it.
+# The extras test, docs and bench contain the extra cli, so installing any of them covers it; river
+# comes after test only, for its own requirements do not go with the oldest versions of others.
 $(VENV)/.stamp-%: pyproject.toml | $(VENV)/.stamp-venv
 	@echo "==> installing oblong[$*] in $(VENV) (once; takes a minute)"
 	@$(PIP) install --editable ".[$*]"

@@ -20,7 +20,7 @@ class SecondOrderPerceptron(SecondOrderClassifier):
 
     .. math::
 
-        \Big(\sum_i y_i x_i\Big)^\top \Big(a I + \sum_i x_i x_i^\top + x x^\top\Big)^{-1} x ,
+        \Bigl(\sum_i y_i x_i\Bigr)^\top \Bigl(a I + \sum_i x_i x_i^\top + x x^\top\Bigr)^{-1} x ,
 
     in whose matrix the example :math:`x` to be predicted is included; this does not change the
     sign. It is AROW with :math:`r = 1`, the initial variance :math:`1 / a`, and updates on
