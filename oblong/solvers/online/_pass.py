@@ -37,6 +37,8 @@ SINGLE, TOP, EACH, RANK = range(4)
 
 # Variances below are round-off of a shape that has vanished.
 _TINY = 1e-280
+# Older compilers have no logarithm to the base two.
+_LN_2 = math.log(2.0)
 # Updates between two looks at the size of the shape.
 _LOOK = 32
 
@@ -314,7 +316,7 @@ def learn_rows(
                             counters[7] += exponent
                             row_scores(columns, values, bias, table, scores)
                     elif invariance == 2 and not 2.0**-200 < scale[first, 0] < 2.0**200:
-                        power = 2.0 ** -math.floor(math.log2(scale[first, 0]))
+                        power = 2.0 ** -math.floor(math.log(scale[first, 0]) / _LN_2)
                         for k in range(n_classes):
                             scale[k, 0] *= power
             if not changed and remaining > 0.0:

@@ -24,6 +24,9 @@ __all__ = [
     "table_variance",
 ]
 
+# Older compilers have no logarithm to the base two.
+_LN_2 = math.log(2.0)
+
 
 @compiled
 def row_scores(columns, values, bias, table, scores):
@@ -171,7 +174,7 @@ def _middle(shape):
             if variance > 0.0:
                 largest = fast_max(largest, variance)
                 smallest = min(smallest, variance)
-    return 0.5 * (math.log2(largest) + math.log2(smallest)) if largest > 0.0 else 0.0
+    return 0.5 * (math.log(largest) + math.log(smallest)) / _LN_2 if largest > 0.0 else 0.0
 
 
 @compiled
@@ -187,7 +190,7 @@ def rescale(shape, table, total, scale, weights_too):
     for k in range(shape.shape[0]):
         largest = fast_max(largest, scale[k, 0])
     if not weights_too and (largest > 2.0**40 or largest < 2.0**-40):
-        factor = 4.0 ** (-math.floor(0.5 * math.log2(largest)))
+        factor = 4.0 ** (-math.floor(0.5 * math.log(largest) / _LN_2))
         for k in range(shape.shape[0]):
             scale[k, 0] *= factor
     middle = _middle(shape)
