@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from oblong._threads import single_threaded_blas
+from oblong._threads import chunks, single_threaded_blas
 
 __all__ = ["OneVsRestMixin", "positive_classes", "solve_each", "stacked"]
 
@@ -47,10 +48,29 @@ class OneVsRestMixin:
     """Prediction from outputs of shape (n, n_problems)."""
 
     classes_: np.ndarray
+    cache_size: float
+    _directions: np.ndarray
 
     @abstractmethod
     def _outputs(self, X: Any) -> np.ndarray:
         """Outputs of every problem."""
+
+    def _validated(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return validate_data(
+            self,
+            X,
+            dtype=[np.float64, np.float32],
+            order="C",
+            accept_sparse="csr",
+            accept_large_sparse=False,
+            reset=False,
+        )
+
+    def _blocks(self, X: Any) -> Iterator[tuple[int, int]]:
+        """Rows to predict at a time, within the memory limit."""
+        width = max(1, self._directions.shape[1], X.shape[1])
+        return chunks(X.shape[0], max(1, int(self.cache_size * 2.0**17) // width))
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Outputs of the classifier.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -14,9 +14,7 @@ from scipy.special import log_ndtr, logsumexp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
 
-from oblong._threads import chunks
 from oblong.batch._base import KernelMachine
 from oblong.batch._one_vs_rest import OneVsRestMixin, positive_classes, solve_each
 from oblong.batch._pairwise import PairFit
@@ -374,22 +372,6 @@ class BayesPointClassifier(OneVsRestMixin, KernelMachine):
         warnings.warn(f"{type(self).__name__}: {message}", ConvergenceWarning, stacklevel=5)
 
     # Prediction ---------------------------------------------------------------------------------
-
-    def _validated(self, X: Any) -> Any:
-        check_is_fitted(self)
-        return validate_data(
-            self,
-            X,
-            dtype=[np.float64, np.float32],
-            order="C",
-            accept_sparse="csr",
-            accept_large_sparse=False,
-            reset=False,
-        )
-
-    def _blocks(self, X: Any) -> Iterator[tuple[int, int]]:
-        width = max(1, self._directions.shape[1], X.shape[1])
-        return chunks(X.shape[0], max(1, int(self.cache_size * 2.0**17) // width))
 
     def _outputs(self, X: Any) -> np.ndarray:
         """Means of the outputs over their standard deviations."""

@@ -10,9 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
 
-from oblong._threads import chunks
 from oblong.batch._base import KernelMachine
 from oblong.batch._ellipsoid_metric import EllipsoidMetricMixin
 from oblong.batch._ellipsoidal_machine import (
@@ -391,18 +389,6 @@ class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelMachine):
 
     # Prediction ---------------------------------------------------------------------------------
 
-    def _validated(self, X: Any) -> Any:
-        check_is_fitted(self)
-        return validate_data(
-            self,
-            X,
-            dtype=[np.float64, np.float32],
-            order="C",
-            accept_sparse="csr",
-            accept_large_sparse=False,
-            reset=False,
-        )
-
     def _outputs(self, X: Any) -> np.ndarray:
         X = self._validated(X)
         if self.kernel == "linear":
@@ -418,10 +404,6 @@ class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelMachine):
             values = self._map.pivot_products(X[start:stop])
             outputs[start:stop] = values @ self._pivot_coef.T + self.intercept_
         return outputs
-
-    def _blocks(self, X: Any) -> Any:
-        width = max(1, len(self._directions[0]), X.shape[1])
-        return chunks(X.shape[0], max(1, int(self.cache_size * 2.0**17) // width))
 
 
 def _unit_length(fit: PairFit) -> PairFit:
