@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg.lapack import dpotrf, dpotri
 
 from oblong.batch._one_vs_one import pairs_of
 from oblong.kernels import Kernel
-from oblong.linalg.columns import ExplicitColumns
+from oblong.solvers._margin_whole import SharedColumns
 from oblong.solvers.margin import MarginResult
 from oblong.solvers.relative_margin_path import solve_relative_margin_path
 
@@ -23,10 +22,9 @@ __all__ = ["FoldKernel", "Machines", "solve_machines"]
 
 # Above this number of training rows kernel matrices are kept in single precision.
 _SINGLE_ABOVE = 4096
-# Matrices of more rows than the solver takes as one block are not inverted, nor those with a
-# pivot below this share of the diagonal; the others after so many Newton steps.
+# Matrices of more rows than the solver takes as one block are not inverted; the others after so
+# many Newton steps.
 _INVERTED_UP_TO = 1024
-_LEAST_PIVOT = 1e-6
 _INVERTED_AFTER = 12
 
 
@@ -175,9 +173,9 @@ def solve_machines(
         rows = np.r_[starts[first] : starts[first + 1], starts[second] : starts[second + 1]]
         y = np.ones(rows.size)
         y[starts[first + 1] - starts[first] :] = -1.0
-        columns = InvertedColumns(block, threads)
+        columns = SharedColumns(block, threads)
         path = None
-        newton_steps = 0
+        newton_steps, inverted = 0, rows.size > _INVERTED_UP_TO
         solved: list[MarginResult] = []
         for C in Cs:
             path = solve_relative_margin_path(
@@ -193,11 +191,13 @@ def solve_machines(
             solved += path.margins
             n_iter += path.n_iter
             newton_steps += sum(margin.n_newton for margin in path.margins)
-            if columns.inverse is None and newton_steps >= _INVERTED_AFTER:
+            if not inverted and newton_steps >= _INVERTED_AFTER:
                 columns.invert()
+                inverted = True
         coefs.append(np.array([margin.coef for margin in solved]))
         biases.append([margin.bias for margin in solved])
-        margins.append([1.0 / max(np.abs(margin.outputs).max(), 1e-300) for margin in solved])
+        spread_out = np.abs([margin.outputs for margin in solved]).max(axis=1)
+        margins.append(1.0 / np.maximum(spread_out, 1e-300))
         gaps += [margin.relative_gap for margin in solved if margin.status != "converged"]
     return Machines(
         coefs,
@@ -206,31 +206,6 @@ def solve_machines(
         max(gaps, default=float("nan")),
         n_iter,
     )
-
-
-class InvertedColumns(ExplicitColumns):
-    """Columns of a matrix with its inverse, which many problems share.
-
-    The inverse is None where the matrix is too large or too near to singular for it to help.
-    """
-
-    def __init__(self, matrix: np.ndarray, threads: int = 1) -> None:
-        super().__init__(matrix, threads)
-        self.inverse: np.ndarray | None = None
-
-    def invert(self) -> None:
-        """Compute the inverse."""
-        if self.n > _INVERTED_UP_TO:
-            return
-        shifted = self.store.astype(np.float64)
-        mean = float(shifted.diagonal().mean())
-        shifted.flat[:: self.n + 1] += 1e-10 * mean
-        factor, failed = dpotrf(shifted.T, lower=True, overwrite_a=True)
-        if failed or factor.diagonal().min() ** 2 < _LEAST_PIVOT * mean:
-            return
-        half, failed = dpotri(factor, lower=True, overwrite_c=True)
-        if not failed:
-            self.inverse = np.ascontiguousarray(np.tril(half) + np.tril(half, -1).T)
 
 
 def _pair_block(K: np.ndarray, starts: np.ndarray, first: int, second: int) -> np.ndarray:

@@ -7,16 +7,78 @@ from typing import NamedTuple
 import numpy as np
 
 from oblong._compile import compiled
-from oblong.solvers._margin_loops import ascend_pairs
+from oblong.solvers._margin_loops import ascend
 from oblong.solvers._margin_newton import newton_steps
 from oblong.solvers.pieces import Pieces, write_slopes
 
-__all__ = ["BlockOutcome", "interval", "solve_block"]
+__all__ = ["BlockOutcome", "DenseBlock", "balance", "check_definite", "interval", "solve_block"]
 
 # Coefficients looked at together, so that they stay in first-level cache.
 _STRIP = 512
 # Turns of pair steps and Newton steps before the outer loop takes stock.
 _STRETCHES = 8
+# Fewest pair steps between strides.
+_LEAST_STRIDE = 50
+_EPS = float(np.finfo(np.float64).eps)
+_NO_WEIGHTS = np.empty((0, 0), dtype=np.float32)
+
+
+class DenseBlock:
+    """A principal block of the kernel matrix, with what follows from it alone.
+
+    Parameters
+    ----------
+    K : ndarray of shape (q, q)
+        The block.
+
+    Attributes
+    ----------
+    diagonal : ndarray of shape (q,)
+        Its diagonal in double precision.
+    finite : bool
+        Whether the diagonal is finite.
+    tiny : float
+        Curvature below which a pair has none.
+    weights : ndarray of shape (q, q) or (0, 0)
+        Inverse curvatures of all pairs on some scale, where :meth:`weigh` has computed them.
+    inverse : ndarray of shape (q, q) or None
+        Inverse of ``K``, which makes Newton steps cheaper when most coefficients are free.
+    work : tuple of ndarray
+        Memory of the pair steps.
+    """
+
+    def __init__(self, K: np.ndarray, inverse: np.ndarray | None = None) -> None:
+        self.K = K
+        self.diagonal = K.diagonal().astype(np.float64)
+        self.finite = bool(np.isfinite(self.diagonal).all())
+        mean = float(np.abs(self.diagonal).mean())
+        self.tiny = max(4.0 * float(np.finfo(K.dtype).eps) * mean, 1e-300)
+        self.largest = max(float(self.diagonal.max(initial=0.0)), 1e-300)
+        self.sizes = np.sqrt(np.abs(self.diagonal))
+        self.weights = _NO_WEIGHTS
+        self.inverse = inverse
+        self.work = (*np.empty((4, len(K))), np.empty(_STRIP))
+        self._memory = np.empty(0)
+
+    def weigh(self) -> None:
+        """Compute the inverse curvatures, which pays when many problems share the block."""
+        mean = float(np.abs(self.diagonal).mean())
+        curvature = np.multiply(self.K, -2.0, dtype=np.float64)
+        curvature += self.diagonal
+        curvature += self.diagonal[:, None]
+        np.maximum(curvature, self.tiny, out=curvature)
+        # They only rank pairs, for which their scale and last digits do not matter.
+        self.weights = np.divide(max(mean, self.tiny), curvature, out=curvature).astype(np.float32)
+
+    def rounding(self, c: np.ndarray) -> float:
+        """Bound on the error of ``K @ c``, if the block is the whole matrix."""
+        return 4.0 * _EPS * self.largest**0.5 * float(np.abs(c) @ self.sizes)
+
+    def memory(self, size: int) -> np.ndarray:
+        """Memory for a square matrix, overwritten by the next call."""
+        if self._memory.size < size**2:
+            self._memory = np.empty(size**2)
+        return self._memory[: size**2].reshape(size, size)
 
 
 class BlockOutcome(NamedTuple):
@@ -30,8 +92,7 @@ class BlockOutcome(NamedTuple):
 
 
 def solve_block(
-    K: np.ndarray,
-    diagonal: np.ndarray,
+    block: DenseBlock,
     pieces: Pieces,
     c: np.ndarray,
     u: np.ndarray,
@@ -40,20 +101,17 @@ def solve_block(
     budget: int,
     whole: bool,
     polish: bool = True,
-    inverse: np.ndarray | None = None,
 ) -> BlockOutcome:
     """Solve the margin problem of one dense block to ``tol``.
 
     Parameters
     ----------
-    K : ndarray of shape (q, q)
+    block : DenseBlock
         The block of the kernel matrix.
-    diagonal : ndarray of shape (q,)
-        Its diagonal in double precision.
     pieces : Pieces
         Terms of the block.
     c : ndarray of shape (q,)
-        Coefficients, updated in place with their sum kept.
+        Coefficients, updated in place with their sum kept; zero if the block is whole.
     u : ndarray of shape (q,)
         Image of all coefficients, inside the block and outside, on the block's rows.
     tol : float
@@ -69,48 +127,65 @@ def solve_block(
     polish : bool, default=True
         Whether to end the whole problem with Newton steps, which make the solution exact once
         the pieces are right that its coefficients lie on.
-    inverse : ndarray of shape (q, q), default=None
-        Inverse of ``K``, which makes Newton steps cheaper when most coefficients are free.
 
     Returns
     -------
     BlockOutcome
         Slopes at the new coefficients, their image if the block is whole, and the work done.
     """
+    K = block.K
     u = np.array(u)
-    right, left = pieces.slopes_at(c)
-    scratch = np.empty(_STRIP)
-    rounding = np.finfo(K.dtype).eps
-    tiny = max(4.0 * rounding * float(np.abs(diagonal).mean()), 1e-300)
-    size = max(float(np.abs(c).max(initial=0.0)), _largest_finite(pieces.breakpoints))
-    snap = min(1e-12 * size, 1e-4 * final_tol / max(float(diagonal.max(initial=0.0)), 1e-300))
-    # Newton steps cost the cube of the block; the square over 200 keeps the two in balance.
-    stretch = max(200, 4 * len(c), len(c) ** 2 // 200)
-    steps = newton = 0
-    if inverse is not None:
+    origin = None if not whole or K.dtype == np.float64 else (c.copy(), u.copy())
+    right, left = np.empty(len(c)), np.empty(len(c))
+    # In double precision a fresh image of the whole problem is as cheap as an update.
+    fresh = whole and K.dtype == np.float64
+    snap = min(1e-12 * _scale(pieces.breakpoints, c), 1e-4 * final_tol / block.largest)
+    stretch = _stretch(len(c), fresh)
+    steps = newton = since = 0
+    if block.inverse is not None:
         # With the inverse at hand Newton steps are cheap, and the start is likely a good one.
-        newton += newton_steps(K, inverse, pieces, c, u, right, left, snap)
+        write_slopes(*pieces, c, right, left)
+        newton += newton_steps(block, pieces, c, u, right, left, snap)
     for _ in range(_STRETCHES):
         allowed = min(stretch, budget - steps)
-        before = c.copy()
-        up, low = right - u, left - u
-        taken, violation = ascend_pairs(
-            K, diagonal, *pieces, c, up, low, scratch, tol, tiny, snap, allowed
+        taken, violation = ascend(
+            K,
+            block.weights,
+            block.diagonal,
+            *pieces,
+            c,
+            u,
+            right,
+            left,
+            block.work,
+            tol,
+            block.tiny,
+            snap,
+            allowed,
+            max(_LEAST_STRIDE, len(c) // 2),
         )
         steps += taken
-        write_slopes(*pieces, c, right, left)
         if np.isnan(violation):
-            raise ValueError("the kernel matrix has values that are not finite: scale the data")
+            raise _without_solution(K, pieces)
         finished = violation <= tol or steps >= budget
-        if whole or not finished:
-            u += K @ (c - before).astype(K.dtype)
+        if fresh:
+            balance(c, right, left)
+            np.dot(K, c, out=u)
+            check_definite(K, pieces, c, u, tol)
         if finished:
             break
-        newton += newton_steps(K, inverse, pieces, c, u, right, left, snap)
+        since += taken
+        stretch = 0 if not fresh else _worth(right, left) - since
+        if stretch <= 0:
+            newton += newton_steps(block, pieces, c, u, right, left, snap)
+            stretch, since = _stretch(len(c), fresh), 0
+    if origin is not None:
+        # Single precision may have moved the image away from that of the coefficients.
+        u[...] = origin[1] + K @ (c - origin[0]).astype(K.dtype)
     if whole and polish and violation <= tol:
         state = (c, u, right, left)
         before = [array.copy() for array in state]
-        newton += newton_steps(K, inverse, pieces, c, u, right, left, snap)
+        newton += newton_steps(block, pieces, c, u, right, left, snap)
         highest, lowest = interval(right, left, u)
         if highest - lowest > violation:
             for array, old in zip(state, before):
@@ -118,8 +193,53 @@ def solve_block(
     return BlockOutcome(u, right, left, steps, newton)
 
 
-def _largest_finite(breakpoints: np.ndarray) -> float:
-    return float(np.abs(breakpoints[:, 1:3]).max(initial=0.0))
+def check_definite(K: np.ndarray, pieces: Pieces, c: np.ndarray, u: np.ndarray, tol: float) -> None:
+    """Notice when the problem has no maximum: the dual is above what the outputs zero cost.
+
+    Raises
+    ------
+    ValueError
+        If so, or if the coefficients have grown beyond all numbers.
+    """
+    quadratic = float(c @ u)
+    if quadratic >= 0.0:
+        return
+    if not quadratic > -np.inf:
+        raise _without_solution(K, pieces)
+    if np.isinf(pieces.breakpoints).any():
+        ceiling = float(pieces.loss(np.zeros(len(c))).sum())
+        if pieces.dual(c, u) > ceiling * (1.0 + 1e-6) + tol:
+            raise _without_solution(K, pieces)
+
+
+def _without_solution(K: np.ndarray, pieces: Pieces) -> ValueError:
+    """Tell what is wrong with a matrix whose problem leads nowhere."""
+    if np.isfinite(K).all() and np.isinf(pieces.breakpoints).any():
+        return ValueError(
+            "the kernel matrix is not positive semidefinite, so that the bounded problem has "
+            "no solution: use another kernel, or no bound"
+        )
+    return ValueError("the kernel matrix has values that are not finite: scale the data")
+
+
+def _stretch(size: int, fresh: bool) -> int:
+    """Pair steps to take before Newton steps are thought of."""
+    # Newton steps cost the cube of the block; the square over 200 keeps the two in balance.
+    return max(200, 4 * size, 0 if fresh else size**2 // 200)
+
+
+def _worth(right: np.ndarray, left: np.ndarray) -> int:
+    """Pair steps that take as long as some Newton steps on the free coefficients."""
+    return int(np.count_nonzero(right == left)) ** 3 // (10 * len(right))
+
+
+@compiled
+def _scale(p, c):
+    """Largest coefficient, or breakpoint between pieces."""
+    largest = 0.0
+    for i in range(c.size):
+        largest = max(largest, abs(c[i]), abs(p[i, 1]), abs(p[i, 2]))
+    return largest
 
 
 @compiled
@@ -131,3 +251,16 @@ def interval(right, left, u):
         highest = max(highest, right[i] - u[i])
         lowest = min(lowest, left[i] - u[i])
     return highest, lowest
+
+
+@compiled
+def balance(c, right, left):
+    """Take the round-off of ``Σc`` from the largest coefficient inside a piece."""
+    total = 0.0
+    largest = -1
+    for i in range(c.size):
+        total += c[i]
+        if right[i] == left[i] and (largest < 0 or abs(c[i]) > abs(c[largest])):
+            largest = i
+    if largest >= 0:
+        c[largest] -= total

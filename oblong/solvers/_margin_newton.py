@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from oblong._compile import compiled
 from oblong.solvers.pieces import Pieces, write_slopes
+
+if TYPE_CHECKING:
+    from oblong.solvers._margin_block import DenseBlock
 
 __all__ = ["newton_steps"]
 
@@ -15,8 +20,7 @@ _ROW = 3
 
 
 def newton_steps(
-    K: np.ndarray,
-    inverse: np.ndarray | None,
+    block: DenseBlock,
     pieces: Pieces,
     c: np.ndarray,
     u: np.ndarray,
@@ -29,15 +33,14 @@ def newton_steps(
     Coefficients, image and slopes are updated in place.
     """
     for count in range(_ROW):
-        hit = _newton_step(K, inverse, pieces, c, u, right, left, snap)
+        hit = _newton_step(block, pieces, c, u, right, left, snap)
         if not hit:
             return count + (hit is not None)
     return _ROW
 
 
 def _newton_step(
-    K: np.ndarray,
-    inverse: np.ndarray | None,
+    block: DenseBlock,
     pieces: Pieces,
     c: np.ndarray,
     u: np.ndarray,
@@ -55,30 +58,27 @@ def _newton_step(
     bool or None
         Whether a kink was met; None if no step was possible.
     """
+    K = block.K
     is_free = right == left
     free = np.flatnonzero(is_free)
     if free.size < 2:
         return None
-    target = right[free] - u[free]
+    target = right[free]
+    target -= u[free]
     # The common part goes into the bias; left in, it swamps the rest when K_FF is singular.
     target -= target.sum() / free.size
     both = np.ones((2, free.size))
     both[0] = target
-    if inverse is not None and 2 * free.size > c.size:
-        solution = _solve_by_inverse(inverse, free, np.flatnonzero(~is_free), both)
+    if block.inverse is not None and 2 * free.size > c.size:
+        solution = _solve_by_inverse(block, free, np.flatnonzero(~is_free), both)
     else:
-        solution = _solve_by_factor(K, free, both)
+        solution = _solve_by_factor(block, free, both)
     if solution is None:
         return None
-    first, second = solution
-    direction = first - first.sum() / second.sum() * second
-    direction -= direction.sum() / free.size
-    rise = float(target @ direction)
+    new, change = np.empty(free.size), np.zeros(c.size, dtype=K.dtype)
+    rise, step, row = _walk(*pieces, c, free, target, solution, snap, new, change)
     if not rise > 0.0:
         return None
-    step, row, which = _line_search(*pieces, c, free, direction, rise)
-    new, change = np.empty(free.size), np.zeros(c.size, dtype=K.dtype)
-    _move(pieces.breakpoints, c, free, direction, step, row, which, snap, new, change)
     image = K @ change
     if not float(change @ image) <= 2.0 * step**2 * rise:
         # The curvature differs from the one that was factored: round-off spoilt the direction.
@@ -89,18 +89,20 @@ def _newton_step(
     return row >= 0 or step < 1.0
 
 
-def _solve_by_factor(K: np.ndarray, free: np.ndarray, both: np.ndarray) -> np.ndarray | None:
+def _solve_by_factor(block: DenseBlock, free: np.ndarray, both: np.ndarray) -> np.ndarray | None:
     """Solve with the block of the free rows, for right-hand sides that are rows."""
-    block = np.empty((free.size, free.size))
-    _gather(K, free, block)
-    mean = float(block.trace()) / free.size
+    matrix = block.memory(free.size)
+    diagonal = block.diagonal[free]
+    mean = float(diagonal.sum()) / free.size
     if not mean > 0.0:
         return None
     # Single precision has fewer digits to lose.
-    ridge = mean * (1e-10 if K.dtype == np.float64 else 1e-6)
+    ridge = mean * (1e-10 if block.K.dtype == np.float64 else 1e-6)
     for _ in range(3):
-        block.flat[:: free.size + 1] += ridge
-        solution = _solve_definite(block, both)
+        _gather(block.K, free, matrix)
+        diagonal += ridge
+        matrix.reshape(-1)[:: free.size + 1] = diagonal
+        solution = _solve_definite(matrix, both)
         if solution is not None:
             return solution
         ridge *= 100.0
@@ -108,20 +110,21 @@ def _solve_by_factor(K: np.ndarray, free: np.ndarray, both: np.ndarray) -> np.nd
 
 
 def _solve_by_inverse(
-    inverse: np.ndarray, free: np.ndarray, fixed: np.ndarray, both: np.ndarray
+    block: DenseBlock, free: np.ndarray, fixed: np.ndarray, both: np.ndarray
 ) -> np.ndarray | None:
     """Solve with the block of the free rows by the inverse of the whole matrix.
 
     With the inverse ``P``, ``K_FF⁻¹ = P_FF - P_FN P_NN⁻¹ P_NF`` for the other rows ``N``, which
     are the smaller block to factor when most rows are free.
     """
+    inverse = block.inverse
     padded = np.zeros((2, len(inverse)))
     padded[:, free] = both
     image = padded @ inverse
     if fixed.size:
-        block = np.empty((fixed.size, fixed.size))
-        _gather(inverse, fixed, block)
-        rest = _solve_definite(block, image[:, fixed])
+        matrix = block.memory(fixed.size)
+        _gather(inverse, fixed, matrix)
+        rest = _solve_definite(matrix, image[:, fixed])
         if rest is None:
             return None
         padded[...] = 0.0
@@ -130,11 +133,14 @@ def _solve_by_inverse(
     return image[:, free]
 
 
-def _solve_definite(block: np.ndarray, both: np.ndarray) -> np.ndarray | None:
-    """Solve for right-hand sides that are rows; None if the matrix is not positive definite."""
+def _solve_definite(matrix: np.ndarray, both: np.ndarray) -> np.ndarray | None:
+    """Solve for right-hand sides that are rows; None if the matrix is not positive definite.
+
+    The matrix is overwritten.
+    """
     # LAPACK itself: the checks of SciPy's functions around it cost more than small blocks.
-    factor, failed = dpotrf(block.T, clean=False)
-    return None if failed else dpotrs(factor, both.T)[0].T
+    factor, failed = dpotrf(matrix.T, lower=True, clean=False, overwrite_a=True)
+    return None if failed else dpotrs(factor, both.T, lower=True)[0].T
 
 
 @compiled
@@ -142,8 +148,34 @@ def _gather(K, rows, out):
     """Copy the principal block of some rows."""
     for a in range(rows.size):
         row = K[rows[a]]
+        into = out[a]
         for b in range(rows.size):
-            out[a, b] = row[rows[b]]
+            into[b] = row[rows[b]]
+
+
+@compiled
+def _walk(p, s, c, free, target, solution, snap, new, change):
+    """Move the free coefficients along the Newton direction by the exact line search.
+
+    Writes the coefficients and their change; returns how steeply the dual rises along the
+    direction, the step, and the free row on whose breakpoint it ends, or -1.
+    """
+    first, second = solution
+    total = weight = mean = rise = 0.0
+    for a in range(free.size):
+        total += first[a]
+        weight += second[a]
+    for a in range(free.size):
+        first[a] -= total / weight * second[a]
+        mean += first[a] / free.size
+    for a in range(free.size):
+        first[a] -= mean
+        rise += first[a] * target[a]
+    if not rise > 0.0:
+        return rise, 0.0, -1
+    step, row, which = _line_search(p, s, c, free, first, rise)
+    _move(p, c, free, first, step, row, which, snap, new, change)
+    return rise, step, row
 
 
 @compiled

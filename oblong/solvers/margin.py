@@ -17,17 +17,26 @@ the change to ``u``. It stops when ``m - M <= tol``, LIBSVM's rule.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from oblong._progress import Progress, ProgressCallback
 from oblong.linalg.columns import Block, SymmetricColumns, add_columns, gather_block
-from oblong.solvers._margin_block import interval, solve_block
+from oblong.solvers._margin_block import (
+    DenseBlock,
+    balance,
+    check_definite,
+    interval,
+    solve_block,
+)
+from oblong.solvers._margin_whole import ascend_whole, whole_block
 from oblong.solvers.pieces import Pieces
 
 __all__ = ["MarginResult", "solve_margin"]
 
+_NO_LIMIT = np.iinfo(np.int64).max
 # Up to this size the whole problem is one block.
 _ONE_BLOCK = 1024
 _WORKING_SET = 512
@@ -105,8 +114,7 @@ class MarginResult:
 
     def under(self, pieces: Pieces) -> MarginResult:
         """Return the same solution, free of charge, for other terms that it is optimal for."""
-        quadratic = 0.5 * float(self.coef @ self.image)
-        objective, dual_objective = _objectives(pieces, self.coef, self.outputs, quadratic)
+        objective, dual_objective = pieces.objectives(self.coef, self.image, self.bias)
         return replace(
             self,
             objective=objective,
@@ -168,12 +176,23 @@ def solve_margin(
         If ``K`` has values that are not finite, or proves to be indefinite while some ``g_i``
         is unbounded.
     """
-    limit = np.iinfo(np.int64).max if max_iter < 0 else max_iter
+    limit = _NO_LIMIT if max_iter < 0 else max_iter
     spent = 0
     if start is None and columns.n > _SAMPLE_ABOVE:
         start, spent = _sample_start(columns, pieces, tol, limit, progress)
+    counts = (spent, 0, 0)
+    block = whole_block(columns) if columns.n <= _ONE_BLOCK and working_set is None else None
+    if block is not None:
+        whole = ascend_whole(block, pieces, tol, limit, start, start_image, polish)
+        c, u, right, left, violation, *counts = whole
+        if progress is not None:
+            progress(Progress(stage, whole.steps, violation, tol))
+        if violation <= tol and block.rounding(c) <= max(tol, _LARGEST_ERROR):
+            return _settled(pieces, c, u, right, left, counts, "converged")
+        # What stands in the way, the limit or rounding, is the business of the rounds.
+        start, start_image = c, u
     ascent = _Ascent(columns, pieces, tol, start, start_image, working_set, polish)
-    ascent.n_iter = spent
+    ascent.n_iter, ascent.n_newton, ascent.n_rounds = counts
     status = ""
     while not status:
         status = ascent.round(limit)
@@ -244,14 +263,12 @@ class _Ascent:
         self.largest_set = max(self.smallest_set, _LARGE_WORKING_SET, cached)
         self.block: Block | None = None
         self.terms = float(pieces.value(self.c).sum())
-        self.ceiling = float(pieces.loss(np.zeros(n)).sum())
         self.best_dual = -np.inf
         self.least_violation = np.inf
         self.idle_rounds = 0
         self.refreshes = 0
         self.error = np.zeros(n)
         self.n_iter = self.n_newton = self.n_rounds = 0
-        self.has_tails = bool(np.isinf(pieces.breakpoints).any())
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -314,20 +331,19 @@ class _Ascent:
             new -= np.intersect1d(chosen, self.block.rows, assume_unique=True).size
         block = gather_block(self.columns, chosen, self.block)
         chosen = block.rows
-        diagonal = block.values.diagonal().astype(np.float64)
-        if not np.isfinite(diagonal).all():
+        whole = chosen.size == self.columns.n
+        dense = DenseBlock(block.values, self.columns.inverse if whole else None)
+        if not dense.finite:
             if self.columns.exact:
                 raise ValueError("the kernel matrix has values that are not finite: scale the data")
             return self._promote()
-        whole = chosen.size == self.columns.n
         accuracy = _accuracy(new / chosen.size)
         # All rows in their order need no list of them, and views do instead of copies.
         rows = slice(None) if block.values is self.columns.store else chosen
         terms = self.pieces.take(rows)
         c = self.c[rows].copy()
         outcome = solve_block(
-            block.values,
-            diagonal,
+            dense,
             terms,
             c,
             self.u[rows],
@@ -336,7 +352,6 @@ class _Ascent:
             budget=budget,
             whole=whole,
             polish=self.polish,
-            inverse=self.columns.inverse if whole else None,
         )
         if whole:
             self.u[rows] = outcome.u
@@ -355,13 +370,10 @@ class _Ascent:
         return None
 
     def _watch(self) -> None:
-        """Notice when nothing moves any more, and when the problem has no maximum."""
+        """Notice when nothing moves any more."""
         dual = self.terms - 0.5 * float(self.c @ self.u)
-        if self.has_tails and dual > self.ceiling * (1.0 + 1e-6) + self.tol:
-            raise ValueError(
-                "the kernel matrix is not positive semidefinite, so that the bounded problem has "
-                "no solution: use another kernel, or no bound"
-            )
+        if self.block is not None:
+            check_definite(self.block.values, self.pieces, self.c, self.u, self.tol)
         # Near the optimum the dual is flat to the last digit while the violation still falls.
         violation = self.violation
         idle = (
@@ -415,43 +427,38 @@ class _Ascent:
             add_columns(self.u, self.columns, slots, coef[part])
 
     def result(self, status: str) -> MarginResult:
-        """Settle the round-off of ``Σc``, the bias and the certificate."""
-        free = np.flatnonzero(self.right == self.left)
-        if free.size:
-            self.c[free[np.argmax(np.abs(self.c[free]))]] -= self.c.sum()
-        m, M = self.interval
-        bias = 0.5 * (m + M)
-        outputs = self.u + bias
-        quadratic = 0.5 * float(self.c @ self.u)
-        objective, dual_objective = _objectives(self.pieces, self.c, outputs, quadratic)
-        if self._drowned:
-            # What the rounding of the image may do to the two objectives belongs to the gap.
-            lipschitz = np.abs(self.pieces.breakpoints[:, 1:3]).max(axis=1)
-            doubt = 0.5 * float(np.abs(self.c) @ self.error)
-            objective += float(lipschitz @ self.error) + doubt
-            dual_objective -= doubt
-        return MarginResult(
-            coef=self.c,
-            bias=bias,
-            bias_interval=(m, M),
-            outputs=outputs,
-            objective=objective,
-            dual_objective=dual_objective,
-            violation=m - M,
-            n_iter=self.n_iter,
-            n_newton=self.n_newton,
-            n_rounds=self.n_rounds,
-            status=status,
+        """Settle what is left to settle, and certify it."""
+        counts = (self.n_iter, self.n_newton, self.n_rounds)
+        result = _settled(self.pieces, self.c, self.u, self.right, self.left, counts, status)
+        if not self._drowned:
+            return result
+        # What the rounding of the image may do to the two objectives belongs to the gap.
+        lipschitz = np.abs(self.pieces.breakpoints[:, 1:3]).max(axis=1)
+        doubt = 0.5 * float(np.abs(self.c) @ self.error)
+        return replace(
+            result,
+            objective=result.objective + float(lipschitz @ self.error) + doubt,
+            dual_objective=result.dual_objective - doubt,
         )
 
 
-def _objectives(
-    pieces: Pieces, c: np.ndarray, outputs: np.ndarray, quadratic: float
-) -> tuple[float, float]:
-    """Primal objective at the outputs, scaled into the hard bounds, and dual objective at ``c``."""
-    scale = pieces.bound_scale(outputs)
-    primal = scale**2 * quadratic + float(pieces.loss(scale * outputs).sum())
-    return primal, float(pieces.value(c).sum()) - quadratic
+def _settled(
+    pieces: Pieces,
+    c: np.ndarray,
+    u: np.ndarray,
+    right: np.ndarray,
+    left: np.ndarray,
+    counts: Sequence[int],
+    status: str,
+) -> MarginResult:
+    """Settle the round-off of ``Σc``, the bias and the certificate."""
+    balance(c, right, left)
+    m, M = interval(right, left, u)
+    bias = 0.5 * (m + M)
+    objective, dual_objective = pieces.objectives(c, u, bias)
+    return MarginResult(
+        c, bias, (m, M), u + bias, objective, dual_objective, m - M, *counts, status
+    )
 
 
 def _accuracy(fresh: float) -> float:

@@ -59,13 +59,21 @@ class Pieces(NamedTuple):
         _write_losses(*self, f, out)
         return out
 
+    def dual(self, c: np.ndarray, u: np.ndarray) -> float:
+        """Dual objective ``Σ g(c) - ½ c·u`` at coefficients with the image ``u``."""
+        return _dual(*self, c, u)
+
+    def objectives(self, c: np.ndarray, u: np.ndarray, bias: float) -> tuple[float, float]:
+        """Primal objective at ``u + bias``, scaled into the hard bounds, and dual objective."""
+        return _objectives(*self, c, u, bias)
+
     def bound_scale(self, f: np.ndarray) -> float:
         """Largest factor of at most one that brings ``f`` inside every hard bound.
 
         An unbounded tail of ``g`` is a hard bound in the primal: ``f <= s1`` where ``p0`` is
         infinite, ``f >= s3`` where ``p3`` is.
         """
-        return 1.0 / _excess(*self, f)
+        return 1.0 / _excess(*self, f, 0.0)
 
 
 @compiled
@@ -110,25 +118,48 @@ def _write_values(p, s, c, out):
 
 
 @compiled
-def _write_losses(p, s, f, out):
-    for i in range(f.size):
-        best = -np.inf
-        for k in range(4):
-            corner = p[i, k]
-            if abs(corner) < np.inf:
-                best = max(best, _term(p[i], s[i], corner) - corner * f[i])
-        out[i] = best
+def _loss(p, s, f):
+    """One loss: ``g(c) - c f`` at the finite breakpoint nearest to where its slope is ``f``."""
+    if f > s[1]:
+        c = p[0] if f > s[0] and p[0] > -np.inf else p[1]
+    else:
+        c = p[3] if f < s[2] and p[3] < np.inf else p[2]
+    return _term(p, s, c) - c * f
 
 
 @compiled
-def _excess(p, s, f):
+def _write_losses(p, s, f, out):
+    for i in range(f.size):
+        out[i] = _loss(p[i], s[i], f[i])
+
+
+@compiled
+def _excess(p, s, f, bias):
     excess = 1.0
     for i in range(f.size):
         if p[i, 0] == -np.inf:
-            excess = max(excess, f[i] / s[i, 0])
+            excess = max(excess, (f[i] + bias) / s[i, 0])
         if p[i, 3] == np.inf:
-            excess = max(excess, f[i] / s[i, 2])
+            excess = max(excess, (f[i] + bias) / s[i, 2])
     return excess
+
+
+@compiled
+def _dual(p, s, c, u):
+    total = 0.0
+    for i in range(c.size):
+        total += _term(p[i], s[i], c[i]) - 0.5 * c[i] * u[i]
+    return total
+
+
+@compiled
+def _objectives(p, s, c, u, bias):
+    scale = 1.0 / _excess(p, s, u, bias)
+    quadratic = losses = 0.0
+    for i in range(c.size):
+        quadratic += 0.5 * c[i] * u[i]
+        losses += _loss(p[i], s[i], scale * (u[i] + bias))
+    return scale * scale * quadratic + losses, _dual(p, s, c, u)
 
 
 def svm_pieces(y: np.ndarray, C: np.ndarray) -> Pieces:
@@ -136,12 +167,14 @@ def svm_pieces(y: np.ndarray, C: np.ndarray) -> Pieces:
 
     The loss is ``C [1 - y f]_+``.
     """
-    zero = np.zeros(len(y))
-    positive = y > 0
-    low = np.where(positive, zero, -C)
-    high = np.where(positive, C, zero)
-    slopes = np.repeat(np.where(positive, 1.0, -1.0)[:, None], 3, axis=1)
-    return Pieces(np.column_stack([low, low, high, high]), slopes)
+    signs = np.where(y > 0, 1.0, -1.0)
+    ends = signs * C
+    breakpoints = np.empty((len(y), 4))
+    breakpoints[:, :2] = np.minimum(ends, 0.0)[:, None]
+    breakpoints[:, 2:] = np.maximum(ends, 0.0)[:, None]
+    slopes = np.empty((len(y), 3))
+    slopes[...] = signs[:, None]
+    return Pieces(breakpoints, slopes)
 
 
 def relative_margin_pieces(y: np.ndarray, C: np.ndarray, B: float) -> Pieces:
@@ -151,23 +184,18 @@ def relative_margin_pieces(y: np.ndarray, C: np.ndarray, B: float) -> Pieces:
     term, continued beyond its ends with slopes ``B`` and ``-B``. The loss is the hinge
     ``C [1 - y f]_+`` under the hard bound ``|f| <= B``.
     """
-    svm = svm_pieces(y, C)
-    breakpoints = svm.breakpoints.copy()
-    breakpoints[:, 0] = -np.inf
-    breakpoints[:, 3] = np.inf
-    bound = np.full(len(y), float(B))
-    return Pieces(breakpoints, np.column_stack([bound, svm.slopes[:, 1], -bound]))
+    return relaxed_margin_pieces(y, C, B, np.inf)
 
 
-def relaxed_margin_pieces(y: np.ndarray, C: np.ndarray, t: float, U: np.ndarray) -> Pieces:
+def relaxed_margin_pieces(y: np.ndarray, C: np.ndarray, t: float, U: np.ndarray | float) -> Pieces:
     """Terms of the relative margin machine whose bound ``t >= 1`` may be broken at a price.
 
     The terms of :func:`relative_margin_pieces` with ends: the outer pieces have length ``U``.
     The loss is ``C [1 - y f]_+ + U [|f| - t]_+``; an infinite ``U`` makes the bound hard.
     """
-    svm = svm_pieces(y, C)
-    breakpoints = svm.breakpoints.copy()
+    breakpoints, slopes = svm_pieces(y, C)
     breakpoints[:, 0] -= U
     breakpoints[:, 3] += U
-    bound = np.full(len(y), float(t))
-    return Pieces(breakpoints, np.column_stack([bound, svm.slopes[:, 1], -bound]))
+    slopes[:, 0] = t
+    slopes[:, 2] = -t
+    return Pieces(breakpoints, slopes)

@@ -123,7 +123,8 @@ def solve_relative_margin_path(
         if theta <= B[k]:
             continue
         # The bounds differ in the outer slopes only.
-        pieces = Pieces(bounded.breakpoints, bounded.slopes * np.array([B[k], 1.0, B[k]]))
+        pieces = Pieces(bounded.breakpoints, bounded.slopes.copy())
+        pieces.slopes[:, 0], pieces.slopes[:, 2] = B[k], -B[k]
         if same and holds(near.margins[k]):
             last = near.margins[k].under(pieces)
         else:
@@ -139,7 +140,4 @@ def _best_start(pieces: Pieces, starts: Sequence[MarginResult]) -> MarginResult 
     if len(starts) < 2:
         return starts[0] if starts else None
 
-    def dual(start: MarginResult) -> float:
-        return float(pieces.value(start.coef).sum() - 0.5 * start.coef @ start.image)
-
-    return max(starts, key=dual)
+    return max(starts, key=lambda start: pieces.dual(start.coef, start.image))
