@@ -41,12 +41,14 @@ GRIDS = {
 }
 
 
-def measure(threads: int, repeats: int) -> list[dict]:
+def measure(threads: int, repeats: int, only: str) -> list[dict]:
     X, y = load_digits(return_X_y=True)
     X = X / 16.0
     scale = resolve_gamma("scale", X)
     rows = []
     for name, grid in GRIDS.items():
+        if only and name != only:
+            continue
         gammas = tuple(g if isinstance(g, str) else g * scale for g in grid["gamma"])
         grid = {**grid, "gamma": gammas}
         count = len(grid["C"]) * len(gammas) * len(SPREADS)
@@ -87,7 +89,7 @@ def measure(threads: int, repeats: int) -> list[dict]:
 def main() -> None:
     arguments = parse_arguments(__doc__)
     if arguments.child:
-        print(json.dumps(measure(arguments.child, arguments.repeats)))
+        print(json.dumps(measure(arguments.child, arguments.repeats, arguments.only)))
         return
     write(
         "cross_validation",

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 
 from oblong.batch._one_vs_one import pairs_of
 from oblong.kernels import Kernel
+from oblong.solvers._margin_grid import MarginGrid, solve_margin_grid
 from oblong.solvers._margin_whole import SharedColumns
 from oblong.solvers.margin import MarginResult
 from oblong.solvers.relative_margin_path import solve_relative_margin_path
@@ -22,10 +23,8 @@ __all__ = ["FoldKernel", "Machines", "solve_machines"]
 
 # Above this number of training rows kernel matrices are kept in single precision.
 _SINGLE_ABOVE = 4096
-# Matrices of more rows than the solver takes as one block are not inverted; the others after so
-# many Newton steps.
-_INVERTED_UP_TO = 1024
-_INVERTED_AFTER = 12
+# Up to this number of rows the matrix of a pair is one block.
+_ONE_BLOCK = 1024
 
 
 class FoldKernel:
@@ -64,14 +63,19 @@ class FoldKernel:
         self._train = _product(rows, rows)
         self._test = _product(kernel.prepare(test, dtype, shift), rows)
 
-    def matrices(self, kernel: Kernel) -> tuple[np.ndarray, np.ndarray]:
-        """Kernel matrices (train, train) and (test, train) for one set of parameters."""
-        return self._mapped(self._train, kernel), self._mapped(self._test, kernel)
+    def matrices(self, kernel: Kernel, last: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """Kernel matrices (train, train) and (test, train) for one set of parameters.
 
-    def _mapped(self, product: np.ndarray, kernel: Kernel) -> np.ndarray:
+        ``last`` says that nothing more will be asked for, so that memory can be used again.
+        """
+        return self._mapped(self._train, kernel, last), self._mapped(self._test, kernel, last)
+
+    def _mapped(self, product: np.ndarray, kernel: Kernel, last: bool) -> np.ndarray:
         if callable(self.name) or self.name in ("precomputed", "linear"):
             return product
-        argument = np.multiply(product, product.dtype.type(kernel.gamma))
+        argument = np.multiply(
+            product, product.dtype.type(kernel.gamma), out=product if last else None
+        )
         if self.name == "rbf":
             return np.exp(argument, out=argument)
         argument += product.dtype.type(kernel.coef0)
@@ -98,10 +102,8 @@ class Machines:
 
     Attributes
     ----------
-    coefs : list of ndarray of shape (n_machines, n_pair)
-        Coefficients of the rows of each pair: those of its first class, then of its second.
-    biases : ndarray of shape (n_pairs, n_machines)
-        Their biases.
+    pairs : list of MarginGrid
+        Those of each pair, with coefficients of the rows of its first class, then of its second.
     relative_margins : ndarray of shape (n_machines,)
         ``1 / max |f_i|`` on the training rows, averaged over the pairs.
     gap : float
@@ -110,25 +112,38 @@ class Machines:
         Steps of the solver in all.
     """
 
-    coefs: list[np.ndarray]
-    biases: np.ndarray
+    pairs: list[MarginGrid]
     relative_margins: np.ndarray
     gap: float
     n_iter: int
 
-    def outputs(self, K: np.ndarray, starts: np.ndarray) -> np.ndarray:
-        """Outputs on rows with kernel values ``K``, of shape (n_machines, n_rows, n_pairs)."""
-        n_pairs, n_machines = self.biases.shape
-        result = np.empty((n_pairs, n_machines, K.shape[0]))
-        for place, (first, second) in enumerate(pairs_of(len(starts) - 1)):
-            coef = self.coefs[place].astype(K.dtype, copy=False)
-            a = slice(starts[first], starts[first + 1])
-            b = slice(starts[second], starts[second + 1])
-            split = a.stop - a.start
-            result[place] = coef[:, :split] @ K[:, a].T
-            result[place] += coef[:, split:] @ K[:, b].T
-            result[place] += self.biases[place][:, None]
-        return result.transpose(1, 2, 0)
+    def outputs(self, K: np.ndarray, starts: np.ndarray) -> list[np.ndarray]:
+        """Outputs of the machines that differ, on rows with kernel values ``K``.
+
+        For each pair they have the shape (n_different, n_rows).
+        """
+        pairs = pairs_of(len(starts) - 1)
+        result = [np.repeat(pair.biases[:, None], len(K), axis=1) for pair in self.pairs]
+        for cls in range(len(starts) - 1):
+            rows = slice(starts[cls], starts[cls + 1])
+            size = rows.stop - rows.start
+            mine = [place for place, pair in enumerate(pairs) if cls in pair]
+            # One product for all pairs of a class instead of many small ones.
+            coefs = np.concatenate(
+                [
+                    self.pairs[k].coefs[:, :size]
+                    if pairs[k][0] == cls
+                    else self.pairs[k].coefs[:, -size:]
+                    for k in mine
+                ]
+            )
+            values = coefs.astype(K.dtype, copy=False) @ K[:, rows].T
+            start = 0
+            for k in mine:
+                stop = start + len(result[k])
+                result[k] += values[start:stop]
+                start = stop
+        return result
 
 
 def solve_machines(
@@ -166,55 +181,78 @@ def solve_machines(
     Machines
         One for each penalty and spread, the spread varying fastest.
     """
-    coefs, biases, margins, gaps = [], [], [], []
+    pairs, margins, gaps = [], [], []
     n_iter = 0
+    largest = int(np.sort(np.diff(starts))[-2:].sum())
+    # All pairs share the memory: touching fresh memory takes longer than filling it.
+    memory = np.empty(largest**2, dtype=K.dtype)
+    weights = np.empty(largest**2, dtype=np.float32)
     for first, second in pairs_of(len(starts) - 1):
-        block = _pair_block(K, starts, first, second)
         rows = np.r_[starts[first] : starts[first + 1], starts[second] : starts[second + 1]]
-        y = np.ones(rows.size)
+        n = rows.size
+        block = memory[: n**2].reshape(n, n)
+        _fill_block(K, starts, first, second, block)
+        y = np.ones(n)
         y[starts[first + 1] - starts[first] :] = -1.0
-        columns = SharedColumns(block, threads)
-        path = None
-        newton_steps, inverted = 0, rows.size > _INVERTED_UP_TO
-        solved: list[MarginResult] = []
-        for C in Cs:
-            path = solve_relative_margin_path(
-                columns,
-                y,
-                C * penalties[rows],
-                spreads,
-                tol=tol,
-                max_iter=max_iter,
-                near=path,
-                polish=False,
+        columns = SharedColumns(block, threads, weights)
+        if columns.block is not None and n <= _ONE_BLOCK:
+            pair = solve_margin_grid(
+                columns, y, penalties[rows], Cs, spreads, tol=tol, max_iter=max_iter
             )
-            solved += path.margins
-            n_iter += path.n_iter
-            newton_steps += sum(margin.n_newton for margin in path.margins)
-            if not inverted and newton_steps >= _INVERTED_AFTER:
-                columns.invert()
-                inverted = True
-        coefs.append(np.array([margin.coef for margin in solved]))
-        biases.append([margin.bias for margin in solved])
-        spread_out = np.abs([margin.outputs for margin in solved]).max(axis=1)
-        margins.append(1.0 / np.maximum(spread_out, 1e-300))
-        gaps += [margin.relative_gap for margin in solved if margin.status != "converged"]
-    return Machines(
-        coefs,
-        np.array(biases),
-        np.mean(margins, axis=0),
+        else:
+            pair = _solve_apart(columns, y, penalties[rows], Cs, spreads, tol, max_iter)
+        pairs.append(pair)
+        margins.append(1.0 / np.maximum(pair.largest[pair.which.ravel()], 1e-300))
+        gaps.append(pair.gap)
+        n_iter += pair.n_iter
+    gap = float("nan") if np.isnan(gaps).all() else float(np.nanmax(gaps))
+    return Machines(pairs, np.mean(margins, axis=0), gap, n_iter)
+
+
+def _solve_apart(
+    columns: SharedColumns,
+    y: np.ndarray,
+    penalties: np.ndarray,
+    Cs: np.ndarray,
+    spreads: np.ndarray,
+    tol: float,
+    max_iter: int,
+) -> MarginGrid:
+    """Solve the machines of one pair whose matrix is too large for one block."""
+    path = None
+    n_iter = 0
+    solved: list[MarginResult] = []
+    for C in Cs:
+        path = solve_relative_margin_path(
+            columns,
+            y,
+            C * penalties,
+            spreads,
+            tol=tol,
+            max_iter=max_iter,
+            near=path,
+            polish=False,
+        )
+        solved += path.margins
+        n_iter += path.n_iter
+    gaps = [margin.relative_gap for margin in solved if margin.status != "converged"]
+    return MarginGrid(
+        np.array([margin.coef for margin in solved]),
+        np.arange(len(solved)).reshape(len(Cs), len(spreads)),
+        np.array([margin.bias for margin in solved]),
+        np.array([np.abs(margin.outputs).max() for margin in solved]),
         max(gaps, default=float("nan")),
         n_iter,
     )
 
 
-def _pair_block(K: np.ndarray, starts: np.ndarray, first: int, second: int) -> np.ndarray:
+def _fill_block(
+    K: np.ndarray, starts: np.ndarray, first: int, second: int, block: np.ndarray
+) -> None:
     """Copy the principal block of two classes, the rows of ``first`` in front."""
     parts = [slice(starts[k], starts[k + 1]) for k in (first, second)]
-    sizes = [part.stop - part.start for part in parts]
-    block = np.empty((sum(sizes), sum(sizes)), dtype=K.dtype)
-    edges = (slice(0, sizes[0]), slice(sizes[0], None))
+    split = parts[0].stop - parts[0].start
+    edges = (slice(0, split), slice(split, None))
     for rows, into in zip(parts, edges):
         for columns, across in zip(parts, edges):
             block[into, across] = K[rows, columns]
-    return block

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 
 from oblong._threads import chunks
 from oblong.batch._fold_machines import FoldKernel, Machines, solve_machines
-from oblong.batch._one_vs_one import class_scores, pair_outcomes
+from oblong.batch._one_vs_one import class_scores, pairs_of
 from oblong.batch.relative_margin import RelativeMarginClassifier
 from oblong.kernels import Kernel, resolve_gamma
 from oblong.linalg.definite import check_positive_semidefinite
@@ -134,7 +134,7 @@ class GridFold:
             uses_gamma = self.kernel in ("rbf", "poly", "sigmoid")
             number = resolve_gamma(gamma, rows, gamma_weights) if uses_gamma else 1.0
             kernel = Kernel(self.kernel, number, self.degree, self.coef0)
-            K, K_test = kernels.matrices(kernel)
+            K, K_test = kernels.matrices(kernel, place == len(self.grid.gammas) - 1)
             if self.grid.spreads.min() < 1.0 and not kernel.always_positive_semidefinite:
                 step = max(1, -(-len(K) // _DEFINITENESS_ROWS))
                 check_positive_semidefinite(
@@ -181,15 +181,23 @@ class GridFold:
         test: np.ndarray,
     ) -> np.ndarray:
         """Score every machine on the test rows."""
-        n_pairs, n_machines = machines.biases.shape
+        n_pairs, n_machines = len(machines.pairs), machines.relative_margins.size
         noise = None
         if self.break_ties == "random" and classes.size > 2:
             noise = check_random_state(self.random_state).random_sample((test.size, classes.size))
+        by_scores = self.break_ties == "confidence" and classes.size > 2
+        which = [pair.which.ravel() for pair in machines.pairs]
         labels, decisions = [], []
         for start, stop in chunks(test.size, max(1, _OUTPUTS // (n_pairs * n_machines))):
-            outputs = machines.outputs(K_test[start:stop], starts)
-            part = None if noise is None else noise[start:stop]
-            labels.append(self._vote(outputs, classes.size, part))
+            different = machines.outputs(K_test[start:stop], starts)
+            outputs = None
+            if self.scorer is not None or by_scores:
+                outputs = np.stack([out[k] for out, k in zip(different, which)], axis=2)
+            if by_scores:
+                labels.append(_scored(outputs, classes.size).argmax(axis=2))
+            else:
+                part = None if noise is None else noise[start:stop]
+                labels.append(_vote(different, which, classes.size, part))
             if self.scorer is not None:
                 decisions.append(self._decision(outputs, classes.size))
         predicted = classes[np.concatenate(labels, axis=1)]
@@ -204,25 +212,33 @@ class GridFold:
             [self.scorer(_Foretold(classes, *k), rows, truth, **options) for k in known]
         )
 
-    def _vote(self, outputs: np.ndarray, n_classes: int, noise: np.ndarray | None) -> np.ndarray:
-        """Classes by number, of shape (n_machines, n_rows)."""
-        if n_classes == 2:
-            return (outputs[:, :, 0] > 0).astype(np.intp)
-        flat = outputs.reshape(-1, outputs.shape[2])
-        if self.break_ties == "confidence":
-            votes = class_scores(flat, n_classes)
-        else:
-            votes, _ = pair_outcomes(flat, n_classes)
-        votes = votes.reshape(*outputs.shape[:2], n_classes)
-        if noise is not None:
-            votes += 0.5 * noise
-        return votes.argmax(axis=2)
-
     def _decision(self, outputs: np.ndarray, n_classes: int) -> np.ndarray:
         """Decision values of every machine, in the shape the estimator gives them."""
         if n_classes == 2:
             return outputs[:, :, 0]
         if self.decision_function_shape == "ovo":
             return outputs
-        flat = outputs.reshape(-1, outputs.shape[2])
-        return class_scores(flat, n_classes).reshape(*outputs.shape[:2], n_classes)
+        return _scored(outputs, n_classes)
+
+
+def _scored(outputs: np.ndarray, n_classes: int) -> np.ndarray:
+    """Scores of the classes, of shape (n_machines, n_rows, n_classes)."""
+    flat = outputs.reshape(-1, outputs.shape[2])
+    return class_scores(flat, n_classes).reshape(*outputs.shape[:2], n_classes)
+
+
+def _vote(
+    outputs: list[np.ndarray], which: list[np.ndarray], n_classes: int, noise: np.ndarray | None
+) -> np.ndarray:
+    """Classes by number, of shape (n_machines, n_rows), from the outputs of every pair."""
+    if n_classes == 2:
+        return (outputs[0] > 0)[which[0]].astype(np.intp)
+    shape = (n_classes, which[0].size, outputs[0].shape[1])
+    votes = np.zeros(shape, dtype=np.min_scalar_type(n_classes))
+    for own, places, (positive, negative) in zip(outputs, which, pairs_of(n_classes)):
+        wins = (own >= 0)[places]
+        votes[positive] += wins
+        votes[negative] += ~wins
+    if noise is None:
+        return votes.argmax(axis=0)
+    return (votes.transpose(1, 2, 0) + 0.5 * noise).argmax(axis=2)

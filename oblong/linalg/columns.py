@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
 
 from oblong._compile import compiled
 from oblong._threads import chunks, run_chunks
-from oblong.kernels import Kernel
+from oblong.kernels import Kernel, KernelRows
+
+if TYPE_CHECKING:
+    from oblong.linalg.principal import PrincipalBlock
 
 __all__ = [
-    "Block",
     "ExplicitColumns",
     "KernelColumns",
     "SymmetricColumns",
     "add_columns",
-    "gather_block",
 ]
 
 # Rows of the image kept in first-level cache while the columns stream past.
 _STRIP = 8192
+
+# Rows and columns of a product in double precision that are prepared at a time.
+_IMAGE_ROWS = 1024
+_IMAGE_COLUMNS = 512
 
 # Below this relative size of the rounding of γ|x-z|² single precision is good enough.
 _SINGLE_EXPONENT_ERROR = 1e-5
@@ -36,7 +41,8 @@ class SymmetricColumns(Protocol):
     ``rounding`` bounds the error of products with the columns. ``exact`` says whether they are
     all the precision there is; when they are not, ``image`` multiplies in double precision, and
     ``promoted`` gives columns that are exact. ``inverse`` is that of the matrix, where many
-    problems share it and somebody has computed it.
+    problems share it and somebody has computed it, and ``held`` the block that the last of them
+    worked on.
     """
 
     n: int
@@ -45,6 +51,7 @@ class SymmetricColumns(Protocol):
     exact: bool
     threads: int
     inverse: np.ndarray | None
+    held: PrincipalBlock | None
 
     def fetch(self, indices: np.ndarray) -> np.ndarray:
         """Slots of the columns ``indices`` in ``store``."""
@@ -81,6 +88,7 @@ class ExplicitColumns:
 
     exact = True
     inverse: np.ndarray | None = None
+    held: PrincipalBlock | None = None
 
     def __init__(self, matrix: np.ndarray, threads: int = 1) -> None:
         dtype = matrix.dtype if matrix.dtype in (np.float32, np.float64) else np.float64
@@ -136,6 +144,7 @@ class KernelColumns:
     """
 
     inverse = None
+    held: PrincipalBlock | None = None
 
     def __init__(
         self,
@@ -220,15 +229,22 @@ class KernelColumns:
 
     def image(self, rows: np.ndarray, columns: np.ndarray, coef: np.ndarray) -> np.ndarray:
         """Product ``K[rows, columns] @ coef`` in double precision."""
-        result = np.empty(rows.size)
-        right = self.kernel.prepare(self._X[columns], np.float64, self._shift)
+        result = np.zeros(rows.size)
+        # Both sides in parts: copies of all rows in double precision would be large.
+        for first, last in chunks(rows.size, _IMAGE_ROWS):
+            left = self._doubled(rows[first:last])
+            parts = np.empty((-(-columns.size // _IMAGE_COLUMNS), last - first))
 
-        def fill(start: int, stop: int) -> None:
-            left = self.kernel.prepare(self._X[rows[start:stop]], np.float64, self._shift)
-            result[start:stop] = self.kernel.block(left, right) @ coef
+            def fill(start: int, stop: int, left: Any = left, parts: np.ndarray = parts) -> None:
+                right = self._doubled(columns[start:stop])
+                parts[start // _IMAGE_COLUMNS] = self.kernel.block(left, right) @ coef[start:stop]
 
-        run_chunks(fill, rows.size, 256, self.threads)
+            run_chunks(fill, columns.size, _IMAGE_COLUMNS, self.threads)
+            result[first:last] = parts.sum(axis=0)
         return result
+
+    def _doubled(self, rows: np.ndarray) -> KernelRows:
+        return self.kernel.prepare(self._X[rows], np.float64, self._shift)
 
     def rounding(self, columns: np.ndarray, coef: np.ndarray) -> np.ndarray:
         """Bound, row by row, on the error of ``K[:, columns] @ coef`` from the cache.
@@ -297,61 +313,3 @@ def _add_columns(image, store, slots, coef, start, stop):
         a, b, c, d = coef[k], coef[k + 1], coef[k + 2], coef[k + 3]
         for i in range(out.size):
             out[i] += a * first[i] + b * second[i] + c * third[i] + d * fourth[i]
-
-
-class Block(NamedTuple):
-    """A principal block of the matrix and the rows it stands for.
-
-    ``memory`` is where the values live, None for those of the matrix itself; ``spare`` is memory
-    for the block to come, for touching fresh memory takes longer than writing to it.
-    """
-
-    values: np.ndarray
-    rows: np.ndarray
-    memory: np.ndarray | None = None
-    spare: np.ndarray | None = None
-
-
-def gather_block(columns: SymmetricColumns, rows: np.ndarray, previous: Block | None) -> Block:
-    """Fetch the columns of ``rows`` and gather their principal block, in an order of its own.
-
-    What the previous block has is taken from there: it is much smaller than the columns, which
-    stream through memory whole to yield a few values each. The block before the previous one is
-    overwritten.
-    """
-    store = columns.store
-    slots = columns.fetch(rows)
-    if rows.size == columns.n == len(store) and (slots == rows).all():
-        return Block(store, rows)
-    memory = None if previous is None else previous.spare
-    if memory is None or memory.size < rows.size**2:
-        # As large as it may get: what is not written to costs nothing.
-        memory = np.empty(max(rows.size**2, store.size), dtype=store.dtype)
-    values = memory[: rows.size**2].reshape(rows.size, rows.size)
-    known = 0
-    if previous is not None:
-        place = np.full(columns.n, -1)
-        place[previous.rows] = np.arange(previous.rows.size)
-        source = np.sort(place[rows[place[rows] >= 0]])
-        known = source.size
-        rows = np.concatenate([previous.rows[source], rows[place[rows] < 0]])
-        _copy_known(previous.values, source, values)
-    _gather_new(store, columns.fetch(rows[known:]), rows, known, values)
-    values[:known, known:] = values[known:, :known].T
-    return Block(values, rows, memory, None if previous is None else previous.memory)
-
-
-@compiled
-def _copy_known(previous, source, out):
-    for a in range(source.size):
-        row = previous[source[a]]
-        for b in range(source.size):
-            out[a, b] = row[source[b]]
-
-
-@compiled
-def _gather_new(store, slots, rows, known, out):
-    for a in range(slots.size):
-        column = store[slots[a]]
-        for b in range(rows.size):
-            out[known + a, b] = column[rows[b]]

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from oblong._compile import compiled
+from oblong._compile import compiled, fast_max
 from oblong.solvers._margin_loops import ascend
 from oblong.solvers._margin_newton import newton_steps
 from oblong.solvers.pieces import Pieces, write_slopes
 
-__all__ = ["BlockOutcome", "DenseBlock", "balance", "check_definite", "interval", "solve_block"]
+__all__ = [
+    "BlockOutcome",
+    "DenseBlock",
+    "balance",
+    "check_definite",
+    "interval",
+    "snap_distance",
+    "solve_block",
+]
 
 # Coefficients looked at together, so that they stay in first-level cache.
 _STRIP = 512
@@ -30,6 +38,10 @@ class DenseBlock:
     ----------
     K : ndarray of shape (q, q)
         The block.
+    inverse : ndarray of shape (q, q), default=None
+        Its inverse, if known.
+    wide : ndarray of shape (q, q or more), default=None
+        The memory that the block is the first columns of, for loops that need it in one piece.
 
     Attributes
     ----------
@@ -47,8 +59,14 @@ class DenseBlock:
         Memory of the pair steps.
     """
 
-    def __init__(self, K: np.ndarray, inverse: np.ndarray | None = None) -> None:
+    def __init__(
+        self,
+        K: np.ndarray,
+        inverse: np.ndarray | None = None,
+        wide: np.ndarray | None = None,
+    ) -> None:
         self.K = K
+        self.wide = K if wide is None else wide
         self.diagonal = K.diagonal().astype(np.float64)
         self.finite = bool(np.isfinite(self.diagonal).all())
         mean = float(np.abs(self.diagonal).mean())
@@ -60,19 +78,20 @@ class DenseBlock:
         self.work = (*np.empty((4, len(K))), np.empty(_STRIP))
         self._memory = np.empty(0)
 
-    def weigh(self) -> None:
-        """Compute the inverse curvatures, which pays when many problems share the block."""
-        mean = float(np.abs(self.diagonal).mean())
-        curvature = np.multiply(self.K, -2.0, dtype=np.float64)
-        curvature += self.diagonal
-        curvature += self.diagonal[:, None]
-        np.maximum(curvature, self.tiny, out=curvature)
-        # They only rank pairs, for which their scale and last digits do not matter.
-        self.weights = np.divide(max(mean, self.tiny), curvature, out=curvature).astype(np.float32)
+    def weigh(self, memory: np.ndarray | None = None) -> None:
+        """Compute the inverse curvatures, which pays when many problems share the block.
 
-    def rounding(self, c: np.ndarray) -> float:
-        """Bound on the error of ``K @ c``, if the block is the whole matrix."""
-        return 4.0 * _EPS * self.largest**0.5 * float(np.abs(c) @ self.sizes)
+        ``memory``, in single precision, is where they go if it is given.
+        """
+        n = len(self.K)
+        memory = np.empty(n * n, dtype=np.float32) if memory is None else memory
+        self.weights = memory[: n * n].reshape(n, n)
+        mean = max(float(np.abs(self.diagonal).mean()), self.tiny)
+        _write_weights(self.K, self.diagonal, self.tiny, mean, self.weights)
+
+    def rounding(self, c: np.ndarray) -> Any:
+        """Bound on the error of ``K @ c`` for each row ``c``, if the block is the whole matrix."""
+        return 4.0 * _EPS * self.largest**0.5 * (np.abs(c) @ self.sizes)
 
     def memory(self, size: int) -> np.ndarray:
         """Memory for a square matrix, overwritten by the next call."""
@@ -139,7 +158,7 @@ def solve_block(
     right, left = np.empty(len(c)), np.empty(len(c))
     # In double precision a fresh image of the whole problem is as cheap as an update.
     fresh = whole and K.dtype == np.float64
-    snap = min(1e-12 * _scale(pieces.breakpoints, c), 1e-4 * final_tol / block.largest)
+    snap = snap_distance(pieces.breakpoints, c, final_tol, block.largest)
     stretch = _stretch(len(c), fresh)
     steps = newton = since = 0
     if block.inverse is not None:
@@ -149,7 +168,7 @@ def solve_block(
     for _ in range(_STRETCHES):
         allowed = min(stretch, budget - steps)
         taken, violation = ascend(
-            K,
+            block.wide,
             block.weights,
             block.diagonal,
             *pieces,
@@ -234,12 +253,24 @@ def _worth(right: np.ndarray, left: np.ndarray) -> int:
 
 
 @compiled
-def _scale(p, c):
-    """Largest coefficient, or breakpoint between pieces."""
-    largest = 0.0
+def _write_weights(K, diagonal, tiny, mean, out):
+    # They only rank pairs, for which their scale and last digits do not matter.
+    for i in range(diagonal.size):
+        row, into, own = K[i], out[i], diagonal[i]
+        for k in range(diagonal.size):
+            into[k] = mean / fast_max(own + diagonal[k] - 2.0 * row[k], tiny)
+
+
+@compiled
+def snap_distance(p, c, tol, largest):
+    """Distance to a breakpoint that is round-off: next to the coefficients, and to ``tol``.
+
+    ``largest`` is the largest value of the diagonal of the matrix.
+    """
+    scale = 0.0
     for i in range(c.size):
-        largest = max(largest, abs(c[i]), abs(p[i, 1]), abs(p[i, 2]))
-    return largest
+        scale = max(scale, abs(c[i]), abs(p[i, 1]), abs(p[i, 2]))
+    return min(1e-12 * scale, 1e-4 * tol / largest)
 
 
 @compiled

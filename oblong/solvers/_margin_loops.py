@@ -231,8 +231,8 @@ def ascend(K, weights, diagonal, p, s, c, u, right, left, work, tol, tiny, snap,
 
     Parameters
     ----------
-    K : ndarray of shape (q, q)
-        The block.
+    K : ndarray of shape (q, q or more)
+        The block; columns beyond it are ignored.
     weights : ndarray of shape (q, q) or (0, 0)
         Inverse curvatures ``1 / max(K_ii + K_kk - 2 K_ik, tiny)`` of all pairs, on some scale, if
         known.

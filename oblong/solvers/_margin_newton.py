@@ -99,7 +99,7 @@ def _solve_by_factor(block: DenseBlock, free: np.ndarray, both: np.ndarray) -> n
     # Single precision has fewer digits to lose.
     ridge = mean * (1e-10 if block.K.dtype == np.float64 else 1e-6)
     for _ in range(3):
-        _gather(block.K, free, matrix)
+        _gather(block.wide, free, matrix)
         diagonal += ridge
         matrix.reshape(-1)[:: free.size + 1] = diagonal
         solution = _solve_definite(matrix, both)

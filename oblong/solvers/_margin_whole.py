@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri
 
-from oblong.linalg.columns import ExplicitColumns, SymmetricColumns, gather_block
+from oblong.linalg.columns import ExplicitColumns, SymmetricColumns
+from oblong.linalg.principal import PrincipalBlock
 from oblong.solvers._margin_block import DenseBlock, interval, solve_block
 from oblong.solvers.pieces import Pieces, write_slopes
 
@@ -32,6 +33,8 @@ class SharedColumns(ExplicitColumns):
         A symmetric matrix.
     threads : int, default=1
         Threads for products with it.
+    weights : ndarray of shape (n * n or more,), default=None
+        Memory in single precision for what its block needs.
 
     Attributes
     ----------
@@ -39,12 +42,14 @@ class SharedColumns(ExplicitColumns):
         The whole matrix with what follows from it alone; None in single precision.
     """
 
-    def __init__(self, matrix: np.ndarray, threads: int = 1) -> None:
+    def __init__(
+        self, matrix: np.ndarray, threads: int = 1, weights: np.ndarray | None = None
+    ) -> None:
         super().__init__(matrix, threads)
         self.block: DenseBlock | None = None
         if self.store.dtype == np.float64:
             self.block = DenseBlock(self.store)
-            self.block.weigh()
+            self.block.weigh(weights)
 
     def invert(self) -> None:
         """Compute the inverse, unless the matrix is too near to singular for it to help."""
@@ -67,8 +72,9 @@ def whole_block(columns: SymmetricColumns) -> DenseBlock | None:
         return None
     block = columns.block if isinstance(columns, SharedColumns) else None
     if block is None:
-        values = gather_block(columns, np.arange(columns.n), None).values
-        block = DenseBlock(values, columns.inverse)
+        whole = PrincipalBlock()
+        whole.hold(columns, np.arange(columns.n))
+        block = DenseBlock(whole.wide, columns.inverse)
     return block if block.finite else None
 
 

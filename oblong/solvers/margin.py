@@ -23,7 +23,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from oblong._progress import Progress, ProgressCallback
-from oblong.linalg.columns import Block, SymmetricColumns, add_columns, gather_block
+from oblong.linalg.columns import SymmetricColumns, add_columns
+from oblong.linalg.principal import PrincipalBlock
 from oblong.solvers._margin_block import (
     DenseBlock,
     balance,
@@ -34,7 +35,7 @@ from oblong.solvers._margin_block import (
 from oblong.solvers._margin_whole import ascend_whole, whole_block
 from oblong.solvers.pieces import Pieces
 
-__all__ = ["MarginResult", "solve_margin"]
+__all__ = ["LARGEST_ERROR", "MarginResult", "solve_margin"]
 
 _NO_LIMIT = np.iinfo(np.int64).max
 # Up to this size the whole problem is one block.
@@ -51,7 +52,7 @@ _PATIENCE = 10
 # Recomputations in double precision before the columns themselves become double.
 _REFRESHES = 8
 # Rounding of the outputs, on the scale of the margin, beyond which they mean nothing.
-_LARGEST_ERROR = 1e-3
+LARGEST_ERROR = 1e-3
 # Rows that tell how large the rounding of single precision is.
 _ROUNDING_SAMPLE = 256
 # How much larger than in the sample the rounding may be elsewhere: the largest of 10⁶ normal
@@ -187,7 +188,7 @@ def solve_margin(
         c, u, right, left, violation, *counts = whole
         if progress is not None:
             progress(Progress(stage, whole.steps, violation, tol))
-        if violation <= tol and block.rounding(c) <= max(tol, _LARGEST_ERROR):
+        if violation <= tol and block.rounding(c) <= max(tol, LARGEST_ERROR):
             return _settled(pieces, c, u, right, left, counts, "converged")
         # What stands in the way, the limit or rounding, is the business of the rounds.
         start, start_image = c, u
@@ -261,7 +262,8 @@ class _Ascent:
         self.smallest_set = max(2, working_set)
         cached = int(np.sqrt(columns.capacity * n))
         self.largest_set = max(self.smallest_set, _LARGE_WORKING_SET, cached)
-        self.block: Block | None = None
+        # The rows of the last working set.
+        self.last: np.ndarray | None = None
         self.terms = float(pieces.value(self.c).sum())
         self.best_dual = -np.inf
         self.least_violation = np.inf
@@ -282,7 +284,7 @@ class _Ascent:
     @property
     def _drowned(self) -> bool:
         """Whether the outputs drown in rounding, which no smaller ``tol`` can be blamed for."""
-        return float(self.error.max()) > max(self.tol, _LARGEST_ERROR)
+        return float(self.error.max()) > max(self.tol, LARGEST_ERROR)
 
     def round(self, limit: int) -> str:
         """Do one round; return why to stop, or an empty string."""
@@ -311,7 +313,7 @@ class _Ascent:
         size = min(size, self.largest_set, n, self.columns.capacity)
         if size == n:
             return np.arange(n)
-        last = np.flatnonzero(self.c) if self.block is None else self.block.rows
+        last = np.flatnonzero(self.c) if self.last is None else self.last
         # A column that turns out to be of no use costs more than another round.
         share = max(1, size // 8) if last.size else size // 2
         taken = np.zeros(n, dtype=bool)
@@ -327,19 +329,19 @@ class _Ascent:
     def _improve(self, chosen: np.ndarray, violation: float, budget: int) -> None:
         """Solve the problem of the working set and carry the change to everything else."""
         new = chosen.size
-        if self.block is not None:
-            new -= np.intersect1d(chosen, self.block.rows, assume_unique=True).size
-        block = gather_block(self.columns, chosen, self.block)
+        if self.last is not None:
+            new -= np.intersect1d(chosen, self.last, assume_unique=True).size
+        block = self._hold(chosen)
         chosen = block.rows
         whole = chosen.size == self.columns.n
-        dense = DenseBlock(block.values, self.columns.inverse if whole else None)
+        dense = DenseBlock(block.values, self.columns.inverse if whole else None, block.wide)
         if not dense.finite:
             if self.columns.exact:
                 raise ValueError("the kernel matrix has values that are not finite: scale the data")
             return self._promote()
         accuracy = _accuracy(new / chosen.size)
         # All rows in their order need no list of them, and views do instead of copies.
-        rows = slice(None) if block.values is self.columns.store else chosen
+        rows = slice(None) if block.wide is self.columns.store else chosen
         terms = self.pieces.take(rows)
         c = self.c[rows].copy()
         outcome = solve_block(
@@ -366,14 +368,21 @@ class _Ascent:
         self.n_iter += outcome.steps
         self.n_newton += outcome.newton_steps
         self.n_rounds += 1
-        self.block = block
+        self.last = chosen
         return None
+
+    def _hold(self, rows: np.ndarray) -> PrincipalBlock:
+        """Have the block of some rows, in the memory of the problem before where there was one."""
+        if self.columns.held is None:
+            self.columns.held = PrincipalBlock()
+        self.columns.held.hold(self.columns, rows)
+        return self.columns.held
 
     def _watch(self) -> None:
         """Notice when nothing moves any more."""
         dual = self.terms - 0.5 * float(self.c @ self.u)
-        if self.block is not None:
-            check_definite(self.block.values, self.pieces, self.c, self.u, self.tol)
+        if self.columns.held is not None:
+            check_definite(self.columns.held.values, self.pieces, self.c, self.u, self.tol)
         # Near the optimum the dual is flat to the last digit while the violation still falls.
         violation = self.violation
         idle = (
@@ -416,7 +425,7 @@ class _Ascent:
 
     def _promote(self) -> None:
         self.columns = self.columns.promoted()
-        self.block = None
+        self.last = None
         support = np.flatnonzero(self.c)
         self.u = self.columns.image(np.arange(self.columns.n), support, self.c[support])
 

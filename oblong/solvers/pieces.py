@@ -16,6 +16,7 @@ from oblong._compile import compiled
 
 __all__ = [
     "Pieces",
+    "dual_objective",
     "relative_margin_pieces",
     "relaxed_margin_pieces",
     "svm_pieces",
@@ -61,7 +62,7 @@ class Pieces(NamedTuple):
 
     def dual(self, c: np.ndarray, u: np.ndarray) -> float:
         """Dual objective ``Σ g(c) - ½ c·u`` at coefficients with the image ``u``."""
-        return _dual(*self, c, u)
+        return dual_objective(*self, c, u)
 
     def objectives(self, c: np.ndarray, u: np.ndarray, bias: float) -> tuple[float, float]:
         """Primal objective at ``u + bias``, scaled into the hard bounds, and dual objective."""
@@ -145,7 +146,8 @@ def _excess(p, s, f, bias):
 
 
 @compiled
-def _dual(p, s, c, u):
+def dual_objective(p, s, c, u):
+    """Dual objective ``Σ g(c) - ½ c·u``."""
     total = 0.0
     for i in range(c.size):
         total += _term(p[i], s[i], c[i]) - 0.5 * c[i] * u[i]
@@ -159,7 +161,7 @@ def _objectives(p, s, c, u, bias):
     for i in range(c.size):
         quadratic += 0.5 * c[i] * u[i]
         losses += _loss(p[i], s[i], scale * (u[i] + bias))
-    return scale * scale * quadratic + losses, _dual(p, s, c, u)
+    return scale * scale * quadratic + losses, dual_objective(p, s, c, u)
 
 
 def svm_pieces(y: np.ndarray, C: np.ndarray) -> Pieces:

@@ -237,9 +237,9 @@ def test_threads_change_nothing(jobs):
     )
 
 
-@pytest.mark.parametrize("setting", ["_SINGLE_ABOVE", "_INVERTED_UP_TO"])
+@pytest.mark.parametrize("setting", ["_SINGLE_ABOVE", "_ONE_BLOCK"])
 def test_large_folds_and_small_ones_agree(monkeypatch, setting):
-    """Single precision above some size, and the inverse below another, change no score."""
+    """Single precision above some size, and one block below another, change no score."""
     X, y = real("digits", 200)
     grid = {"Cs": (1.0, 100.0), "spreads": (1.0, 0.1, 0.02, 0.0), "cv": 2, "tol": 1e-4}
     expected = RelativeMarginClassifierCV(**grid).fit(X, y)
