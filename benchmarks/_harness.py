@@ -30,10 +30,18 @@ def parse_arguments(description: str) -> argparse.Namespace:
     return parser.parse_args()
 
 
-def run_per_thread_count(script: str, arguments: argparse.Namespace) -> list[dict]:
+# The C library keeps what is freed, so that a fit after the first finds memory that is there.
+# Where the machine is virtual, fresh pages can come more slowly than a kernel matrix is computed.
+WARM_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 46)}
+
+
+def run_per_thread_count(
+    script: str, arguments: argparse.Namespace, extra: Mapping[str, str] | None = None
+) -> list[dict]:
     """Run the script in a child process per thread count, held to that many processors.
 
-    The affinity of the process binds every peer alike, whatever threads it uses.
+    The affinity of the process binds every peer alike, whatever threads it uses; so do the
+    ``extra`` variables of its environment.
     """
     rows = []
     for threads in arguments.threads:
@@ -41,7 +49,7 @@ def run_per_thread_count(script: str, arguments: argparse.Namespace) -> list[dic
         command += ["--repeats", str(arguments.repeats)]
         command += ["--data", arguments.data] if arguments.data else []
         command += ["--only", arguments.only] if arguments.only else []
-        environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+        environment = {**os.environ, **(extra or {}), "OMP_NUM_THREADS": str(threads)}
         environment["OPENBLAS_NUM_THREADS"] = str(threads)
 
         def hold(threads: int = threads) -> None:

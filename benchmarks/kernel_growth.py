@@ -3,6 +3,9 @@
 MNIST, digits 0-4 against 5-9, images of unit length, polynomial kernel of degree 5, C = 1, as in
 Fig. 10 of Shivaswamy and Jebara (2010), whose tolerance of 0.001 on each side of the bias is
 tol = 0.002 here. B1, B2 and B3 are the spreads 1/2, 1/4 and 1/10.
+
+Memory that is freed stays with the process, for oblong and its peers alike: the first fit of a
+model and size, which may have to ask the system for gigabytes, has a column of its own.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable
 
 import numpy as np
-from _harness import interleaved, parse_arguments, run_per_thread_count, write
+from _harness import WARM_MEMORY, interleaved, parse_arguments, run_per_thread_count, write
 from sklearn.svm import SVC
 
 import oblong.linalg.columns as columns_module
@@ -24,13 +27,14 @@ from oblong import RelativeMarginClassifier, datasets
 KERNEL = {"kernel": "poly", "degree": 5, "gamma": 1.0, "coef0": 1.0}
 SPREADS = {"SVM": 1.0, "RMM B1": 0.5, "RMM B2": 0.25, "RMM B3": 0.1}
 ROWS = (5_000, 10_000, 20_000, 60_000)
-# Beyond this a fit takes long enough for one to tell, and SVC's takes many minutes.
+# Beyond this one more fit after the first has to do, and SVC's takes many minutes.
 REPEATED_ROWS = 20_000
 COLUMNS = [
     "rows",
     "threads",
     "model",
     "seconds",
+    "first fit (s)",
     "ratio to our SVM",
     "support vectors",
     "dual gap",
@@ -114,9 +118,9 @@ def measure(threads: int, repeats: int, data: str | None) -> list[dict]:
             models["SVC"] = SVC(tol=2e-3, cache_size=8192, **KERNEL)
         times: dict[str, list[float]] = {name: [] for name in models}
         shares: dict[str, dict[str, float]] = {}
-        for _ in range(repeats if n <= REPEATED_ROWS else 1):
+        for _ in range(1 + (repeats if n <= REPEATED_ROWS else 1)):
             for name, model in models.items():
-                if name == "SVC" and n == REPEATED_ROWS and times[name]:
+                if name == "SVC" and n == REPEATED_ROWS and len(times[name]) > 1:
                     continue
                 watch.clear()
                 start = time.perf_counter()
@@ -126,13 +130,14 @@ def measure(threads: int, repeats: int, data: str | None) -> list[dict]:
                     **{f"{k} (s)": v for k, v in watch.seconds.items()},
                     **{f"{k}, work": v for k, v in watch.work.items()},
                 }
-        seconds = {name: float(np.median(values)) for name, values in times.items()}
+        seconds = {name: float(np.median(values[1:])) for name, values in times.items()}
         for name, model in models.items():
             row = {
                 "rows": n,
                 "threads": threads,
                 "model": name,
                 "seconds": seconds[name],
+                "first fit (s)": times[name][0],
                 "ratio to our SVM": seconds[name] / seconds["SVM"],
                 "support vectors": int(np.sum(model.n_support_)),
             }
@@ -169,13 +174,14 @@ def main() -> None:
     if arguments.child:
         print(json.dumps(measure(arguments.child, arguments.repeats, arguments.data)))
         return
-    rows = run_per_thread_count(__file__, arguments)
+    rows = run_per_thread_count(__file__, arguments, WARM_MEMORY)
     write(
         "kernel_growth",
         "Growth with the number of rows",
         "MNIST 0-4 against 5-9, polynomial kernel of degree 5, unit-length images in single "
         "precision, C = 1, tol 2e-3, caches of 8 GB; the fit of the SVM that settles the bound is "
-        "included. The last columns are the share of the machine's single-precision matrix-product "
+        "included. Seconds are the median of fits after the first, which keep the memory of the "
+        "process. The last columns are the share of the machine's single-precision matrix-product "
         "rate that the kernel blocks reach, and the rate at which the gradient reads kernel "
         "columns next to a dot product over memory. Exponents of the time in the number of rows: "
         + growth(rows)
