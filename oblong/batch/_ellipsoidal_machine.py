@@ -6,18 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky, eigvalsh
 
-from oblong._progress import Progress, ProgressCallback
+from oblong._progress import ProgressCallback
 from oblong.linalg.feature_map import row_norms
 from oblong.linalg.log_det import inverse_factor
-from oblong.solvers._esvm_interior_point import solve_by_interior_point
-from oblong.solvers._esvm_problem import EsvmProblem
-from oblong.solvers._esvm_problem import _best_bias as best_bias
-from oblong.solvers.ellipsoidal_svm import EllipsoidalSVMResult, solve_ellipsoidal_svm
+from oblong.solvers.ellipsoidal_svm import (
+    EllipsoidalSVMResult,
+    best_bias,
+    solve_ellipsoidal_svm,
+)
 from oblong.solvers.scaled_margin import solve_scaled_margin
 
-__all__ = ["EllipsoidalMachine", "EllipsoidalSetting", "reject_indefinite", "solve_machine"]
+__all__ = ["EllipsoidalMachine", "EllipsoidalSetting", "solve_machine"]
 
 # The direction for overlapping classes no longer depends on nu where nu is as small as this.
 _SMALL_NU = 1e-3
@@ -27,8 +27,6 @@ _SHORT = 1e-6
 _NO_GAIN = 1e-9
 # Up to this many rows a few more iterations cost nothing, and the last digits are worth having.
 _SMALL_PROBLEM = 200
-_SMALL_TOL = 1e-12
-_SMALL_ITERATIONS = 100
 # What a general conic solver can do.
 _CONIC_TOL = 1e-5
 
@@ -185,6 +183,8 @@ def _solver(
 
         return exact
 
+    small = len(y) <= _SMALL_PROBLEM and setting.max_iter is None
+
     def relaxed(caps: np.ndarray, start: EllipsoidalSVMResult | None) -> EllipsoidalSVMResult:
         # Asked for the last digits, some quotients have none left.
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -198,40 +198,11 @@ def _solver(
                 solver=setting.solver,
                 tol=setting.tol,
                 max_iter=setting.max_iter,
+                polish=small,
                 start=start,
                 progress=setting.progress,
             )
 
-    def polished(caps: np.ndarray, start: EllipsoidalSVMResult | None) -> EllipsoidalSVMResult:
-        problem = EsvmProblem(
-            F, y, caps, pi, setting.r, setting.fit_intercept, _SMALL_TOL, _SMALL_ITERATIONS
-        )
-        if setting.progress is not None:
-            problem.report = lambda gap: setting.progress(
-                Progress("ellipsoidal svm", problem.n_iter, gap, setting.tol)
-            )
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            found, status = solve_by_interior_point(problem)
-        gap = found.gap / problem.unit
-        if status == "inseparable" or not gap <= setting.tol:
-            return relaxed(caps, start)
-        return EllipsoidalSVMResult(
-            found.w,
-            found.b,
-            found.alpha,
-            found.q,
-            found.G,
-            found.outputs,
-            found.dual + found.gap,
-            found.dual,
-            gap,
-            problem.n_iter,
-            "converged",
-        )
-
-    small = len(y) <= _SMALL_PROBLEM and setting.max_iter is None
-    if small and setting.solver in ("auto", "ipm"):
-        return polished
     return relaxed
 
 
@@ -294,26 +265,3 @@ def _middle(t: np.ndarray, weights: np.ndarray) -> float:
     total = np.cumsum(weights[order])
     middle = float(t[order[np.searchsorted(total, 0.5 * total[-1])]])
     return middle or float(t.max()) or 1.0
-
-
-def reject_indefinite(K: np.ndarray) -> None:
-    """Raise ``ValueError`` unless a matrix is symmetric and positive semidefinite."""
-    # No better than the numbers are: those of a matrix in single precision have round-off.
-    tolerance = 1e-8 if np.asarray(K).dtype == np.float64 else 1e-5
-    K = np.asarray(K, dtype=np.float64)
-    size = max(float(np.abs(K).max(initial=0.0)), np.finfo(float).tiny)
-    if not np.isfinite(K).all():
-        raise ValueError("the kernel matrix has values that are not finite: scale the data")
-    if not np.allclose(K, K.T, rtol=0.0, atol=tolerance * size):
-        raise ValueError("the kernel matrix is not symmetric")
-    shifted = K.copy()
-    shifted.flat[:: len(K) + 1] += tolerance * size
-    try:
-        cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
-    except LinAlgError:
-        values = eigvalsh(K, check_finite=False)
-        if values[0] < -tolerance * values[-1]:
-            raise ValueError(
-                f"the kernel matrix is not positive semidefinite (its smallest eigenvalue is "
-                f"{values[0]:.3g}): there is no ellipsoid; use another kernel"
-            ) from None

@@ -18,8 +18,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from oblong.batch._base import KernelMachine
 from oblong.batch._one_vs_rest import OneVsRestMixin, positive_classes, solve_each
 from oblong.batch._pairwise import PairFit
-from oblong.linalg.feature_map import PivotMap, feature_map, row_norms
-from oblong.linalg.low_rank import pivoted_cholesky
+from oblong.linalg.feature_map import PivotMap, feature_map, row_norms, spanning_rows
 from oblong.linalg.orientation import upright_rotation
 from oblong.solvers.bayes_point import BayesPointResult, solve_bayes_point
 
@@ -242,7 +241,7 @@ class BayesPointClassifier(OneVsRestMixin, KernelMachine):
             self._map = replace(self._map, pivots=places[self._map.pivots])
             self._span = None
         else:
-            self._span = _spanning_rows(F)
+            self._span = spanning_rows(F)
         turn = None
         if self.method == "sampling" and isinstance(self._map, PivotMap):
             # Rounding chooses among equal pivots, and draws must not depend on their order.
@@ -496,15 +495,3 @@ def _distinct_rows(X: Any) -> tuple[np.ndarray, np.ndarray]:
         keys = X.sorted_indices() @ np.random.default_rng(0).normal(size=(X.shape[1], 2))
     _, places, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
     return places, inverse.reshape(-1)
-
-
-def _spanning_rows(F: np.ndarray) -> np.ndarray:
-    """Rows that span the others."""
-    diagonal = row_norms(F) ** 2
-    if not diagonal.any():
-        return np.empty(0, dtype=np.intp)
-
-    def columns(rows: np.ndarray) -> np.ndarray:
-        return F[rows].astype(np.float64) @ F.T
-
-    return pivoted_cholesky(columns, diagonal, F.shape[1]).pivots

@@ -12,16 +12,21 @@ __all__ = ["check_positive_semidefinite"]
 _TOLERANCE = 1e-5
 
 
-def check_positive_semidefinite(K: np.ndarray, consequence: str) -> None:
+def check_positive_semidefinite(
+    K: np.ndarray, consequence: str, tolerance: float = _TOLERANCE
+) -> None:
     """Raise ``ValueError`` unless ``K`` is symmetric and positive semidefinite.
 
     ``consequence`` ends the message: what an indefinite matrix means to the caller.
     """
-    size = float(np.abs(K.diagonal()).max(initial=0.0))
-    if not np.allclose(K, K.T, rtol=0.0, atol=_TOLERANCE * max(size, np.abs(K).max(initial=0.0))):
+    largest = float(np.abs(K).max(initial=0.0))
+    if not np.isfinite(largest):
+        raise ValueError("the kernel matrix has values that are not finite: scale the data")
+    if not np.allclose(K, K.T, rtol=0.0, atol=tolerance * largest):
         raise ValueError("the kernel matrix is not symmetric")
+    size = float(np.abs(K.diagonal()).max(initial=0.0))
     shifted = K.astype(np.float64)
-    shifted.flat[:: len(K) + 1] += max(_TOLERANCE * size, np.finfo(float).tiny)
+    shifted.flat[:: len(K) + 1] += max(tolerance * size, np.finfo(float).tiny)
     try:
         cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
     except LinAlgError:

@@ -28,6 +28,7 @@ __all__ = [
     "kernel_diagonal",
     "numerical_rank",
     "row_norms",
+    "spanning_rows",
 ]
 
 # Eigenvalues below this share of the largest are round-off, also that of single precision rows.
@@ -304,3 +305,15 @@ def numerical_rank(F: np.ndarray) -> int:
     scaled = squares[np.ix_(used, used)] / np.outer(roots[used], roots[used])
     values = np.linalg.eigvalsh(scaled)
     return int((values > _ROUND_OFF * values[-1]).sum())
+
+
+def spanning_rows(F: np.ndarray) -> np.ndarray:
+    """Places of rows that span the others."""
+    diagonal = row_norms(F) ** 2
+    if not diagonal.any():
+        return np.empty(0, dtype=np.intp)
+
+    def columns(rows: np.ndarray) -> np.ndarray:
+        return F[rows].astype(np.float64) @ F.T
+
+    return pivoted_cholesky(columns, diagonal, F.shape[1]).pivots

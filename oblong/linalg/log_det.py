@@ -15,6 +15,7 @@ __all__ = [
     "leverages",
     "moments",
     "quadratic_features",
+    "symmetric_features",
     "symmetric_matrix",
 ]
 
@@ -124,3 +125,10 @@ def symmetric_matrix(features: np.ndarray, p: int) -> np.ndarray:
     matrix = upper + upper.T
     matrix.flat[:: p + 1] = _ROOT_TWO * upper.diagonal()
     return matrix
+
+
+def symmetric_features(matrix: np.ndarray) -> np.ndarray:
+    """Entries of a symmetric matrix in the order and scale of the quadratic features."""
+    scaled = matrix * _ROOT_TWO
+    scaled.flat[:: len(matrix) + 1] = matrix.diagonal()
+    return scaled[np.triu_indices(len(matrix))]

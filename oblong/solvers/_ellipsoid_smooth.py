@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky
 
-from oblong.linalg.log_det import moments, quadratic_features, symmetric_matrix
+from oblong.linalg.log_det import moments, symmetric_features, symmetric_matrix
 from oblong.solvers._ellipsoid_problem import (
     Design,
     DesignProblem,
@@ -15,6 +15,7 @@ from oblong.solvers._ellipsoid_problem import (
     best_threshold,
     capped_gap,
 )
+from oblong.solvers._log_det_sample import sampled_hessian
 
 __all__ = ["CLOSE", "Smooth", "certify", "design_moments"]
 
@@ -170,20 +171,15 @@ class Smooth:
             M += problem.lifted_M0()
         gradient = np.empty(P + 1)
         excess = R.T @ M @ R - np.eye(D)
-        gradient[:P] = _features(excess)
+        gradient[:P] = symmetric_features(excess)
         gradient[P] = 1.0 - u.sum()
         zone = np.flatnonzero((np.abs(m) < 0.5 * width) & (self.caps > 0.0))
-        share = 1.0
-        if len(zone) > _SAMPLED * P:
-            share = len(zone) / (_SAMPLED * P)
-            zone = np.sort(self.rng.choice(zone, _SAMPLED * P, replace=False))
-        hessian = np.zeros((P + 1, P + 1))
-        if len(zone):
-            U = np.empty((P + 1, len(zone)))
-            quadratic_features((problem.coordinates.design(problem.X, zone) @ R).T, U[:P])
-            U[P] = -1.0
-            U *= np.sqrt(self.caps[zone] * (share / width))
-            hessian = U @ U.T
+
+        def rows(places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            Z = (problem.coordinates.design(problem.X, places) @ R).T
+            return Z, np.full((1, len(places)), -1.0)
+
+        hessian = sampled_hessian(zone, _SAMPLED * P, self.rng, self.caps / width, rows)
         hessian.flat[: P * (P + 2) : P + 2] += 1.0
         hessian[P, P] += 1e-12 * max(1.0, hessian[P, P])
         step = -cho_solve(cho_factor(hessian, lower=True, check_finite=False), gradient)
@@ -203,10 +199,3 @@ class Smooth:
                 return -0.5 * slope, True
             t *= 0.5
         return -0.5 * slope, False
-
-
-def _features(matrix: np.ndarray) -> np.ndarray:
-    """Entries of a symmetric matrix in the order and scale of the quadratic features."""
-    scaled = matrix * np.sqrt(2.0)
-    scaled.flat[:: len(matrix) + 1] = matrix.diagonal()
-    return scaled[np.triu_indices(len(matrix))]

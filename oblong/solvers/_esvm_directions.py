@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
 
-from oblong.linalg.log_det import quadratic_features, symmetric_matrix
+from oblong.linalg.log_det import symmetric_features, symmetric_matrix
 from oblong.solvers._esvm_problem import EsvmProblem
+from oblong.solvers._log_det_sample import sampled_hessian
 
 __all__ = ["Direction", "Zone", "newton_direction"]
 
@@ -22,8 +23,6 @@ __all__ = ["Direction", "Zone", "newton_direction"]
 _DIRECT = 2500
 # Rows near the boundary per unknown in a Newton matrix.
 _SAMPLED = 3
-# Columns of a block of quadratic features.
-_BLOCK = 512
 # Share of the gradient that conjugate gradients leave, and their limit.
 _REST, _LIMIT = 0.1, 60
 
@@ -78,45 +77,28 @@ def _factored(
     p = problem.p
     P = p * (p + 1) // 2
     unknowns = P + p + int(problem.fit_intercept)
-    hessian = _sampled_hessian(problem, zone, unknowns, rng)
+
+    def rows(places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        features = problem.F[places].astype(np.float64, copy=False)
+        signs = -problem.y[places]
+        extra = np.empty((unknowns - P, len(places)))
+        extra[:p] = features.T * signs
+        extra[p:] = signs
+        return (zone.R.T @ features.T) * np.sqrt(problem.pi[places]), extra
+
+    weights = problem.caps / zone.width
+    hessian = sampled_hessian(zone.rows, _SAMPLED * unknowns, rng, weights, rows)
     hessian.flat[: P * (unknowns + 1) : unknowns + 1] += problem.r
     hessian[P : P + p, P : P + p] += np.array([zone.bend(row) for row in np.eye(p)])
     if unknowns > P + p:
         hessian[-1, -1] += 1e-10 * (1.0 + hessian[-1, -1])
-    right = np.concatenate([_features(gradient.S), gradient.w, [gradient.b]])[:unknowns]
+    right = np.concatenate([symmetric_features(gradient.S), gradient.w, [gradient.b]])[:unknowns]
     L, info = dpotrf(hessian, lower=1, clean=0, overwrite_a=1)
     if info != 0:
         return None
     step = -dpotrs(L, right, lower=1)[0]
     b = float(step[-1]) if unknowns > P + p else 0.0
     return Direction(symmetric_matrix(step[:P], p), step[P : P + p], b)
-
-
-def _sampled_hessian(
-    problem: EsvmProblem, zone: Zone, unknowns: int, rng: np.random.Generator
-) -> np.ndarray:
-    """Sum of ``C_i / width U_i U_i'`` over the rows in the zone, or over a sample of them."""
-    p = problem.p
-    P = p * (p + 1) // 2
-    rows, share = zone.rows, 1.0
-    if len(rows) > _SAMPLED * unknowns:
-        share = len(rows) / (_SAMPLED * unknowns)
-        rows = np.sort(rng.choice(rows, _SAMPLED * unknowns, replace=False))
-    hessian = np.zeros((unknowns, unknowns))
-    U = np.empty((unknowns, min(_BLOCK, max(1, len(rows)))))
-    for start in range(0, len(rows), _BLOCK):
-        block = rows[start : start + _BLOCK]
-        part = U[:, : len(block)]
-        features = problem.F[block].astype(np.float64, copy=False)
-        image = zone.R.T @ features.T
-        image *= np.sqrt(problem.pi[block])
-        quadratic_features(image, part[:P])
-        np.multiply(features.T, -problem.y[block], out=part[P : P + p])
-        if unknowns > P + p:
-            part[P + p] = -problem.y[block]
-        part *= np.sqrt(problem.caps[block] * (share / zone.width))
-        hessian += part @ part.T
-    return hessian
 
 
 def _conjugate(problem: EsvmProblem, zone: Zone, gradient: Direction) -> Direction:
@@ -162,10 +144,3 @@ def _conjugate(problem: EsvmProblem, zone: Zone, gradient: Direction) -> Directi
             break
         toward = eased.plus(size / before, toward)
     return step
-
-
-def _features(matrix: np.ndarray) -> np.ndarray:
-    """Entries of a symmetric matrix in the order and scale of the quadratic features."""
-    scaled = matrix * np.sqrt(2.0)
-    scaled.flat[:: len(matrix) + 1] = matrix.diagonal()
-    return scaled[np.triu_indices(len(matrix))]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import LinAlgError
 
+from oblong.solvers._esvm_compact import CompactState
 from oblong.solvers._esvm_kernel_state import KernelState
 from oblong.solvers._esvm_problem import Certified, EsvmProblem, balanced
 from oblong.solvers._log_det_state import LogDetState
@@ -13,18 +14,25 @@ __all__ = ["solve_by_interior_point", "solve_rows"]
 
 # Iterations without a better gap after which rounding has the last word.
 _PATIENCE = 5
+# Share of the gap asked for at which to stop.
+_ENOUGH = 0.9
+# Gap over r p that is worth having where a few more iterations cost nothing.
+_LAST_DIGITS = 1e-12
 # Upper bounds of a hard margin, in mean lengths of rows, which say that there is none: at once, and
 # once rounding has the last word.
 _NO_MARGIN, _HARDLY = 1e-7, 1e-4
 # Rows per column up to which, and rows from which, matrices of n × n numbers are cheaper.
 _KERNEL, _SMALL = 4, 100
-# Columns from which their eigenvalues cost more than a worse start.
-_MANY = 200
+# Compiled steps to take before looking how they went.
+_AT_ONCE = 12
+# Columns and rows up to which compiled loops are faster than products of matrices.
+_FEW_COLUMNS, _FEW_ROWS = 12, 5000
 
 
-def solve_by_interior_point(problem: EsvmProblem) -> tuple[Certified, str]:
-    """Solve with all rows in every Newton system."""
-    return solve_rows(problem, 0.5 * problem.tol * problem.unit)
+def solve_by_interior_point(problem: EsvmProblem, polish: bool = False) -> tuple[Certified, str]:
+    """Solve with all rows in every Newton system; to the last digits, if that is asked for."""
+    tol = min(problem.tol, _LAST_DIGITS) if polish else problem.tol
+    return solve_rows(problem, _ENOUGH * tol * problem.unit)
 
 
 def solve_rows(
@@ -62,6 +70,8 @@ def solve_rows(
         return near, "infeasible"
     state = part.state(start)
     whole = rows is None
+    if isinstance(state, CompactState) and not problem.reports:
+        problem.n_iter += state.run(target, min(_AT_ONCE, problem.max_iter - problem.n_iter))
     best, idle, kept, status = np.inf, 0, state.keep(), "stalled"
     while True:
         gap = state.gap()
@@ -85,7 +95,7 @@ def solve_rows(
             problem.n_iter += 1
             if _advances(state):
                 continue
-        if not isinstance(state, KernelState):
+        if type(state) is LogDetState:
             break
         # The explicit form has the last digits, and directions that the weights do not determine.
         state, idle = part.explicit(start, kept if np.isfinite(best) else state.keep()), 0
@@ -93,7 +103,7 @@ def solve_rows(
         state.restore(kept)
     elif status == "stalled" and _inseparable(problem, state, held, _HARDLY):
         status = "inseparable"
-    found = _finish(problem, part, state)
+    found = _finish(problem, part, state, target)
     if found.gap <= problem.tol * problem.unit:
         status = "converged"
     elif status == "converged" and whole:
@@ -108,7 +118,7 @@ def _advances(state: LogDetState) -> bool:
         return False
 
 
-def _finish(problem: EsvmProblem, part: _Part, state: LogDetState) -> Certified:
+def _finish(problem: EsvmProblem, part: _Part, state: LogDetState, target: float) -> Certified:
     """Certify, with weights that tend to a bound at that bound, if that costs nothing."""
     alpha, w, b = part.alpha(state.alpha), state.w, part.length * state.b
     near_zero = _tends(state.alpha, state.s)
@@ -118,13 +128,14 @@ def _finish(problem: EsvmProblem, part: _Part, state: LogDetState) -> Certified:
         snapped = np.where(_tends(room, state.u), problem.caps[part.rows], snapped)
     tidy = alpha.copy()
     tidy[part.rows] = snapped
-    found = problem.certify(tidy, w, b)
-    if found.gap <= 0.7 * problem.tol * problem.unit:
+    allowed = problem.tol * problem.unit
+    if target < 0.1 * allowed:
+        allowed = target
+    found = problem.certify(tidy, w, b, allowed)
+    if found.gap <= allowed:
         return found
-    inside = problem.certify(alpha, w, b)
-    if found.gap <= max(1.1 * inside.gap, problem.tol * problem.unit):
-        return found
-    return inside
+    inside = problem.certify(alpha, w, b, allowed)
+    return found if found.gap <= 1.1 * inside.gap else inside
 
 
 def _tends(value: np.ndarray, multiplier: np.ndarray) -> np.ndarray:
@@ -161,7 +172,7 @@ class _Part:
         self.length = length if length > 0.0 else 1.0
         self.F = F / self.length
         pi = problem.pi[self.rows] * self.length
-        factor = float(np.median(pi))
+        factor = float(np.partition(pi, len(pi) // 2)[len(pi) // 2])
         self.pi, self.caps = pi / factor, caps * self.length
         self.ridge = (1.0 - problem.r) / factor
         self.total, self.v0 = 0.0, None
@@ -198,6 +209,11 @@ class _Part:
             return KernelState(
                 self.F, start, problem.r, self.ridge, self.caps, self.y, total, self.pi
             )
+        if p <= _FEW_COLUMNS and n <= _FEW_ROWS:
+            v0 = np.zeros(p) if self.v0 is None else self.v0
+            return CompactState(
+                self.F, start, problem.r, self.M0, self.caps, self.y, total, v0, self.pi
+            )
         return self.explicit(start)
 
     def explicit(self, start: np.ndarray, kept: tuple | None = None) -> LogDetState:
@@ -224,32 +240,17 @@ class _Part:
     def _ray(self) -> np.ndarray:
         """Equal weights in each class, scaled to the best dual value along their ray."""
         y, F = self.y, self.F
-        share = np.where(y > 0, 1.0 / np.sum(y > 0), 1.0 / np.sum(y < 0))
-        eigenvalues = self._spectrum(share * self.pi)
+        positive = y > 0
+        count = np.count_nonzero(positive)
+        share = np.where(positive, 1.0 / count, 1.0 / (len(y) - count))
+        trace = float((share * self.pi) @ np.einsum("ij,ij->i", F, F))
+        slope = float(np.linalg.norm((share * y) @ F))
         tau = 1.0
-        if len(eigenvalues):
-            slope = float(np.linalg.norm((share * y) @ F))
-            tau = _stationary(eigenvalues, self.ridge, self.problem.r, slope)
-            tau = max(tau, self.ridge * self.problem.p / float(eigenvalues.sum()))
+        if trace > 0.0:
+            # As if the moments were a multiple of the identity; not far beyond one row's worth of
+            # weight for each direction, should nothing pull back.
+            p, spread = self.problem.p, self.problem.p / trace
+            tau = min(self.problem.r * p / max(slope, 1e-300), 10.0 * p * spread)
+            tau = max(tau - self.ridge * spread, self.ridge * spread)
         alpha = np.minimum(tau * share, 0.5 * self.caps)
         return balanced(alpha, y) if self.problem.fit_intercept else alpha
-
-    def _spectrum(self, weights: np.ndarray) -> np.ndarray:
-        """Eigenvalues that are not zero of the moments; with many columns, their mean."""
-        p = self.F.shape[1]
-        if p > _MANY:
-            trace = float(weights @ np.einsum("ij,ij->i", self.F, self.F))
-            return np.full(p, trace / p) if trace > 0.0 else np.empty(0)
-        eigenvalues = np.linalg.eigvalsh((self.F.T * weights) @ self.F)
-        return eigenvalues[eigenvalues > 1e-12 * max(float(eigenvalues.max()), 1e-300)]
-
-
-def _stationary(eigenvalues: np.ndarray, ridge: float, r: float, slope: float) -> float:
-    """The ``τ`` with ``r Σ λ / (ridge + τ λ) = slope``, by bisection of its logarithm."""
-    low, high = -30.0, 30.0
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        rise = r * float(np.sum(eigenvalues / (ridge + np.exp(middle) * eigenvalues)))
-        low, high = (middle, high) if rise > slope else (low, middle)
-    # Not far beyond one row's worth of weight for each direction, should nothing pull back.
-    return min(float(np.exp(low)), 10.0 * len(eigenvalues) / float(eigenvalues.mean()))

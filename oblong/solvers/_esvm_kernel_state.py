@@ -13,7 +13,7 @@ from scipy.linalg import LinAlgError
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
 from oblong._compile import compiled
-from oblong.solvers._log_det_newton import NewtonStep
+from oblong.solvers._log_det_newton import NewtonSystem
 from oblong.solvers._log_det_state import LogDetState
 
 __all__ = ["KernelState"]
@@ -21,6 +21,9 @@ __all__ = ["KernelState"]
 
 class KernelState(LogDetState):
     """The iterate in terms of the kernel matrix; ``ridge`` times the identity is ``M0``."""
+
+    # Every trial costs as much as a system.
+    halvings, last_halvings = 3, 20
 
     def __init__(self, F, start, r, ridge, caps, signs, total, pi) -> None:
         self.ridge, self.pi = ridge, pi
@@ -51,44 +54,17 @@ class KernelState(LogDetState):
         # The system reads H, and a trial step overwrites it.
         self.fresh = alpha
 
-    def advance(self) -> bool:
-        """Take one step of Mehrotra's method; False if none could be taken."""
+    def system(self, diagonal: np.ndarray, ball: float) -> NewtonSystem:
         if self.fresh is not self.alpha:
             self.evaluate()
-        alpha, s, u = self.alpha, self.s, self.u
-        room = None if self.caps is None else self.room()
-        ball = 1.0 - float(self.w @ self.w)
-        mu = float(alpha @ s) + (0.0 if room is None else float(room @ u))
-        mu = (mu + self.gamma * ball) / self.pairs
-        system = _KernelSystem(self, s / alpha if room is None else s / alpha + u / room, ball)
-        if not system.good:
-            return False
-        zero = (0.0, 0.0, 0.0)
-        step = system.direction(0.0, zero)
-        t = self.longest(step, room)
-        moved = float((alpha + t * step.alpha) @ (s + t * step.s))
-        if room is not None:
-            moved += float((room - t * step.alpha)[self.finite] @ (u + t * step.u)[self.finite])
-        w = self.w + t * step.w
-        moved += (self.gamma + t * step.gamma) * (1.0 - float(w @ w))
-        sigma = float(np.clip((moved / self.pairs / mu) ** 3, 1e-5, 1.0))
-        bend = 2.0 * step.gamma * float(self.w @ step.w) + self.gamma * float(step.w @ step.w)
-        second = step.alpha * step.s, -step.alpha * step.u, -bend
-        step = system.direction(sigma * mu, second)
-        t = min(1.0, 0.99 * self.longest(step, room))
-        before = self.merit()
-        if t >= 0.1 and self.attempt(step, t, before, 3):
-            return True
-        step = system.direction(max(sigma, 0.3) * mu, zero)
-        t = min(1.0, 0.99 * self.longest(step, room))
-        return self.attempt(step, t, before, 20)
+        return _KernelSystem(self, diagonal, ball)
 
 
-class _KernelSystem:
+class _KernelSystem(NewtonSystem):
     """The Newton system in the weights and the bias, ``w`` eliminated."""
 
-    def __init__(self, state: KernelState, diagonal: np.ndarray, ball: float) -> None:
-        self.state, self.ball = state, ball
+    def factor(self) -> bool:
+        state = self.state
         w, gamma = state.w, state.gamma
         self.shrink = 2.0 / (1.0 + float(w @ w))
         self.along = state.signed @ w
@@ -106,43 +82,27 @@ class _KernelSystem:
             N.T,
         )
         own = state.K.diagonal() - self.shrink * self.along**2
-        N.flat[:: len(N) + 1] = state.q**2 / state.r + diagonal + own * (0.5 / gamma)
+        N.flat[:: len(N) + 1] = state.q**2 / state.r + self.diagonal + own * (0.5 / gamma)
         self.L, info = dpotrf(N, lower=1, clean=0, overwrite_a=1)
-        self.good = info == 0 and bool(np.isfinite(self.L.diagonal()).all())
-        if self.good and state.total is not None:
+        good = info == 0 and bool(np.isfinite(self.L.diagonal()).all())
+        if good and state.total is not None:
             self.solved = dpotrs(self.L, state.y, lower=1)[0]
             self.schur = float(state.y @ self.solved)
+        return good
 
     def inverse_bend(self, x: np.ndarray) -> np.ndarray:
         """Divide by the Hessian of the ball, ``2 γ (I + 2 w w' / ω)``."""
         state = self.state
         return (x - self.shrink * float(state.w @ x) * state.w) * (0.5 / state.gamma)
 
-    def direction(self, target: float, second: tuple) -> NewtonStep:
-        """Newton direction towards complementarity products of ``target``."""
-        state, ball = self.state, self.ball
-        alpha, s, u, w, gamma = state.alpha, state.s, state.u, state.w, state.gamma
-        to_s = (target - second[0]) / alpha
-        rhs = state.q - state.output() + to_s
-        if state.caps is not None:
-            room = state.room()
-            to_u = np.where(state.finite, (target - second[1]) / room, 0.0)
-            rhs -= to_u
-        kappa = target - second[2] - gamma * ball
-        pull = state.v - 2.0 * gamma * w - (2.0 * kappa / ball) * w
-        rhs -= state.signed @ self.inverse_bend(pull)
-        delta = dpotrs(self.L, rhs, lower=1)[0]
+    def solve(self, rhs, pull, missing):
+        state = self.state
+        delta = dpotrs(self.L, rhs - state.signed @ self.inverse_bend(pull), lower=1)[0]
         b = 0.0
         if state.total is not None:
-            b = (float(state.y @ (delta + alpha)) - state.total) / self.schur
+            b = (float(state.y @ delta) + missing) / self.schur
             delta -= b * self.solved
-        dw = self.inverse_bend(delta @ state.signed + pull)
-        dgamma = (kappa + 2.0 * gamma * float(w @ dw)) / ball
-        step_s = to_s - s - (s / alpha) * delta
-        step_u = 0.0
-        if state.caps is not None:
-            step_u = np.where(state.finite, to_u - u + (u / room) * delta, 0.0)
-        return NewtonStep(delta, step_s, step_u, dw, dgamma, b)
+        return delta, self.inverse_bend(delta @ state.signed + pull), b
 
 
 # What LAPACK takes for the lower triangle of a matrix is the upper one of its transpose here.

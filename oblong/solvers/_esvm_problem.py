@@ -16,7 +16,7 @@ multiplier of ``|w| <= 1`` eliminated and the constants restored.)
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
 
@@ -26,12 +26,16 @@ from scipy.linalg.blas import dtrmm
 from oblong._threads import available_threads, run_chunks
 from oblong.linalg.log_det import chunk_length, inverse_factor
 
-__all__ = ["Certified", "EsvmProblem", "balanced"]
+__all__ = ["Certified", "EsvmProblem", "balanced", "best_bias", "widest_bias"]
 
 # Columns from which a triangular factor is worth a product of its own.
 _WIDE = 200
 
 Report = Callable[[float], None]
+
+
+def _ignore(violation: float) -> None:
+    """Nobody listens."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +83,13 @@ class EsvmProblem:
     fit_intercept: bool
     tol: float
     max_iter: int
-    report: Report = field(default=lambda violation: None)
+    report: Report = _ignore
     n_iter: int = 0
+
+    @property
+    def reports(self) -> bool:
+        """Whether anyone listens."""
+        return self.report is not _ignore
 
     @property
     def n(self) -> int:
@@ -128,8 +137,13 @@ class EsvmProblem:
             np.einsum("ij,ij->i", image, image, out=q[start:stop])
             q[start:stop] *= self.pi[start:stop]
 
-        run_chunks(task, n, chunk_length(p), available_threads())
+        run_chunks(task, n, self._chunk(), available_threads())
         return q, g
+
+    def _chunk(self) -> int:
+        """Rows of a chunk: more where a matrix of all columns is itself larger than a cache."""
+        p = self.p
+        return max(chunk_length(p), 2 * p) if p >= _WIDE else chunk_length(p)
 
     def moments(self, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """``(1 - r) I + Σ α_i π_i φ_i φ_i'`` and ``Σ α_i y_i φ_i``; zero weights cost nothing."""
@@ -155,15 +169,22 @@ class EsvmProblem:
                 np.add(M, found, out=M)
                 np.add(v, first, out=v)
 
-        run_chunks(task, self.n, chunk_length(p), available_threads())
+        run_chunks(task, self.n, self._chunk(), available_threads())
         M = 0.5 * (M + M.T)
         M.flat[:: p + 1] += 1.0 - self.r
         return M, v
 
     def certify(
-        self, alpha: np.ndarray, w: np.ndarray | None = None, b: float | None = None
+        self,
+        alpha: np.ndarray,
+        w: np.ndarray | None = None,
+        b: float | None = None,
+        enough: float = 0.0,
     ) -> Certified:
-        """Certify weights: the better of ``v / |v|`` and the given direction, and its best bias."""
+        """Certify weights: the better of ``v / |v|`` and the given direction, and its best bias.
+
+        The first of them with a gap of at most ``enough`` will do.
+        """
         if self.fit_intercept:
             alpha = balanced(alpha, self.y)
         M, v = self.moments(alpha)
@@ -183,6 +204,8 @@ class EsvmProblem:
                 gap = self.gap(alpha, q, g + bias, length)
                 if best is None or gap < best.gap:
                     best = Certified(alpha, q, g + bias, direction, bias, G, v, dual, gap)
+                if gap <= enough:
+                    return best
         assert best is not None
         return best
 
@@ -209,16 +232,16 @@ class EsvmProblem:
         found = [] if given is None else [given]
         h = self.y * q - g
         if self.hard is None:
-            return [*found, _best_bias(h, self.y, self.caps)]
+            return [*found, best_bias(h, self.y, self.caps)]
         hard = self.hard
         low = float(np.max(h[hard & (self.y > 0)], initial=-np.inf))
         high = float(np.min(h[hard & (self.y < 0)], initial=np.inf))
         if low > high:
-            return [*found, _widest_bias(q[hard], g[hard], self.y[hard])]
+            return [*found, widest_bias(q[hard], g[hard], self.y[hard])]
         if hard.all():
             return [*found, 0.5 * (low + high)]
         soft = ~hard
-        best = _best_bias(h[soft], self.y[soft], self.caps[soft])
+        best = best_bias(h[soft], self.y[soft], self.caps[soft])
         return [*found, min(max(best, low), high)]
 
 
@@ -243,7 +266,7 @@ def _smallest_ratio(side: np.ndarray, q: np.ndarray) -> float:
     return float(np.min(ratio))
 
 
-def _best_bias(h: np.ndarray, y: np.ndarray, caps: np.ndarray) -> float:
+def best_bias(h: np.ndarray, y: np.ndarray, caps: np.ndarray) -> float:
     """Minimise ``Σ C_i max(0, y_i (h_i - b))``: the middle of the flat piece, if there is one."""
     order = np.argsort(h)
     slope = np.cumsum(caps[order]) - float(caps[y > 0].sum())
@@ -255,7 +278,7 @@ def _best_bias(h: np.ndarray, y: np.ndarray, caps: np.ndarray) -> float:
     return 0.5 * (left + right)
 
 
-def _widest_bias(q: np.ndarray, g: np.ndarray, y: np.ndarray) -> float:
+def widest_bias(q: np.ndarray, g: np.ndarray, y: np.ndarray) -> float:
     """The bias with the largest ``min_i y_i (g_i + b) / q_i``.
 
     Two lines meet at the top of a concave piecewise linear function; each round adds the lines

@@ -41,9 +41,10 @@ def solve_by_smo(problem: EsvmProblem) -> tuple[Certified, str]:
     target = problem.tol * problem.unit
     alpha = _start(problem)
     lengths = np.sqrt(K.diagonal())
-    least, idle, since, Q = np.inf, 0, _FRESH, np.empty((0, 0))
+    fresh = max(_FRESH, problem.n)
+    least, idle, since, Q = np.inf, 0, fresh, np.empty((0, 0))
     while True:
-        if since >= max(_FRESH, problem.n):
+        if since >= fresh:
             Q, since = _products(problem, F, alpha), 0
         g = K @ (y * alpha)
         V = float((y * alpha) @ g)
@@ -56,7 +57,7 @@ def solve_by_smo(problem: EsvmProblem) -> tuple[Certified, str]:
             found = problem.certify(alpha)
             if found.gap <= target:
                 return found, "converged"
-            since = max(_FRESH, problem.n)
+            since = fresh
         elif idle >= 100 or np.sqrt(max(V, 0.0)) <= _VANISHES * float(alpha @ lengths):
             status = "stalled"
         if problem.n_iter >= problem.max_iter:

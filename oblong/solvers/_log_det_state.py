@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 from scipy.linalg import LinAlgError
 
 from oblong.linalg.log_det import inverse_factor
-from oblong.solvers._log_det_newton import NewtonStep, NewtonSystem
+from oblong.solvers._log_det_newton import DualSystem, NewtonStep, NewtonSystem, PrimalSystem
 
-__all__ = ["LogDetState"]
+__all__ = ["FAR", "NEAR", "LogDetState"]
 
+# Length of v, in complementarity products, from which w can follow it inside the sphere.
+FAR = 50.0
+# Complementarity products, in lengths of v, below which rounding decides on the distance to it.
+NEAR = 1e-10
 # Share of the way to the boundary that a step goes.
 _TO_BOUNDARY = 0.99
-# Halvings of a step before the direction is given up.
-_HALVINGS = 6
 
 
 class LogDetState:
     """The iterate, and what follows from it."""
 
+    # Lengths of a step to try before the direction is given up, and before there is none.
+    halvings, last_halvings = 6, 30
+
     def __init__(self, F, start, r, M0, caps, signs, offset, total, direction, v0, scale) -> None:
         n, p = F.shape
         self.F, self.r, self.M0 = F, r, M0
-        self.root = F if scale is None else F * np.sqrt(scale)[:, None]
-        self.rows = np.ascontiguousarray(self.root.T)
+        self.scale = scale
         self.y = signs
         self.signed = F if signs is None else F * signs[:, None]
         self.o, self.total, self.direction = offset, total, direction
@@ -32,19 +38,33 @@ class LogDetState:
         self.finite = None if caps is None else np.isfinite(caps)
         if self.finite is not None and not self.finite.any():
             self.caps = self.finite = None
+        # Without slack the products would fall faster than the residual, which leads nowhere.
+        self.soft = direction and self.finite is not None and bool(self.finite.all())
         self.alpha = np.array(start, dtype=np.float64)
         self.p, self.n = p, n
         self.w, self.gamma, self.b = np.zeros(p), 0.0, 0.0
         self.s = np.zeros(n)
         self.u = np.zeros(n)
         self.dual_mode = n <= 1.5 * p * (p + 1) / 2
-        border = []
-        if direction:
-            border.append(self.signed)
-        if total is not None:
-            border.append((np.ones(n) if signs is None else signs)[:, None])
-        self.border = np.hstack(border) if border else None
         self._begin()
+
+    @cached_property
+    def root(self) -> np.ndarray:
+        """Rows ``√π_i φ_i``."""
+        return self.F if self.scale is None else self.F * np.sqrt(self.scale)[:, None]
+
+    @cached_property
+    def rows(self) -> np.ndarray:
+        """The same, in columns."""
+        return np.ascontiguousarray(self.root.T)
+
+    @cached_property
+    def border(self) -> np.ndarray | None:
+        """Columns of ``w`` and ``b`` in the Newton system."""
+        parts = [self.signed] if self.direction else []
+        if self.total is not None:
+            parts.append((np.ones(self.n) if self.y is None else self.y)[:, None])
+        return np.hstack(parts) if parts else None
 
     def _begin(self) -> None:
         self.evaluate()
@@ -66,7 +86,8 @@ class LogDetState:
             self.s = np.where(self.finite, taken, self.s)
             self.u = np.where(self.finite, taken + excess, 0.0)
         if self.direction:
-            self.gamma = max(self.level / (1.0 - self.w @ self.w), 0.5 * np.linalg.norm(self.v))
+            length = float(np.linalg.norm(self.v))
+            self.gamma = max(self.level / (1.0 - self.w @ self.w), 0.5 * length)
         self.last_merit = np.inf
         self.frozen = np.maximum(self.alpha, self.level)
         self.pairs = self.n + (0 if self.caps is None else int(self.finite.sum()))
@@ -94,6 +115,11 @@ class LogDetState:
         self.q = np.einsum("ij,ij->j", self.Z, self.Z)
         if self.direction:
             self.v = self.v0 + self.alpha @ self.signed
+
+    def system(self, diagonal: np.ndarray, ball: float) -> NewtonSystem:
+        """The Newton system, in the form that costs least."""
+        kind = DualSystem if self.dual_mode else PrimalSystem
+        return kind(self, diagonal, ball)
 
     def output(self) -> np.ndarray | float:
         """``y_i (φ_i'w + b)``."""
@@ -159,20 +185,24 @@ class LogDetState:
         room = None if self.caps is None else self.room()
         mu = float(alpha @ s) + (0.0 if room is None else float(room @ u))
         ball = 1.0 - float(self.w @ self.w)
+        if ball <= 0.0:
+            # Rounding has put the direction on the sphere.
+            return False
         mu = (mu + (self.gamma * ball if self.direction else 0.0)) / self.pairs
         diagonal = s / alpha
         if room is not None:
             diagonal = diagonal + u / room
-        system = NewtonSystem(self, diagonal, ball)
+        system = self.system(diagonal, ball)
         if not system.good:
             return False
         zero = (0.0, 0.0, 0.0)
         step = system.direction(0.0, zero)
-        t = self.longest(step, room)
+        slides = self.soft and self.determined(mu, step)
+        t = self.longest(step, room, slides)
         moved = float((alpha + t * step.alpha) @ (s + t * step.s))
         if room is not None:
             moved += float((room - t * step.alpha)[self.finite] @ (u + t * step.u)[self.finite])
-        if self.direction:
+        if self.direction and not slides:
             w = self.w + t * step.w
             moved += (self.gamma + t * step.gamma) * (1.0 - float(w @ w))
         sigma = float(np.clip((moved / self.pairs / mu) ** 3, 1e-5, 1.0))
@@ -181,23 +211,23 @@ class LogDetState:
             bend = 2.0 * step.gamma * float(self.w @ step.w) + self.gamma * float(step.w @ step.w)
             second = second[0], second[1], -bend
         step = system.direction(sigma * mu, second)
-        t = min(1.0, _TO_BOUNDARY * self.longest(step, room))
+        t = min(1.0, _TO_BOUNDARY * self.longest(step, room, slides))
         before = self.last_merit = self.merit()
-        if t >= 0.1 and self.attempt(step, t, before, 1 if t < 1.0 else _HALVINGS):
+        level = sigma * mu if slides else None
+        if t >= 0.1 and self.attempt(step, t, before, self.halvings, level):
             return True
-        if t >= 0.1 and self.attempt(step, 0.5 * t, before, _HALVINGS - 1):
-            return True
-        step = system.direction(max(sigma, 0.3) * mu, zero)
-        t = min(1.0, _TO_BOUNDARY * self.longest(step, room))
-        return self.attempt(step, t, before, 30)
+        sigma = max(sigma, 0.3)
+        step = system.direction(sigma * mu, zero)
+        t = min(1.0, _TO_BOUNDARY * self.longest(step, room, False))
+        return self.attempt(step, t, before, self.last_halvings, None)
 
-    def longest(self, step: NewtonStep, room: np.ndarray | None) -> float:
+    def longest(self, step: NewtonStep, room: np.ndarray | None, slides: bool) -> float:
         """Longest step, at most ``1 / 0.99``, that stays inside the bounds."""
         shrink = max(float(np.max(-step.alpha / self.alpha)), float(np.max(-step.s / self.s)))
         if room is not None:
             shrink = max(shrink, float(np.max((step.alpha / room)[self.finite])))
             shrink = max(shrink, float(np.max(-step.u[self.finite] / self.u[self.finite])))
-        if self.direction:
+        if self.direction and not slides:
             shrink = max(shrink, -step.gamma / self.gamma)
             a, c = float(step.w @ step.w), 1.0 - float(self.w @ self.w)
             half = float(self.w @ step.w)
@@ -208,21 +238,43 @@ class LogDetState:
                 shrink = max(shrink, 1.0 / reach)
         return 1.0 / max(shrink, _TO_BOUNDARY)
 
-    def attempt(self, step: NewtonStep, t: float, before: float, halvings: int) -> bool:
-        """Move along the step, halving it until the merit falls; False restores the iterate."""
+    def determined(self, mu: float, step: NewtonStep) -> bool:
+        """Whether ``v`` determines ``w``, and is going to: then the sphere bounds no step."""
+        now, then = self.v, self.v + step.alpha @ self.signed
+        square = float(now @ now)
+        between = NEAR**2 * square < mu**2 < square / FAR**2
+        return between and float(then @ then) > 0.6 * square
+
+    def slide(self, level: float) -> None:
+        """Put ``w`` along ``v``, where ``v = 2 γ w`` and ``γ (1 - |w|²)`` is the level."""
+        square = float(self.v @ self.v)
+        level = max(level, 0.01 * NEAR * np.sqrt(square))
+        self.gamma = 0.5 * (level + float(np.sqrt(level**2 + square)))
+        self.w = self.v * (0.5 / self.gamma)
+
+    def attempt(
+        self, step: NewtonStep, t: float, before: float, halvings: int, level: float | None
+    ) -> bool:
+        """Move along the step, halving it until the merit falls; False restores the iterate.
+
+        With a level the direction follows ``v`` instead of its own step.
+        """
         kept = self.keep()
+        product = self.gamma * (1.0 - float(self.w @ self.w))
         derived = self.G, self.log_det, self.Z, self.q, getattr(self, "v", None)
         for _ in range(halvings):
             self.alpha, self.s = kept[0] + t * step.alpha, kept[1] + t * step.s
             self.u = kept[2] if self.caps is None else kept[2] + t * step.u
             self.b = kept[5] + t * step.b
-            if self.direction:
+            if self.direction and level is None:
                 self.w, self.gamma = kept[3] + t * step.w, kept[4] + t * step.gamma
             try:
                 self.evaluate()
             except LinAlgError:
                 t *= 0.5
                 continue
+            if level is not None:
+                self.slide((1.0 - t) * product + t * level)
             after = self.merit()
             if after < before:
                 return True

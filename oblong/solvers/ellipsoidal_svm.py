@@ -19,11 +19,11 @@ import numpy as np
 
 from oblong._progress import Progress, ProgressCallback
 from oblong.solvers._esvm_interior_point import solve_by_interior_point
-from oblong.solvers._esvm_problem import Certified, EsvmProblem
+from oblong.solvers._esvm_problem import Certified, EsvmProblem, best_bias
 from oblong.solvers._esvm_settle import solve_by_newton, solve_by_working_sets
 from oblong.solvers._esvm_smo import solve_by_smo
 
-__all__ = ["EllipsoidalSVMResult", "solve_ellipsoidal_svm"]
+__all__ = ["EllipsoidalSVMResult", "best_bias", "solve_ellipsoidal_svm"]
 
 SOLVERS = ("auto", "ipm", "newton", "smo")
 # Rows that are few, whatever their number of columns.
@@ -87,6 +87,7 @@ def solve_ellipsoidal_svm(
     solver: str = "auto",
     tol: float = 1e-6,
     max_iter: int | None = None,
+    polish: bool = False,
     start: EllipsoidalSVMResult | None = None,
     progress: ProgressCallback | None = None,
 ) -> EllipsoidalSVMResult:
@@ -115,6 +116,9 @@ def solve_ellipsoidal_svm(
         Largest gap.
     max_iter : int, default=None
         Limit on iterations; None for a limit that suits the solver.
+    polish : bool, default=False
+        Whether the interior point method goes on to the last digits that rounding leaves, which
+        is cheap for few rows.
     start : EllipsoidalSVMResult, default=None
         A solution of a similar problem to start from, where the solver can use one.
     progress : callable, default=None
@@ -155,7 +159,7 @@ def solve_ellipsoidal_svm(
             progress(Progress("ellipsoidal svm", problem.n_iter, gap, tol))
 
         problem.report = report
-    found, status = _solve(problem, solver, start)
+    found, status = _solve(problem, solver, start, polish)
     alpha, q, outputs = found.alpha, found.q, found.outputs
     if not everything:
         whole = EsvmProblem(F, y, caps, pi, r, fit_intercept, tol, 0)
@@ -216,12 +220,12 @@ def _limit(solver: str, max_iter: int | None, n: int) -> int:
 
 
 def _solve(
-    problem: EsvmProblem, solver: str, start: EllipsoidalSVMResult | None
+    problem: EsvmProblem, solver: str, start: EllipsoidalSVMResult | None, polish: bool
 ) -> tuple[Certified, str]:
     if solver == "smo":
         return solve_by_smo(problem)
     if solver == "ipm":
-        found, status = solve_by_interior_point(problem)
+        found, status = solve_by_interior_point(problem, polish)
         if status != "stalled" or problem.hard is not None:
             return found, status
         # Caps of very different sizes: smoothing copes, and never does worse.

@@ -15,15 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import linprog
 
-from oblong.linalg.columns import ExplicitColumns
-from oblong.solvers.margin import solve_margin
-from oblong.solvers.pieces import svm_pieces
+from oblong.solvers.scaled_margin import solve_scaled_margin
 
 __all__ = ["HardMarginResult", "solve_hard_margin"]
 
-# Penalties to try one after the other, for rows that fit into the unit ball: the first that no
-# coefficient reaches is as good as an infinite one.
-_PENALTIES = (1e4, 1e8, 1e12)
 # A street narrower than this share of the data's extent is round-off.
 _NOTHING = 1e-10
 
@@ -90,29 +85,17 @@ def solve_hard_margin(X: np.ndarray, y: np.ndarray, *, tol: float = 1e-10) -> Ha
     if scale == 0.0 or not _separable(rows / scale, y):
         return nothing
     rows /= scale
-    columns = ExplicitColumns(rows @ rows.T)
-    start, n_iter = None, 0
-    best = nothing
-    for penalty in _PENALTIES:
-        found = solve_margin(
-            columns, svm_pieces(y, np.full(len(y), penalty)), tol=tol, start=start, stage="street"
-        )
-        n_iter += found.n_iter
-        start = found.coef
-        result = _certified(rows, y, found.coef, n_iter)
-        if result.margin > best.margin:
-            best = result
-        if np.abs(start).max() < penalty and best.gap <= 1e-9:
-            break
-    if best.margin == 0.0:
+    # The street is twice as wide as the margin in units that are all the same.
+    found = solve_scaled_margin(rows, y, np.ones(len(y)), tol=tol)
+    if found.margin <= 0.0:
         return nothing
-    w = best.coef / scale
+    w = found.w / (found.margin * scale)
     return HardMarginResult(
         w,
-        best.bias - float(w @ origin),
-        best.margin * scale,
-        best.upper_bound * scale,
-        n_iter,
+        found.b / found.margin - float(w @ origin),
+        2.0 * found.margin * scale,
+        2.0 * found.upper_bound * scale,
+        found.n_iter,
         "converged",
     )
 
@@ -130,25 +113,3 @@ def _separable(rows: np.ndarray, y: np.ndarray) -> bool:
         method="highs",
     )
     return result.status == 0 and -result.fun > _NOTHING
-
-
-def _certified(rows: np.ndarray, y: np.ndarray, c: np.ndarray, n_iter: int) -> HardMarginResult:
-    """Certify a solution: the street that it has, and the distance of two points of the hulls."""
-    positive = y > 0
-    a = y * c
-    above, below = a[positive].sum(), a[~positive].sum()
-    if min(above, below) <= 0.0:
-        return HardMarginResult(np.zeros(rows.shape[1]), 0.0, 0.0, 0.0, n_iter, "inseparable")
-    # Each side's coefficients over their sum are weights of a point of its hull.
-    w = (a[positive] / above) @ rows[positive] - (a[~positive] / below) @ rows[~positive]
-    length = float(np.linalg.norm(w))
-    outputs = rows @ w
-    low, high = float(outputs[~positive].max()), float(outputs[positive].min())
-    width = max(0.0, (high - low) / length) if length > 0.0 else 0.0
-    if width == 0.0:
-        return HardMarginResult(w, 0.0, 0.0, length, n_iter, "inseparable")
-    # Outputs of one at the edges of the street.
-    factor = 2.0 / (high - low)
-    return HardMarginResult(
-        factor * w, -0.5 * factor * (high + low), width, length, n_iter, "converged"
-    )

@@ -12,12 +12,12 @@ the ellipsoid is a ball: the margin ``ρ`` of the best direction makes it one fo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from oblong.linalg.columns import ExplicitColumns
-from oblong.solvers._esvm_problem import _widest_bias
+from oblong.solvers._esvm_problem import widest_bias
 from oblong.solvers.margin import solve_margin
 from oblong.solvers.pieces import Pieces
 
@@ -44,12 +44,15 @@ class ScaledMarginResult:
         Its margin, which is negative if no direction separates the rows.
     upper_bound : float
         No direction has a larger one.
+    n_iter : int
+        Steps.
     """
 
     w: np.ndarray
     b: float
     margin: float
     upper_bound: float
+    n_iter: int
 
 
 def solve_scaled_margin(
@@ -97,11 +100,12 @@ def solve_scaled_margin(
     sizes = np.asarray(sizes, dtype=np.float64)
     near = np.full(len(y), np.inf) if start is None else y * start / np.maximum(sizes, 1e-300)
     chosen = np.sort(_first(near, y, _ROWS))
-    best = ScaledMarginResult(np.zeros(F.shape[1]), 0.0, -np.inf, np.inf)
+    best = ScaledMarginResult(np.zeros(F.shape[1]), 0.0, -np.inf, np.inf, 0)
     for _ in range(_ROUNDS):
         rows = F[chosen].astype(np.float64) / length
-        coef = _coefficients(rows, y[chosen], sizes[chosen] / unit, fit_intercept, tol)
+        coef, n_iter = _coefficients(rows, y[chosen], sizes[chosen] / unit, fit_intercept, tol)
         best, ratios = _better(best, F, y, sizes, chosen, coef, fit_intercept)
+        best = replace(best, n_iter=best.n_iter + n_iter)
         if best.margin >= best.upper_bound * (1.0 - 1e-9):
             break
         missing = np.setdiff1d(np.flatnonzero(ratios < best.upper_bound * (1.0 - 1e-12)), chosen)
@@ -125,7 +129,7 @@ def _first(near: np.ndarray, y: np.ndarray, count: int) -> np.ndarray:
 
 def _coefficients(
     rows: np.ndarray, y: np.ndarray, sizes: np.ndarray, fit_intercept: bool, tol: float
-) -> np.ndarray:
+) -> tuple[np.ndarray, int]:
     """Signed coefficients ``c`` of the nearest vector ``Σ c_i φ_i`` with outputs ``>= s_i``."""
     n = len(y)
     if not fit_intercept:
@@ -133,14 +137,15 @@ def _coefficients(
         rows, y, sizes = np.vstack([rows, -rows]), np.append(y, -y), np.append(sizes, sizes)
     columns = ExplicitColumns(rows @ rows.T)
     slopes = np.repeat((sizes * y)[:, None], 3, axis=1)
-    coef = None
+    coef, n_iter = None, 0
     for penalty in _PENALTIES:
         low, high = np.where(y > 0, 0.0, -penalty), np.where(y > 0, penalty, 0.0)
         pieces = Pieces(np.column_stack([low, low, high, high]), slopes)
-        coef = solve_margin(columns, pieces, tol=tol, start=coef, stage="margin").coef
+        found = solve_margin(columns, pieces, tol=tol, start=coef, stage="margin")
+        coef, n_iter = found.coef, n_iter + found.n_iter
         if np.abs(coef).max() < penalty:
             break
-    return coef if fit_intercept else coef[:n] - coef[n:]
+    return coef if fit_intercept else coef[:n] - coef[n:], n_iter
 
 
 def _better(
@@ -159,12 +164,12 @@ def _better(
         return best, np.full(len(y), np.inf)
     w = v / length
     outputs = F @ w
-    b = _widest_bias(sizes, outputs, y) if fit_intercept else 0.0
+    b = widest_bias(sizes, outputs, y) if fit_intercept else 0.0
     ratios = y * (outputs + b) / np.maximum(sizes, np.finfo(float).tiny)
     # A row at the origin only has to be on the right side.
     ratios = np.where((sizes == 0.0) & (y * (outputs + b) >= 0.0), np.inf, ratios)
     margin = float(ratios.min())
     bound = min(best.upper_bound, length / total)
     if margin > best.margin:
-        return ScaledMarginResult(w, b, margin, bound), ratios
-    return ScaledMarginResult(best.w, best.b, best.margin, bound), ratios
+        return ScaledMarginResult(w, b, margin, bound, best.n_iter), ratios
+    return replace(best, upper_bound=bound), ratios

@@ -21,6 +21,8 @@ LENGTH = np.linalg.norm(X, axis=1)
 def hard(rows, labels, r, **options):
     rows, labels = np.array(rows, dtype=float), np.array(labels, dtype=float)
     n = len(labels)
+    # Weights have half the digits of the gap.
+    options = {"tol": 1e-10} | options
     return solve_ellipsoidal_svm(
         rows, labels, caps=np.full(n, np.inf), pi=np.ones(n), r=r, **options
     )
