@@ -66,10 +66,16 @@ def leverages(
 
 
 def moments(
-    X: np.ndarray, center: np.ndarray, weights: np.ndarray | None = None
+    X: np.ndarray,
+    center: np.ndarray,
+    weights: np.ndarray | None = None,
+    forward: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sums ``Σ w_i (x_i - center)`` and ``Σ w_i (x_i - center)(x_i - center)'``."""
-    n, d = X.shape
+    """Sums ``Σ w_i z_i`` and ``Σ w_i z_i z_i'`` of ``z = (x - center) forward``.
+
+    Without ``forward``, ``z = x - center``.
+    """
+    n, d = X.shape if forward is None else (len(X), forward.shape[1])
     total, lock = np.zeros((d + 1, d)), Lock()
 
     def task(start: int, stop: int) -> None:
@@ -79,6 +85,8 @@ def moments(
             if 2 * len(used) < len(w):
                 part, w = part[used], w[used]
         part = part - center
+        if forward is not None:
+            part = part @ forward
         weighted = part if w is None else part * w[:, None]
         found = weighted.T @ part
         with lock:

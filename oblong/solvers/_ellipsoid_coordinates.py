@@ -64,6 +64,9 @@ class Coordinates:
         Logarithm of the volume of the unit cube of the coordinates.
     lift : int
         One if the centre is free, so that a constant one joins the coordinates; else zero.
+    steep : bool
+        Whether some directions are so thin that only the coordinates of the rows, but not their
+        Gram matrix, tell them from nothing.
     """
 
     center: np.ndarray
@@ -71,6 +74,7 @@ class Coordinates:
     backward: np.ndarray
     log_volume: float
     lift: int
+    steep: bool = False
 
     @property
     def k(self) -> int:
@@ -137,7 +141,8 @@ class Coordinates:
         backward[:, varies] = (vectors * root).T * scale[varies]
         # Columns of backward span the hull; the determinant of their Gram matrix is its scale.
         log_volume = float(np.log(np.abs(np.linalg.qr(backward.T, mode="r").diagonal())).sum())
-        return cls(center, forward, backward, log_volume, int(lift))
+        steep = bool(values.min() <= _CLEAR * values.max())
+        return cls(center, forward, backward, log_volume, int(lift), steep)
 
     def unwhitened(self) -> Coordinates:
         """Coordinates of all directions, with the shape of the data: one factor for all."""

@@ -480,3 +480,18 @@ def test_bad_input(arguments, message):
     arguments = {"X": FIXTURE, **arguments}
     with pytest.raises(ValueError, match=message):
         solve_ellipsoid(arguments.pop("X"), **arguments)
+
+
+@pytest.mark.parametrize("coverage", [1.0, 0.8, 0.0])
+@pytest.mark.parametrize("thickness", [1e-4, 1e-6, 1e-8])
+def test_columns_that_nearly_depend_on_others(thickness, coverage):
+    """A thin direction is stretched as if it had been measured in other units."""
+    rng = np.random.default_rng(5)
+    X, thin = rng.normal(size=(200, 3)), rng.normal(size=200)
+    flat = np.column_stack([X, X @ [1.0, 2.0, -1.0] + thickness * thin])
+    result = solve_ellipsoid(flat, coverage=coverage)
+    round_ = solve_ellipsoid(np.column_stack([X, thin]), coverage=coverage)
+    assert result.status == "converged"
+    assert np.allclose(result.squared_distances, round_.squared_distances, atol=1e-2)
+    expected = round_.log_volume + np.log(thickness)
+    assert result.log_volume == pytest.approx(expected, abs=1e-2)
