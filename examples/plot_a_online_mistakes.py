@@ -24,6 +24,7 @@ from oblong import (
     SecondOrderPerceptron,
     SoftConfidenceWeightedClassifier,
 )
+from oblong.datasets import make_rotated_stripe
 from oblong.display import RegretDisplay
 
 # %%
@@ -32,18 +33,8 @@ from oblong.display import RegretDisplay
 # Two features matter. They come from a Gaussian that is twice as long as it is wide and rotated by
 # 45 degrees, and the long axis separates the classes. The other 18 features are noise with a larger
 # variance. The paper does not give the length of the axis; this one comes close to its figures.
-
-
-def draw_stream(n, rng):
-    """Draw rows of 20 features, and their labels."""
-    along = rng.normal(size=(n, 2)) * [2.0, 1.0]
-    rotation = np.array([[1.0, 1.0], [-1.0, 1.0]]) / np.sqrt(2.0)
-    noise = rng.normal(scale=np.sqrt(2.0), size=(n, 18))
-    return np.hstack([along @ rotation, noise]), along[:, 1] > 0
-
-
+X, y = make_rotated_stripe(1000, random_state=42)
 rng = np.random.default_rng(42)
-X, y = draw_stream(1000, rng)
 plain = {"fit_intercept": False}
 learners = {
     "passive-aggressive": PassiveAggressiveClassifier(variant=2, C=0.003, **plain),
@@ -60,7 +51,7 @@ learners = {
 # there is a second stream with one wrong label in ten, and a further learner: SCW, which like AROW
 # weighs an example against what it knows already. Parameters were tuned on other draws,
 # those of CW on draws without wrong labels.
-flipped = np.where(rng.random(1000) < 0.1, ~y, y)
+flipped = np.where(rng.random(1000) < 0.1, 1 - y, y)
 soft = SoftConfidenceWeightedClassifier(confidence=0.75, C=0.2, **plain)
 
 options = {"n_repeats": 20, "n_points": 50, "random_state": 0}

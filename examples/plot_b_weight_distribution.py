@@ -11,20 +11,16 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from oblong import ConfidenceWeightedClassifier
+from oblong.datasets import make_rotated_stripe
 
 # %%
 # Two informative features, from a Gaussian rotated by 45 degrees whose long axis separates the
 # classes, and 18 features of noise.
-rng = np.random.default_rng(4)
-n = 1000
-along = rng.normal(size=(n, 2)) * [2.0, 1.0]
-rotation = np.array([[1.0, 1.0], [-1.0, 1.0]]) / np.sqrt(2.0)
-X = np.hstack([along @ rotation, rng.normal(scale=np.sqrt(2.0), size=(n, 18))])
-y = along[:, 1] > 0
-true = rotation[1]  # the direction of the best weights
+X, y = make_rotated_stripe(1000, random_state=0)
+true = np.array([-1.0, 1.0]) / np.sqrt(2.0)  # the direction of the best weights
 
 model = ConfidenceWeightedClassifier(confidence=0.95, fit_intercept=False)
-model.partial_fit(X[:50], y[:50], classes=[False, True])
+model.partial_fit(X[:50], y[:50], classes=[0, 1])
 print(f"{model.n_mistakes_} mistakes in the first 50 examples, {model.n_updates_} updates")
 
 # %%
@@ -61,9 +57,9 @@ def draw_weights(ax, model):
 
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4.6), layout="constrained")
-for label, color, marker in ((False, "#33bbee", "o"), (True, "#ee7733", "^")):
+for label, color, marker in ((0, "#33bbee", "o"), (1, "#ee7733", "^")):
     left.plot(*X[y == label, :2].T, marker, color=color, markersize=2.5)
-left.axline((0, 0), rotation[0], color="#3b4252", linewidth=1.0)
+left.axline((0, 0), slope=1.0, color="#3b4252", linewidth=1.0)
 left.set(aspect="equal", title="the two informative features", xlabel="$x_1$", ylabel="$x_2$")
 left.spines[["top", "right"]].set_visible(False)
 draw_weights(right, model)
@@ -78,7 +74,7 @@ model = ConfidenceWeightedClassifier(confidence=0.95, fit_intercept=False)
 print("examples  mistakes  angle  ratio of axes")
 seen = 0
 for stop in (10, 50, 200, 1000):
-    model.partial_fit(X[seen:stop], y[seen:stop], classes=[False, True])
+    model.partial_fit(X[seen:stop], y[seen:stop], classes=[0, 1])
     seen = stop
     w = model.coef_[0]
     weights = np.degrees(np.arccos(w[:2] @ true / np.linalg.norm(w)))

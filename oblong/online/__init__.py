@@ -38,6 +38,7 @@ from oblong.online.confidence_weighted import ConfidenceWeightedClassifier
 from oblong.online.improved_ellipsoid import ImprovedEllipsoidClassifier
 from oblong.online.kernel_confidence_weighted import KernelConfidenceWeightedClassifier
 from oblong.online.normal_herd import NormalHerdClassifier
+from oblong.online.online_ellipsoidal_svc import OnlineEllipsoidalSVC
 from oblong.online.passive_aggressive import PassiveAggressiveClassifier
 from oblong.online.second_order_perceptron import SecondOrderPerceptron
 from oblong.online.soft_confidence_weighted import SoftConfidenceWeightedClassifier
@@ -49,6 +50,7 @@ __all__ = [
     "ImprovedEllipsoidClassifier",
     "KernelConfidenceWeightedClassifier",
     "NormalHerdClassifier",
+    "OnlineEllipsoidalSVC",
     "PassiveAggressiveClassifier",
     "SecondOrderPerceptron",
     "SoftConfidenceWeightedClassifier",

@@ -8,15 +8,14 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import unique_labels
-from sklearn.utils.validation import validate_data
 
-from oblong.online._labels import check_weights, encode, indicator, is_multilabel
+from oblong.online._input import InputMixin
+from oblong.online._labels import encode, is_multilabel
 from oblong.online._merge import MergeMixin
 from oblong.online._one import OneRowMixin
 from oblong.online._prediction import PredictionMixin
@@ -37,12 +36,12 @@ from oblong.solvers.online.state import (
 
 __all__ = ["OnlineClassifier", "SecondOrderClassifier"]
 
-# Beyond, the square of an entry may overflow.
-_LARGEST = 1e150
 _LARGEST_SHAPE = 2.0**34
 
 
-class OnlineClassifier(MergeMixin, OneRowMixin, PredictionMixin, ClassifierMixin, BaseEstimator):
+class OnlineClassifier(
+    InputMixin, MergeMixin, OneRowMixin, PredictionMixin, ClassifierMixin, BaseEstimator
+):
     """Base of the online learners.
 
     A subclass gives its rule (:meth:`_rule`) and, if it has a shape, the initial variance.
@@ -71,6 +70,9 @@ class OnlineClassifier(MergeMixin, OneRowMixin, PredictionMixin, ClassifierMixin
 
     def _structure(self) -> int:
         return NONE
+
+    def _state_class(self) -> type[OnlineState]:
+        return OnlineState
 
     def _variance(self) -> float:
         """Initial variance of a weight."""
@@ -118,10 +120,10 @@ class OnlineClassifier(MergeMixin, OneRowMixin, PredictionMixin, ClassifierMixin
             if not first and not multilabel and self.allow_new_classes:
                 self._append_classes(y)
             labels = self._encode(y, X.shape[0])
-            rule = self._rule(self.n_features_in_)
-            weights = check_weights(sample_weight, X, soft=rule.soft)
+            weights = self._check_weights(sample_weight, X)
+            weights = self._class_weighted(weights, labels, whole=False)
             if first:
-                self._state = self._new_state(rule, X.dtype)
+                self._state = self._new_state(X.dtype)
             self._state.promote(X.dtype)
         except BaseException:
             vars(self).clear()
@@ -156,8 +158,7 @@ class OnlineClassifier(MergeMixin, OneRowMixin, PredictionMixin, ClassifierMixin
             for name in ("_state", "_one_row", "_vocabulary", "_discovers", "_only", "_waiting"):
                 vars(self).pop(name, None)
             X, rows = self._check_rows(X, reset=True)
-            rule = self._rule(self.n_features_in_)
-            weights = check_weights(sample_weight, X, soft=rule.soft)
+            weights = self._check_weights(sample_weight, X)
             multilabel = is_multilabel(y) and self._multilabel
             present = y
             if not multilabel:
@@ -175,7 +176,8 @@ class OnlineClassifier(MergeMixin, OneRowMixin, PredictionMixin, ClassifierMixin
                 labels = self._encode(y, X.shape[0])
             else:
                 labels[keep] = encode(np.asarray(y).ravel()[keep], self.classes_)
-            state = self._new_state(rule, X.dtype)
+            weights = self._class_weighted(weights, labels, whole=True)
+            state = self._new_state(X.dtype)
             self._state = self._passes(state, rows, labels, weights, X)
         except BaseException:
             vars(self).clear()
@@ -190,19 +192,13 @@ class OnlineClassifier(MergeMixin, OneRowMixin, PredictionMixin, ClassifierMixin
         random_state = check_random_state(self.random_state)
         present = np.flatnonzero(weights > 0.0)
         keys = (
-            row_keys(*rows, labels, random_state) if self.shuffle or self.early_stopping else None
+            row_keys(*rows[:4], labels, random_state)
+            if self.shuffle or self.early_stopping
+            else None
         )
         held = present[:0]
         if self.early_stopping:
-            ranks = shuffled(keys[present], random_state)
-            totals = np.cumsum(weights[present][ranks])
-            # Whole groups of equal rows, so that a copy of a held-out row is not learned from.
-            _, group = np.unique(keys[present][ranks], return_inverse=True)
-            cut = int(np.searchsorted(totals, self.validation_fraction * totals[-1]))
-            inside = np.isin(group, group[: max(1, cut)])
-            held, present = present[ranks[inside]], np.sort(present[ranks[~inside]])
-            if not len(present):
-                raise ValueError("early_stopping left no rows to learn from")
+            held, present = self._hold_out(present, keys, weights, random_state)
         best, kept, stale = np.inf, state, 0
         limit = 0.0 if self.tol is None else float(self.tol)
         for iteration in range(1, self.max_iter + 1):
@@ -213,8 +209,7 @@ class OnlineClassifier(MergeMixin, OneRowMixin, PredictionMixin, ClassifierMixin
             mistakes, rounds = int(state.counters[2]), state.rounds
             self._learn(state, rows, labels, weights, order)
             if self.early_stopping:
-                wrong = self._wrong(self._outputs_of(state, X[held]), labels[held])
-                error = float(np.average(wrong, weights=weights[held]))
+                error = self._held_out_error(state, X, labels, weights, held)
             else:
                 error = (int(state.counters[2]) - mistakes) / (state.rounds - rounds)
             if error < best - limit or best == np.inf:
@@ -227,6 +222,36 @@ class OnlineClassifier(MergeMixin, OneRowMixin, PredictionMixin, ClassifierMixin
             if (self.tol is not None or self.early_stopping) and stale >= self.n_iter_no_change:
                 break
         return kept if self.early_stopping else state
+
+    def _hold_out(
+        self,
+        present: np.ndarray,
+        keys: np.ndarray,
+        weights: np.ndarray,
+        random_state: np.random.RandomState,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Part rows into those held out for early stopping and those to learn from."""
+        ranks = shuffled(keys[present], random_state)
+        totals = np.cumsum(weights[present][ranks])
+        # Whole groups of equal rows, so that a copy of a held-out row is not learned from.
+        _, group = np.unique(keys[present][ranks], return_inverse=True)
+        cut = int(np.searchsorted(totals, self.validation_fraction * totals[-1]))
+        inside = np.isin(group, group[: max(1, cut)])
+        held, rest = present[ranks[inside]], np.sort(present[ranks[~inside]])
+        if not len(rest):
+            raise ValueError("early_stopping left no rows to learn from")
+        return held, rest
+
+    def _held_out_error(
+        self,
+        state: OnlineState,
+        X: Any,
+        labels: np.ndarray,
+        weights: np.ndarray,
+        held: np.ndarray,
+    ) -> float:
+        wrong = self._wrong(self._outputs_of(state, X[held]), labels[held])
+        return float(np.average(wrong, weights=weights[held]))
 
     def _learn(self, state: OnlineState, rows: Rows, labels: Any, weights: Any, order: Any = None):
         before = state.counters[4:7].copy()
@@ -251,45 +276,7 @@ class OnlineClassifier(MergeMixin, OneRowMixin, PredictionMixin, ClassifierMixin
 
     _warns_unit: ClassVar[bool] = False
 
-    # Input ---------------------------------------------------------------------------------------
-
-    def _check_rows(self, X: Any, *, reset: bool) -> tuple[Any, Rows]:
-        X = validate_data(
-            self,
-            X,
-            reset=reset,
-            dtype=[np.float64, np.float32],
-            order="C",
-            accept_sparse="csr",
-        )
-        values = X.data if sp.issparse(X) else X
-        if values.size and X.dtype == np.float64:
-            largest = max(values.max(), -values.min())
-            if largest > _LARGEST:
-                raise ValueError(f"Entries of X must be at most {_LARGEST:g} in absolute value")
-        return X, Rows.of(X)
-
-    def _declare(self, classes: Any, y: Any, multilabel: bool) -> None:
-        self.multilabel_ = multilabel
-        if multilabel:
-            self.classes_ = np.arange(indicator(y[:1]).shape[1])
-            return
-        if classes is None:
-            raise ValueError("classes must be passed on the first call to partial_fit.")
-        self.classes_ = unique_labels(classes)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"{type(self).__name__} needs at least two classes; the data contains only one "
-                f"class, {self.classes_.tolist()}"
-            )
-
-    def _encode(self, y: Any, n: int) -> np.ndarray:
-        labels = indicator(y) if self.multilabel_ else encode(y, self.classes_)
-        if len(labels) != n:
-            raise ValueError(f"X has {n} rows, but y has {len(labels)}")
-        if self.multilabel_ and labels.shape[1] != len(self.classes_):
-            raise ValueError(f"y has {labels.shape[1]} labels, expected {len(self.classes_)}")
-        return labels
+    # The model -----------------------------------------------------------------------------------
 
     def _task(self) -> int:
         if self.multilabel_:
@@ -298,7 +285,8 @@ class OnlineClassifier(MergeMixin, OneRowMixin, PredictionMixin, ClassifierMixin
             return SINGLE
         return EACH if self.multi_class == "ovr" else TOP
 
-    def _new_state(self, rule: Rule, dtype: Any) -> OnlineState:
+    def _new_state(self, dtype: Any) -> OnlineState:
+        rule = self._rule(self.n_features_in_)
         task, n_classes, d = self._task(), len(self.classes_), self.n_features_in_
         outputs = {SINGLE: 1, RANK: n_classes + 1}.get(task, n_classes)
         structure = self._structure()
@@ -307,7 +295,7 @@ class OnlineClassifier(MergeMixin, OneRowMixin, PredictionMixin, ClassifierMixin
                 f"A full shape matrix of {d} features and {outputs} classes does not fit in "
                 f'memory; use covariance="sketch" or "diag".'
             )
-        return OnlineState.initial(
+        return self._state_class().initial(
             rule,
             d,
             outputs,

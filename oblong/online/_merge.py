@@ -57,9 +57,6 @@ class MergeMixin:
             if not same:
                 raise ValueError("Merged models must have the same parameters, features, classes")
             states.append(state)
-        if prior is None:
-            start = self._new_state(self._rule(self.n_features_in_), np.float64)
-        else:
-            start = prior._fitted_state()
+        start = self._new_state(np.float64) if prior is None else prior._fitted_state()
         self._state = merge_states(states, prior=start, product=self._product)
         return self

@@ -3,23 +3,49 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 
-from oblong.solvers.online._pass import learn_rows
+from oblong.solvers.online._checked import learn_one_full, learn_one_table
 from oblong.solvers.online._shapes import row_scores
+from oblong.solvers.online._single import learn_full, learn_table
 from oblong.solvers.online.growth import grow, insert_output, split
-from oblong.solvers.online.state import OnlineState, Rows
+from oblong.solvers.online.state import DIAGONAL, FULL, OnlineState, Rows
 
 __all__ = ["OneRowMixin"]
+
+# Passes that check the values of a vector themselves.
+_CHECKED = {learn_table: learn_one_table, learn_full: learn_one_full}
 
 
 class _OneRow:
     """Arrays of a batch of one row, made once."""
 
-    __slots__ = ("all_columns", "codes", "label", "labels", "order", "span", "weight")
+    __slots__ = (
+        "all_columns",
+        "checked",
+        "codes",
+        "dense",
+        "dtype",
+        "factor",
+        "fixed",
+        "label",
+        "labels",
+        "learn",
+        "model",
+        "order",
+        "quick",
+        "shape",
+        "size",
+        "sketched",
+        "span",
+        "state",
+        "table",
+        "weight",
+    )
 
     def __init__(self, state: OnlineState, classes: np.ndarray) -> None:
         self.codes = {label: k for k, label in enumerate(classes.tolist())}
@@ -28,11 +54,45 @@ class _OneRow:
         self.labels = np.zeros((1, 1), dtype=np.int32)
         self.label = self.labels[0]
         self.weight = np.ones(1)
+        self.factor, self.size = 1.0, 0
+        self.attach(state)
+
+    def attach(self, state: OnlineState) -> None:
+        """Take the arrays of a model; looking them up at every example would take its time."""
+        self.state, self.learn = state, state.one_pass
+        self.checked = _CHECKED.get(self.learn) if state.table.dtype == np.float64 else None
         self.all_columns = np.arange(state.n_features, dtype=np.int32)
+        # A sketch may be full.
+        self.sketched = state.shape.shape[1] > state.shape.shape[2]
+        self.dense, self.quick, self.table = None, False, state.table
+        self.dtype, self.shape = state.table.dtype, (state.n_features,)
+        self.model = (
+            state.table,
+            state.shape,
+            state.scale,
+            state.total,
+            state.counters,
+            state.work,
+            state.settings,
+            state.codes,
+        )
+        self.fixed = (
+            self.all_columns,
+            self.span,
+            self.order,
+            self.labels,
+            self.weight,
+            *self.model,
+        )
 
 
 class OneRowMixin:
     """``learn_one`` and ``predict_one`` on dicts and arrays."""
+
+    _one_row: _OneRow | None = None
+
+    # Whether features and classes may appear while the learner learns.
+    _takes_new_features: ClassVar[bool] = True
 
     def learn_one(self, x: Any, y: Any, sample_weight: float = 1.0) -> OneRowMixin:
         """Learn from one example.
@@ -52,7 +112,30 @@ class OneRowMixin:
         self : object
             The learner.
         """
-        one = self.__dict__.get("_one_row")
+        # An array after an array, with all as before: every look-up counts here.
+        one = self._one_row
+        if (
+            one is not None
+            and one.quick
+            and type(x) is np.ndarray
+            and x.dtype is one.dtype
+            and x.shape == one.shape
+            and sample_weight == one.factor
+            and one.state is self._state
+            and one.table is one.state.table
+            and x.flags.c_contiguous
+            and self.__dict__.get("class_weight") is None
+        ):
+            try:
+                one.label[0] = one.codes[y]
+            except (KeyError, TypeError):
+                return self._learn_one(x, y, sample_weight)
+            if one.checked(x, *one.fixed) > 0:
+                return self
+        return self._learn_one(x, y, sample_weight)
+
+    def _learn_one(self, x: Any, y: Any, sample_weight: float) -> OneRowMixin:
+        one = self._one_row
         if one is None:
             one = self._open(x, y)
             if one is None:
@@ -63,38 +146,35 @@ class OneRowMixin:
             one = self._new_label(y)
             code = one.codes[y]
         state = self._state
-        if one.weight[0] != sample_weight:
-            one.weight[0] = self._one_weight(sample_weight)
+        if self.__dict__.get("class_weight") is not None:
+            sample_weight *= self._factor(y)
+        if one.factor != sample_weight:
+            one.weight[0] = one.factor = self._one_weight(sample_weight)
         one.label[0] = code
-        if isinstance(x, dict):
+        dense = not isinstance(x, dict)
+        if not dense:
             columns, values = self._columns(one, x, True)
-            state.codes[5] = 0
+        elif (
+            type(x) is np.ndarray
+            and x.dtype is one.dtype
+            and x.shape == one.shape
+            and x.flags.c_contiguous
+            and math.isfinite(x.dot(x))
+        ):
+            columns, values = one.all_columns, x
         else:
             columns, values = one.all_columns, self._values(state, x)
-            state.codes[5] = 1
-        one.span[1] = values.size
-        if state.shape.shape[1] > state.shape.shape[2]:
-            # A sketch may be full.
-            state.learn(
-                Rows(values, columns, one.span, state.codes[5] == 1), one.labels, one.weight
-            )
-            return self
-        learn_rows(
-            values,
-            columns,
-            one.span,
-            one.order,
-            one.labels,
-            one.weight,
-            state.table,
-            state.shape,
-            state.scale,
-            state.total,
-            state.counters,
-            state.work,
-            state.settings,
-            state.codes,
-        )
+        if one.state is not state or one.table is not state.table:
+            one.attach(state)
+        if one.dense is not dense:
+            one.dense, state.codes[5] = dense, dense
+            one.quick = dense and one.checked is not None
+        if one.size != len(values):
+            one.span[1] = one.size = len(values)
+        if one.sketched:
+            state.learn(Rows(values, columns, one.span, dense), one.labels, one.weight)
+        else:
+            one.learn(values, columns, one.span, one.order, one.labels, one.weight, *one.model)
         return self
 
     def predict_one(self, x: Any) -> Any:
@@ -139,6 +219,22 @@ class OneRowMixin:
             scores = last - scores / state.rounds
         return scores
 
+    def _variances_one(self, columns: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Variances of the outputs for one example, of shape (1, n_outputs)."""
+        state = self._state
+        if state.structure not in (FULL, DIAGONAL):
+            spans = np.array([0, len(values)])
+            row = sp.csr_array((values, columns, spans), shape=(1, state.n_features))
+            row.sort_indices()
+            return state.variances(row).astype(np.float64)
+        places = np.concatenate([[0], columns + 1])
+        z = np.concatenate([[state.bias], values])
+        if state.structure == FULL:
+            found = state.shape[:, places[:, None], places] @ z @ z
+        else:
+            found = (z * z) @ state.table[places, state.n_outputs :]
+        return np.maximum(found * state.scale[:, 0], 0.0)[None]
+
     # The row -------------------------------------------------------------------------------------
 
     def _open(self, x: Any, y: Any) -> _OneRow | None:
@@ -154,7 +250,7 @@ class OneRowMixin:
             self._vocabulary = {} if isinstance(x, dict) else None
             self.n_features_in_ = 0 if isinstance(x, dict) else np.shape(x)[0]
             dtype = np.float32 if getattr(x, "dtype", None) == np.float32 else np.float64
-            state = self._new_state(self._rule(self.n_features_in_), dtype)
+            state = self._new_state(dtype)
             state.counters[0] = self._waiting
             self._state, self._discovers, self.n_iter_ = state, True, 1
             del self._only, self._waiting
@@ -170,6 +266,8 @@ class OneRowMixin:
         """Check an array, cheaply."""
         if type(x) is not np.ndarray or x.dtype != state.table.dtype:
             x = np.asarray(x, dtype=state.table.dtype)
+        # Compiled loops are for contiguous rows.
+        x = np.ascontiguousarray(x) if x.ndim == 1 else x
         if x.ndim != 1 or x.size != state.n_features:
             raise ValueError(f"Expected a vector of {state.n_features} features, got {x.shape}")
         if not math.isfinite(x.dot(x)):
@@ -198,13 +296,12 @@ class OneRowMixin:
             self.n_features_in_ = len(vocabulary)
             grow(self._state, self.n_features_in_)
             self._state.settings[:4] = self._rule(self.n_features_in_)[1:5]
-            one.all_columns = np.arange(self.n_features_in_, dtype=np.int32)
+            one.attach(self._state)
             columns = np.fromiter(map(vocabulary.__getitem__, x), dtype=np.int32, count=n)
         return columns, values
 
     def _one_weight(self, sample_weight: float) -> float:
-        soft = self._rule(self.n_features_in_).soft
-        if not 0.0 <= sample_weight < math.inf or (not soft and sample_weight % 1.0):
+        if not 0.0 <= sample_weight < math.inf or (not self._is_soft() and sample_weight % 1.0):
             raise ValueError(
                 "sample_weight must be a finite number, not negative, and whole for a rule "
                 "without a cost"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from numbers import Real
 from typing import Any, ClassVar
 
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from oblong.online._base import SecondOrderClassifier
 from oblong.solvers.online.rules import AROW, Rule
@@ -60,6 +60,8 @@ class AROWClassifier(SecondOrderClassifier):
         Whether predictions use the mean of the weights over all rounds.
     allow_new_classes : bool, default=False
         Whether :meth:`partial_fit` and :meth:`learn_one` take in classes that were not declared.
+    class_weight : dict or "balanced", default=None
+        Factors of the weights of the rows by class; "balanced" for :meth:`fit` only.
     random_state : int, RandomState instance or None, default=None
         Source of the order of the rows.
 
@@ -111,6 +113,7 @@ class AROWClassifier(SecondOrderClassifier):
 
     _parameter_constraints: ClassVar[dict] = {
         **SecondOrderClassifier._parameter_constraints,
+        "class_weight": [dict, StrOptions({"balanced"}), None],
         "r": [Interval(Real, 0.0, None, closed="neither")],
     }
 
@@ -131,6 +134,7 @@ class AROWClassifier(SecondOrderClassifier):
         n_iter_no_change: int = 5,
         average: bool = False,
         allow_new_classes: bool = False,
+        class_weight: Any = None,
         random_state: Any = None,
     ) -> None:
         self.r = r
@@ -147,6 +151,7 @@ class AROWClassifier(SecondOrderClassifier):
         self.n_iter_no_change = n_iter_no_change
         self.average = average
         self.allow_new_classes = allow_new_classes
+        self.class_weight = class_weight
         self.random_state = random_state
 
     def _rule(self, n_features: int) -> Rule:

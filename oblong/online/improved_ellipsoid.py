@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from numbers import Real
 from typing import Any, ClassVar
 
+import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from oblong.online._base import SecondOrderClassifier
+from oblong.solvers.online.balance import rebalance
 from oblong.solvers.online.rules import IELLIP, MISTAKE, Rule
+from oblong.solvers.online.state import OnlineState, Rows
 
 __all__ = ["ImprovedEllipsoidClassifier"]
 
 # Variances of a diagonal shape are compared with each other only: far from underflow they may go.
 _FLOOR = 1e-30
+# How far the logarithms of the factors of a diagonal shape may drift apart.
+_DRIFT = 40.0
 
 
 class ImprovedEllipsoidClassifier(SecondOrderClassifier):
@@ -210,3 +216,54 @@ class ImprovedEllipsoidClassifier(SecondOrderClassifier):
 
     def _variance(self) -> float:
         return float(self.initial_scale)
+
+    # A diagonal that never stops to change --------------------------------------------------------
+
+    def _span(self) -> int:
+        """Examples after which the factors of a diagonal shape have drifted apart; 0 for never."""
+        if self.covariance != "diag" or self.b < 1.0:
+            return 0
+        steps = self.k_best if self.multi_class == "kbest" else 1
+        return max(1, int(_DRIFT / -math.log1p(-self.c) / steps))
+
+    def _learn(
+        self, state: OnlineState, rows: Rows, labels: Any, weights: Any, order: Any = None
+    ) -> None:
+        span = self._span()
+        if not span:
+            super()._learn(state, rows, labels, weights, order)
+            return
+        order = np.arange(len(labels)) if order is None else order
+        # Copies of a row change a diagonal shape as rows do.
+        ends = (state.rounds + np.cumsum(np.ceil(weights[order]))) // span
+        full = np.flatnonzero(np.diff(ends, prepend=state.rounds // span)) + 1
+        parts = np.split(order, full)
+        for part in parts[:-1]:
+            super()._learn(state, rows, labels, weights, part)
+            rebalance(state)
+        super()._learn(state, rows, labels, weights, parts[-1])
+
+    def learn_one(self, x: Any, y: Any, sample_weight: float = 1.0) -> ImprovedEllipsoidClassifier:
+        """Learn from one example.
+
+        Parameters
+        ----------
+        x : dict or ndarray of shape (n_features,)
+            The example: values by feature, where new features may appear at any time and missing
+            ones are zero; or all values.
+        y : label
+            Its class. A learner that has not seen a batch takes classes as they come.
+        sample_weight : float, default=1.0
+            Its weight.
+
+        Returns
+        -------
+        self : object
+            The learner.
+        """
+        super().learn_one(x, y, sample_weight)
+        if self.b == 1.0 and self.covariance == "diag":
+            state = vars(self).get("_state")
+            if state is not None and state.rounds % self._span() == 0:
+                rebalance(state)
+        return self

@@ -134,6 +134,7 @@ class KernelConfidenceWeightedClassifier(OnlineClassifier):
     _shaped = True
     _gaussian = True
     _warns_unit = True
+    _takes_new_features = False
     # The dictionary belongs to the classes declared at the start.
     allow_new_classes: ClassVar[bool] = False
 
@@ -199,7 +200,8 @@ class KernelConfidenceWeightedClassifier(OnlineClassifier):
     def _structure(self) -> int:
         return FULL
 
-    def _new_state(self, rule: Rule, dtype: Any) -> KernelState:
+    def _new_state(self, dtype: Any) -> KernelState:
+        rule = self._rule(self.n_features_in_)
         outputs = {2: 1}.get(len(self.classes_), len(self.classes_))
         inner = OnlineState.initial(
             rule,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from numbers import Real
 from typing import Any, ClassVar
 
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from oblong.online._base import SecondOrderClassifier
 from oblong.solvers.online.rules import NHERD, Rule
@@ -63,6 +63,8 @@ class NormalHerdClassifier(SecondOrderClassifier):
         Whether predictions use the mean of the weights over all rounds.
     allow_new_classes : bool, default=False
         Whether :meth:`partial_fit` and :meth:`learn_one` take in classes that were not declared.
+    class_weight : dict or "balanced", default=None
+        Factors of the weights of the rows by class; "balanced" for :meth:`fit` only.
     random_state : int, RandomState instance or None, default=None
         Source of the order of the rows.
 
@@ -113,6 +115,7 @@ class NormalHerdClassifier(SecondOrderClassifier):
 
     _parameter_constraints: ClassVar[dict] = {
         **SecondOrderClassifier._parameter_constraints,
+        "class_weight": [dict, StrOptions({"balanced"}), None],
         "C": [Interval(Real, 0.0, None, closed="neither")],
     }
 
@@ -133,6 +136,7 @@ class NormalHerdClassifier(SecondOrderClassifier):
         n_iter_no_change: int = 5,
         average: bool = False,
         allow_new_classes: bool = False,
+        class_weight: Any = None,
         random_state: Any = None,
     ) -> None:
         self.C = C
@@ -149,6 +153,7 @@ class NormalHerdClassifier(SecondOrderClassifier):
         self.n_iter_no_change = n_iter_no_change
         self.average = average
         self.allow_new_classes = allow_new_classes
+        self.class_weight = class_weight
         self.random_state = random_state
 
     def _rule(self, n_features: int) -> Rule:

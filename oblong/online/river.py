@@ -17,9 +17,10 @@ from sklearn.base import clone
 from oblong.online._base import OnlineClassifier
 from oblong.online._prediction import _against_best_other, _standardised
 from oblong.online.arow import AROWClassifier
+from oblong.solvers.online.state import Rows
 
 try:
-    from river.base import Classifier as _Base
+    from river.base import MiniBatchClassifier as _Base
 except ImportError:
     _Base = None
 
@@ -46,7 +47,8 @@ class RiverClassifier(_Base or object):
     numbers before, as for every linear model of River.
 
     The learner that has learned is ``model_``; it can be saved, merged, and asked for predictions
-    of whole matrices.
+    of whole matrices. ``learn_many`` takes a frame at a time, and does what ``learn_one`` does on
+    each of its rows.
 
     Examples
     --------
@@ -63,11 +65,11 @@ class RiverClassifier(_Base or object):
     def __init__(self, learner: OnlineClassifier) -> None:
         if _Base is None:
             raise ImportError('the adapter needs River: pip install "oblong[river]"')
-        # With a kernel, features cannot come and go.
-        if not isinstance(learner, OnlineClassifier) or hasattr(learner, "kernel"):
+        if not isinstance(learner, OnlineClassifier) or not learner._takes_new_features:
             raise TypeError(
-                f"expected a linear online learner of oblong, got {type(learner).__name__}; River "
-                f"wraps other estimators of scikit-learn with river.compat"
+                f"expected a linear online learner of oblong whose features may come and go, got "
+                f"{type(learner).__name__}; River wraps other estimators of scikit-learn with "
+                f"river.compat"
             )
         self.learner = learner
         self.model_ = clone(learner)
@@ -129,12 +131,112 @@ class RiverClassifier(_Base or object):
             return {_plain(model._only): 1.0}
         # The scores lie in memory that the next call overwrites.
         outputs = np.array(scores, dtype=np.float64)[None]
-        variances = model._variances(self._row(x)).astype(np.float64)
+        variances = model._variances_one(*model._columns(model._one_row, x, False))
         if outputs.size == 1:
             z = float(_standardised(outputs, variances)[0, 0])
             return dict(zip(model.classes_.tolist(), (float(ndtr(-z)), float(ndtr(z)))))
         p = _against_best_other(outputs, variances)[0]
         return dict(zip(model.classes_.tolist(), p.tolist()))
+
+    # Mini-batches --------------------------------------------------------------------------------
+
+    def learn_many(self, X: Any, y: Any, w: float = 1.0) -> None:
+        """Learn from the rows of a frame, one after the other but in one go.
+
+        Parameters
+        ----------
+        X : DataFrame
+            Values, with features as columns.
+        y : Series
+            The classes.
+        w : float, default=1.0
+            Weight of every row.
+        """
+        model, labels = self.model_, y.tolist()
+        names, start = X.columns.tolist(), 0
+        # Nothing is learned before there is a second class.
+        while start < len(labels) and vars(model).get("_state") is None:
+            model.learn_one(dict(zip(names, X.iloc[start].tolist())), labels[start], w)
+            start += 1
+        if start == len(labels):
+            return
+        one = vars(model).get("_one_row") or model._open({}, None)
+        columns, _ = model._columns(one, dict.fromkeys(names, 0.0), True)
+        order = np.argsort(columns)
+        values = X.to_numpy(dtype=model._state.table.dtype)[:, order]
+        if not np.isfinite(np.einsum("ij,ij->i", values, values)).all():
+            raise ValueError("The rows contain NaN, infinity or numbers that are too large")
+        while start < len(labels):
+            one = vars(model).get("_one_row") or model._open({}, None)
+            if labels[start] not in one.codes:
+                one = model._new_label(labels[start])
+            stop = start
+            # Up to a class that is new.
+            while stop < len(labels) and labels[stop] in one.codes:
+                stop += 1
+            self._learn_part(values[start:stop], columns[order], labels[start:stop], w)
+            start = stop
+
+    def _learn_part(self, values: np.ndarray, columns: np.ndarray, labels: list, w: float) -> None:
+        """Learn from rows of known features and classes."""
+        model, n = self.model_, len(labels)
+        weight = model._one_weight(w)
+        factors = [weight * model._factor(label) for label in labels]
+        codes = [model._one_row.codes[label] for label in labels]
+        spans = np.arange(n + 1, dtype=np.int64) * len(columns)
+        rows = Rows(np.ascontiguousarray(values).ravel(), np.tile(columns, n), spans, False)
+        model._learn(model._state, rows, np.array(codes, np.int32)[:, None], np.array(factors))
+        # It remembers what the last row was like.
+        del model._one_row
+
+    def predict_proba_many(self, X: Any) -> Any:
+        """Predict the probabilities of the classes seen so far for the rows of a frame.
+
+        Parameters
+        ----------
+        X : DataFrame
+            Values, with features as columns.
+
+        Returns
+        -------
+        DataFrame
+            One column a class; without any if no example was learned from yet. Learners without
+            a Gaussian have none and raise ``NotImplementedError``.
+        """
+        import pandas as pd
+
+        model = self.model_
+        if not model._gaussian:
+            raise NotImplementedError(f"{type(model).__name__} has no probabilities")
+        if not self._started:
+            return pd.DataFrame(index=X.index)
+        if vars(model).get("_state") is None:
+            return pd.DataFrame({_plain(model._only): 1.0}, index=X.index)
+        found = model.predict_proba(self._matrix(X))
+        return pd.DataFrame(found, columns=model.classes_.tolist(), index=X.index)
+
+    def predict_many(self, X: Any) -> Any:
+        """Predict the classes of the rows of a frame.
+
+        Parameters
+        ----------
+        X : DataFrame
+            Values, with features as columns.
+
+        Returns
+        -------
+        Series
+            The classes; empty if no example was learned from yet.
+        """
+        import pandas as pd
+
+        if not self._started:
+            return pd.Series(dtype="object")
+        if vars(self.model_).get("_state") is None:
+            found = [self.model_._only] * len(X)
+        else:
+            found = self.model_.predict(self._matrix(X)).tolist()
+        return pd.Series(found, index=X.index)
 
     @property
     def _started(self) -> bool:
@@ -142,14 +244,19 @@ class RiverClassifier(_Base or object):
         state = vars(self.model_)
         return state.get("_state") is not None or "_only" in state
 
-    def _row(self, x: dict[Hashable, Any]) -> sp.csr_array:
-        """The known features of an example as a matrix of one row."""
+    def _matrix(self, X: Any) -> sp.csr_array:
+        """The known features of the rows of a frame."""
         model = self.model_
-        columns, values = model._columns(model._one_row, x, False)
-        shape = (1, model._state.n_features)
-        row = sp.csr_array((values, columns, np.array([0, len(values)])), shape=shape)
-        row.sort_indices()
-        return row
+        if vars(model).get("_vocabulary") is None:
+            model._open({}, None)
+        known = [name for name in X.columns if name in model._vocabulary]
+        columns = np.array([model._vocabulary[name] for name in known], dtype=np.int32)
+        values = X[known].to_numpy(dtype=model._state.table.dtype)
+        spans = np.arange(len(X) + 1) * len(known)
+        parts = (values.ravel(), np.tile(columns, len(X)), spans)
+        matrix = sp.csr_array(parts, shape=(len(X), model._state.n_features))
+        matrix.sort_indices()
+        return matrix
 
     # What River asks -----------------------------------------------------------------------------
 

@@ -5,7 +5,12 @@ import pytest
 from scipy.stats import norm
 from sklearn.svm import SVC
 
-from oblong.datasets import make_bound_toys, make_parallel_lines, make_tilted_gaussians
+from oblong.datasets import (
+    make_bound_toys,
+    make_parallel_lines,
+    make_rotated_stripe,
+    make_tilted_gaussians,
+)
 
 MEANS = np.array([[19.0, 13.0], [1.0, 1.0]])
 COVARIANCE = np.array([[17.0, 15.0], [15.0, 17.0]])
@@ -82,3 +87,21 @@ def test_bound_toys():
     for toy in (0, 3, "1", True, None):
         with pytest.raises(ValueError, match="toy must be 1 or 2"):
             make_bound_toys(toy)
+
+
+def test_rotated_stripe():
+    X, y = make_rotated_stripe(40_000, length=3.0, noise_variance=5.0, random_state=0)
+    assert X.shape == (40_000, 20)
+    np.testing.assert_array_equal(y, (X[:, 1] > X[:, 0]).astype(int))
+    assert y.mean() == pytest.approx(0.5, abs=0.01)
+    covariance = np.cov(X.T)
+    np.testing.assert_allclose(covariance[:2, :2], [[5.0, 4.0], [4.0, 5.0]], rtol=0.05)
+    np.testing.assert_allclose(covariance[2:, 2:], 5.0 * np.eye(18), atol=0.2)
+    np.testing.assert_allclose(covariance[:2, 2:], 0.0, atol=0.15)
+    again, labels = make_rotated_stripe(40_000, length=3.0, noise_variance=5.0, random_state=0)
+    np.testing.assert_array_equal(X, again)
+    np.testing.assert_array_equal(y, labels)
+    assert make_rotated_stripe(3, n_noise=0)[0].shape == (3, 2)
+    for bad in ({"n_samples": 0}, {"n_noise": -1}, {"length": 0.0}, {"noise_variance": -1.0}):
+        with pytest.raises(ValueError, match="=="):
+            make_rotated_stripe(**bad)

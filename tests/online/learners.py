@@ -11,6 +11,7 @@ from oblong import (
     ImprovedEllipsoidClassifier,
     KernelConfidenceWeightedClassifier,
     NormalHerdClassifier,
+    OnlineEllipsoidalSVC,
     PassiveAggressiveClassifier,
     SecondOrderPerceptron,
     SoftConfidenceWeightedClassifier,
@@ -42,11 +43,11 @@ VARIETY = [
     AROWClassifier(),
     AROWClassifier(covariance="diag", multi_class="ovr", early_stopping=True),
     ConfidenceWeightedClassifier(),
-    ConfidenceWeightedClassifier(variant="var", covariance="diag"),
+    ConfidenceWeightedClassifier(variant="var", covariance="diag", diag_update="exact"),
     SoftConfidenceWeightedClassifier(),
-    SoftConfidenceWeightedClassifier(variant=2, covariance="diag"),
+    SoftConfidenceWeightedClassifier(variant=2, covariance="diag", fit_intercept=False),
     NormalHerdClassifier(),
-    NormalHerdClassifier(covariance="diag", fit_intercept=False),
+    NormalHerdClassifier(covariance="diag"),
     SecondOrderPerceptron(covariance="sketch", sketch_size=2),
     KernelConfidenceWeightedClassifier(),
     KernelConfidenceWeightedClassifier(kernel="linear", budget=3, multi_class="kbest"),
@@ -55,6 +56,8 @@ VARIETY = [
     ClassicalEllipsoidClassifier(),
     ImprovedEllipsoidClassifier(),
     ImprovedEllipsoidClassifier(covariance="diag", b=1.0, multilabel="rank"),
+    OnlineEllipsoidalSVC(),
+    OnlineEllipsoidalSVC(formulation="paper", batch_size=4, early_stopping=True),
 ]
 
 

@@ -136,3 +136,21 @@ def test_one_row_pickle_callable_and_merge():
     )
     with pytest.raises(NotImplementedError, match="merged"):
         model.merge(twin)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_columns_that_later_batches_fill(kernel):
+    """The columns of the first rows do not tell how many there are."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 300))
+    X[:40, 3:] = 0.0
+    y = (X.sum(axis=1) > 0).astype(int)
+    models = [
+        stream(KernelConfidenceWeightedClassifier(kernel=kernel), part, y, 40)
+        for part in (X, sp.csr_matrix(X))
+    ]
+    assert models[1].dictionary_.shape == models[0].dictionary_.shape
+    assert models[1].dictionary_.shape[1] == 300
+    assert models[0].gamma_ == pytest.approx(models[1].gamma_, rel=1e-12)
+    outputs = [m.decision_function(Z) for m, Z in zip(models, (X, sp.csr_matrix(X)), strict=True)]
+    np.testing.assert_allclose(outputs[0], outputs[1], rtol=1e-8, atol=1e-10)

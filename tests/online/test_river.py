@@ -28,7 +28,7 @@ except ImportError:
 needs_river = pytest.mark.skipif(river is None, reason="River is not installed")
 
 CHECKED = {
-    **{name: LEARNERS[name] for name in ("PA", "AROW", "CW-Stdev", "CELLIP", "IELLIP-b1")},
+    **{name: LEARNERS[name] for name in ("PA", "AROW", "CW-Stdev")},
     "AROW-diag": AROWClassifier(covariance="diag"),
     "AROW-sketch": AROWClassifier(covariance="sketch", sketch_size=4),
     "AROW-ovr": AROWClassifier(multi_class="ovr"),
@@ -43,7 +43,7 @@ def dicts(X):
 
 @needs_river
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("name", CHECKED)
+@pytest.mark.parametrize("name", ["PA", "AROW", "CW-Stdev", "AROW-diag", "AROW-sketch", "AROW-ovr"])
 def test_checks_of_river(name):
     from river.checks import check_estimator
 
@@ -176,3 +176,58 @@ def test_river_is_not_loaded_by_the_package():
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "False"
+
+
+@needs_river
+@pytest.mark.parametrize("name", ["AROW", "CW-Stdev", "PA"])
+def test_many_rows_are_one_after_the_other(name):
+    """Also when features and classes come up within a batch, and between batches."""
+    pd = pytest.importorskip("pandas")
+    X, y = clouds(240, classes=3, d=6)
+    order = np.argsort(y == 2, kind="stable")
+    X, y = X[order], np.array(["x", "y", "z"])[y[order]]
+    many, single = RiverClassifier(LEARNERS[name]), RiverClassifier(LEARNERS[name])
+    empty = pd.DataFrame({"a": [1.0, 2.0]})
+    assert many.predict_many(empty).empty
+    for start, names in ((0, list("dcb")), (60, list("abcd")), (120, list("abcdef"))):
+        stop = {0: 60, 60: 120, 120: 240}[start]
+        rows = X[start:stop, ["abcdef".index(c) for c in names]]
+        frame = pd.DataFrame(rows, columns=names, index=np.arange(start, stop) + 7)
+        many.learn_many(frame, pd.Series(y[start:stop]))
+        for row, label in zip(rows, y[start:stop]):
+            single.learn_one(dict(zip(names, row.tolist())), str(label))
+    assert many.model_.classes_.tolist() == ["x", "y", "z"]
+    assert many.model_.t_ == single.model_.t_ == 240
+    assert many.model_.n_mistakes_ == single.model_.n_mistakes_
+    np.testing.assert_allclose(many.model_.coef_, single.model_.coef_, rtol=1e-6, atol=1e-9)
+    frame = pd.DataFrame(X, columns=list("abcdef"), index=np.arange(240) + 7).assign(new=1.0)
+    rows = frame.to_dict("records")
+    assert many.predict_many(frame).tolist() == [many.predict_one(row) for row in rows]
+    assert many.predict_many(frame).index.equals(frame.index)
+    if name != "PA":
+        found = many.predict_proba_many(frame)
+        expected = pd.DataFrame([many.predict_proba_one(row) for row in rows])
+        np.testing.assert_allclose(found.to_numpy(), expected.to_numpy(), rtol=1e-6)
+    else:
+        with pytest.raises(NotImplementedError, match="no probabilities"):
+            many.predict_proba_many(frame)
+
+
+@needs_river
+def test_many_rows_of_one_class_and_bad_rows():
+    pd = pytest.importorskip("pandas")
+    model = RiverClassifier(LEARNERS["AROW"])
+    frame = pd.DataFrame({"a": [1.0, 2.0, -1.0]})
+    model.learn_many(frame, pd.Series([1, 1, 1]))
+    assert model.predict_many(frame).tolist() == [1, 1, 1]
+    assert model.predict_proba_many(frame)[1].tolist() == [1.0, 1.0, 1.0]
+    model.learn_many(frame, pd.Series([1, 0, 0]))
+    with pytest.raises(ValueError, match="NaN"):
+        model.learn_many(pd.DataFrame({"a": [np.nan]}), pd.Series([1]))
+    assert model.model_.t_ == 6
+    # Arrays, batches and dicts in turn.
+    model.model_.learn_one(np.array([1.0]), 1)
+    model.learn_many(frame, pd.Series([0, 1, 0]))
+    model.model_.learn_one(np.array([2.0]), 1)
+    model.learn_one({"b": 1.0}, 0)
+    assert model.model_.t_ == 12

@@ -29,17 +29,19 @@ def given(rng, rule, structure=FULL, d=4):
     """A model with some random weights and shape, and an example."""
     state = OnlineState.initial(rule, d, 1, structure=structure, task=SINGLE, bias=0.0)
     A = rng.normal(size=(d, d))
-    state.table[1:, 0] = rng.normal(size=d)
+    state.table[1 : d + 1, 0] = rng.normal(size=d)
     if structure == FULL:
-        state.shape[0, 1:, 1:] = A @ A.T / d + 0.2 * np.eye(d)
+        state.shape[0, 1 : d + 1, 1 : d + 1] = A @ A.T / d + 0.2 * np.eye(d)
     elif structure == DIAGONAL:
-        state.table[1:, 1] = rng.uniform(0.2, 2.0, d)
+        state.table[1 : d + 1, 1] = rng.uniform(0.2, 2.0, d)
     return state, rng.normal(size=d), float(rng.choice([-1, 1]))
 
 
 def parts(state):
-    S = state.shape[0, 1:, 1:] * state.scale[0, 0] if state.structure == FULL else None
-    return state.table[1:, 0].copy(), None if S is None else S.copy()
+    # There may be room for more features.
+    known = slice(1, state.n_features + 1)
+    S = state.shape[0, known, known] * state.scale[0, 0] if state.structure == FULL else None
+    return state.table[known, 0].copy(), None if S is None else S.copy()
 
 
 def present(state, x, y, weight=1.0):
@@ -161,7 +163,7 @@ def test_ellipsoid_contains_what_the_cut_leaves(seed, code):
     cut = 0.05
     state, x, y = given(rng, Rule(code, cut, cut, 1.0, 4.0))
     w, S = parts(state)
-    w = state.table[1:, 0] = w * 0.1
+    w = state.table[1 : len(w) + 1, 0] = w * 0.1
     new_w, new_S = present(state, x, y)
     assert state.counters[1] + state.counters[4] <= 1
     directions = rng.normal(size=(20_000, 4))
@@ -225,8 +227,8 @@ def test_full_and_diagonal_agree_on_one_feature_at_a_time(name):
     rng = np.random.default_rng(1)
     full, _, _ = given(rng, RULES[name], FULL)
     diagonal, _, _ = given(rng, RULES[name], DIAGONAL)
-    full.table[1:, 0] = diagonal.table[1:, 0]
-    full.shape[0, 1:, 1:] = np.diag(diagonal.table[1:, 1])
+    full.table[1:5, 0] = diagonal.table[1:, 0]
+    full.shape[0, 1:5, 1:5] = np.diag(diagonal.table[1:, 1])
     for _ in range(40):
         x = np.zeros(4)
         x[rng.integers(4)] = rng.normal()
@@ -245,8 +247,8 @@ def test_diagonal_projects_the_precision(name):
     for _ in range(10):
         diagonal, x, y = given(rng, RULES[name], DIAGONAL)
         full, _, _ = given(rng, RULES[name], FULL)
-        full.table[1:, 0] = diagonal.table[1:, 0]
-        full.shape[0, 1:, 1:] = np.diag(diagonal.table[1:, 1])
+        full.table[1:5, 0] = diagonal.table[1:, 0]
+        full.shape[0, 1:5, 1:5] = np.diag(diagonal.table[1:, 1])
         present(full, x, y)
         present(diagonal, x, y)
         np.testing.assert_allclose(diagonal.weights(), full.weights(), rtol=1e-11)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
-from oblong import AROWClassifier
+from oblong import AROWClassifier, ConfidenceWeightedClassifier, ImprovedEllipsoidClassifier
 from tests.online.learners import SECOND_ORDER, clouds
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -82,3 +83,75 @@ def test_merged_sketches(classes):
         pair["sketch"].margin_variance(X), pair["full"].margin_variance(X), rtol=1e-6
     )
     pair["sketch"].partial_fit(X, y)
+
+
+# Noise --------------------------------------------------------------------------------------------
+
+
+def noise(n, d=10, classes=2, seed=0):
+    rng = np.random.default_rng(seed)
+    Z = rng.normal(size=(n, d))
+    y = (Z @ rng.normal(size=(d, classes))).argmax(axis=1)
+    wrong = rng.random(n) < 0.2
+    y[wrong] = rng.integers(0, classes, wrong.sum())
+    return Z * np.geomspace(1.0, 100.0, d), y
+
+
+@pytest.mark.parametrize("name", SECOND_ORDER)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_sketches_survive_noise(name, classes):
+    X, y = noise(10_000, classes=classes)
+    model = clone(SECOND_ORDER[name]).set_params(covariance="sketch", sketch_size=4)
+    model.partial_fit(X, y, classes=range(classes))
+    before = model.n_updates_
+    model.partial_fit(X, y)
+    # The learner still learns: hard rules change at more than half of the rows.
+    assert model.n_updates_ - before > (5_000 if "CW-" in name and name[0] != "S" else 500)
+    assert model.n_skipped_ == 0
+    S = model.covariance_
+    assert np.isfinite(S).all()
+    assert np.isfinite(model.coef_).all()
+    assert (S > 1e-30).all()
+    assert (S < 1e30).all()
+    assert (model.margin_variance(X[:50]) > 0.0).all()
+
+
+def test_the_floor_of_a_sketch():
+    """Precisions stay between the initial one and that of the floor, and it is said so."""
+    X, y = noise(5_000)
+    X[:, 3] = 0.0
+    model = ConfidenceWeightedClassifier(covariance="sketch", sketch_size=4)
+    with pytest.warns(ConvergenceWarning, match="separable"):
+        model.partial_fit(X, y, classes=[0, 1])
+    state = model._state
+    precisions = state.table[:, 2]
+    assert precisions[4] == 1.0
+    assert state.table[4, 1] == 1.0
+    assert precisions.min() >= 1.0
+    # It is looked at when the sketch is full.
+    assert 1e9 < precisions.max() < 1e14
+    rank = state.ranks[0]
+    B, D = state.shape[0, :11, :rank], 1.0 / state.table[:11, 1]
+    L = state.shape[0, 11:][:rank, :rank]
+    np.testing.assert_allclose(L @ L.T, np.eye(rank) + B.T @ (B / D[:, None]), rtol=1e-6)
+
+
+def test_the_scale_of_a_sketch_is_free():
+    """A constant c multiplies σ and the precision without end; nothing but their ratio counts."""
+    X, y = noise(16_000, d=5)
+    X[:, 2] = 0.0
+    params = {"b": 1.0, "c": 0.1}
+    full = ImprovedEllipsoidClassifier(**params).partial_fit(X, y, classes=[0, 1])
+    sketch = ImprovedEllipsoidClassifier(covariance="sketch", sketch_size=6, **params)
+    sketch.partial_fit(X, y, classes=[0, 1])
+    # Without a change of the factors they would be at (1 - c)⁻ᵏ.
+    assert full.n_updates_ * -np.log10(0.9) > 350
+    state = sketch._state
+    assert 1e-20 < state.scale[0, 0] < 1e20
+    assert state.table[:, 2].min() > 1e-80
+    assert state.table[:, 2].max() < 1e80
+    assert abs(sketch.n_updates_ - full.n_updates_) < 0.01 * full.n_updates_
+    seen = [0, 1, 3, 4]
+    ratio = sketch.covariance_[seen] / full.covariance_.diagonal()[seen]
+    # Which rows are updates depends on the last digits after so many.
+    assert ratio.max() < 10.0 * ratio.min()

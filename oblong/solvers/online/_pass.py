@@ -26,6 +26,9 @@ __all__ = [
     "SKETCH",
     "TOP",
     "learn_rows",
+    "mistaken",
+    "pick",
+    "reset",
 ]
 
 # Structures of the shape: the identity, a diagonal in the table, a matrix a class, a diagonal and a
@@ -67,7 +70,7 @@ def _worst_pair(scores, labels):
 
 
 @compiled
-def _pick(task, step, scores, labels, taken):
+def pick(task, step, scores, labels, taken):
     """The two classes of a step: the first is to gain on the second.
 
     Without a second class, -1, the sign says to which side the output of the first is to move.
@@ -91,7 +94,7 @@ def _pick(task, step, scores, labels, taken):
 
 
 @compiled
-def _mistaken(task, scores, labels, taken):
+def mistaken(task, scores, labels, taken):
     """Whether the prediction is wrong; an output of zero is wrong on either side."""
     if task == SINGLE:
         return scores[0] <= 0.0 if labels[0] == 1 else scores[0] >= 0.0
@@ -105,7 +108,7 @@ def _mistaken(task, scores, labels, taken):
 
 
 @compiled
-def _reset(structure, table, shape, scale, k, initial):
+def reset(structure, table, shape, scale, k, initial):
     """Put the shape of a class back to its initial value."""
     n_classes = scale.shape[0]
     scale[k, 0] = 1.0
@@ -215,11 +218,11 @@ def learn_rows(
             row_scores(columns, values, bias, table, scores)
             for k in range(n_classes):
                 taken[k] = 0.0
-            mistaken = _mistaken(task, scores, row_labels, taken)
-            counters[2] += mistaken
+            wrong = mistaken(task, scores, row_labels, taken)
+            counters[2] += wrong
             changed = False
             for step in range(n_steps):
-                first, second, sign = _pick(task, step, scores, row_labels, taken)
+                first, second, sign = pick(task, step, scores, row_labels, taken)
                 if first < 0:
                     continue
                 m = sign * scores[first] - (scores[second] if second >= 0 else 0.0)
@@ -254,9 +257,9 @@ def learn_rows(
                     counters[4] += 1
                     if factor < 0.0:
                         break
-                    _reset(structure, table, shape, scale, first, initial)
+                    reset(structure, table, shape, scale, first, initial)
                     if second >= 0:
-                        _reset(structure, table, shape, scale, second, initial)
+                        reset(structure, table, shape, scale, second, initial)
                 if alpha <= 0.0:
                     continue
                 changed = True
@@ -273,7 +276,7 @@ def learn_rows(
                         shrink = sigma * tau / (1.0 + tau * v)
                         full_update(shape[k], table, total, k, product, move * sigma, shrink, past)
                     elif structure == SKETCH:
-                        scale[k, 2] = sketch_update(
+                        scale[k, 2], held = sketch_update(
                             columns,
                             values,
                             bias,
@@ -291,6 +294,7 @@ def learn_rows(
                             tau * sigma,
                             past,
                         )
+                        counters[6] += held
                     else:
                         column = n_classes + k if structure == DIAGONAL else -1
                         counters[6] += table_update(
@@ -323,6 +327,6 @@ def learn_rows(
                 # Further copies find the same model.
                 copies = math.ceil(remaining)
                 counters[0] += copies
-                counters[2] += copies * mistaken
+                counters[2] += copies * wrong
                 break
     return order.size

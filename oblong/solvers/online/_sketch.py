@@ -20,6 +20,7 @@ from scipy.linalg import solve_triangular
 from oblong._compile import compiled
 
 __all__ = [
+    "refactor",
     "shrink",
     "sketch_apply",
     "sketch_diagonal",
@@ -28,8 +29,10 @@ __all__ = [
     "sketch_variances",
 ]
 
-# A variance below this share of that of the diagonal alone is the round-off of a difference.
-_ROUND_OFF = 1e-15
+# Variances are differences to that of the diagonal alone. Below this share of it they have few
+# digits left, and no update makes them so small; the next number is what is round-off altogether.
+_FLOOR = 1e-12
+_ROUND_OFF = 1e-13
 
 
 @compiled
@@ -94,8 +97,17 @@ def sketch_update(
     tau,
     t,
 ):
-    """``w_k += step S x`` and ``Λ += τ x x'``; returns the new number of rows of ``B``."""
+    """``w_k += step S x`` and ``Λ += τ x x'``, as far as the variance stays above its floor.
+
+    Returns the new number of rows of ``B``, and whether the variance is at its floor.
+    """
     size = table.shape[0]
+    plain = v
+    for q in range(rank):
+        plain += solved[q] * solved[q]
+    limit = max(0.0, 1.0 / (_FLOOR * plain) - 1.0 / v)
+    held = tau > limit
+    tau = min(tau, limit)
     for q in range(back.size):
         back[q] = solved[q]
     for g in range(rank):
@@ -123,15 +135,16 @@ def sketch_update(
             table[j, exact] += tau * x * x
             block[j, rank] = root * x
     if tau <= 0.0:
-        return rank
+        return rank, held
     row = block[size + rank]
     for q in range(rank):
         row[q] = root * solved[q]
     row[rank] = math.sqrt(1.0 + tau * v)
-    return rank + 1
+    return rank + 1, held
 
 
-def _refactor(block: np.ndarray, variances: np.ndarray, rank: int) -> None:
+def refactor(block: np.ndarray, variances: np.ndarray, rank: int) -> None:
+    """Make the Cholesky factor anew."""
     size = len(variances)
     B = block[:size, :rank]
     gram = np.eye(rank) + B.T @ (variances[:, None] * B)
@@ -165,8 +178,9 @@ def shrink(
     factors = np.sqrt(1.0 - lost / values[:kept])
     B[:, :kept] = B @ (vectors[:, :kept] * factors)
     B[:, kept:] = 0.0
-    inverse[:] = 1.0 / np.maximum(exact - np.einsum("ij,ij->i", B, B), least)
-    _refactor(block, inverse, kept)
+    missing = exact - np.einsum("ij,ij->i", B, B)
+    inverse[:] = 1.0 / np.maximum(missing, np.maximum(least, _FLOOR * exact))
+    refactor(block, inverse, kept)
     return kept
 
 

@@ -10,7 +10,9 @@ from oblong.solvers.online.state import (
     SKETCH,
     TOP,
     OnlineState,
+    blank_shape,
     initial_columns,
+    padded,
     scratch,
 )
 
@@ -19,13 +21,22 @@ __all__ = ["grow", "insert_output", "split"]
 
 def grow(state: OnlineState, n_features: int) -> None:
     """Make room for more features, which so far were zero."""
-    size, old = n_features + 1, state.table.shape[0]
+    known = state.n_features + 1
+    _make_room(state, n_features + 1)
     state.n_features = n_features
+    if state.structure == FULL:
+        new = np.arange(known, n_features + 1)
+        # In the unit of the model.
+        state.shape[:, new, new] = state.initial_variance * 4.0**state.exponent
+
+
+def _make_room(state: OnlineState, size: int) -> None:
+    old = state.table.shape[0]
     if size <= old:
         return
     # Twice the room, so that features that come one by one cost little; a full shape pays
     # for its room at every update.
-    room = size + size // 8 if state.structure == FULL else 2 * size
+    room = padded(size + size // 8) if state.structure == FULL else 2 * size
     fills = np.repeat(initial_columns(state.structure, state.initial_variance), state.n_outputs)
     table = np.repeat(fills[None], room, axis=0).astype(state.table.dtype)
     table[:old] = state.table
@@ -35,10 +46,7 @@ def grow(state: OnlineState, n_features: int) -> None:
         total[:old] = state.total
         state.total = total
     if state.structure == FULL:
-        shape = np.zeros((state.n_outputs, room, room))
-        # In the unit of the model.
-        prior = state.initial_variance * 4.0**state.exponent
-        shape[:, np.arange(room), np.arange(room)] = prior
+        shape = blank_shape(state.n_outputs, room)
         shape[:, :old, :old] = state.shape
         state.shape = shape
     elif state.structure == SKETCH:
@@ -90,7 +98,8 @@ def insert_output(state: OnlineState, place: int) -> None:
     if state.structure in (FULL, SKETCH):
         prior = np.zeros(state.shape.shape[1:])
         if state.structure == FULL:
-            np.fill_diagonal(prior, state.initial_variance * 4.0**state.exponent)
+            known = np.arange(state.n_features + 1)
+            prior[known, known] = state.initial_variance * 4.0**state.exponent
         state.shape = np.insert(state.shape, place, prior, axis=0)
     if each:
         state.codes[3] = old + 1

@@ -163,6 +163,8 @@ class KernelState:
     def initial(cls, inner: OnlineState, kernel: Kernel, budget: int, tol: float) -> KernelState:
         """A learner that has seen nothing; ``inner`` has no features yet."""
         grow(inner, 16)
+        # Coordinates come one by one: they all have their variance beforehand.
+        grow(inner, len(inner.table) - 1)
         inner.n_features = 0
         return cls(inner, kernel, None, np.zeros((32, 32)), budget, tol)
 
@@ -206,13 +208,11 @@ class KernelState:
         self, rows: Rows, labels: np.ndarray, weights: np.ndarray, order: np.ndarray | None = None
     ) -> None:
         """Learn from rows, one after the other; see :meth:`OnlineState.learn`."""
-        n, d = len(rows.indptr) - 1, len(rows.indices)
+        n = len(rows.indptr) - 1
         if rows.dense:
-            X = rows.data.reshape(n, d)
+            X = rows.data.reshape(n, rows.width)
         else:
-            width = self.dictionary.shape[1] if self.dictionary is not None else None
-            shape = None if width is None else (n, width)
-            X = sp.csr_matrix((rows.data, rows.indices, rows.indptr), shape=shape)
+            X = sp.csr_matrix((rows.data, rows.indices, rows.indptr), shape=(n, rows.width))
         if isinstance(self.kernel.gamma, str):
             self.kernel = replace(self.kernel, gamma=resolve_gamma(self.kernel.gamma, X, weights))
         order = np.arange(n) if order is None else order

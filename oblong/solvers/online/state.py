@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
@@ -20,7 +21,11 @@ from oblong.solvers.online._pass import (
     TOP,
     learn_rows,
 )
-from oblong.solvers.online._sketch import shrink, sketch_diagonal, sketch_variances
+from oblong.solvers.online._single import learn_full, learn_table
+from oblong.solvers.online._sketch import sketch_diagonal, sketch_variances
+from oblong.solvers.online._vector import LANES
+from oblong.solvers.online.balance import cut
+from oblong.solvers.online.block import learn_blocks, suits_blocks
 from oblong.solvers.online.rules import Rule
 
 __all__ = [
@@ -35,7 +40,9 @@ __all__ = [
     "TOP",
     "OnlineState",
     "Rows",
+    "blank_shape",
     "initial_columns",
+    "padded",
     "scratch",
 ]
 
@@ -46,12 +53,16 @@ _BLOCK = 1 << 22
 
 
 class Rows(NamedTuple):
-    """Rows as the compiled pass wants them: all sparse, dense ones sharing their columns."""
+    """Rows as the compiled pass wants them: all sparse, dense ones sharing their columns.
+
+    The largest column does not tell the number of columns, ``width``, of sparse rows.
+    """
 
     data: np.ndarray
     indices: np.ndarray
     indptr: np.ndarray
     dense: bool
+    width: int = 0
 
     @classmethod
     def of(cls, X: Any) -> Rows:
@@ -61,9 +72,9 @@ class Rows(NamedTuple):
                 X = X.copy()
                 X.sum_duplicates()
             indices = X.indices.astype(np.int32, copy=False)
-            return cls(X.data, indices, X.indptr.astype(np.int64, copy=False), False)
+            return cls(X.data, indices, X.indptr.astype(np.int64, copy=False), False, X.shape[1])
         n, d = X.shape
-        return cls(X.ravel(), np.arange(d, dtype=np.int32), np.arange(n + 1) * d, True)
+        return cls(X.ravel(), np.arange(d, dtype=np.int32), np.arange(n + 1) * d, True, d)
 
 
 def initial_columns(structure: int, variance: float) -> list[float]:
@@ -75,8 +86,21 @@ def initial_columns(structure: int, variance: float) -> list[float]:
 
 def scratch(structure: int, n_outputs: int, shape: np.ndarray) -> np.ndarray:
     """Scratch memory of the pass."""
-    length = shape.shape[2] if structure in (FULL, SKETCH) else 0
-    return np.zeros(2 * n_outputs + 3 * length)
+    length = 3 * shape.shape[2] if structure in (FULL, SKETCH) else 0
+    return np.zeros(2 * n_outputs + length)
+
+
+def blank_shape(n_outputs: int, size: int) -> np.ndarray:
+    """Full shapes of no features, in memory where a line of the cache begins."""
+    wanted = n_outputs * size * size
+    memory = np.zeros(wanted + LANES)
+    skip = (-memory.ctypes.data // memory.itemsize) % LANES
+    return memory[skip : skip + wanted].reshape(n_outputs, size, size)
+
+
+def padded(size: int) -> int:
+    """Room for that many rows and columns of a full shape, in whole vectors."""
+    return -(-size // LANES) * LANES
 
 
 @dataclass(slots=True)
@@ -91,7 +115,8 @@ class OnlineState:
         Weights, one column a class and the intercept in row 0, and then, for a diagonal shape,
         the variances ``D``; for a sketch, two groups of columns of its own.
     shape : ndarray of shape (n_classes, n_features + 1, n_features + 1) or (0, 0, 0)
-        The matrices ``S`` of a full shape, or the blocks of a sketch.
+        The matrices ``S`` of a full shape, or the blocks of a sketch. A full shape is zero in the
+        room for more features, of which there is always enough for whole vectors of numbers.
     scale : ndarray of shape (n_classes, 3)
         The factor ``σ`` of the shape, what the rule carries along, and the rows of a sketch.
     total : ndarray of shape (n_features + 1, n_classes) or (0, n_classes)
@@ -160,16 +185,17 @@ class OnlineState:
         dtype : dtype, default=float64
             Type of the table.
         """
-        size = n_features + 1
+        size = padded(n_features + 1) if structure == FULL else n_features + 1
         n_steps = {SINGLE: 1, TOP: steps, EACH: n_outputs, RANK: n_outputs}[task]
         fills = initial_columns(structure, variance)
         # A sketch adds to the diagonal of its precision without end.
         dtype = np.float64 if structure == SKETCH else dtype
-        table = np.repeat(np.repeat([fills], n_outputs).reshape(1, -1), size, axis=0).astype(dtype)
+        table = np.empty((size, len(fills) * n_outputs), dtype=dtype)
+        table[:] = np.repeat(fills, n_outputs)
         shape = np.zeros((0, 0, 0))
         if structure == FULL:
-            shape = np.zeros((n_outputs, size, size))
-            shape[:, np.arange(size), np.arange(size)] = variance
+            shape = blank_shape(n_outputs, size)
+            shape[:, np.arange(n_features + 1), np.arange(n_features + 1)] = variance
         elif structure == SKETCH:
             # One example may use up a row for each of its steps.
             width = 2 * sketch_size + n_steps
@@ -268,6 +294,13 @@ class OnlineState:
 
     # Learning ------------------------------------------------------------------------------------
 
+    @property
+    def one_pass(self) -> Callable:
+        """The compiled pass that suits the model."""
+        if self.codes[2] != SINGLE or self.structure == SKETCH:
+            return learn_rows
+        return learn_full if self.structure == FULL else learn_table
+
     def learn(
         self, rows: Rows, labels: np.ndarray, weights: np.ndarray, order: np.ndarray | None = None
     ) -> None:
@@ -286,11 +319,15 @@ class OnlineState:
         """
         if order is None:
             order = np.arange(len(labels))
+        if suits_blocks(self, len(order)):
+            learn_blocks(self, rows, labels, weights, order)
+            return
         if self.structure == SKETCH:
             weights = weights.copy()
         self.codes[5] = rows.dense
+        one_pass = self.one_pass
         while order.size:
-            done = learn_rows(
+            done = one_pass(
                 rows.data,
                 rows.indices,
                 rows.indptr,
@@ -308,20 +345,7 @@ class OnlineState:
             )
             order = order[done:]
             if order.size:
-                self.shrink()
-
-    def shrink(self) -> None:
-        """Cut sketches that are full to half their rows."""
-        width, outputs, steps = self.shape.shape[2], self.n_outputs, int(self.codes[3])
-        for k, rank in enumerate(self.ranks):
-            if rank + steps > width:
-                self.scale[k, 2] = shrink(
-                    self.shape[k],
-                    self.table[:, outputs + k],
-                    self.table[:, 2 * outputs + k],
-                    (width - steps) // 2,
-                    1.0 / self.initial_variance,
-                )
+                cut(self)
 
     def promote(self, dtype: Any) -> None:
         """Make the table at least as precise as ``dtype``."""

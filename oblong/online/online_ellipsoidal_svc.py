@@ -1,0 +1,457 @@
+"""The linear ellipsoidal support vector machine, learned online."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import _fit_context
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from oblong.online._base import OnlineClassifier
+from oblong.solvers.online.order import row_keys, shuffled
+from oblong.solvers.online.state import Rows
+from oblong.solvers.online_ellipsoidal_svm import (
+    Certificate,
+    OnlineEllipsoidalState,
+    certify,
+    largest_length,
+    merge_machines,
+)
+
+__all__ = ["OnlineEllipsoidalSVC"]
+
+# Passes after which all rows that are worth it have a weight.
+_PATIENCE = 20
+_LEFT_OUT = ("multi_class", "k_best", "allow_new_classes")
+# What only a fit knows.
+_OF_A_FIT = ("objective_", "dual_gap_", "converged_")
+
+
+class OnlineEllipsoidalSVC(OnlineClassifier):
+    r"""Linear ellipsoidal support vector machine for streams, with a certificate after a fit.
+
+    The weights :math:`w` are the centre of a large ellipsoid of weight vectors that put the rows
+    on their right sides [1]_. With rows :math:`u_i = x_i / t_i` of length one, which include
+    the constant feature, it is the problem
+
+    .. math::
+
+        \min_{B \succ 0,\, w} \ -\ln|B| + \frac{c}{n} \sum_i
+        \max(0,\ \tau_i\, u_i^\top B\, u_i - y_i\, w \cdot u_i)
+        \quad \text{s.t.} \quad \operatorname{tr} B \le T , \quad \|w\| \le 1 .
+
+    A batch of rows makes a step: those that violate their constraint pull on the inverse of
+    :math:`B` and on :math:`w`, then the bounds are restored. The learner is the mean over all
+    steps, with weights that grow.
+
+    Parameters
+    ----------
+    nu : float, default=0.2
+        How much the errors weigh, above zero: less for a larger value.
+    trace_bound : {"auto"}, float or None, default="auto"
+        The bound :math:`T`. "auto" is one over the largest :math:`\tau` seen so far; None is no
+        bound, for rows that span all features. A bound of :math:`T` is the same as some ``r`` of
+        :class:`EllipsoidalSVC`, a smaller one for smaller bounds.
+    formulation : {"consistent", "paper"}, default="consistent"
+        "consistent": :math:`\tau_i = 1`, :math:`c = p / \nu` with the number p of features and the
+        constant one; the lengths of the rows do not matter. "paper": equation (14) of the paper,
+        :math:`\tau_i = t_i`, :math:`c = 1 / \nu`.
+    batch_size : int or "auto", default="auto"
+        Rows of a step. "auto" is the number of features and the constant one, with which a step
+        costs about as much as its rows. The first batches are smaller.
+    fit_intercept : bool, default=True
+        Whether to learn an intercept, as the weight of a constant feature.
+    max_iter : int, default=1000
+        Largest number of passes of :meth:`fit`.
+    tol : float, default=1e-2
+        :meth:`fit` stops when the certified gap is at most this large. None for all passes.
+    shuffle : bool, default=True
+        Whether each pass of :meth:`fit` takes the rows in another random order, which depends on
+        the rows and not on the order in which they are given.
+    early_stopping : bool, default=False
+        Whether to hold out rows, stop also by their error, and keep the model that was best on
+        them.
+    validation_fraction : float, default=0.1
+        Share of the held-out rows.
+    n_iter_no_change : int, default=5
+        Number of passes without improvement on the held-out rows before :meth:`fit` stops.
+    average : bool, default=True
+        Whether predictions use the mean of the weights over the steps, with weights 1, 2, 3, ...
+    random_state : int, RandomState instance or None, default=None
+        Source of the order of the rows.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The class labels.
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        The weights. With more than two classes they are scaled to :math:`\|w\| = 1`, so that
+        outputs can be compared.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        The intercepts.
+    B_ : ndarray of shape (n_features, n_features) or (n_classes, n_features, n_features)
+        The matrix :math:`B`. With an intercept it has one row and one column more, at the end.
+    objective_ : ndarray of shape (n_problems,)
+        Objective, after :meth:`fit`.
+    dual_gap_ : ndarray of shape (n_problems,)
+        The certificate: objective minus that of the dual problem, over the number p of features
+        and the constant one. After :meth:`fit`.
+    converged_ : bool
+        Whether every problem met the tolerance, after :meth:`fit`.
+    n_updates_ : int
+        Number of steps.
+    n_mistakes_ : int
+        Examples that the weights of the last step predicted wrongly before they were learned from.
+    n_skipped_ : int
+        Always zero.
+    t_ : int
+        Number of examples seen.
+    n_iter_ : int
+        Passes of the last call to :meth:`fit`.
+    multilabel_ : bool
+        Whether the labels are an indicator matrix: always False.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the features, if ``X`` had string names.
+
+    See Also
+    --------
+    EllipsoidalSVC : The same for rows in memory: kernels, and a far smaller gap.
+
+    Notes
+    -----
+    This is the paper's algorithm 1 with corrections: steps :math:`1/t` for the inverse of
+    :math:`B` (with those printed, :math:`1/2t`, the proof does not go through), the bound on
+    the trace :math:`1/R` instead of R, the update of the inverse, and, for the weights, which its
+    proof does not cover, steps over the root of the sum of their squares. Its stopping rule is not
+    valid.
+    Instead the share of its visits at which a row violated its constraint is taken for its dual
+    weight; that is feasible, so the gap is a proof. It takes memory for one number a row and
+    class, and one more pass over the rows.
+
+    Batches go on from one call of :meth:`partial_fit` to the next, so the sizes of the calls make
+    no difference; rows of an unfinished batch have no effect on predictions yet.
+
+    With more than two classes there is one problem for each class against all others. A matrix
+    a class is kept, and a step takes time by the cube of the number of features: a learner for some
+    hundred features at most. A row of weight two counts as two rows, and one of weight zero as
+    none.
+
+    References
+    ----------
+    .. [1] M. Momma, K. Hatano and H. Nakayama, "Ellipsoidal Support Vector Machines", Proceedings
+       of the 2nd Asian Conference on Machine Learning, 31-46, 2010.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import scale
+    >>> from oblong import OnlineEllipsoidalSVC
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = OnlineEllipsoidalSVC(random_state=0).fit(scale(X), y)
+    >>> model.score(scale(X), y) > 0.95
+    True
+    >>> bool(model.dual_gap_[0] <= 1e-2)
+    True
+    """
+
+    # Machines are binary, for classes that were declared.
+    multi_class: ClassVar[str] = "ovr"
+    allow_new_classes: ClassVar[bool] = False
+    _takes_new_features = False
+
+    _parameter_constraints: ClassVar[dict] = {
+        **{
+            name: constraint
+            for name, constraint in OnlineClassifier._parameter_constraints.items()
+            if name not in _LEFT_OUT
+        },
+        "nu": [Interval(Real, 0.0, None, closed="neither")],
+        "trace_bound": [
+            StrOptions({"auto"}),
+            Interval(Real, 0.0, None, closed="neither"),
+            None,
+        ],
+        "formulation": [StrOptions({"consistent", "paper"})],
+        "batch_size": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        *,
+        nu: float = 0.2,
+        trace_bound: float | str | None = "auto",
+        formulation: str = "consistent",
+        batch_size: int | str = "auto",
+        fit_intercept: bool = True,
+        max_iter: int = 1000,
+        tol: float | None = 1e-2,
+        shuffle: bool = True,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 5,
+        average: bool = True,
+        random_state: Any = None,
+    ) -> None:
+        self.nu = nu
+        self.trace_bound = trace_bound
+        self.formulation = formulation
+        self.batch_size = batch_size
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.tol = tol
+        self.shuffle = shuffle
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.average = average
+        self.random_state = random_state
+
+    # The machine ---------------------------------------------------------------------------------
+
+    def _rule(self, n_features: int) -> Any:
+        raise NotImplementedError("the machine has no rule for single examples")
+
+    def _is_soft(self) -> bool:
+        return True
+
+    def _new_state(self, dtype: Any) -> OnlineEllipsoidalState:
+        n_classes, d = len(self.classes_), self.n_features_in_
+        dimension = d + bool(self.fit_intercept)
+        unit = self.formulation == "consistent"
+        bound = {"auto": None, None: np.inf}.get(self.trace_bound, self.trace_bound)
+        return OnlineEllipsoidalState.initial(
+            d,
+            1 if n_classes == 2 else n_classes,
+            price=(dimension if unit else 1.0) / float(self.nu),
+            trace_bound=bound,
+            unit=unit,
+            batch_size=dimension if self.batch_size == "auto" else int(self.batch_size),
+            bias=float(self.fit_intercept),
+            averaged=self.average,
+        )
+
+    # Learning ------------------------------------------------------------------------------------
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(
+        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
+    ) -> OnlineEllipsoidalSVC:
+        """Learn from a batch; how rows are divided into calls makes no difference.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The rows.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        classes : array-like of shape (n_classes,), default=None
+            All classes there are; needed by the first call.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights: a row of weight k counts as k copies, of weight 0 as none.
+
+        Returns
+        -------
+        self : object
+            The learner.
+        """
+        super().partial_fit(X, y, classes=classes, sample_weight=sample_weight)
+        self._forget_certificate()
+        return self
+
+    def _passes(
+        self,
+        state: OnlineEllipsoidalState,
+        rows: Rows,
+        labels: np.ndarray,
+        weights: np.ndarray,
+        X: Any,
+    ) -> OnlineEllipsoidalState:
+        """Pass over the rows until the gap is small, or held-out rows tell to stop."""
+        self._forget_certificate()
+        random_state = check_random_state(self.random_state)
+        present = np.flatnonzero(weights > 0.0)
+        held = present[:0]
+        if self.shuffle or self.early_stopping:
+            keys = row_keys(*rows[:4], labels, random_state)
+        if self.early_stopping:
+            held, present = self._hold_out(present, keys, weights, random_state)
+        learned = weights.copy()
+        learned[held] = 0.0
+        state.announce(1.0 if state.unit else largest_length(X[present], state.bias))
+        hits = np.zeros((len(weights), state.n_outputs + 1))
+        best, kept, stale, look = np.inf, state, 0, 1
+        certificates: list[Certificate] = []
+        for iteration in range(1, self.max_iter + 1):
+            self.n_iter_ = iteration
+            order = present
+            if self.shuffle:
+                order = present[shuffled(keys[present], random_state)]
+            state.learn(rows, labels, weights, order, hits)
+            if self.early_stopping:
+                error = self._held_out_error(state, X, labels, weights, held)
+                stale = 0 if error < best else stale + 1
+                if error < best:
+                    best, kept = error, state.copy()
+            enough = stale >= self.n_iter_no_change
+            last = enough or iteration == self.max_iter
+            if last or (self.tol is not None and iteration >= look):
+                # The rate of convergence is known: looks at ever larger distances suffice.
+                look = iteration + 1 + iteration // 8
+                certificates = certify(state, X, labels, learned, hits)
+                gap = max(c.gap for c in certificates)
+                # Rows that do not span all features leave the problem without a solution.
+                hopeless = gap == np.inf and iteration >= _PATIENCE
+                last = last or hopeless or gap <= self.tol
+            if last:
+                break
+        if self.early_stopping:
+            certificates = certify(kept, X, labels, learned, hits)
+        self._store(certificates, stopped_early=self.early_stopping)
+        return kept if self.early_stopping else state
+
+    def _store(self, certificates: list[Certificate], *, stopped_early: bool) -> None:
+        self.objective_ = np.array([c.objective for c in certificates])
+        self.dual_gap_ = np.array([c.gap for c in certificates])
+        tol = np.inf if self.tol is None else self.tol
+        self.converged_ = bool(self.dual_gap_.max() <= tol)
+        if self.converged_ or stopped_early:
+            return
+        advice = "Increase max_iter, or scale the data."
+        if self.dual_gap_.max() == np.inf:
+            advice = "The rows do not seem to span all features: bound the trace."
+        warnings.warn(
+            f"{type(self).__name__} stopped after {self.n_iter_} passes with a gap of "
+            f"{self.dual_gap_.max():.2g}, above tol={self.tol:g}. {advice}",
+            ConvergenceWarning,
+            stacklevel=5,
+        )
+
+    def _forget_certificate(self) -> None:
+        for name in _OF_A_FIT:
+            vars(self).pop(name, None)
+
+    def learn_one(self, x: Any, y: Any, sample_weight: float = 1.0) -> OnlineEllipsoidalSVC:
+        """Learn from one example, at the cost of its row and a share of a step.
+
+        Parameters
+        ----------
+        x : dict or ndarray of shape (n_features,)
+            The example: values by feature, where missing ones are zero, or all values.
+        y : label
+            Its class, one of those declared to :meth:`partial_fit`.
+        sample_weight : float, default=1.0
+            Its weight.
+
+        Returns
+        -------
+        self : object
+            The learner.
+        """
+        if vars(self).get("_state") is None:
+            raise ValueError("The first examples, with all classes, go to partial_fit")
+        one = vars(self).get("_one_row") or self._open(x, y)
+        if y not in one:
+            raise ValueError(f"{y!r} is not among the classes {self.classes_.tolist()}")
+        columns, values = self._one_example(x)
+        if len(columns) < len(x):
+            raise ValueError("The example has features that the learner was not declared with")
+        weight = self._one_weight(sample_weight)
+        rows = Rows(values, columns, np.array([0, values.size]), not isinstance(x, dict))
+        self._state.learn(rows, np.array([[one[y]]], dtype=np.int32), np.array([weight]))
+        self._forget_certificate()
+        return self
+
+    def _open(self, x: Any, y: Any) -> dict[Any, int]:
+        """Numbers of the classes, and columns of the features for dicts."""
+        if isinstance(x, dict) and vars(self).get("_vocabulary") is None:
+            names = getattr(self, "feature_names_in_", range(self.n_features_in_))
+            self._vocabulary = {name: j for j, name in enumerate(names)}
+        self._one_row = {label: k for k, label in enumerate(self.classes_.tolist())}
+        return self._one_row
+
+    def _one_example(self, x: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Columns and values of an array, or of the known features of a dict."""
+        if isinstance(x, dict):
+            return self._columns(None, x, False)
+        values = self._values(self._state, x)
+        return np.arange(values.size, dtype=np.int32), values
+
+    def predict_one(self, x: Any) -> Any:
+        """Predict the class of one example.
+
+        Parameters
+        ----------
+        x : dict or ndarray of shape (n_features,)
+            The example; features that the learner does not know are ignored.
+
+        Returns
+        -------
+        label
+            The class.
+        """
+        state = self._fitted_state()
+        if "_one_row" not in vars(self):
+            self._open(x, None)
+        columns, values = self._one_example(x)
+        weights = state.weights()
+        scores = values @ weights[1:][columns] + state.bias * weights[0]
+        if scores.size == 1:
+            return self.classes_[int(scores[0] > 0.0)]
+        return self.classes_[scores.argmax()]
+
+    def merge(self, *others: Any, prior: Any = None) -> OnlineEllipsoidalSVC:
+        """Take in what other learners of the same kind have learned from other examples.
+
+        Parameters
+        ----------
+        *others : object
+            Fitted learners with the same parameters, features and classes.
+        prior : object, default=None
+            Not used: every learner has its share in the mean.
+
+        Returns
+        -------
+        self : object
+            The merged learner.
+
+        Notes
+        -----
+        Everything is averaged by the weights of the examples. The problem is convex, so the
+        objective of the merged learner on all examples is at most the mean of those of its parts
+        on all examples; it is not the learner that one stream would give. Counters add up.
+        """
+        states = [self._fitted_state()]
+        for other in others:
+            if type(other) is not type(self):
+                raise ValueError(f"Cannot merge {type(other).__name__} into {type(self).__name__}")
+            state = other._fitted_state()
+            same = (
+                np.array_equal(other.classes_, self.classes_)
+                and state.w.shape == states[0].w.shape
+                and np.array_equal(state.settings, states[0].settings)
+            )
+            if not same:
+                raise ValueError("Merged models must have the same parameters, features, classes")
+            states.append(state)
+        self._state = merge_machines(states)
+        self._forget_certificate()
+        return self
+
+    # Attributes ----------------------------------------------------------------------------------
+
+    @property
+    def B_(self) -> np.ndarray:
+        """The matrix of the ellipsoid, that of the constant feature at the end."""
+        state = self._learned()
+        found = state.matrices
+        # The constant feature comes first inside.
+        order = np.roll(np.arange(found.shape[1]), -int(state.bias != 0.0))
+        found = found[:, order[:, None], order]
+        return found[0] if state.n_outputs == 1 else found

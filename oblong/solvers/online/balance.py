@@ -1,0 +1,99 @@
+"""Shapes ``σ S`` whose two factors drift apart, or that leave the range of numbers."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from oblong.solvers.online._pass import DIAGONAL
+from oblong.solvers.online._sketch import refactor, shrink
+
+if TYPE_CHECKING:
+    from oblong.solvers.online.state import OnlineState
+
+__all__ = ["cut", "rebalance"]
+
+# Powers of two that the middle of the variances may be away from one: of a diagonal, of a sketch.
+_FAR, _SKETCH_FAR = 8, 20
+# Precisions of features that never occur, relative to the largest: they would vanish otherwise.
+_LEAST = 2.0**-200
+
+
+def _middle(positive: np.ndarray) -> float:
+    """Binary logarithm of the middle between the largest and the smallest number."""
+    return 0.5 * (math.log2(float(positive.max())) + math.log2(float(positive.min())))
+
+
+def rebalance(state: OnlineState) -> None:
+    """Bring the variances of a diagonal shape near one again, and the factor along.
+
+    A rule that scales the shape at every update does so in ``σ``, while the entries ``D`` shrink
+    in proportion: after some hundred updates they would be at their floor, and the shape gone.
+    Powers of two change no digit of the products.
+    """
+    if state.structure != DIAGONAL:
+        return
+    n, outputs = state.n_features + 1, state.n_outputs
+    for k in range(outputs):
+        middle = round(_middle(state.table[:n, outputs + k]))
+        if abs(middle) > _FAR:
+            # In place, also in the room for more features.
+            np.ldexp(state.table[:, outputs + k], -middle, out=state.table[:, outputs + k])
+            state.scale[k, 0] = math.ldexp(state.scale[k, 0], middle)
+
+
+def cut(state: OnlineState) -> None:
+    """Cut sketches that are full to half their rows, and keep their precisions in range.
+
+    The precisions of rules with a floor of the variances go down all together when the first
+    variance is there, so that the sketch can still change its directions; none goes below
+    its initial value. Rules that do not depend on the scale of the shape have it in ``σ``. Between
+    two cuts a precision grows by a bounded factor only, see
+    :func:`~oblong.solvers.online._sketch.sketch_update`.
+    """
+    width, outputs, steps = state.shape.shape[2], state.n_outputs, int(state.codes[3])
+    scales, floor = state.codes[4] == 2, float(state.settings[5])
+    initial = 1.0 / state.initial_variance
+    for k, rank in enumerate(state.ranks):
+        if rank + steps > width:
+            variances, precisions = _columns(state, k)
+            keep = (width - steps) // 2
+            state.scale[k, 2] = shrink(
+                state.shape[k], variances, precisions, keep, 0.0 if scales else initial
+            )
+    known = state.table[: state.n_features + 1, 2 * outputs :]
+    for k in range(outputs):
+        largest = float(known[:, k].max())
+        if scales:
+            middle = _middle(known[:, k])
+            if abs(middle) > _SKETCH_FAR:
+                exponent = math.floor(0.5 * middle)
+                _scale(state, k, exponent, math.ldexp(_LEAST * largest, -2 * exponent))
+                state.scale[k, 0] = math.ldexp(state.scale[k, 0], -2 * exponent)
+        elif floor * largest > 1.0:
+            _scale(state, k, math.ceil(0.5 * math.log2(floor * largest)), initial)
+            state.counters[6] += 1
+    largest = float(state.scale[:, 0].max())
+    if scales and abs(math.log2(largest)) > 2 * _SKETCH_FAR:
+        state.scale[:, 0] = np.ldexp(state.scale[:, 0], -math.floor(math.log2(largest)))
+
+
+def _columns(state: OnlineState, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Inverse of the diagonal, and diagonal of the precision, of a sketch."""
+    return state.table[:, state.n_outputs + k], state.table[:, 2 * state.n_outputs + k]
+
+
+def _scale(state: OnlineState, k: int, exponent: int, least: float) -> None:
+    """Divide the precision of a sketch by a power of four, down to the least precision."""
+    variances, precisions = _columns(state, k)
+    np.ldexp(variances, 2 * exponent, out=variances)
+    np.ldexp(precisions, -2 * exponent, out=precisions)
+    rows = state.shape[k, : len(state.table)]
+    np.ldexp(rows, -exponent, out=rows)
+    # The Cholesky factor stays as it is unless the diagonal changes otherwise.
+    if variances.max() * least > 1.0:
+        np.maximum(precisions, least, out=precisions)
+        np.minimum(variances, 1.0 / least, out=variances)
+        refactor(state.shape[k], variances, int(state.scale[k, 2]))
