@@ -5,6 +5,7 @@ from oblong.datasets.files import read_table
 from oblong.datasets.generators import (
     make_bound_toys,
     make_parallel_lines,
+    make_rotated_stripe,
     make_tilted_gaussians,
 )
 from oblong.datasets.loading import available, load
@@ -16,6 +17,7 @@ __all__ = [
     "load",
     "make_bound_toys",
     "make_parallel_lines",
+    "make_rotated_stripe",
     "make_tilted_gaussians",
     "read_table",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import zipfile
 import zlib
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,17 +13,11 @@ import scipy.sparse as sp
 from oblong.datasets._dataset import DataFileError, Dataset, Matrix, decode_labels, quote
 from oblong.datasets._delimited import find_column
 
-__all__ = ["read_npz", "read_parquet"]
+__all__ = ["labels_of", "open_parquet", "read_npz", "read_parquet"]
 
 
-def read_parquet(
-    data: bytes, source: str, target: str | None
-) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
-    """Read a Parquet table into features, labels and feature names.
-
-    Every column but the target (the last by default) must be numeric or boolean. The index
-    column that pandas adds is left out.
-    """
+def open_parquet(data: bytes, source: str) -> Any:
+    """Read a Parquet file into an Arrow table, without the index column that pandas adds."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -35,17 +30,28 @@ def read_parquet(
     except (pa.ArrowException, OSError) as error:
         raise DataFileError(source, f"damaged Parquet file ({_first_line(error)})") from None
     table = table.select([c for c in table.column_names if not c.startswith("__index_level_")])
+    if table.num_rows == 0:
+        raise DataFileError(source, "the table has no rows")
+    return table
+
+
+def read_parquet(
+    data: bytes, source: str, target: str | None
+) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
+    """Read a Parquet table into features, labels and feature names.
+
+    Every column but the target (the last by default) must be numeric or boolean.
+    """
+    table = open_parquet(data, source)
     names = table.column_names
     if len(names) < 2:
         raise DataFileError(source, f"expected features and a target, got {len(names)} columns")
-    if table.num_rows == 0:
-        raise DataFileError(source, "the table has no rows")
     position = find_column(names, target, source)
     features = [j for j in range(len(names)) if j != position]
     X = np.empty((table.num_rows, len(features)))
     for k, j in enumerate(features):
         X[:, k] = _numbers(table.column(j), source, names[j])
-    y = _labels(table.column(position), source, names[position])
+    y = labels_of(table.column(position), source, names[position])
     return X, y, tuple(names[j] for j in features)
 
 
@@ -79,7 +85,7 @@ def _numbers(column, source: str, name: str) -> np.ndarray:
     return values
 
 
-def _labels(column, source: str, name: str) -> np.ndarray:
+def labels_of(column, source: str, name: str) -> np.ndarray:
     """Return an Arrow column as class labels."""
     values = column.to_pylist()
     for row, value in enumerate(values, start=1):
@@ -97,12 +103,15 @@ def _labels(column, source: str, name: str) -> np.ndarray:
     return decode_labels(spellings.tolist(), codes)
 
 
-def read_npz(data: bytes | io.BufferedIOBase, source: str, name: str) -> Dataset:
+def read_npz(
+    data: bytes | io.BufferedIOBase, source: str, name: str, *, labelled: bool = True
+) -> Dataset:
     """Read an NPZ archive; pickled objects are never loaded.
 
     Dense archives hold ``X`` and ``y``; sparse ones ``X_data``, ``X_indices``, ``X_indptr`` and
     ``X_shape`` in place of ``X``. Optional: ``target_names`` (then ``y`` counts into it),
-    ``feature_names``, and a test part as ``X_test…`` and ``y_test``.
+    ``feature_names``, and a test part as ``X_test…`` and ``y_test``. Rows to predict need no
+    ``y`` (``labelled=False``).
     """
     stream = io.BytesIO(data) if isinstance(data, bytes) else data
     try:
@@ -121,6 +130,8 @@ def read_npz(data: bytes | io.BufferedIOBase, source: str, name: str) -> Dataset
         raise DataFileError(source, what) from None
 
     X = _features(arrays, "X", source)
+    if not labelled:
+        return Dataset(X, np.zeros(X.shape[0], dtype=np.int64), None, (), name=name)
     y = _targets(arrays, "y", X.shape[0], source)
     X_test = y_test = None
     if "y_test" in arrays:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-__all__ = ["DataFileError", "Dataset", "Matrix", "decode_labels", "quote"]
+__all__ = ["DataFileError", "Dataset", "Matrix", "class_names", "decode_labels", "quote"]
 
 Matrix: TypeAlias = np.ndarray | sp.csr_matrix
 
@@ -30,12 +30,21 @@ class DataFileError(ValueError):
         Line of a text file, or row of a binary one, counted from 1.
     column : str, optional
         Column, as :func:`quote` writes it.
+    cause : str, optional
+        Kind of trouble, for who can give advice: ``"missing"``, ``"text"`` or ``"infinite"``.
     """
 
     def __init__(
-        self, source: str, problem: str, *, row: int | None = None, column: str | None = None
+        self,
+        source: str,
+        problem: str,
+        *,
+        row: int | None = None,
+        column: str | None = None,
+        cause: str | None = None,
     ) -> None:
         self.source = source
+        self.cause = cause
         self.problem = problem
         self.row = row
         self.column = column
@@ -107,3 +116,20 @@ def decode_labels(spellings: Sequence[str], codes: np.ndarray) -> np.ndarray:
     if all(_INTEGER.fullmatch(s) for s in stripped):
         return np.array([int(s) for s in stripped], dtype=np.int64)[codes]
     return np.array(stripped)[codes]
+
+
+def class_names(spellings: Sequence[str]) -> tuple[str, ...]:
+    """How the labels of :func:`decode_labels` are spelled, in the order of the classes.
+
+    Parameters
+    ----------
+    spellings : sequence of str
+        The different spellings found; of ``+1`` and ``1`` the first counts.
+    """
+    stripped = [s.strip() for s in spellings]
+    if not all(_INTEGER.fullmatch(s) for s in stripped):
+        return tuple(sorted(set(stripped)))
+    first: dict[int, str] = {}
+    for spelling in stripped:
+        first.setdefault(int(spelling), spelling)
+    return tuple(first[value] for value in sorted(first))

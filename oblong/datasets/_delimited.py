@@ -21,17 +21,29 @@ import numpy as np
 
 from oblong.datasets._dataset import DataFileError, decode_labels, quote
 
-__all__ = ["find_column", "read_delimited"]
+__all__ = [
+    "MISSING",
+    "Layout",
+    "cell_problem",
+    "find_column",
+    "find_layout",
+    "find_rows",
+    "is_number",
+    "line_start",
+    "read_delimited",
+    "records",
+    "refuse_binary",
+]
 
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+")
-_MISSING = {"", "?", "na", "n/a", "nan", "null", "none"}
+MISSING = {"", "?", "na", "n/a", "nan", "null", "none"}
 # The first is taken when two occur equally often: in "1,5;2,3" the commas are decimal ones.
 _DELIMITERS = ("\t", ";", ",")
 
 
 @dataclass(frozen=True)
-class _Layout:
+class Layout:
     """How the text is cut into columns, and where its data rows start."""
 
     delimiter: str
@@ -71,8 +83,8 @@ def read_delimited(
     An unnamed first column that counts the rows, as pandas writes it, is left out: on sorted
     data it would give the labels away.
     """
-    _refuse_binary(data, source)
-    layout = _layout(data, source, target, delimiter)
+    refuse_binary(data, source)
+    layout = find_layout(data, source, target, delimiter)
     X, y = _read_fast(data, layout) or _read_carefully(data, source, layout)
     names = [name for j, name in enumerate(layout.names) if j != layout.target]
     if layout.has_header and names[0] == "" and X.shape[1] > 1:
@@ -98,7 +110,7 @@ def find_column(names: Sequence[str], target: str | None, source: str) -> int:
     raise DataFileError(source, f"no column {quote(target)}{hint}; the columns are {shown}{more}")
 
 
-def _refuse_binary(data: bytes, source: str) -> None:
+def refuse_binary(data: bytes, source: str) -> None:
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise DataFileError(source, "expected UTF-8 text, got UTF-16; save the file as UTF-8")
     position = data.find(b"\0")
@@ -123,7 +135,7 @@ def _lines(data: bytes, source: str) -> Iterator[str]:
         raise DataFileError(source, problem, row=row) from None
 
 
-def _records(
+def records(
     data: bytes, source: str, delimiter: str, skip: int = 0
 ) -> Iterator[tuple[int, list[str]]]:
     """Yield the line number and the fields of every row that is not blank."""
@@ -136,12 +148,61 @@ def _records(
         except StopIteration:
             return
         except csv.Error as error:
-            raise DataFileError(source, f"badly quoted field ({error})", row=line) from None
+            # The delimiter is part of it, and may be a tab.
+            reason = str(error).replace("\t", "tab")
+            raise DataFileError(source, f"badly quoted field ({reason})", row=line) from None
         if len(fields) > 1 or (fields and fields[0].strip()):
             yield line, fields
 
 
-def _layout(data: bytes, source: str, target: str | None, delimiter: str | None) -> _Layout:
+def find_layout(data: bytes, source: str, target: str | None, delimiter: str | None) -> Layout:
+    """How the text of a labelled table is cut into columns."""
+    delimiter, opening = _opening(data, source, delimiter)
+    line_number, fields = opening[0]
+    names = tuple(field.strip() for field in fields)
+    if len(names) < 2:
+        problem = "expected columns separated by comma, semicolon or tab, got one"
+        raise DataFileError(source, problem, row=line_number)
+    second_line, second = opening[1] if len(opening) > 1 else (0, None)
+    named = target in names and not is_number(target)
+    if named or _is_header(names, second):
+        if second is None:
+            problem = "expected rows below the header, got none"
+            raise DataFileError(source, problem, row=line_number)
+        return Layout(delimiter, names, True, find_column(names, target, source), second_line)
+    numbers = tuple(str(j + 1) for j in range(len(names)))
+    return Layout(delimiter, numbers, False, find_column(numbers, target, source), line_number)
+
+
+def find_rows(
+    data: bytes, source: str, delimiter: str | None, expected: Sequence[str] | None, text: bool
+) -> Layout:
+    """How text without labels is cut into columns.
+
+    The first row is a header if one of the names expected is in it. Where none are expected, it is
+    one if it has words above numbers, unless words are what the columns hold (``text``).
+    """
+    delimiter, opening = _opening(data, source, delimiter)
+    line_number, fields = opening[0]
+    names = tuple(field.strip() for field in fields)
+    second_line, second = opening[1] if len(opening) > 1 else (0, None)
+    if expected is not None:
+        header = not set(names).isdisjoint(expected) or _is_header(names, second)
+    else:
+        header = not text and _is_header(names, second)
+    if not header:
+        numbers = tuple(str(j + 1) for j in range(len(names)))
+        return Layout(delimiter, numbers, False, -1, line_number)
+    if second is None:
+        problem = "expected rows below the header, got none"
+        raise DataFileError(source, problem, row=line_number)
+    return Layout(delimiter, names, True, -1, second_line)
+
+
+def _opening(
+    data: bytes, source: str, delimiter: str | None
+) -> tuple[str, list[tuple[int, list[str]]]]:
+    """The delimiter, and the first two rows with their line numbers."""
     skip, first = 0, ""
     for line in _lines(data, source):
         if first or (line.strip() and not line.startswith("#")):
@@ -156,30 +217,18 @@ def _layout(data: bytes, source: str, target: str | None, delimiter: str | None)
     if delimiter is None:
         bare = re.sub(r'"[^"]*"', "", first)
         delimiter = max(_DELIMITERS, key=bare.count)
-
-    rows = _records(data, source, delimiter, skip)
-    line_number, fields = next(rows)
-    names = tuple(field.strip() for field in fields)
-    if len(names) < 2:
-        problem = "expected columns separated by comma, semicolon or tab, got one"
-        raise DataFileError(source, problem, row=line_number)
-    second_line, second = next(rows, (0, None))
-    named = target in names and not _is_number(target)
-    if named or _is_header(names, second):
-        if second is None:
-            problem = "expected rows below the header, got none"
-            raise DataFileError(source, problem, row=line_number)
-        return _Layout(delimiter, names, True, find_column(names, target, source), second_line)
-    numbers = tuple(str(j + 1) for j in range(len(names)))
-    return _Layout(delimiter, numbers, False, find_column(numbers, target, source), line_number)
+    opening = list(itertools.islice(records(data, source, delimiter, skip), 2))
+    if not opening:
+        raise DataFileError(source, "the file is empty")
+    return delimiter, opening
 
 
-def _is_number(field: str) -> bool:
+def is_number(field: str) -> bool:
     return _NUMBER.fullmatch(field.strip()) is not None
 
 
 def _is_header(first: Sequence[str], second: Sequence[str] | None) -> bool:
-    numeric = [_is_number(field) for field in first]
+    numeric = [is_number(field) for field in first]
     if not any(numeric):
         return True
     counted = [field for field, number in zip(first, numeric) if number]
@@ -188,21 +237,21 @@ def _is_header(first: Sequence[str], second: Sequence[str] | None) -> bool:
     if second is None:
         return False
     return any(
-        not number and field.lower() not in _MISSING and _is_number(below)
+        not number and field.lower() not in MISSING and is_number(below)
         for field, number, below in zip(first, numeric, second)
     )
 
 
-def _read_carefully(data: bytes, source: str, layout: _Layout) -> tuple[np.ndarray, np.ndarray]:
+def _read_carefully(data: bytes, source: str, layout: Layout) -> tuple[np.ndarray, np.ndarray]:
     """Read row by row; raise at the first cell that is not what it should be."""
     width, target = len(layout.names), layout.target
     values, codes = array("d"), array("q")
     seen: dict[str, int] = {}
-    for line, fields in _records(data, source, layout.delimiter, layout.first_line - 1):
+    for line, fields in records(data, source, layout.delimiter, layout.first_line - 1):
         if len(fields) != width:
             raise DataFileError(source, f"expected {width} fields, got {len(fields)}", row=line)
         label = fields[target].strip()
-        if label.lower() in _MISSING:
+        if label.lower() in MISSING:
             got = quote(label) if label else "an empty cell"
             raise DataFileError(
                 source,
@@ -213,7 +262,7 @@ def _read_carefully(data: bytes, source: str, layout: _Layout) -> tuple[np.ndarr
         codes.append(seen.setdefault(label, len(seen)))
         for j, field in enumerate(fields):
             if j != target:
-                problem = _problem(field)
+                problem = cell_problem(field)
                 if problem:
                     raise DataFileError(source, problem, row=line, column=layout.label(j))
                 values.append(float(field))
@@ -221,10 +270,10 @@ def _read_carefully(data: bytes, source: str, layout: _Layout) -> tuple[np.ndarr
     return X, decode_labels(list(seen), np.frombuffer(codes, dtype=np.int64))
 
 
-def _problem(field: str) -> str | None:
+def cell_problem(field: str) -> str | None:
     """Say what is wrong with a feature cell, if anything."""
     field = field.strip()
-    if _is_number(field):
+    if is_number(field):
         if math.isfinite(float(field)):
             return None
         return f"expected a finite number, got {quote(field)}"
@@ -234,7 +283,7 @@ def _problem(field: str) -> str | None:
     return f"expected a number, got {quote(field)}{hint}"
 
 
-def _read_fast(data: bytes, layout: _Layout) -> tuple[np.ndarray, np.ndarray] | None:
+def _read_fast(data: bytes, layout: Layout) -> tuple[np.ndarray, np.ndarray] | None:
     """Read typed columns with pyarrow; None where only the careful reader can decide."""
     try:
         import pyarrow as pa
@@ -247,7 +296,7 @@ def _read_fast(data: bytes, layout: _Layout) -> tuple[np.ndarray, np.ndarray] | 
     keys = [str(j) for j in range(len(layout.names))]
     types = {key: pa.float64() for key in keys}
     types[str(layout.target)] = pa.dictionary(pa.int32(), pa.string())
-    start = _offset(data, layout.first_line)
+    start = line_start(data, layout.first_line)
     try:
         table = arrow_csv.read_csv(
             pa.py_buffer(memoryview(data)[start:]),
@@ -267,7 +316,7 @@ def _read_fast(data: bytes, layout: _Layout) -> tuple[np.ndarray, np.ndarray] | 
     if isinstance(labels, pa.ChunkedArray):
         labels = labels.chunk(0)
     spellings = labels.dictionary.to_pylist()
-    if any(s.strip().lower() in _MISSING for s in spellings):
+    if any(s.strip().lower() in MISSING for s in spellings):
         return None
     features = [j for j in range(len(keys)) if j != layout.target]
     X = np.empty((table.num_rows, len(features)))
@@ -278,7 +327,7 @@ def _read_fast(data: bytes, layout: _Layout) -> tuple[np.ndarray, np.ndarray] | 
     return X, decode_labels(spellings, labels.indices.to_numpy(zero_copy_only=False))
 
 
-def _offset(data: bytes, line: int) -> int:
+def line_start(data: bytes, line: int) -> int:
     """Byte at which a line, counted from 1, starts."""
     if line == 1:
         return 3 if data.startswith(b"\xef\xbb\xbf") else 0

@@ -13,9 +13,11 @@ from sklearn.datasets import load_svmlight_file
 
 from oblong.datasets._dataset import DataFileError, decode_labels, quote
 
-__all__ = ["looks_like_svmlight", "read_svmlight"]
+__all__ = ["looks_like_svmlight", "read_svmlight", "svmlight_labels"]
 
 _ROW = re.compile(rb"\S+([ \t]+qid:\S+)?([ \t]+[0-9]+:\S+)+[ \t]*(#.*)?")
+
+_LABEL = re.compile(rb"^[ \t]*([^\s#]+)", re.MULTILINE)
 
 
 def looks_like_svmlight(line: bytes) -> bool:
@@ -38,6 +40,16 @@ def read_svmlight(data: bytes, source: str) -> tuple[sp.csr_matrix, np.ndarray]:
     if not whole or not np.isfinite(X.data).all() or X.nnz == 0:
         return _read_carefully(data, source)
     return X, labels.astype(np.int64)
+
+
+def svmlight_labels(data: bytes, y: np.ndarray) -> tuple[str, ...]:
+    """How the text spells ``np.unique(y)``: ``+1`` is not ``1`` to who reads predictions."""
+    classes = np.unique(y)
+    found = dict.fromkeys(_LABEL.findall(data))
+    first: dict[str, str] = {}
+    for word in (word.decode("utf-8", "replace") for word in found):
+        first.setdefault(_whole(word), word)
+    return tuple(first.get(str(label), str(label)) for label in classes)
 
 
 def _read_carefully(data: bytes, source: str) -> tuple[sp.csr_matrix, np.ndarray]:

@@ -15,7 +15,7 @@ from oblong.datasets._dataset import DataFileError, Dataset, quote
 from oblong.datasets._delimited import read_delimited
 from oblong.datasets._svmlight import looks_like_svmlight, read_svmlight
 
-__all__ = ["EXTENSIONS", "read_table"]
+__all__ = ["EXTENSIONS", "fetch", "read_table", "sniff"]
 
 EXTENSIONS = {
     ".csv": "csv",
@@ -40,8 +40,8 @@ def read_table(path: str | os.PathLike[str], target: str | None = None) -> Datas
     The format follows from the extension: CSV (``.csv``, ``.tsv``), LIBSVM / SVMlight
     (``.libsvm``, ``.svmlight``, ``.svm``; the features come back as a CSR matrix), Parquet
     (``.parquet``) or NPZ (``.npz``, see :func:`oblong.datasets.load`), each also compressed as
-    ``.gz``. Without an extension, for ``.txt`` and ``.data``, and for standard input the content
-    decides.
+    ``.gz`` or ``.zst``. Without an extension, for ``.txt`` and ``.data``, and for standard input
+    the content decides.
 
     Parameters
     ----------
@@ -79,10 +79,8 @@ def read_table(path: str | os.PathLike[str], target: str | None = None) -> Datas
     array([[150.,   7.],
            [120.,  19.]])
     """
-    source, extension, data = _fetch(path)
-    if data[:2] == b"\x1f\x8b":
-        data = _decompress(data, source)
-    kind = EXTENSIONS[extension] or _sniff(data)
+    source, extension, data = fetch(path)
+    kind = EXTENSIONS[extension] or sniff(data)
     feature_names: tuple[str, ...] | None = None
     if target is not None and kind in ("svmlight", "npz"):
         where = "the first field" if kind == "svmlight" else 'the array "y"'
@@ -105,20 +103,33 @@ def read_table(path: str | os.PathLike[str], target: str | None = None) -> Datas
     return dataset
 
 
-def _fetch(path: str | os.PathLike[str]) -> tuple[str, str, bytes]:
-    """Return the source for messages, the extension without .gz, and the content."""
+def fetch(path: str | os.PathLike[str]) -> tuple[str, str, bytes]:
+    """Read a file, or standard input for ``"-"``, and undo its compression.
+
+    Returns the source for messages, the extension without that of a compression, and the content.
+    """
     if path == "-":
-        return "standard input", "", sys.stdin.buffer.read()
-    path = Path(path)
+        source, extension, data = "standard input", "", sys.stdin.buffer.read()
+    else:
+        source, extension, data = _read(Path(path))
+    # What the content is counts, not what it is called.
+    for magic, decompress in _COMPRESSIONS.items():
+        if data.startswith(magic):
+            data = decompress(data, source)
+    return source, extension, data
+
+
+def _read(path: Path) -> tuple[str, str, bytes]:
     source = path.name if path.name.isprintable() else ascii(path.name)
-    bare = path.with_suffix("") if path.suffix.lower() == ".gz" else path
+    bare = path.with_suffix("") if path.suffix.lower() in (".gz", ".zst") else path
     extension = bare.suffix.lower()
     if path.is_dir():
         raise DataFileError(source, "expected a file, got a folder")
     if extension not in EXTENSIONS:
         known = ", ".join(e for e in EXTENSIONS if e)
         problem = (
-            f"unknown file type {quote(extension)}; expected one of {known}, or any of them .gz"
+            f"unknown file type {quote(extension)}; expected one of {known}, or any of them .gz "
+            f"or .zst"
         )
         raise DataFileError(source, problem)
     try:
@@ -128,14 +139,32 @@ def _fetch(path: str | os.PathLike[str]) -> tuple[str, str, bytes]:
     return source, extension, data
 
 
-def _decompress(data: bytes, source: str) -> bytes:
+def _gunzip(data: bytes, source: str) -> bytes:
     try:
         return gzip.decompress(data)
     except (OSError, EOFError, zlib.error) as error:
         raise DataFileError(source, f"damaged gzip file ({error})") from None
 
 
-def _sniff(data: bytes) -> str:
+def _unzstd(data: bytes, source: str) -> bytes:
+    try:
+        import pyarrow as pa
+    except ImportError:
+        raise DataFileError(
+            source, 'reading zstd needs pyarrow: pip install "oblong[cli]"'
+        ) from None
+    try:
+        with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
+            return stream.read()
+    except (pa.ArrowException, OSError) as error:
+        reason = (str(error).splitlines() or ["no reason"])[0][:100]
+        raise DataFileError(source, f"damaged zstd file ({reason})") from None
+
+
+_COMPRESSIONS = {b"\x1f\x8b": _gunzip, b"\x28\xb5\x2f\xfd": _unzstd}
+
+
+def sniff(data: bytes) -> str:
     """Tell the format from the content."""
     if data.startswith(b"PAR1"):
         return "parquet"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import zipfile
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from oblong.datasets._binary import read_npz
 from oblong.datasets._dataset import DataFileError, Dataset, decode_labels, quote
 from oblong.datasets.generators import make_parallel_lines, make_tilted_gaussians
 
-__all__ = ["BUILT_IN", "available", "load"]
+__all__ = ["BUILT_IN", "DatasetSummary", "available", "load", "summaries"]
 
 _BUNDLED = {
     "breast_cancer": (
@@ -56,6 +58,56 @@ def available(data_home: str | os.PathLike[str] | None = None) -> list[str]:
     folder = _folder(data_home)
     stems = {path.stem for path in folder.glob("*.npz")} if folder else set()
     return sorted({*BUILT_IN, *filter(_NAME.fullmatch, stems)})
+
+
+@dataclass(frozen=True)
+class DatasetSummary:
+    """A data set in a line; ``rows`` and ``features`` are None where the file does not tell."""
+
+    name: str
+    rows: int | None
+    features: int | None
+    description: str
+
+
+def summaries(data_home: str | os.PathLike[str] | None = None) -> list[DatasetSummary]:
+    """List the sets of :func:`available` with their sizes; large files are not read.
+
+    Parameters
+    ----------
+    data_home : path-like, optional
+        Folder of NPZ sets; by default the environment variable ``OBLONG_DATA``.
+    """
+    folder, found = _folder(data_home), []
+    for name in available(data_home):
+        if name in BUILT_IN:
+            dataset = load(name)
+            found.append(DatasetSummary(name, *dataset.X.shape, dataset.description))
+        else:
+            rows, features = _size(folder / f"{name}.npz")
+            found.append(DatasetSummary(name, rows, features, f"{name}.npz in the data folder"))
+    return found
+
+
+def _size(path: Path) -> tuple[int | None, int | None]:
+    """Shape of the features of an NPZ set, from the headers of its arrays alone."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            sparse = "X_shape.npy" in archive.namelist()
+            with archive.open("X_shape.npy" if sparse else "X.npy") as member:
+                if sparse:
+                    shape = np.lib.format.read_array(member, allow_pickle=False).tolist()
+                else:
+                    version = np.lib.format.read_magic(member)
+                    read = {
+                        (1, 0): np.lib.format.read_array_header_1_0,
+                        (2, 0): np.lib.format.read_array_header_2_0,
+                    }[version]
+                    shape = read(member)[0]
+        rows, features = (int(n) for n in shape)
+    except (OSError, ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile):
+        return None, None
+    return rows, features
 
 
 def load(name: str, data_home: str | os.PathLike[str] | None = None) -> Dataset:

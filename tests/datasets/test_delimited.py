@@ -52,7 +52,7 @@ def test_reads_the_same_table_in_many_dresses(data):
 @pytest.mark.parametrize("reader", ["fast", "careful"])
 def test_quoted_line_breaks(reader):
     data = b'"a\nb",y\n1,"x\nx"\n2,"q""q"\n'
-    layout = delimited._layout(data, "t.csv", None, None)
+    layout = delimited.find_layout(data, "t.csv", None, None)
     if reader == "fast":
         X, y = delimited._read_fast(data, layout)
     else:
@@ -111,7 +111,7 @@ def test_labels_are_integers_only_if_all_are(spellings, expected):
 
 def test_without_pyarrow_the_careful_reader_serves(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
-    layout = delimited._layout(b"a,y\n1,x\n", "t.csv", None, None)
+    layout = delimited.find_layout(b"a,y\n1,x\n", "t.csv", None, None)
     assert delimited._read_fast(b"a,y\n1,x\n", layout) is None
     X, _, _ = delimited.read_delimited(b"a,y\n1,x\n", "t.csv", None)
     assert X.tolist() == [[1.0]]
@@ -136,7 +136,7 @@ def test_the_fast_reader_never_disagrees_with_the_careful_one(rows):
     text = io.StringIO()
     csv.writer(text).writerows([("u", "v", "w"), *rows])
     data = text.getvalue().encode()
-    layout = delimited._layout(data, "t.csv", None, None)
+    layout = delimited.find_layout(data, "t.csv", None, None)
     fast = delimited._read_fast(data, layout)
     try:
         careful = delimited._read_carefully(data, "t.csv", layout)
