@@ -1,0 +1,5 @@
+"""Models for other runtimes."""
+
+from oblong.export.onnx_model import to_onnx
+
+__all__ = ["to_onnx"]

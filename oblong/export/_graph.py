@@ -1,0 +1,146 @@
+"""A graph of ONNX operators, written down as one would write the formulas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import scipy.sparse as sp
+from onnx import TensorProto, helper, numpy_helper
+
+__all__ = ["Graph", "Unexportable"]
+
+# Operators of this set are old enough for every runtime in use, and new enough for ours.
+_OPSET = 17
+_IR_VERSION = 8
+_TINY = float(np.finfo(np.float64).tiny)
+
+
+class Unexportable(ValueError):
+    """A model, or a part of one, whose prediction ONNX does not express."""
+
+
+class Graph:
+    """Collects nodes and constants; methods return names of tensors.
+
+    All numbers are in double precision, whatever the input: sums of large coefficients of either
+    sign need the digits.
+    """
+
+    def __init__(self) -> None:
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: list[onnx.TensorProto] = []
+        self._count = 0
+
+    def _name(self, what: str) -> str:
+        self._count += 1
+        return f"{what.lower()}_{self._count}"
+
+    def constant(self, value: Any, dtype: Any = np.float64) -> str:
+        """A constant tensor."""
+        if sp.issparse(value):
+            value = value.toarray()
+        array = np.ascontiguousarray(value) if dtype is None else np.asarray(value, dtype=dtype)
+        name = self._name("constant")
+        self.constants.append(numpy_helper.from_array(array, name))
+        return name
+
+    def node(self, operator: str, *inputs: str, **attributes: Any) -> str:
+        """Apply an operator."""
+        output = self._name(operator)
+        self.nodes.append(helper.make_node(operator, list(inputs), [output], **attributes))
+        return output
+
+    # Formulas ------------------------------------------------------------------------------------
+
+    def times(self, X: str, matrix: Any) -> str:
+        """``X @ matrix`` for a constant matrix."""
+        return self.node("MatMul", X, self.constant(matrix))
+
+    def plus(self, X: str, value: Any) -> str:
+        """``X + value`` for a constant."""
+        return self.node("Add", X, self.constant(value))
+
+    def scaled(self, X: str, value: Any) -> str:
+        """``X * value`` for a constant."""
+        return self.node("Mul", X, self.constant(value))
+
+    def sum(self, X: str, axis: int = 1) -> str:
+        """Sums along an axis, which is kept."""
+        return self.node("ReduceSum", X, self.constant([axis], np.int64), keepdims=1)
+
+    def squares(self, X: str) -> str:
+        """Sums of squares of the rows, as a column."""
+        return self.sum(self.node("Mul", X, X))
+
+    def at_least(self, X: str, value: Any) -> str:
+        """``max(X, value)``."""
+        return self.node("Max", X, self.constant(value))
+
+    def standardised(self, f: str, v: str) -> str:
+        """``f / √v``, with a variance that is not zero."""
+        return self.node("Div", f, self.node("Sqrt", self.at_least(v, _TINY)))
+
+    def number(self, truth: str) -> str:
+        """Zeros and ones in place of truth values."""
+        return self.node("Cast", truth, to=TensorProto.DOUBLE)
+
+    def column(self, X: str) -> str:
+        """The only column of ``X``, as a vector."""
+        return self.node("Squeeze", X, self.constant([1], np.int64))
+
+    def quadratic(self, X: str, matrix: Any) -> str:
+        """``x' M x`` for every row, as a column."""
+        return self.sum(self.node("Mul", self.times(X, matrix), X))
+
+    def with_constant(self, X: str, value: float, *, first: bool) -> str:
+        """A column of one value before or after the others."""
+        ones = self.plus(self.scaled(self._first_column(X), 0.0), value)
+        return self.node("Concat", *((ones, X) if first else (X, ones)), axis=1)
+
+    def _first_column(self, X: str) -> str:
+        return self.node("Gather", X, self.constant([0], np.int64), axis=1)
+
+    def largest(self, scores: str) -> str:
+        """Place of the largest score of every row, the first among equals."""
+        return self.node("ArgMax", scores, axis=1, keepdims=0)
+
+    def positive(self, output: str) -> str:
+        """0 or 1 by the sign of the only column."""
+        above = self.node("Greater", self.column(output), self.constant(0.0))
+        return self.node("Cast", above, to=TensorProto.INT64)
+
+    def labels(self, places: str, classes: np.ndarray) -> str:
+        """Class labels by their places."""
+        if classes.dtype.kind in "iu":
+            return self.node("Gather", self.constant(classes, np.int64), places)
+        if classes.dtype.kind in "bf":
+            return self.node("Gather", self.constant(classes, None), places)
+        if all(isinstance(label, str) for label in classes.tolist()):
+            return self.node("Gather", self.constant(classes.astype(object), None), places)
+        raise Unexportable(f"class labels of the type {classes.dtype}")
+
+    # The whole -----------------------------------------------------------------------------------
+
+    def model(self, n_features: int, source: str, labels: str, scores: str) -> onnx.ModelProto:
+        """The graph as a model with the outputs ``label`` and ``scores``."""
+        self.nodes.append(helper.make_node("Identity", [labels], ["label"]))
+        self.nodes.append(helper.make_node("Identity", [scores], ["scores"]))
+        proto = {"float64": TensorProto.DOUBLE, "float32": TensorProto.FLOAT}[source]
+        graph = helper.make_graph(
+            self.nodes,
+            "oblong",
+            [helper.make_tensor_value_info("X", proto, [None, n_features])],
+            [onnx.ValueInfoProto(name="label"), onnx.ValueInfoProto(name="scores")],
+            self.constants,
+        )
+        model = helper.make_model(
+            graph,
+            opset_imports=[helper.make_opsetid("", _OPSET)],
+            producer_name="oblong",
+            ir_version=_IR_VERSION,
+        )
+        model = onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
+        onnx.checker.check_model(model, full_check=True)
+        return model

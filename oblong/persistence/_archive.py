@@ -1,0 +1,224 @@
+"""The container: a ZIP archive of three members that are stored as they are.
+
+Nothing is compressed, so that no file can ask for more memory than its own length, and any tool
+that knows ZIP shows what is inside.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+import zipfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from oblong.persistence._errors import ModelFileError
+
+__all__ = ["Archive", "open_archive", "write_archive"]
+
+FORMAT = "oblong model"
+VERSION = 1
+MANIFEST, TREE, ARRAYS = "manifest.json", "model.json", "arrays.bin"
+_LARGEST_MANIFEST = 1 << 20
+_LARGEST_TREE = 1 << 26
+_CHUNK = 1 << 20
+# The earliest time that ZIP knows: the same model gives the same bytes.
+_TIME = (1980, 1, 1, 0, 0, 0)
+
+
+def write_archive(
+    path: Path, manifest: dict[str, Any], tree: Any, arrays: Iterable[memoryview | bytes]
+) -> None:
+    """Write a file under another name, make it last, and put it in place.
+
+    Parameters
+    ----------
+    path : Path
+        Where the file is to be. What was there stays until the new one is complete.
+    manifest : dict
+        What to say about the model; format, version and digests are added.
+    tree : JSON values
+        The model.
+    arrays : iterable of bytes
+        Its arrays.
+    """
+    text = json.dumps(tree, allow_nan=False, separators=(",", ":")).encode()
+    if len(text) > _LARGEST_TREE:
+        problem = f"its structure takes {len(text) >> 20} MB, and a file has {_LARGEST_TREE >> 20}"
+        raise ModelFileError(path.name, f"the model cannot be saved: {problem}")
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
+                digest = hashlib.sha256()
+                with archive.open(_member(ARRAYS), "w", force_zip64=True) as member:
+                    for chunk in arrays:
+                        member.write(chunk)
+                        digest.update(chunk)
+                archive.writestr(_member(TREE), text)
+                digests = {TREE: hashlib.sha256(text).hexdigest(), ARRAYS: digest.hexdigest()}
+                head = {"format": FORMAT, "version": VERSION, **manifest, "sha256": digests}
+                archive.writestr(_member(MANIFEST), json.dumps(head, indent=1, allow_nan=False))
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.chmod(name, 0o666 & ~_umask())
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    _sync_folder(path.parent)
+
+
+def _member(name: str) -> zipfile.ZipInfo:
+    return zipfile.ZipInfo(name, _TIME)
+
+
+def _umask() -> int:
+    # There is no way to ask without setting it.
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the new name last as well, where folders can be opened."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError:
+        pass
+    finally:
+        os.close(descriptor)
+
+
+class Archive:
+    """An open model file whose members have been checked."""
+
+    def __init__(self, archive: zipfile.ZipFile, source: str) -> None:
+        self._archive, self._source = archive, source
+        sizes = {member.filename: member.file_size for member in archive.infolist()}
+        self.arrays_length = sizes[ARRAYS]
+        self.manifest = self._json(MANIFEST, _LARGEST_MANIFEST)
+        self._check_manifest()
+        self._arrays: BinaryIO | None = None
+
+    def _check_manifest(self) -> None:
+        manifest = self.manifest
+        if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+            raise ModelFileError(self._source, "a ZIP archive, but not a model of oblong")
+        version = manifest.get("version")
+        if type(version) is int and version > VERSION:
+            raise ModelFileError(
+                self._source,
+                f"written by a newer oblong (format {version}, and this one reads {VERSION})",
+            )
+        if version != VERSION:
+            raise ModelFileError(self._source, "damaged: the format has no version")
+
+    def check_digests(self) -> None:
+        """Compare both members with what the manifest says of them."""
+        digests = self.manifest.get("sha256")
+        for name in (TREE, ARRAYS):
+            digest = hashlib.sha256()
+            with self._archive.open(name) as member:
+                while chunk := member.read(_CHUNK):
+                    digest.update(chunk)
+            if not isinstance(digests, dict) or digests.get(name) != digest.hexdigest():
+                raise ModelFileError(
+                    self._source, f"damaged or changed: {name} is not what was saved"
+                )
+
+    def tree(self) -> Any:
+        """The JSON values of the model."""
+        return self._json(TREE, _LARGEST_TREE)
+
+    def read_array(self, offset: int, into: np.ndarray) -> None:
+        """Fill an array of bytes."""
+        if self._arrays is None:
+            self._arrays = self._archive.open(ARRAYS)
+        self._arrays.seek(offset)
+        view, done = memoryview(into), 0
+        while done < len(view):
+            count = self._arrays.readinto(view[done : done + _CHUNK])
+            if not count:
+                raise ModelFileError(self._source, "damaged: the arrays end early")
+            done += count
+
+    def _json(self, name: str, limit: int) -> Any:
+        if self._archive.getinfo(name).file_size > limit:
+            raise ModelFileError(self._source, f"refused: {name} is larger than {limit >> 20} MB")
+        try:
+            return json.loads(self._archive.read(name), parse_constant=_no_constant)
+        except (ValueError, RecursionError):
+            raise ModelFileError(self._source, f"damaged: {name} cannot be read") from None
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(name)
+
+
+@contextmanager
+def open_archive(path: Path, source: str) -> Iterator[Archive]:
+    """Open a model file; what is not one gets a clear error before much of it is read.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    source : str
+        Its name for messages.
+    """
+    try:
+        with open(path, "rb") as stream:
+            _recognise(stream, source)
+            size = os.fstat(stream.fileno()).st_size
+            with zipfile.ZipFile(stream) as archive:
+                _check_members(archive.infolist(), size, source)
+                yield Archive(archive, source)
+    except OSError as error:
+        raise ModelFileError(source, f"cannot be read: {error.strerror or error}") from None
+    except (zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, EOFError) as error:
+        problem = f"damaged: truncated, or not a model file ({_short(error)})"
+        raise ModelFileError(source, problem) from None
+
+
+def _recognise(stream: BinaryIO, source: str) -> None:
+    head = stream.read(4)
+    stream.seek(0)
+    if head.startswith(b"PK\x03\x04"):
+        return
+    if not head:
+        problem = "the file is empty"
+    elif head[:1] == b"\x80":
+        problem = "a pickle, which runs code when it is loaded; it was not opened"
+    else:
+        problem = "not a model file"
+    raise ModelFileError(source, problem)
+
+
+def _check_members(members: list[zipfile.ZipInfo], size: int, source: str) -> None:
+    names = [member.filename for member in members]
+    if sorted(names) != sorted((MANIFEST, TREE, ARRAYS)):
+        raise ModelFileError(source, "a ZIP archive, but not a model of oblong")
+    for member in members:
+        if member.compress_type != zipfile.ZIP_STORED or member.flag_bits & 0x1:
+            problem = f"refused: {member.filename} is compressed or encrypted, and a model is not"
+            raise ModelFileError(source, problem)
+        if member.file_size != member.compress_size or member.file_size > size:
+            problem = f"damaged: {member.filename} claims {member.file_size} bytes"
+            raise ModelFileError(source, problem)
+
+
+def _short(error: Exception) -> str:
+    text = str(error) or type(error).__name__
+    line = text.splitlines()[0][:80]
+    return "".join(c if c.isprintable() else "?" for c in line)
