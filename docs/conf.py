@@ -29,6 +29,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "command_output",
     "mathml",
+    "reproduction_page",
 ]
 exclude_patterns = ["_build", "auto_examples/**/*.py.md5", "**/GALLERY_HEADER.rst"]
 templates_path = ["_templates"]

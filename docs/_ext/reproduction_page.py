@@ -1,0 +1,77 @@
+"""Write the page on reproduction from the stored results of ``oblong reproduce``.
+
+The page itself has only an introduction; where it says ``<!-- results -->`` a list of all
+experiments and their tables are put in. A full run goes before a quick one.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from oblong.reproduction import catalogue, markdown, tally
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+MARK = "<!-- results -->"
+RESULTS = Path("reproduction") / "results"
+
+
+def stored(folder: Path, name: str) -> dict[str, Any] | None:
+    """Return the stored result of an experiment; None if there is none with a row."""
+    for path in (folder / f"{name}.json", folder / f"{name}.quick.json"):
+        if path.is_file():
+            document = json.loads(path.read_text(encoding="utf-8"))
+            if document["rows"]:
+                return document
+    return None
+
+
+def page(folder: Path) -> str:
+    """Write the overview and the table of every experiment."""
+    experiments = catalogue()
+    documents = {name: stored(folder, name) for name in experiments}
+    lines = ["| experiment | what | run | verdicts |", "|---|---|---|---|"]
+    for name, experiment in experiments.items():
+        document = documents[name]
+        if document is None:
+            lines.append(f"| {name} | {experiment.title} | no | |")
+            continue
+        kind = "quick" if document["quick"] else "full" if document["complete"] else "in part"
+        link = f"[{name}](#{name}-{_anchor(experiment.title)})"
+        verdicts = tally(document)
+        lines.append(f"| {link} | {experiment.title} | {kind}, {document['date']} | {verdicts} |")
+    paper = None
+    for name, document in documents.items():
+        if document is None:
+            continue
+        if experiments[name].paper != paper:
+            paper = experiments[name].paper
+            lines += ["", f"## {paper.citation}"]
+        pictures = f"../{RESULTS.as_posix()}/"
+        lines += ["", markdown({**document, "paper": ""}, level=3, pictures=pictures)]
+    return "\n".join(lines)
+
+
+def _anchor(title: str) -> str:
+    """The end of the anchor that the Markdown reader gives a heading."""
+    kept = "".join(c for c in title.lower() if c.isalnum() or c in " -_")
+    return kept.replace(" ", "-")
+
+
+def insert_results(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Put the results into the page."""
+    if docname != "reproduction":
+        return
+    folder = Path(app.srcdir).parent / RESULTS
+    for path in sorted(folder.glob("*.json")):
+        app.env.note_dependency(str(path))
+    source[0] = source[0].replace(MARK, page(folder))
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Connect the page to its results."""
+    app.connect("source-read", insert_results)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

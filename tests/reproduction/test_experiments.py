@@ -1,0 +1,246 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import load_digits
+
+from oblong import EllipsoidalKernelClassifier, RelativeMarginClassifier, SigmaSVC
+from oblong.datasets import Dataset
+from oblong.kernels import Kernel
+from oblong.reproduction import Cell, Results, RunSettings, Sets, catalogue, find, run_experiment
+from oblong.reproduction._data import KNOWN
+from oblong.reproduction.ekm import table as ekm_table
+from oblong.reproduction.rmm import _pairs, benchmarks, digits, newsgroups, runtime, universum
+
+EXPERIMENTS = [e for e in catalogue().values() if e.name.startswith(("ekm", "rmm"))]
+WITHOUT_DATA = [e for e in EXPERIMENTS if not e.data]
+
+
+class FakeSets:
+    """A small set under any name."""
+
+    def __init__(self, dataset, **extra):
+        self.dataset, self.extras = dataset, extra
+
+    def load(self, name):
+        return self.dataset
+
+    def extra(self, name, key):
+        return self.extras[key]
+
+
+@pytest.fixture(scope="module")
+def fake_digits():
+    X, y = load_digits(return_X_y=True)
+    names = tuple("0123456789")
+    return FakeSets(Dataset(X[:1200], y[:1200], None, names, "fake", "", X[1200:], y[1200:]))
+
+
+def rng():
+    return np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda e: e.name)
+@pytest.mark.parametrize("quick", [False, True])
+def test_cells_are_well_formed(experiment, quick):
+    cells = experiment.cells(quick)
+    names = [cell.name for cell in cells]
+    assert len(set(names)) == len(names)
+    for cell in cells:
+        assert json.loads(json.dumps(dict(cell.parameters))) == dict(cell.parameters)
+        assert set(cell.data) <= set(experiment.data) <= set(KNOWN)
+    assert experiment.protocol
+    assert experiment.title == experiment.title.strip(".")
+    if quick and not experiment.quick:
+        assert [c.parameters for c in cells] == [c.parameters for c in experiment.cells(False)]
+
+
+@pytest.mark.parametrize("experiment", WITHOUT_DATA, ids=lambda e: e.name)
+def test_experiments_without_data_run_end_to_end(experiment, tmp_path):
+    first = experiment.cells(True)[0].name
+    document = run_experiment(
+        experiment, Sets(), RunSettings(quick=True, only=first), tmp_path / "one"
+    )
+    assert len(document["cells"]) == 1
+    assert document["failed"] == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "only"), [("ekm-fig1", "ratio-2"), ("rmm-fig1", None), ("rmm-table1", None)]
+)
+def test_closed_forms_and_toys_come_out_as_published(name, only, tmp_path):
+    document = run_experiment(catalogue()[name], Sets(), RunSettings(only=only), tmp_path)
+    assert document["complete"] == (only is None)
+    assert {row["verdict"] for row in document["rows"]} <= {"agrees", "holds", "not comparable"}
+    if name != "rmm-table1":
+        assert (tmp_path / f"{name}.svg").read_text().startswith("<?xml")
+
+
+def test_find_knows_names_methods_and_all():
+    assert [e.name for e in find(["rmm-fig1", "ekm-fig2"])] == ["rmm-fig1", "ekm-fig2"]
+    assert {e.name for e in find(["ekm"])} == {"ekm-fig1", "ekm-fig2", "ekm-table2", "ekm-fig3"}
+    assert len(find(["all"])) == len(catalogue())
+    with pytest.raises(ValueError, match="did you mean rmm-fig1"):
+        find(["rmm-fig11x"])
+
+
+def test_a_map_to_the_ball_and_a_linear_svm_are_the_ellipsoidal_machine():
+    X, y = load_digits(n_class=2, return_X_y=True)
+    X = X[:, [20, 28, 36, 42]] * [1.0, 10.0, 0.1, 3.0]
+    (ellipsoid,) = ekm_table._maps((0.8,))["ekm"]
+    T = ellipsoid.fit(X[:200]).transform(X)
+    accuracy = ekm_table._correct(T[:200], y[:200], T[200:], y[200:], 8.0)
+    model = EllipsoidalKernelClassifier(kernel="linear", coverage=0.8, C=8.0, tol=1e-6)
+    assert accuracy == model.fit(X[:200], y[:200]).score(X[200:], y[200:])
+
+
+def test_ekm_cell_on_small_data():
+    X, y = load_digits(n_class=2, return_X_y=True)
+    sets = FakeSets(Dataset(X[:120, [20, 28, 36]], y[:120], None, ("0", "1"), "fake"))
+    options = {"inner": 2, "coverages": [1.0, 0.8], "penalties": [1.0, 100.0]}
+    for setup in (1, 2):
+        found = ekm_table._cell(sets, rng(), set="bupa", setup=setup, repetition=0, **options)
+        assert found["test_rows"] == 12
+        assert all(0.5 <= found[method] <= 1.0 for method in ("svm", "gaussian", "ekm"))
+
+
+def test_votes_of_all_pairs_give_the_errors_of_a_perfect_and_a_constant_voter():
+    truth = np.arange(40) % 10
+
+    def cells(vote):
+        for a, b in _pairs.PAIRS:
+            votes = _pairs.pack(vote(a, b))
+            first = _pairs.pack(truth == a)
+            yield {"pair": [a, b], "test_rows": 40, "first": first, "m_votes": votes}
+
+    perfect = Results(cells(lambda a, b: truth == b))
+    assert _pairs.votes_to_errors(perfect, "m") == 0
+    # Always the smaller digit: zero wins everywhere.
+    assert _pairs.votes_to_errors(Results(cells(lambda a, b: truth < 0)), "m") == 36
+    assert _pairs.votes_to_errors(Results(list(perfect)[:-1]), "m") is None
+    assert _pairs.votes_to_errors(perfect, "other") is None
+
+
+def test_kernels_have_the_trace_of_the_paper():
+    X = _pairs.unit_rows(load_digits().data[:50])
+    for name in ("poly1", "poly7", "rbf"):
+        for kernel in _pairs.kernels_of(name, X, (0.5, 2.0)):
+            assert np.trace(kernel(X)) == pytest.approx(50.0, rel=1e-5)
+    (kernel,) = _pairs.kernels_of("poly3", X, ())
+    np.testing.assert_allclose(kernel(X), (1.0 + X @ X.T) ** 3 / 8.0, rtol=1e-5)
+
+
+def test_chosen_machines_are_those_of_the_library(fake_digits):
+    data = fake_digits.dataset
+    rows = np.isin(data.y, (3, 8))
+    X, y = _pairs.unit_rows(data.X[rows], float), (data.y[rows] == 8).astype(int)
+    Z = _pairs.unit_rows(data.X_test, float)
+    kernel = Kernel("poly", gamma=0.5, degree=3, coef0=0.5)
+    same = {"kernel": "poly", "gamma": 0.5, "degree": 3, "coef0": 0.5, "C": 10.0}
+    for method, parameters, model in (
+        ("rmm", {"C": 10.0, "spread": 0.25}, RelativeMarginClassifier(spread=0.25, **same)),
+        ("sigma", {"C": 10.0, "D": 0.9}, SigmaSVC(D=0.9, **same)),
+    ):
+        votes = _pairs.fit_chosen(_pairs.Chosen(method, kernel, parameters, 0.0), X, y)(Z)
+        assert np.mean(votes == model.fit(X, y).predict(Z)) > 0.998
+
+
+@pytest.mark.parametrize("name", ["optdigits", "mnist-1000", "mnist-two-thirds"])
+def test_digit_cells_vote_on_every_test_row(name, fake_digits):
+    grid = {key: list(values) for key, values in digits.QUICK_GRID.items()}
+    found = digits._pair_cell(
+        fake_digits,
+        rng(),
+        set=name,
+        pair=[3, 8],
+        kernel="poly3",
+        rows=150,
+        splits=1,
+        grid=grid,
+    )
+    methods = {"svm", "rmm", "svm_full", "rmm_full"} if "two" in name else {*digits._TITLES}
+    for method in methods:
+        votes = _pairs._unpack(found[f"{method}_votes"], 597)
+        own = np.isin(fake_digits.dataset.y_test, (3, 8))
+        truth = fake_digits.dataset.y_test[own] == 8
+        assert np.sum(votes[own] != truth) == found[f"{method}_pair_errors"] < 20
+
+
+def test_newsgroups_cell():
+    dense = np.random.default_rng(1).poisson(0.3, size=(700, 40)).astype(float)
+    y = np.arange(700) % 2
+    dense[y == 1, :5] += 1.0
+    X = sp.csr_matrix(dense)
+    sets = FakeSets(Dataset(X[:650], y[:650], None, ("a", "b"), "fake", "", X[650:], y[650:]))
+    found = newsgroups._cell(
+        sets, rng(), set="news20_bydate", pair=[0, 1], draws=2, penalties=[1.0, 100.0]
+    )
+    assert len(found["svm"]) == len(found["rmm"]) == 2
+    assert max(found["svm"] + found["rmm"]) < 10.0
+    results = Results([{"pair": [0, 1], **found}])
+    assert len(list(newsgroups._rows(results))) == 3
+
+
+def test_universum_cell_and_the_swap(fake_digits):
+    assert universum._swapped(np.array([[0.1, 0.2], [0.4, 0.3]]), range(2)) == pytest.approx(30.0)
+    found = universum._cell(
+        fake_digits,
+        rng(),
+        draw=0,
+        rows=80,
+        held=50,
+        universum=[40],
+        scales=[2.0],
+        penalties=[10.0],
+        universum_penalties=[0.1],
+    )
+    assert {found["svm"], found["rmm"], found["universum_40"]} <= {float(k) for k in range(12)}
+
+
+def test_benchmark_choice_and_second_stage():
+    X, y = load_digits(n_class=2, return_X_y=True)
+    X = X[:100, [20, 28, 36]] + np.random.default_rng(2).standard_normal((100, 3)) * 4
+    split = np.array([np.random.default_rng(k).permutation(100)[:60] for k in range(10)])
+    sets = FakeSets(Dataset(X, y[:100], None, ("0", "1"), "fake"), train_idx=split)
+    options = {"stage": "choice", "set": "heart", "folds": 3, "full": False}
+    cells = [
+        {**options, "split": i, **benchmarks._choice_cell(sets, rng(), split=i, **options)}
+        for i in range(2)
+    ]
+    later = benchmarks._test_cells(True, Results(cells))
+    assert [cell.name for cell in later] == ["test/heart/0"]
+    chosen = later[0].parameters["chosen"]
+    middle = np.median([cell["kfda"]["alpha"] for cell in cells])
+    assert chosen["kfda"]["alpha"] == middle
+    assert chosen["rmm_tied"].keys() == {"C", "D", "nu", "gamma"}
+    found = benchmarks._test_cell(sets, rng(), **later[0].parameters)
+    assert all(len(found[method]) == 10 for method in benchmarks._TITLES)
+    verdicts = {
+        row.verdict for row in benchmarks._rows(Results([{**later[0].parameters, **found}]))
+    }
+    assert "not run" in verdicts
+
+
+def test_runtime_cell_reports_times(fake_digits):
+    found = runtime._cell(fake_digits, rng(), n=300, repetition=0)
+    assert all(found[name] > 0 for name in ("svm", "B1", "B2", "B3"))
+    assert found["theta"] > 1.0
+
+
+def test_growth_exponent():
+    cells = [{"n": n, "svm": 1e-6 * n**2.0} for n in (100, 200, 400)]
+    assert runtime._slope(Results(cells), "svm") == pytest.approx(2.0)
+
+
+def test_figure_8_takes_the_cells_of_table_2():
+    shared = catalogue()["rmm-fig8"].cells(False)
+    own = {cell.name: cell for cell in catalogue()["rmm-table2"].cells(False)}
+    assert len(shared) == 45
+    for cell in shared:
+        assert isinstance(cell, Cell)
+        assert cell.owner == "rmm-table2"
+        assert cell.parameters == own[cell.name].parameters
+        assert cell.draw == own[cell.name].draw
