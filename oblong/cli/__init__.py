@@ -9,11 +9,24 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from typing import NoReturn
 
 __all__ = ["main"]
 
 OK, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+
+# Commands and their modules, which are loaded when they are needed.
+_COMMANDS = {
+    "compare": "compare",
+    "train": "train",
+    "predict": "predict",
+    "info": "info",
+    "export": "export",
+    "datasets": "datasets_list",
+    "stream": "stream",
+    "reproduce": "reproduce",
+}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -46,19 +59,23 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _dispatch(argv: Sequence[str] | None) -> int:
     from oblong import __version__
-    from oblong.cli import compare
     from oblong.cli.protocol import RunError
     from oblong.datasets import DataFileError
+    from oblong.persistence import ModelFileError
 
     parser = _Parser(
         prog="oblong",
         description="Classifiers that use the shape of data.",
-        epilog="example:\n  oblong compare breast_cancer",
+        epilog="examples:\n  oblong compare breast_cancer\n"
+        "  oblong train iris --model rmm -o iris.oblong\n  oblong predict iris.oblong new.csv",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"oblong {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    compare.add_parser(commands)
+    words = sys.argv[1:] if argv is None else argv
+    named = [word for word in words[:1] if word in _COMMANDS]
+    for name in named or _COMMANDS:
+        import_module(f"oblong.cli.{_COMMANDS[name]}").add_parser(commands)
     try:
         args = parser.parse_args(argv)
         if not hasattr(args, "run"):
@@ -67,7 +84,7 @@ def _dispatch(argv: Sequence[str] | None) -> int:
         return args.run(args)
     except SystemExit as end:
         return int(end.code or OK)
-    except DataFileError as error:
+    except (DataFileError, ModelFileError) as error:
         return _complain(f"error: {error}", BAD_INPUT)
     except RunError as error:
         return _complain(f"error: {error}", FAILED)

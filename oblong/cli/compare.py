@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import os
+import json
 import shlex
-from collections.abc import Callable
-from difflib import get_close_matches
 from importlib.util import find_spec
-from pathlib import Path
 
 from joblib import cpu_count
 
+from oblong.cli.cells import CellFile
+from oblong.cli.options import is_set_by_name, output_file, whole_number
+from oblong.cli.protocol import FoldResult, RunError, Settings, check_classes
 from oblong.cli.registry import Model, select
-from oblong.datasets import DataFileError, Dataset, available, load, read_table
-from oblong.datasets._dataset import quote
+from oblong.datasets import DataFileError, Dataset, load, read_table
 from oblong.datasets.loading import BUILT_IN
 
 __all__ = ["add_parser"]
@@ -25,7 +24,8 @@ DEFAULT_REPORT = "oblong-report.html"
 _DESCRIPTION = """\
 Compare classifiers on one data set by nested cross-validation: on every fold each
 model's parameters are chosen on the training rows alone, then the held-out rows are
-predicted. Prints a table and writes one self-contained HTML report.
+predicted. Prints a table and writes one self-contained HTML report. Finished folds are
+kept: after a stop the same command with --resume does only the rest.
 """
 
 _EPILOG = """\
@@ -43,6 +43,7 @@ examples:
   oblong compare
   oblong compare wine --cv 10 --report wine.html
   oblong compare patients.csv --target outcome --repeats 3
+  oblong compare digits --models all --no-nested --resume
   zcat train.libsvm.gz | oblong compare - --models svm-linear,rmm-linear
 """
 
@@ -78,36 +79,53 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help='models separated by commas, or "all" (default: %(default)s)',
     )
     parser.add_argument(
-        "--cv", type=_at_least(2), default=5, metavar="K", help="folds (default: %(default)s)"
+        "--cv", type=whole_number(2), default=5, metavar="K", help="folds (default: %(default)s)"
     )
     parser.add_argument(
         "--repeats",
-        type=_at_least(1),
+        type=whole_number(1),
         default=1,
         metavar="N",
         help="times to draw the folds anew (default: %(default)s)",
     )
     parser.add_argument(
         "--seed",
-        type=_at_least(0),
+        type=whole_number(0),
         default=0,
         metavar="N",
         help="seed of the folds (default: %(default)s)",
     )
     parser.add_argument(
         "--jobs",
-        type=_at_least(1),
+        type=whole_number(1),
         default=cpu_count(),
         metavar="N",
         help="worker processes (default: one a core)",
     )
     parser.add_argument(
         "--report",
-        type=_writable,
+        type=output_file,
         default=DEFAULT_REPORT,
         metavar="FILE",
-        help="where to write the report (default: %(default)s)",
+        help="the report (default: %(default)s)",
     )
+    parser.add_argument(
+        "--nested",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="choose parameters inside every fold, or once on all rows, which is quicker and "
+        "flatters (default: inside)",
+    )
+    parser.add_argument(
+        "--state",
+        type=output_file,
+        metavar="FILE",
+        help="where finished folds are kept (default: beside the report, until it is written)",
+    )
+    parser.add_argument(
+        "--resume", action="store_true", help="go on where a run that was stopped has ended"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON instead of the table")
     parser.set_defaults(run=_run)
 
 
@@ -122,15 +140,28 @@ def _run(args: argparse.Namespace) -> int:
     from oblong.cli import report
     from oblong.cli.progress import fold_progress, waiting
     from oblong.cli.projection import project
-    from oblong.cli.protocol import RunError, Settings, compare
-    from oblong.cli.table import print_table
+    from oblong.cli.protocol import compare
+    from oblong.cli.table import print_table, summary_json
 
     dataset = _dataset(args.data, args.target)
-    settings = Settings(cv=args.cv, repeats=args.repeats, seed=args.seed, jobs=args.jobs)
-    with fold_progress(args.models, settings) as advance:
-        comparison = compare(dataset, args.models, settings, advance)
+    settings = Settings(
+        cv=args.cv, repeats=args.repeats, seed=args.seed, jobs=args.jobs, nested=args.nested
+    )
+    check_classes(dataset, settings.cv)
+    cells = _cells(args, dataset, settings)
+    done = cells.resume(args.models) if args.resume else {}
+    if not args.resume:
+        cells.start()
+    with fold_progress(args.models, settings, done) as advance:
+
+        def keep(result: FoldResult) -> None:
+            cells.add(result)
+            advance(result)
+
+        comparison = compare(dataset, args.models, settings, keep, done)
     console = Console(highlight=False)
-    print_table(console, comparison)
+    if not args.json:
+        print_table(console, comparison)
     with waiting("drawing the report"):
         projection = project(dataset, args.models, settings)
         page = report.render(comparison, projection, _command(args))
@@ -138,25 +169,27 @@ def _run(args: argparse.Namespace) -> int:
         report.write(page, args.report)
     except OSError as error:
         raise RunError(f"{args.report} cannot be written: {error.strerror or error}") from None
-    console.print(f"Report: {args.report}", markup=False, soft_wrap=True)
+    if args.state is None:
+        cells.remove()
+    if args.json:
+        print(json.dumps(summary_json(comparison) | {"report": str(args.report)}))
+    else:
+        console.print(f"Report: {args.report}", markup=False, soft_wrap=True)
     return 0
 
 
 def _dataset(data: str, target: str | None) -> Dataset:
-    names = available()
-    if data in names:
-        if target is not None:
-            raise DataFileError(data, "a set by name has its own labels; leave --target out")
-        return load(data)
-    if data != "-" and not os.path.lexists(data):
-        close = get_close_matches(data, names, n=1)
-        hint = (
-            f"; did you mean {close[0]}?"
-            if close
-            else f"; the built-in sets are {', '.join(BUILT_IN)}"
-        )
-        raise DataFileError(quote(data, 80), f"no such file or data set{hint}")
-    return read_table(data, target)
+    if not is_set_by_name(data):
+        return read_table(data, target)
+    if target is not None:
+        raise DataFileError(data, "a set by name has its own labels; leave --target out")
+    return load(data)
+
+
+def _cells(args: argparse.Namespace, dataset: Dataset, settings: Settings) -> CellFile:
+    """The file of finished results, beside the report unless it is named."""
+    path = args.state or args.report.with_name(args.report.name + ".state")
+    return CellFile(path, dataset, settings)
 
 
 def _command(args: argparse.Namespace) -> str:
@@ -166,6 +199,8 @@ def _command(args: argparse.Namespace) -> str:
         words += ["--target", args.target]
     words += ["--models", ",".join(model.name for model in args.models)]
     words += ["--cv", str(args.cv), "--repeats", str(args.repeats), "--seed", str(args.seed)]
+    if not args.nested:
+        words.append("--no-nested")
     return shlex.join(words)
 
 
@@ -174,24 +209,3 @@ def _models(text: str) -> list[Model]:
         return select([name.strip() for name in text.split(",")])
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def _at_least(least: int) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        if not text.isascii() or not text.isdigit() or int(text) < least:
-            raise argparse.ArgumentTypeError(
-                f"expected a whole number from {least} up, got {quote(text)}"
-            )
-        return int(text)
-
-    return parse
-
-
-def _writable(text: str) -> Path:
-    path = Path(text)
-    if path.is_dir():
-        raise argparse.ArgumentTypeError(f"expected a file, got the folder {quote(text, 80)}")
-    if not os.access(path.parent, os.W_OK):
-        reason = "cannot be written to" if path.parent.is_dir() else "does not exist"
-        raise argparse.ArgumentTypeError(f"the folder {quote(path.parent, 80)} {reason}")
-    return path

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from html import escape
 from typing import Any
 
@@ -14,13 +14,22 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from oblong.cli.projection import Projection
 from oblong.cli.protocol import Comparison
-from oblong.display import BoundaryDisplay, MarginDisplay
+from oblong.cli.stream.metrics import Window
+from oblong.display import BoundaryDisplay, EllipsoidDisplay, MarginDisplay
 from oblong.display._style import INK, model_style
 
-__all__ = ["boundary_figure", "confused_pair", "fold_figure", "margin_figure"]
+__all__ = [
+    "boundary_figure",
+    "confused_pair",
+    "curve_figure",
+    "ellipsoid_figure",
+    "fold_figure",
+    "margin_figure",
+]
 
 _STYLE: dict[str, Any] = {
     "svg.fonttype": "none",
@@ -133,6 +142,50 @@ def boundary_figure(comparison: Comparison, projection: Projection) -> str:
         )
 
     return _svg(draw, (7.4, 4.6), title)
+
+
+def ellipsoid_figure(comparison: Comparison, projection: Projection) -> str:
+    """Smallest ellipses around most points of each class."""
+    names = [_short(name) for name in comparison.dataset.target_names]
+    ellipsoids = {names[k]: fitted for k, fitted in projection.ellipsoids.items()}
+
+    def draw(ax: Axes) -> None:
+        EllipsoidDisplay.from_estimator(
+            ellipsoids,
+            projection.points,
+            projection.y,
+            class_names=names,
+            axis_labels=tuple(_short(label, 60) for label in projection.axis_labels),
+            ax=ax,
+        )
+
+    return _svg(draw, (7.4, 4.6), "Smallest ellipses around " + " and ".join(ellipsoids) + ".")
+
+
+def curve_figure(windows: Sequence[Window]) -> str:
+    """Errors along a stream: over each window, and over all rows so far."""
+
+    def draw(ax: Axes) -> None:
+        rows = [window.rows for window in windows]
+        for position, (label, values) in enumerate(
+            {
+                "window": [100 * window.window_error for window in windows],
+                "so far": [100 * window.error for window in windows],
+            }.items()
+        ):
+            marker = "o" if len(rows) == 1 else None
+            color = model_style(position)["color"]
+            ax.plot(rows, values, color=color, linewidth=1.6, marker=marker, label=label)
+        ax.set_ylim(bottom=0)
+        ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+        ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+        ax.set_xlabel("rows")
+        ax.set_ylabel("error, %")
+        ax.legend(frameon=False)
+        for side in ("top", "right"):
+            ax.spines[side].set_visible(False)
+
+    return _svg(draw, (7.4, 3.6), "Errors over each window of rows and over all rows so far.")
 
 
 def _short(text: str, limit: int = 24) -> str:

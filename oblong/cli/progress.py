@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -16,9 +17,12 @@ __all__ = ["fold_progress", "waiting"]
 
 @contextmanager
 def fold_progress(
-    models: Sequence[Model], settings: Settings
+    models: Sequence[Model], settings: Settings, done: Collection[tuple[str, int]] = ()
 ) -> Iterator[Callable[[FoldResult], None]]:
-    """Show a bar for each model over its folds; yields the function that advances it."""
+    """Show a bar for each model over its folds; yields the function that advances it.
+
+    `done` are models and folds of an earlier run.
+    """
     console = Console(stderr=True)
     if not console.is_terminal:
         yield lambda result: None
@@ -34,7 +38,11 @@ def fold_progress(
     )
     with bar:
         folds = settings.cv * settings.repeats
-        tasks = {model.name: bar.add_task(model.title, total=folds) for model in models}
+        before = Counter(name for name, _ in done)
+        tasks = {
+            model.name: bar.add_task(model.title, total=folds, completed=before[model.name])
+            for model in models
+        }
         yield lambda result: bar.advance(tasks[result.model])
 
 

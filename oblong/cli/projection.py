@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,11 +15,14 @@ from sklearn.pipeline import Pipeline
 from oblong.cli.protocol import Settings, in_parallel, make_scaler, tune, width_unit
 from oblong.cli.registry import Model
 from oblong.datasets import Dataset
+from oblong.geometry import MinimumVolumeEllipsoid
 
 __all__ = ["Projection", "project"]
 
 # More points than this fill the picture without adding to it.
 MAX_POINTS = 600
+# Share of the points of a class that its ellipse holds.
+COVERAGE = 0.9
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +41,9 @@ class Projection:
         Fitted models by title.
     explained : float or None
         Share of the variance in the two components; None where the data has two features.
+    ellipsoids : dict of int to MinimumVolumeEllipsoid
+        The smallest ellipses around :data:`COVERAGE` of the points of classes, by the position of
+        the class; classes without an area have none.
     """
 
     points: np.ndarray
@@ -45,6 +51,7 @@ class Projection:
     axis_labels: tuple[str, str]
     estimators: dict[str, Pipeline]
     explained: float | None
+    ellipsoids: dict[int, MinimumVolumeEllipsoid] = field(default_factory=dict)
 
 
 def project(dataset: Dataset, models: Sequence[Model], settings: Settings) -> Projection | None:
@@ -74,7 +81,19 @@ def project(dataset: Dataset, models: Sequence[Model], settings: Settings) -> Pr
     tasks = [delayed(_fit)(model, points, y, unit, settings.seed) for model in models]
     fitted = dict(in_parallel(tasks, settings.jobs))
     estimators = {model.title: fitted[model.name] for model in models}
-    return Projection(points, y, axis_labels, estimators, explained)
+    return Projection(points, y, axis_labels, estimators, explained, _ellipsoids(points, y))
+
+
+def _ellipsoids(points: np.ndarray, y: np.ndarray) -> dict[int, MinimumVolumeEllipsoid]:
+    found = {}
+    for k, label in enumerate(np.unique(y)):
+        mine = points[y == label]
+        if np.linalg.matrix_rank(mine - mine.mean(axis=0)) < 2:
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found[k] = MinimumVolumeEllipsoid(coverage=COVERAGE).fit(mine)
+    return found
 
 
 def _sample(y: np.ndarray, seed: int) -> np.ndarray:

@@ -20,6 +20,7 @@ from oblong.batch import (
     UniversumSVC,
 )
 from oblong.datasets._dataset import quote
+from oblong.online import OnlineEllipsoidalSVC
 
 __all__ = ["Model", "register", "select"]
 
@@ -228,6 +229,16 @@ register(
         "e-SVM, linear",
         factory=lambda: EllipsoidalSVC(kernel="linear"),
         grid=lambda unit: {"nu": _ERROR_SHARES, "r": _ROUNDNESS},
+        default=False,
+    )
+)
+register(
+    Model(
+        "esvm-online",
+        "e-SVM, online",
+        # A looser gap than for one machine alone: it is about the error here.
+        factory=lambda: OnlineEllipsoidalSVC(tol=0.03, max_iter=200, random_state=0),
+        grid=lambda unit: {"nu": _ERROR_SHARES, "trace_bound": ("auto", 3.0, 10.0)},
         default=False,
     )
 )

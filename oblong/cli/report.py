@@ -15,11 +15,11 @@ import numpy as np
 
 from oblong import __version__
 from oblong.cli import figures
-from oblong.cli.projection import Projection
+from oblong.cli.projection import COVERAGE, Projection
 from oblong.cli.protocol import INNER_FOLDS, Comparison, Summary
-from oblong.cli.table import format_p, format_points, format_seconds, verdict
+from oblong.cli.table import format_memory, format_p, format_points, format_seconds, verdict
 
-__all__ = ["render", "write"]
+__all__ = ["figure", "frame", "render", "reproduction", "section", "table", "write"]
 
 
 def render(comparison: Comparison, projection: Projection | None, command: str) -> str:
@@ -34,32 +34,50 @@ def render(comparison: Comparison, projection: Projection | None, command: str) 
     command : str
         Command line that gives the same comparison.
     """
-    name = escape(comparison.dataset.name)
     sections = [
         _data(comparison),
         _results(comparison),
         _margins(comparison),
         _boundaries(comparison, projection),
+        _ellipsoids(comparison, projection),
         _parameters(comparison),
         _certificates(comparison),
-        _reproduction(command),
+        reproduction(command),
     ]
+    return frame("oblong compare", comparison.dataset.name, _lead(comparison.summaries()), sections)
+
+
+def frame(command: str, name: str, lead: str, sections: Iterable[str]) -> str:
+    """Put sections into a page with its head.
+
+    Parameters
+    ----------
+    command : str
+        What wrote the page.
+    name : str
+        What it is about, not escaped.
+    lead : str
+        The answer, as HTML.
+    sections : iterable of str
+        The rest, as HTML.
+    """
+    name = escape(name)
     style = files("oblong.cli").joinpath("report.css").read_text(encoding="utf-8")
     return f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>oblong compare: {name}</title>
+<title>{command}: {name}</title>
 <style>
 {style}</style>
 </head>
 <body>
 <main>
 <header>
-<p class="kicker">oblong compare</p>
+<p class="kicker">{command}</p>
 <h1>{name}</h1>
-{_lead(comparison.summaries())}
+{lead}
 </header>
 {"".join(sections)}
 <footer>Written by oblong {__version__} on {datetime.now(UTC):%d %B %Y, %H:%M} UTC.</footer>
@@ -106,15 +124,17 @@ def _equals(p: float | None) -> str:
     return escape(text) if text.startswith("<") else f"= {text}"
 
 
-def _section(title: str, *content: str) -> str:
+def section(title: str, *content: str) -> str:
+    """Put content under a heading."""
     return f"<section>\n<h2>{escape(title)}</h2>\n" + "\n".join(content) + "\n</section>\n"
 
 
-def _figure(svg: str, caption: str) -> str:
+def figure(svg: str, caption: str) -> str:
+    """Put a caption below a picture."""
     return f"<figure>\n{svg}\n<figcaption>{escape(caption)}</figcaption>\n</figure>"
 
 
-def _table(
+def table(
     head: Sequence[str],
     rows: Iterable[Sequence[str]],
     numbers: Iterable[int] = (),
@@ -172,7 +192,7 @@ def _data(comparison: Comparison) -> str:
             f'<p class="note">The set\'s own test part ({len(dataset.y_test):,} rows) takes no '
             "part.</p>"
         )
-    return _section("Data", *filter(None, parts))
+    return section("Data", *filter(None, parts))
 
 
 def _results(comparison: Comparison) -> str:
@@ -185,24 +205,32 @@ def _results(comparison: Comparison) -> str:
                 escape(summary.model.title),
                 f"{100 * summary.mean:.2f} ± {100 * summary.std:.2f}",
                 format_seconds(summary.fit_seconds),
+                escape(format_memory(summary.memory)),
                 format_points(summary.difference),
                 escape(format_p(summary.p_value)),
                 f'<span class="{word}">{word}</span>' if word in ("better", "worse") else word,
             ]
         )
-    head = ["model", "error, %", "fit time", f"vs {escape(reference)}", "p", "verdict"]
+    head = ["model", "error, %", "fit time", "memory", f"vs {escape(reference)}", "p", "verdict"]
     repeats = f", {settings.repeats} times over" if settings.repeats > 1 else ""
+    inner = f"by up to {INNER_FOLDS}-fold cross-validation"
+    chosen = (
+        f"Within each fold the parameters were chosen {inner} on the training rows alone."
+        if settings.nested
+        else f"The parameters were chosen once, {inner} on all rows, held-out ones included, "
+        "which flatters models with many parameters."
+    )
     correction = ", with Holm's correction for several models" if len(rows) > 2 else ""
-    return _section(
+    return section(
         "Result",
-        _table(head, rows, numbers=(1, 2, 3, 4)),
+        table(head, rows, numbers=(1, 2, 3, 4, 5)),
         f'<p class="note">Errors are mean ± standard deviation over {settings.cv} stratified '
-        f"folds{repeats}, the same for all models. Within each fold the parameters were chosen by "
-        f"up to {INNER_FOLDS}-fold cross-validation on the training rows alone. The p-value is "
+        f"folds{repeats}, the same for all models. {chosen} The p-value is "
         f"that of the corrected resampled t-test (Nadeau and Bengio, 2003){correction}; below "
         "0.05 the difference counts as clear. Fit time is the median over the folds of one fit "
-        "with the chosen parameters.</p>",
-        _figure(
+        "with the chosen parameters, memory that of the peak while they were chosen and fitted, "
+        "beyond what the process held before.</p>",
+        figure(
             figures.fold_figure(comparison),
             "Each dot is one fold; thin lines join the same fold, bars mark the means.",
         ),
@@ -219,12 +247,12 @@ def _margins(comparison: Comparison) -> str:
         names = dict(zip(np.unique(comparison.dataset.y).tolist(), comparison.dataset.target_names))
         first, second = (names[label.item() if hasattr(label, "item") else label] for label in pair)
         between = f" The outputs are those that tell {first} from {second}, most often confused."
-    return _section(
+    return section(
         "Margins",
         "<p>Left of 0 a row is on the wrong side of the boundary, right of 1 it is beyond the "
         "margin. A relative margin machine also holds every training row at or below its bound "
         "<var>B</var>: the margin is large relative to the spread of the outputs.</p>",
-        _figure(picture, f"Training rows of the first fold.{between}"),
+        figure(picture, f"Training rows of the first fold.{between}"),
     )
 
 
@@ -240,8 +268,34 @@ def _boundaries(comparison: Comparison, projection: Projection | None) -> str:
     )
     rows = len(comparison.dataset.y)
     some = f" {len(projection.y):,} of {rows:,} rows." if len(projection.y) < rows else ""
-    return _section(
-        "Boundaries", _figure(figures.boundary_figure(comparison, projection), what + some)
+    return section(
+        "Boundaries", figure(figures.boundary_figure(comparison, projection), what + some)
+    )
+
+
+def _ellipsoids(comparison: Comparison, projection: Projection | None) -> str:
+    if projection is None or not projection.ellipsoids:
+        return ""
+    rows = []
+    for k, ellipsoid in projection.ellipsoids.items():
+        axes = np.linalg.svd(ellipsoid.inverse_factor_, compute_uv=False)
+        rows.append(
+            [
+                escape(comparison.dataset.target_names[k]),
+                f"{axes.max():.3g}",
+                f"{axes.min():.3g}",
+                f"{axes.max() / axes.min():.1f}",
+            ]
+        )
+    return section(
+        "Shape",
+        figure(
+            figures.ellipsoid_figure(comparison, projection),
+            f"The ellipses of least area around {COVERAGE:.0%} of the points of each class, in the "
+            "plane of the picture above. The longer they are, the more there is to be gained from "
+            "the shape of the data.",
+        ),
+        table(["class", "long half-axis", "short half-axis", "ratio"], rows, numbers=(1, 2, 3)),
     )
 
 
@@ -262,9 +316,9 @@ def _parameters(comparison: Comparison) -> str:
             row += [escape(_value(value)) for value in result.parameters.values()]
             row.append(f"{100 * result.error:.2f}")
         rows.append(row)
-    return _section(
+    return section(
         "Chosen parameters",
-        _table(head, rows, numbers=range(1, len(head)), groups=groups, starts=starts),
+        table(head, rows, numbers=range(1, len(head)), groups=groups, starts=starts),
     )
 
 
@@ -282,21 +336,22 @@ def _certificates(comparison: Comparison) -> str:
             rows.append([escape(model.title), f"{max(gaps):.1e}", f"{early:,}"])
     if not rows:
         return ""
-    return _section(
+    return section(
         "Certificates",
         "<p>The gap between the primal and the dual objective bounds how far a fit is from the "
         "best possible one, as a share of the objective.</p>",
-        _table(["model", "largest gap", "fits stopped early"], rows, numbers=(1, 2)),
+        table(["model", "largest gap", "fits stopped early"], rows, numbers=(1, 2)),
     )
 
 
-def _reproduction(command: str) -> str:
+def reproduction(command: str) -> str:
+    """Tell how to get the same page again."""
     packages = ("scikit-learn", "numpy", "scipy", "numba")
     versions = ", ".join(
         [f"oblong {__version__}", *(f"{name} {version(name)}" for name in packages)]
     )
     machine = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
-    return _section(
+    return section(
         "Reproduce",
         f"<pre><code>{escape(command)}</code></pre>",
         f'<p class="note">{escape(versions)}; {escape(machine)}, {os.cpu_count()} cores.</p>',

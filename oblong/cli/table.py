@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -9,7 +11,16 @@ from rich.text import Text
 
 from oblong.cli.protocol import Comparison, Summary
 
-__all__ = ["facts", "format_p", "format_points", "format_seconds", "print_table", "verdict"]
+__all__ = [
+    "facts",
+    "format_memory",
+    "format_p",
+    "format_points",
+    "format_seconds",
+    "print_table",
+    "summary_json",
+    "verdict",
+]
 
 LEVEL = 0.05
 
@@ -21,7 +32,9 @@ def print_table(console: Console, comparison: Comparison) -> None:
     table.add_column("model")
     table.add_column("error %", justify="right")
     table.add_column("fit time", justify="right")
-    table.add_column(f"vs {reference.title}", justify="right")
+    table.add_column("memory", justify="right")
+    # The first word has to do: a terminal has 80 columns.
+    table.add_column(f"vs {reference.title.partition(',')[0]}", justify="right")
     table.add_column("p", justify="right")
     table.add_column("")
     for summary in comparison.summaries():
@@ -31,6 +44,7 @@ def print_table(console: Console, comparison: Comparison) -> None:
             Text(summary.model.title, style="bold"),
             f"{100 * summary.mean:.2f} ± {100 * summary.std:.2f}",
             format_seconds(summary.fit_seconds),
+            format_memory(summary.memory),
             format_points(summary.difference),
             format_p(summary.p_value),
             Text(word, style={"better": "green", "worse": "red"}.get(word, "dim")),
@@ -39,14 +53,53 @@ def print_table(console: Console, comparison: Comparison) -> None:
     console.print(Text(comparison.dataset.name, style="bold") + Text(f"  {facts(comparison)}"))
     console.print(table)
     repeats = "" if settings.repeats == 1 else f" x {settings.repeats}"
+    chosen = "inside each" if settings.nested else "once, on all rows"
+    several = ", Holm" if len(comparison.models) > 2 else ""
     console.print(
         Text(
             f"Mean ± deviation over {settings.cv}{repeats} held-out folds; parameters chosen "
-            f"inside each.\np: corrected resampled t-test against the {reference.title}"
-            f"{', Holm' if len(comparison.models) > 2 else ''}.",
+            f"{chosen}.\np: corrected resampled t-test against the {reference.title}{several}.",
             style="dim",
         )
     )
+
+
+def summary_json(comparison: Comparison) -> dict[str, Any]:
+    """The comparison for machines."""
+    dataset, settings = comparison.dataset, comparison.settings
+    return {
+        "data": dataset.name,
+        "rows": int(dataset.X.shape[0]),
+        "features": int(dataset.X.shape[1]),
+        "classes": list(dataset.target_names),
+        "cv": settings.cv,
+        "repeats": settings.repeats,
+        "seed": settings.seed,
+        "nested": settings.nested,
+        "models": [
+            {
+                "name": summary.model.name,
+                "title": summary.model.title,
+                "error": summary.mean,
+                "std": summary.std,
+                "fit_seconds": summary.fit_seconds,
+                "memory_bytes": summary.memory,
+                "difference": summary.difference,
+                "p": summary.p_value,
+                "verdict": verdict(summary),
+                "folds": [
+                    {
+                        "error": result.error,
+                        "parameters": result.parameters,
+                        "gap": result.gap,
+                        "stopped_early": result.stopped_early,
+                    }
+                    for result in comparison.results[summary.model.name]
+                ],
+            }
+            for summary in comparison.summaries()
+        ],
+    }
 
 
 def facts(comparison: Comparison) -> str:
@@ -77,6 +130,16 @@ def format_p(p: float | None) -> str:
     if p is None:
         return ""
     return "< 0.001" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
+
+
+def format_memory(size: float | None) -> str:
+    """Print bytes in the unit that suits them; a dash where they are not known."""
+    if size is None:
+        return "–"
+    megabytes = size / 2**20
+    if megabytes < 1:
+        return "< 1 MB"
+    return f"{megabytes:,.0f} MB" if megabytes < 1e4 else f"{megabytes / 1024:,.1f} GB"
 
 
 def format_seconds(seconds: float) -> str:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import os
 import re
 import subprocess
@@ -52,7 +53,8 @@ def test_compare_prints_the_table_and_writes_the_report(folder, capsys):
     assert other[0] == "RMM, linear"
     assert re.fullmatch(r"\d+\.\d\d ± \d+\.\d\d", other[1])
     assert re.fullmatch(r"\d+(\.\d+)? (µs|ms|s)", other[2])
-    assert re.fullmatch(r"0\.00|[+−]\d+\.\d\d", other[3])
+    assert re.fullmatch(r"–|(< )?\d+ MB", other[3])
+    assert re.fullmatch(r"0\.00|[+−]\d+\.\d\d", other[4])
     assert "Report: oblong-report.html" in out
     assert "\x1b" not in out
     assert sorted(p.name for p in folder.iterdir()) == ["oblong-report.html", "points.csv"]
@@ -63,7 +65,7 @@ def test_the_same_seed_gives_the_same_errors(folder, capsys):
 
     def errors(seed):
         assert main(["compare", "points.csv", *QUICK, "--seed", seed]) == 0
-        return [(row[0], row[1], *row[3:]) for row in table_rows(capsys.readouterr().out)]
+        return [(row[0], row[1], *row[4:]) for row in table_rows(capsys.readouterr().out)]
 
     first = errors("3")
     assert errors("3") == first
@@ -160,6 +162,102 @@ def test_bad_arguments_get_one_line(folder, capsys, words, message):
     assert message in complaint(capsys, 2, "compare", *words)
 
 
+def outcome(text):
+    """A JSON result without what differs from run to run."""
+    found = json.loads(text)
+    for model in found["models"]:
+        del model["fit_seconds"], model["memory_bytes"]
+    return found
+
+
+def test_json(folder, capsys):
+    (folder / "points.csv").write_text(csv_text())
+    assert main(["compare", "points.csv", *BOTH]) == 0
+    rows = table_rows(capsys.readouterr().out)
+    assert main(["compare", "points.csv", *BOTH, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [f"{100 * m['error']:.2f} ± {100 * m['std']:.2f}" for m in found["models"]] == [
+        row[1] for row in rows
+    ]
+    assert [m["verdict"] for m in found["models"]] == [row[-1] for row in rows]
+    assert (found["rows"], found["nested"], found["report"]) == (40, True, "oblong-report.html")
+    assert [len(m["folds"]) for m in found["models"]] == [2, 2]
+
+
+def test_parameters_chosen_once(folder, capsys):
+    (folder / "points.csv").write_text(csv_text())
+    assert main(["compare", "points.csv", *BOTH, "--no-nested", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    for model in found["models"]:
+        first, second = model["folds"]
+        assert first["parameters"] == second["parameters"]
+    page = (folder / "oblong-report.html").read_text()
+    assert "The parameters were chosen once" in page
+    assert "--no-nested" in page
+
+
+class Crash(BaseException):
+    """Stands for the end of the process."""
+
+
+@pytest.mark.parametrize("nested", ["--nested", "--no-nested"])
+def test_a_run_that_was_stopped_goes_on(folder, capsys, monkeypatch, nested):
+    from oblong.cli import protocol
+    from oblong.cli.cells import CellFile
+
+    (folder / "points.csv").write_text(csv_text())
+    words = ["compare", "points.csv", *BOTH, nested, "--json"]
+    assert main(words) == 0
+    whole = outcome(capsys.readouterr().out)
+    add = CellFile.add
+    for limit in (1, 2):
+        left = [limit]
+
+        def crash(self, result, left=left):
+            if not left[0]:
+                raise Crash
+            left[0] -= 1
+            add(self, result)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(CellFile, "add", crash)
+            with pytest.raises(Crash):
+                main([*words, "--resume"])
+        # Half a line, as a crash in the middle of writing leaves it.
+        with open("oblong-report.html.state", "a") as stream:
+            stream.write('{"model": "svm-lin')
+    counted, evaluate = [], protocol._evaluate
+    monkeypatch.setattr(protocol, "_evaluate", lambda *a: counted.append(a) or evaluate(*a))
+    assert main([*words, "--resume"]) == 0
+    assert outcome(capsys.readouterr().out) == whole
+    assert len(counted) == 1
+    assert not (folder / "oblong-report.html.state").exists()
+
+
+def test_a_state_of_its_own_stays_and_more_models_join(folder, capsys):
+    (folder / "points.csv").write_text(csv_text())
+    state = ["--state", "cells", "--json"]
+    assert main(["compare", "points.csv", *QUICK, *state]) == 0
+    assert main(["compare", "points.csv", *BOTH, *state, "--resume"]) == 0
+    assert len((folder / "cells").read_text().splitlines()) == 5
+    capsys.readouterr()
+    for words, message in (
+        (["--seed", "1"], "cells: holds the results of seed 0, not these"),
+        (["--no-nested"], "cells: holds the results of nested True, not these"),
+    ):
+        assert message in complaint(
+            capsys, 2, "compare", "points.csv", *QUICK, *state, "--resume", *words
+        )
+    (folder / "points.csv").write_text(csv_text().replace("near", "close"))
+    assert "results of other data" in complaint(
+        capsys, 2, "compare", "points.csv", *QUICK, *state, "--resume"
+    )
+    (folder / "cells").write_text("hello\n")
+    assert "no results of oblong compare" in complaint(
+        capsys, 2, "compare", "points.csv", *QUICK, *state, "--resume"
+    )
+
+
 def test_unknown_command(capsys):
     assert "invalid choice: 'compair'" in complaint(capsys, 2, "compair")
 
@@ -176,15 +274,26 @@ def test_a_run_that_fails_ends_with_code_1(folder, capsys, monkeypatch):
 
 
 def test_a_full_disk_ends_with_code_1(folder, capsys, monkeypatch):
-    def fail(*arguments):
-        raise OSError(28, "No space left on device")
+    replace, full = os.replace, []
+
+    def fail(source, target):
+        if str(target).endswith(full[-1]):
+            raise OSError(28, "No space left on device")
+        replace(source, target)
 
     monkeypatch.setattr(os, "replace", fail)
-    assert main(["compare", "wine", *QUICK]) == 1
-    out, err = capsys.readouterr()
-    assert len(table_rows(out)) == 1
-    assert err == "oblong: error: oblong-report.html cannot be written: No space left on device\n"
-    assert list(folder.iterdir()) == []
+    for ending, tables in ((".html", 1), (".state", 0)):
+        full.append(ending)
+        assert main(["compare", "wine", *QUICK]) == 1
+        out, err = capsys.readouterr()
+        assert len(table_rows(out)) == tables
+        assert err.startswith("oblong: error: oblong-report.html")
+        assert err.endswith("cannot be written: No space left on device\n")
+    # What was done is kept, and the report can still be had.
+    assert [p.name for p in folder.iterdir()] == ["oblong-report.html.state"]
+    monkeypatch.setattr(os, "replace", replace)
+    assert main(["compare", "wine", *QUICK, "--resume"]) == 0
+    assert [p.name for p in folder.iterdir()] == ["oblong-report.html"]
 
 
 def test_ctrl_c(folder, capsys, monkeypatch):

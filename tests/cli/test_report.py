@@ -97,12 +97,13 @@ def test_all_parts_are_there(page):
         "Result",
         "Margins",
         "Boundaries",
+        "Shape",
         "Chosen parameters",
         "Certificates",
         "Reproduce",
     ]
-    assert parsed.tags.count("svg") == 3
-    assert len(re.findall(r"<svg[^>]*role=\"img\"[^>]*><title>[^<]+</title>", page)) == 3
+    assert parsed.tags.count("svg") == 4
+    assert len(re.findall(r"<svg[^>]*role=\"img\"[^>]*><title>[^<]+</title>", page)) == 4
     assert COMMAND in parsed.text
     assert "numba" in parsed.text
     assert "prefers-color-scheme: dark" in page
