@@ -15,6 +15,7 @@ MORE = (
     "ellipsoid_against_peers",
     "ellipsoidal_kernel_cost",
     "ellipsoidal_svm_against_peers",
+    "online_against_peers",
 )
 
 
