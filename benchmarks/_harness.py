@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import platform
 import statistics
@@ -70,16 +71,28 @@ def earlier(name: str, without: str) -> list[dict]:
     return [row for row in rows if without not in row["data"]]
 
 
-def interleaved(tasks: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
-    """Median seconds of each task, after one warm-up, in turns so that drift hits all alike."""
-    for task in tasks.values():
+def interleaved(
+    tasks: Mapping[str, Callable[[], Any]], repeats: int, least: float = 0.0
+) -> dict[str, float]:
+    """Median seconds of each task, after one warm-up, in turns so that drift hits all alike.
+
+    In its turn a task is run as often as it takes to fill ``least`` seconds, so that tasks of a
+    millisecond are not measured with the caches that another has left behind.
+    """
+    numbers = {}
+    for name, task in tasks.items():
         task()
+        start = time.perf_counter()
+        if least:
+            task()
+        numbers[name] = max(1, math.ceil(least / max(1e-6, time.perf_counter() - start)))
     times: dict[str, list[float]] = {name: [] for name in tasks}
     for _ in range(repeats):
         for name, task in tasks.items():
             start = time.perf_counter()
-            task()
-            times[name].append(time.perf_counter() - start)
+            for _ in range(numbers[name]):
+                task()
+            times[name].append((time.perf_counter() - start) / numbers[name])
     return {name: statistics.median(values) for name, values in times.items()}
 
 
