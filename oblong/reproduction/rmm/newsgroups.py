@@ -35,7 +35,7 @@ def _cell(
     rows = np.flatnonzero(np.isin(labels, pair))
     counts = sp.vstack([data.X, data.X_test]).tocsr()[rows].astype(float)
     length = np.asarray(counts.sum(axis=1)).ravel()
-    X = sp.diags_array(1.0 / np.maximum(length, 1.0)) @ counts
+    X = sp.diags(1.0 / np.maximum(length, 1.0)) @ counts
     y = (labels[rows] == pair[1]).astype(int)
     settings = [(C, spread) for C in penalties for spread in SPREADS]
     result: dict = {"svm": [], "rmm": [], "rmm_spread": []}
