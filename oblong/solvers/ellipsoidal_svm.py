@@ -13,11 +13,13 @@ for data that overlap and large caps, and the weights ``α`` then do not determi
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
 
 from oblong._progress import Progress, ProgressCallback
+from oblong._threads import single_threaded_blas
 from oblong.solvers._esvm_interior_point import solve_by_interior_point
 from oblong.solvers._esvm_problem import Certified, EsvmProblem, best_bias
 from oblong.solvers._esvm_settle import solve_by_newton, solve_by_working_sets
@@ -28,6 +30,8 @@ __all__ = ["EllipsoidalSVMResult", "best_bias", "solve_ellipsoidal_svm"]
 SOLVERS = ("auto", "ipm", "newton", "smo")
 # Rows that are few, whatever their number of columns.
 _FEW = 500
+# Columns up to which a second thread of BLAS costs more than it helps; many rows have their own.
+_THIN = 32
 # Rows too many for matrices with as many rows and columns.
 _MANY = 12_000
 
@@ -159,7 +163,8 @@ def solve_ellipsoidal_svm(
             progress(Progress("ellipsoidal svm", problem.n_iter, gap, tol))
 
         problem.report = report
-    found, status = _solve(problem, solver, start, polish)
+    with single_threaded_blas() if problem.p <= _THIN else nullcontext():
+        found, status = _solve(problem, solver, start, polish)
     alpha, q, outputs = found.alpha, found.q, found.outputs
     if not everything:
         whole = EsvmProblem(F, y, caps, pi, r, fit_intercept, tol, 0)
