@@ -127,8 +127,6 @@ class StreamLearner:
             self.width = max(1, self.width)
             X = sp.csr_matrix(parts, shape=(stop - start, self.width))
             X.has_canonical_format = True
-            if first and self.fixed:
-                X = _full_width(X)
         try:
             self.model.partial_fit(X, y[start:stop], classes=self.classes if first else None)
         except ValueError as error:
@@ -190,17 +188,3 @@ class StreamLearner:
         grow(state, width)
         self.model.n_features_in_ = width
         state.settings[:4] = self.model._rule(width)[1:5]
-
-
-def _full_width(X: sp.csr_matrix) -> sp.csr_matrix:
-    """Store a zero in the last column: learners with a dictionary ask the first rows how wide.
-
-    Rows are learned from as they were.
-    """
-    end, width = X.indptr[1], X.shape[1]
-    if end and X.indices[end - 1] == width - 1:
-        return X
-    indptr = X.indptr + 1
-    indptr[0] = 0
-    parts = (np.insert(X.data, end, 0.0), np.insert(X.indices, end, width - 1), indptr)
-    return sp.csr_matrix(parts, shape=X.shape)

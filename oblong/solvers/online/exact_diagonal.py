@@ -24,8 +24,9 @@ __all__ = ["ExactDiagonalState", "learn_exactly"]
 
 # Variances below are round-off of a shape that has vanished.
 _TINY = 1e-280
-# What a copy of an example is short of its margin is rounding.
-_EXACT = 1.0 - 1e-12
+# What a copy of an example is short of its margin is rounding: that of the outputs, which may be
+# many times the margin.
+_EXACT = 1.0 - 1e-9
 _CLOSE = 1e-14
 _ROUNDS = 60
 
