@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky
+from scipy.linalg import LinAlgError, cho_solve, cholesky
 from scipy.linalg.lapack import dtrtri
 
 __all__ = ["KernelFisherResult", "solve_kernel_fisher"]
@@ -63,7 +63,7 @@ class KernelFisherResult:
 
 
 def solve_kernel_fisher(
-    K: np.ndarray, y: np.ndarray, weights: np.ndarray, alpha: float
+    K: np.ndarray, y: np.ndarray, weights: np.ndarray, alpha: float, *, leave_one_out: bool = True
 ) -> KernelFisherResult:
     """Solve the regularised kernel Fisher problem.
 
@@ -77,6 +77,9 @@ def solve_kernel_fisher(
         Weights above zero; a row of weight two is two rows.
     alpha : float
         The ridge, above zero.
+    leave_one_out : bool, default=True
+        Whether to find the leave-one-out outputs, which take as long as the rest; without,
+        they and their error are NaN.
 
     Returns
     -------
@@ -93,10 +96,14 @@ def solve_kernel_fisher(
     n_negative = total - n_positive
     targets = np.where(positive, total / n_positive, -total / n_negative)
     ridge = alpha / weights
-    # The three solves and the diagonal of the inverse all come from the inverse factor.
-    inverse = _inverse_factor(K, ridge)
+    factor = _factor(K, ridge)
     right = np.column_stack([targets, np.ones(len(y)), positive.astype(np.float64)])
-    solved = inverse.T @ (inverse @ right)
+    if leave_one_out:
+        # The three solves and the diagonal of the inverse all come from the inverse factor.
+        inverse, _ = dtrtri(factor, lower=1, overwrite_c=1)
+        solved = inverse.T @ (inverse @ right)
+    else:
+        solved = cho_solve((factor, True), right, overwrite_b=True, check_finite=False)
     of_targets, of_ones, of_positive = solved.T
     mass = of_ones.sum()
     bias = of_targets.sum() / mass
@@ -109,6 +116,11 @@ def solve_kernel_fisher(
     objective = 0.5 * (coef @ image) + 0.5 * float((residual**2 / ridge).sum())
     gap = 0.5 * float(((residual - ridge * coef) ** 2 / ridge).sum())
     middle = _midpoint(fitted, positive, weights)
+    if not leave_one_out:
+        nothing = np.full(len(y), np.nan)
+        return KernelFisherResult(
+            coef, bias - middle, fitted - middle, nothing, np.nan, float(objective), gap
+        )
 
     # Inverse of the matrix bordered by the constraint Σc = 0: its diagonal, and its row sums
     # over the positive rows.
@@ -130,20 +142,18 @@ def solve_kernel_fisher(
     )
 
 
-def _inverse_factor(K: np.ndarray, ridge: np.ndarray) -> np.ndarray:
-    """Return ``L^-1`` for the Cholesky factor ``L`` of ``K + diag(ridge)``."""
+def _factor(K: np.ndarray, ridge: np.ndarray) -> np.ndarray:
+    """Cholesky factor of ``K + diag(ridge)``."""
     shifted = np.array(K, dtype=np.float64)
     if not np.isfinite(shifted).all():
         raise ValueError("the kernel matrix has values that are not finite: scale the data")
     shifted.flat[:: len(K) + 1] += ridge
     try:
-        factor = cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
+        return cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
     except LinAlgError:
         raise ValueError(
             "the kernel matrix is not positive semidefinite: use another kernel, or a larger alpha"
         ) from None
-    inverse, _ = dtrtri(factor, lower=1, overwrite_c=1)
-    return inverse
 
 
 def _midpoint(outputs: np.ndarray, positive: np.ndarray, weights: np.ndarray) -> float:

@@ -57,6 +57,7 @@ def solve_relative_margin_path(
     tol: float = 1e-3,
     max_iter: int = -1,
     near: RelativeMarginPathResult | None = None,
+    start: np.ndarray | None = None,
     polish: bool = True,
     progress: ProgressCallback | None = None,
 ) -> RelativeMarginPathResult:
@@ -78,6 +79,9 @@ def solve_relative_margin_path(
         Limit on the pair steps of each problem; -1 for none.
     near : RelativeMarginPathResult, default=None
         The path of the same spreads at penalties no larger than these, as another start.
+    start : ndarray of shape (n,), default=None
+        Without ``near``: coefficients for the support vector machine to start from, between 0
+        and ``y C`` and of sum zero.
     polish : bool, default=True
         Whether small problems end with Newton steps, see
         :func:`~oblong.solvers.margin.solve_margin`.
@@ -91,14 +95,14 @@ def solve_relative_margin_path(
     """
 
     def solve(pieces: Pieces, starts: Sequence[MarginResult], stage: str) -> MarginResult:
-        start = _best_start(pieces, starts)
+        best = _best_start(pieces, starts)
         return solve_margin(
             columns,
             pieces,
             tol=tol,
             max_iter=max_iter,
-            start=None if start is None else start.coef,
-            start_image=None if start is None else start.image,
+            start=start if best is None else best.coef,
+            start_image=None if best is None else best.image,
             polish=polish,
             progress=progress,
             stage=stage,

@@ -21,7 +21,7 @@ from scipy.linalg import solve_triangular
 
 from oblong._progress import ProgressCallback
 from oblong.kernels import Kernel
-from oblong.linalg.columns import ExplicitColumns, KernelColumns, SymmetricColumns
+from oblong.linalg.columns import ExplicitColumns, KernelColumns
 from oblong.linalg.low_rank import LowRank
 from oblong.solvers.margin import MarginResult, solve_margin
 from oblong.solvers.pieces import svm_pieces
@@ -70,6 +70,8 @@ def solve_sigma_kernel(
     tol: float = 1e-3,
     max_iter: int = -1,
     threads: int = 1,
+    near: SigmaResult | None = None,
+    polish: bool = True,
     progress: ProgressCallback | None = None,
 ) -> SigmaResult:
     """Solve the Σ-SVM from the covariance of its rows in feature space.
@@ -82,10 +84,12 @@ def solve_sigma_kernel(
         Labels, -1 or +1, and penalties.
     D : float
         Share of the covariance, at least zero and below one.
-    tol, max_iter, progress
+    tol, max_iter, polish, progress
         As for :func:`~oblong.solvers.margin.solve_margin`.
     threads : int, default=1
         Threads for products with the matrix.
+    near : SigmaResult, default=None
+        The solution for the same ``D`` and penalties of which none is larger, to start from.
 
     Returns
     -------
@@ -93,7 +97,17 @@ def solve_sigma_kernel(
         The solution.
     """
     columns = ExplicitColumns(geometry.kernel(D), threads)
-    margin = _solve(columns, y, C, tol, max_iter, progress)
+    margin = solve_margin(
+        columns,
+        svm_pieces(y, C),
+        tol=tol,
+        max_iter=max_iter,
+        start=None if near is None else near.margin.coef,
+        start_image=None if near is None else near.margin.image,
+        polish=polish,
+        progress=progress,
+        stage="sigma",
+    )
     g = geometry.coefficients(margin.coef, D)
     return SigmaResult(margin, g, margin.bias - geometry.offset(g), margin.n_iter)
 
@@ -133,7 +147,9 @@ def solve_sigma_linear(
     columns = KernelColumns(
         Kernel("linear"), whitening.transform(X), cache_bytes=cache_bytes, threads=threads
     )
-    margin = _solve(columns, y, C, tol, max_iter, progress)
+    margin = solve_margin(
+        columns, svm_pieces(y, C), tol=tol, max_iter=max_iter, progress=progress, stage="sigma"
+    )
     c = margin.coef
     # From the rows as they are, whose images are rounded to their precision.
     moment = weighted_sum(c, X) - c.sum() * whitening.mean
@@ -178,16 +194,3 @@ def solve_sigma_low_rank(
     coef = np.zeros(len(y))
     coef[approximation.pivots] = approximation.coefficients(linear.direction)
     return SigmaResult(linear.margin, coef, linear.bias, linear.n_iter)
-
-
-def _solve(
-    columns: SymmetricColumns,
-    y: np.ndarray,
-    C: np.ndarray,
-    tol: float,
-    max_iter: int,
-    progress: ProgressCallback | None,
-) -> MarginResult:
-    return solve_margin(
-        columns, svm_pieces(y, C), tol=tol, max_iter=max_iter, progress=progress, stage="sigma"
-    )

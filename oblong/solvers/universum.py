@@ -50,13 +50,13 @@ class UniversumResult:
         return self.margin.coef[self.n_labelled :]
 
 
-def universum_pieces(n: int, C_universum: float, epsilon: float) -> Pieces:
+def universum_pieces(n: int, C_universum: float | np.ndarray, epsilon: float) -> Pieces:
     """Terms of Universum points: ``g(c) = -ε|c|`` for ``|c| <= C_U``.
 
-    The loss is ``C_U [|f| - ε]_+``.
+    The loss is ``C_U [|f| - ε]_+``. A point with ``C_U = 0`` takes no part.
     """
     return Pieces(
-        np.tile([-float(C_universum), 0.0, 0.0, float(C_universum)], (n, 1)),
+        np.multiply.outer(np.broadcast_to(C_universum, n), [-1.0, 0.0, 0.0, 1.0]),
         np.tile([float(epsilon), 0.0, -float(epsilon)], (n, 1)),
     )
 
@@ -66,10 +66,11 @@ def solve_universum(
     y: np.ndarray,
     C: np.ndarray,
     *,
-    C_universum: float,
+    C_universum: float | np.ndarray,
     epsilon: float,
     tol: float = 1e-3,
     max_iter: int = -1,
+    near: UniversumResult | None = None,
     progress: ProgressCallback | None = None,
 ) -> UniversumResult:
     """Solve the support vector machine with Universum points.
@@ -82,10 +83,12 @@ def solve_universum(
         Labels of the labelled rows, -1 or +1.
     C : ndarray of shape (n,)
         Their penalties.
-    C_universum : float
-        Penalty of a Universum point.
+    C_universum : float or ndarray of shape (n_universum,)
+        Penalty of a Universum point, or of each of them; zero leaves a point out.
     epsilon : float
         Half the width of the tube in which an output of a Universum point costs nothing.
+    near : UniversumResult, default=None
+        The solution for penalties of which none is larger than here, to start from.
     tol, max_iter, progress
         As for :func:`~oblong.solvers.margin.solve_margin`.
 
@@ -98,6 +101,13 @@ def solve_universum(
     others = universum_pieces(columns.n - len(y), C_universum, epsilon)
     pieces = Pieces(*(np.concatenate(parts) for parts in zip(labelled, others)))
     margin = solve_margin(
-        columns, pieces, tol=tol, max_iter=max_iter, progress=progress, stage="universum"
+        columns,
+        pieces,
+        tol=tol,
+        max_iter=max_iter,
+        start=None if near is None else near.margin.coef,
+        start_image=None if near is None else near.margin.image,
+        progress=progress,
+        stage="universum",
     )
     return UniversumResult(margin, len(y), margin.n_iter)

@@ -7,13 +7,28 @@ import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_digits
 
-from oblong import EllipsoidalKernelClassifier, RelativeMarginClassifier, SigmaSVC
+from oblong import (
+    EllipsoidalKernelClassifier,
+    KernelFisherClassifier,
+    RelativeMarginClassifier,
+    SigmaSVC,
+    UniversumSVC,
+)
 from oblong.datasets import Dataset
 from oblong.kernels import Kernel
 from oblong.reproduction import Cell, Results, RunSettings, Sets, catalogue, find, run_experiment
 from oblong.reproduction._data import KNOWN
 from oblong.reproduction.ekm import table as ekm_table
-from oblong.reproduction.rmm import _pairs, benchmarks, digits, newsgroups, runtime, universum
+from oblong.reproduction.rmm import (
+    _machines,
+    _pairs,
+    _products,
+    benchmarks,
+    digits,
+    newsgroups,
+    runtime,
+    universum,
+)
 
 EXPERIMENTS = [e for e in catalogue().values() if e.name.startswith(("ekm", "rmm"))]
 WITHOUT_DATA = [e for e in EXPERIMENTS if not e.data]
@@ -133,19 +148,86 @@ def test_kernels_have_the_trace_of_the_paper():
     np.testing.assert_allclose(kernel(X), (1.0 + X @ X.T) ** 3 / 8.0, rtol=1e-5)
 
 
-def test_chosen_machines_are_those_of_the_library(fake_digits):
+def eights_and_threes(fake_digits):
     data = fake_digits.dataset
     rows = np.isin(data.y, (3, 8))
     X, y = _pairs.unit_rows(data.X[rows], float), (data.y[rows] == 8).astype(int)
-    Z = _pairs.unit_rows(data.X_test, float)
+    return X, y, _pairs.unit_rows(data.X_test, float)
+
+
+def test_chosen_machines_are_those_of_the_library(fake_digits):
+    X, y, Z = eights_and_threes(fake_digits)
     kernel = Kernel("poly", gamma=0.5, degree=3, coef0=0.5)
-    same = {"kernel": "poly", "gamma": 0.5, "degree": 3, "coef0": 0.5, "C": 10.0}
-    for method, parameters, model in (
-        ("rmm", {"C": 10.0, "spread": 0.25}, RelativeMarginClassifier(spread=0.25, **same)),
-        ("sigma", {"C": 10.0, "D": 0.9}, SigmaSVC(D=0.9, **same)),
-    ):
-        votes = _pairs.fit_chosen(_pairs.Chosen(method, kernel, parameters, 0.0), X, y)(Z)
-        assert np.mean(votes == model.fit(X, y).predict(Z)) > 0.998
+    same = {"kernel": "poly", "gamma": 0.5, "degree": 3, "coef0": 0.5}
+    listed = (
+        ("svm", {"C": 10.0, "spread": 1.0}, RelativeMarginClassifier(C=10.0, spread=1.0, **same)),
+        ("rmm", {"C": 10.0, "spread": 0.25}, RelativeMarginClassifier(C=10.0, spread=0.25, **same)),
+        ("sigma", {"C": 10.0, "D": 0.9}, SigmaSVC(C=10.0, D=0.9, **same)),
+        ("klda", {"alpha": 0.1}, KernelFisherClassifier(alpha=0.1, **same)),
+    )
+    nothing = _machines.Machines(np.zeros((1, len(y))), np.zeros(1))
+    picks = {
+        method: _pairs.Chosen(method, kernel, parameters, 0.0, nothing)
+        for method, parameters, _ in listed
+    }
+    found = _pairs.predict_second(picks, _products.Products(X, Z), y)
+    for method, _, model in listed:
+        assert np.mean(found[method] == model.fit(X, y).predict(Z)) > 0.998
+
+
+@pytest.mark.parametrize("name", ["poly5", "rbf"])
+def test_the_choice_is_that_of_a_search_by_hand(name, fake_digits):
+    X, y, Z = eights_and_threes(fake_digits)
+    kernels = _pairs.kernels_of(name, X, (1.0, 3.0))
+    splits = list(_pairs.splits_of(rng(), len(y), 2, 120))
+    grid = {
+        "penalties": (0.1, 10.0),
+        "sigma_penalties": (1.0, 10.0),
+        "shares": (0.5, 0.99),
+        "ridges": (1e-2, 1.0),
+    }
+    products = _products.Products(X, Z)
+    methods = ("svm", "rmm", "sigma", "klda")
+    picks = _pairs.choose(kernels, products, y, splits, grid, methods=methods, spreads=(1.0, 0.1))
+    made = {"svm": RelativeMarginClassifier, "rmm": RelativeMarginClassifier, "sigma": SigmaSVC}
+    for method, pick in picks.items():
+        names = ("gamma", "degree", "coef0")
+        model = made.get(method, KernelFisherClassifier)(
+            kernel=pick.kernel.name,
+            **{key: getattr(pick.kernel, key) for key in names},
+            **pick.parameters,
+        )
+        wrong = [
+            np.mean(model.fit(X[train], y[train]).predict(X[held]) != y[held])
+            for train, held in splits
+        ]
+        assert pick.error == pytest.approx(np.mean(wrong), abs=0.011)
+        # The machine of the last split is kept.
+        train = splits[-1][0]
+        kept = _pairs.predict_second({method: pick}, products, y, train, refit=False)
+        assert np.mean(kept[method] == model.predict(Z)) > 0.99
+    assert picks["rmm"].error <= picks["svm"].error
+
+
+@pytest.mark.parametrize("name", ["poly1", "poly5", "rbf"])
+@pytest.mark.parametrize("double", [0, 3000])
+def test_matrices_from_inner_products_are_those_of_the_kernel(name, double, monkeypatch):
+    monkeypatch.setattr(_products, "_DOUBLE", double)
+    rows = _pairs.unit_rows(load_digits().data)
+    X, Z = rows[:90], rows[90:140]
+    trained = np.random.default_rng(3).permutation(90)[:40]
+    (kernel,) = _pairs.kernels_of(name, X, (2.0,))
+    coef = np.random.default_rng(4).normal(size=(3, 25))
+    exact = kernel(rows.astype(float), rows.astype(float))
+    for products in (_products.Products(X, Z), _products.Products(X, Z, trained)):
+        train, held = trained[:25], np.setdiff1d(np.arange(90), trained)
+        K = products.matrix(kernel, train)
+        np.testing.assert_allclose(K, exact[np.ix_(train, train)], atol=1e-5)
+        assert K.dtype == (np.float64 if double else np.float32)
+        at_held = products.held_outputs(kernel, held, train, coef)
+        np.testing.assert_allclose(at_held, coef @ exact[np.ix_(train, held)], atol=1e-4)
+        further = products.outputs(kernel, train, coef)
+        np.testing.assert_allclose(further, coef @ exact[train][:, 90:140], atol=1e-4)
 
 
 @pytest.mark.parametrize("name", ["optdigits", "mnist-1000", "mnist-two-thirds"])
@@ -198,6 +280,21 @@ def test_universum_cell_and_the_swap(fake_digits):
         universum_penalties=[0.1],
     )
     assert {found["svm"], found["rmm"], found["universum_40"]} <= {float(k) for k in range(12)}
+
+
+def test_universum_machines_are_those_of_the_library(fake_digits):
+    X, y, Z = eights_and_threes(fake_digits)
+    others = _pairs.unit_rows(fake_digits.dataset.X[fake_digits.dataset.y == 5], float)
+    kernel = Kernel("rbf", gamma=2.0)
+    both = np.vstack([X, others])
+    signs = np.where(y == 1, 1.0, -1.0)
+    machines = universum._universum_machines(kernel(both), signs, (1.0, 10.0), (0.1, 1.0), 50)
+    settings = [(C, share) for C in (1.0, 10.0) for share in (0.1, 1.0)]
+    for (C, share), coef, bias in zip(settings, *machines):
+        model = UniversumSVC(C=C, C_universum=share * C * len(y) / 50, gamma=2.0)
+        model.fit(X, y, X_universum=others[:50])
+        outputs = kernel(Z, both) @ coef + bias
+        np.testing.assert_allclose(outputs, model.decision_function(Z), atol=5e-3)
 
 
 def test_benchmark_choice_and_second_stage():

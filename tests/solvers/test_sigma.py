@@ -191,3 +191,19 @@ def test_not_finite():
         SigmaGeometry.of(X @ X.T)
     with pytest.raises(ValueError, match="not finite"), np.errstate(over="ignore"):
         solve_sigma_linear(X, y, np.ones(40), 0.5)
+
+
+@pytest.mark.parametrize("D", [0.0, 0.5, 0.99])
+def test_start_from_a_smaller_penalty_leads_to_the_same_place(D):
+    X, y, _ = rows()
+    geometry = SigmaFactor.of(kernel_matrix(X, X, "rbf"), D)
+    small = solve_sigma_kernel(geometry, y, np.ones(40), D, tol=1e-8)
+    cold = solve_sigma_kernel(geometry, y, np.full(40, 10.0), D, tol=1e-8)
+    warm = solve_sigma_kernel(geometry, y, np.full(40, 10.0), D, tol=1e-8, near=small)
+    assert warm.margin.objective == pytest.approx(cold.margin.objective, rel=1e-8)
+    np.testing.assert_allclose(warm.margin.outputs, cold.margin.outputs, atol=1e-6)
+    again = solve_sigma_kernel(geometry, y, np.full(40, 10.0), D, tol=1e-8, near=cold)
+    assert again.n_iter <= 0.1 * cold.n_iter
+    rough = solve_sigma_kernel(geometry, y, np.full(40, 10.0), D, polish=False)
+    assert rough.margin.status == "converged"
+    assert rough.margin.violation <= 1e-3

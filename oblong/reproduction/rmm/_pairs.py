@@ -3,53 +3,51 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
 
-from oblong import (
-    KernelFisherClassifier,
-    RelativeMarginPath,
-    SigmaSVC,
-    relative_margin_path,
-)
 from oblong.kernels import Kernel
 from oblong.reproduction._experiment import Results
 from oblong.reproduction.rmm._grid import SPREADS, best_on_grid
+from oblong.reproduction.rmm._machines import (
+    Machines,
+    fisher_machines,
+    margin_machines,
+    sigma_machines,
+)
+from oblong.reproduction.rmm._products import Products
 
 __all__ = [
     "PAIRS",
     "Chosen",
-    "choose_fisher",
+    "choose",
     "choose_margin",
-    "choose_sigma",
-    "fit_chosen",
     "kernels_of",
     "pack",
+    "predict_second",
     "splits_of",
     "unit_rows",
     "votes_to_errors",
 ]
 
 PAIRS = tuple(combinations(range(10), 2))
-# Rows of which outputs are computed at once.
-_CHUNK = 2000
-# Up to this many rows a kernel matrix in double precision is made once and shared.
-_SHARED = 3000
-
-Outputs = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """The best setting of a method for one pair, and its mean validation error."""
+    """The best setting of a method for one pair, and its mean validation error.
+
+    ``machine`` is the one of the last split with this setting.
+    """
 
     method: str
     kernel: Kernel
     parameters: dict[str, float]
     error: float
+    machine: Machines
 
     def described(self) -> dict[str, float]:
         """Parameters for the record, the width of a Gaussian kernel included."""
@@ -77,126 +75,152 @@ def kernels_of(name: str, X: np.ndarray, scales: Sequence[float]) -> list[Kernel
     return [Kernel("rbf", gamma=scale / median) for scale in scales]
 
 
-def _paths(
-    kernel: Kernel, X: np.ndarray, y: np.ndarray, held: np.ndarray
-) -> tuple[Callable[..., RelativeMarginPath], np.ndarray]:
-    """What fits the machines of one kernel, and the held-out rows in the form that they take."""
-    if len(X) <= _SHARED:
-        matrix, rows, options = kernel(X.astype(float)), kernel(held, X), {"kernel": "precomputed"}
-    else:
-        matrix, rows = X, held
-        names = ("gamma", "degree", "coef0")
-        options = {"kernel": kernel.name, **{name: getattr(kernel, name) for name in names}}
-        options["cache_size"] = 2048
+def choose(
+    kernels: list[Kernel],
+    products: Products,
+    y: np.ndarray,
+    splits: Sequence[tuple[np.ndarray, np.ndarray]],
+    grid: dict[str, Sequence[float]],
+    *,
+    methods: Sequence[str] = ("svm", "rmm"),
+    spreads: Sequence[float] = SPREADS,
+) -> dict[str, Chosen]:
+    """Choose the parameters of several methods by their errors on the held-out rows.
 
-    def path_of(C: float, spreads: Sequence[float]) -> RelativeMarginPath:
-        return relative_margin_path(matrix, y, spreads=spreads, C=C, **options)
+    C for the SVM, C and the bound for the RMM (``penalties``), C and D for the Σ-SVM
+    (``sigma_penalties``, ``shares``), and the ridge of the kernel Fisher discriminant
+    (``ridges``). All take their kernel values from the same inner products.
+    """
+    settings: dict[str, list[tuple[Kernel, dict[str, float]]]] = {}
+    for kernel in kernels:
+        for family, parameters in _candidates(grid, methods, spreads).items():
+            settings.setdefault(family, []).extend((kernel, one) for one in parameters)
+    errors = {family: np.zeros(len(listed)) for family, listed in settings.items()}
+    machines: dict[str, list[Machines]] = {}
+    for train, held in splits:
+        machines = {family: [] for family in settings}
+        signs = np.where(y[train] == 1, 1.0, -1.0)
+        for i, kernel in enumerate(kernels):
+            K = products.matrix(kernel, train)
+            found = {"margin": margin_machines(K, signs, grid["penalties"], spreads)}
+            if "sigma" in settings:
+                found["sigma"] = sigma_machines(K, signs, grid["sigma_penalties"], grid["shares"])
+            if "klda" in settings:
+                found["klda"] = fisher_machines(K, signs, grid["ridges"])
+            every = Machines(*(np.concatenate(parts) for parts in zip(*found.values())))
+            outputs = products.held_outputs(kernel, held, train, every.coef)
+            wrong = (outputs + every.bias[:, None] > 0) != (y[held] == 1)
+            rates, at = wrong.mean(axis=1) / len(splits), 0
+            for family, own in found.items():
+                count = len(own.bias)
+                errors[family][i * count : (i + 1) * count] += rates[at : at + count]
+                machines[family] += [own.take(k) for k in range(count)]
+                at += count
 
-    return path_of, rows
+    def pick(method: str, family: str, k: int) -> Chosen:
+        kernel, parameters = settings[family][k]
+        return Chosen(method, kernel, parameters, float(errors[family][k]), machines[family][k])
+
+    picks = {}
+    triples = [(p["C"], p["spread"], kernel) for kernel, p in settings["margin"]]
+    for method, among in (("svm", (1.0,)), ("rmm", tuple(spreads))):
+        picks[method] = pick(method, "margin", best_on_grid(errors["margin"], triples, among))
+    for method in ("sigma", "klda"):
+        if method in settings:
+            picks[method] = pick(method, method, int(np.argmin(np.round(errors[method], 9))))
+    if "sigma" in picks and picks["sigma"].error >= picks["svm"].error:
+        # D = 0 is the support vector machine.
+        same = {"C": picks["svm"].parameters["C"], "D": 0.0}
+        picks["sigma"] = replace(picks["svm"], method="sigma", parameters=same)
+    return picks
+
+
+def _candidates(
+    grid: dict[str, Sequence[float]], methods: Sequence[str], spreads: Sequence[float]
+) -> dict[str, list[dict[str, float]]]:
+    """Parameters to try, in the order in which the machines are solved."""
+    found = {"margin": [{"C": C, "spread": s} for C in grid["penalties"] for s in spreads]}
+    if "sigma" in methods:
+        shares, penalties = grid["shares"], grid["sigma_penalties"]
+        found["sigma"] = [{"C": C, "D": D} for D in shares for C in penalties]
+    if "klda" in methods:
+        found["klda"] = [{"alpha": ridge} for ridge in grid["ridges"]]
+    return found
 
 
 def choose_margin(
     kernels: list[Kernel],
-    X: np.ndarray,
+    products: Products,
     y: np.ndarray,
     splits: Sequence[tuple[np.ndarray, np.ndarray]],
     penalties: Sequence[float],
     spreads: Sequence[float] = SPREADS,
 ) -> tuple[Chosen, Chosen]:
     """Choose C for the SVM, and C and the bound for the RMM."""
-    settings = [(C, s, k) for k in kernels for C in penalties for s in spreads]
-    errors = np.zeros(len(settings))
-    for train, held in splits:
-        at = 0
-        for kernel in kernels:
-            path_of, rows = _paths(kernel, X[train], y[train], X[held])
-            for C in penalties:
-                wrong = path_of(C, spreads).predict(rows) != y[held]
-                errors[at : at + len(spreads)] += wrong.mean(axis=1) / len(splits)
-                at += len(spreads)
-    found = []
-    for method, among in (("svm", (1.0,)), ("rmm", tuple(spreads))):
-        k = best_on_grid(errors, settings, among)
-        C, spread, kernel = settings[k]
-        found.append(Chosen(method, kernel, {"C": C, "spread": spread}, float(errors[k])))
-    return found[0], found[1]
+    picks = choose(kernels, products, y, splits, {"penalties": penalties}, spreads=spreads)
+    return picks["svm"], picks["rmm"]
 
 
-def _choose(
-    method: str,
-    make: Callable[..., object],
-    candidates: list[dict[str, float]],
-    kernels: list[Kernel],
-    X: np.ndarray,
+def predict_second(
+    picks: dict[str, Chosen],
+    products: Products,
     y: np.ndarray,
-    splits: Sequence[tuple[np.ndarray, np.ndarray]],
-) -> Chosen:
-    errors = np.zeros((len(kernels), len(candidates)))
-    for train, held in splits:
-        for i, kernel in enumerate(kernels):
-            K = kernel(X[train].astype(float))
-            K_held = kernel(X[held], X[train])
-            for j, parameters in enumerate(candidates):
-                model = make(kernel="precomputed", **parameters).fit(K, y[train])
-                errors[i, j] += np.mean(model.predict(K_held) != y[held]) / len(splits)
-    i, j = np.unravel_index(np.argmin(np.round(errors, 9)), errors.shape)
-    return Chosen(method, kernels[i], candidates[j], float(errors[i, j]))
+    fitted: np.ndarray | None = None,
+    *,
+    refit: bool = True,
+) -> dict[str, np.ndarray]:
+    """Say of each further row whether it is of the second class, by each chosen setting.
+
+    The machines are fitted to all rows of the sample; with ``refit=False`` they are those of
+    the choice, which were fitted to the rows ``fitted``. Where these are known, their support
+    vector machines start the search.
+    """
+    signs = np.where(y == 1, 1.0, -1.0)
+    rows = np.arange(products.n) if refit else fitted
+    found: dict[str, np.ndarray] = {}
+    for kernel in dict.fromkeys(pick.kernel for pick in picks.values()):
+        own = {method: pick for method, pick in picks.items() if pick.kernel == kernel}
+        if refit:
+            machines = _fit(own, products.matrix(kernel, rows), signs, fitted)
+        else:
+            machines = {method: pick.machine for method, pick in own.items()}
+        every = Machines(*(np.concatenate(parts) for parts in zip(*machines.values())))
+        outputs = products.outputs(kernel, rows, every.coef) + every.bias[:, None]
+        found.update(zip(machines, outputs > 0))
+    return {method: found[method] for method in picks}
 
 
-def choose_sigma(
-    svm: Chosen,
-    kernels: list[Kernel],
-    X: np.ndarray,
-    y: np.ndarray,
-    splits: Sequence[tuple[np.ndarray, np.ndarray]],
-    penalties: Sequence[float],
-    shares: Sequence[float],
-) -> Chosen:
-    """Choose C and D for the Σ-SVM; D = 0 is the SVM, whose choice is known."""
-    candidates = [{"C": C, "D": D} for D in shares for C in penalties]
-    found = _choose("sigma", SigmaSVC, candidates, kernels, X, y, splits)
-    if found.error < svm.error:
-        return found
-    return Chosen("sigma", svm.kernel, {"C": svm.parameters["C"], "D": 0.0}, svm.error)
+def _fit(
+    picks: dict[str, Chosen], K: np.ndarray, signs: np.ndarray, fitted: np.ndarray | None
+) -> dict[str, Machines]:
+    """Fit the chosen settings of one kernel to all rows; those with the same C share the SVM."""
+    machines: dict[str, Machines] = {}
+    margins: dict[str, tuple[float, float]] = {}
+    for method, pick in picks.items():
+        p = pick.parameters
+        if method == "klda":
+            machines[method] = fisher_machines(K, signs, [p["alpha"]])
+        elif method == "sigma" and p["D"] > 0.0:
+            machines[method] = sigma_machines(K, signs, [p["C"]], [p["D"]])
+        else:
+            margins[method] = (p["C"], p.get("spread", 1.0))
+    for C in dict.fromkeys(C for C, _ in margins.values()):
+        own = [method for method in margins if margins[method][0] == C]
+        spreads = [margins[method][1] for method in own]
+        solved = margin_machines(K, signs, [C], spreads, _start(picks, own, signs, fitted))
+        machines.update((method, solved.take(k)) for k, method in enumerate(own))
+    return machines
 
 
-def choose_fisher(
-    kernels: list[Kernel],
-    X: np.ndarray,
-    y: np.ndarray,
-    splits: Sequence[tuple[np.ndarray, np.ndarray]],
-    ridges: Sequence[float],
-) -> Chosen:
-    """Choose the ridge of the kernel Fisher discriminant."""
-    candidates = [{"alpha": ridge} for ridge in ridges]
-    return _choose("klda", KernelFisherClassifier, candidates, kernels, X, y, splits)
-
-
-def fit_chosen(chosen: Chosen, X: np.ndarray, y: np.ndarray) -> Outputs:
-    """Fit a method with its chosen parameters; return what says "second class" of new rows."""
-    if chosen.method in ("svm", "rmm"):
-        path_of, _ = _paths(chosen.kernel, X, y, X[:1])
-        path = path_of(chosen.parameters["C"], (chosen.parameters["spread"],))
-        coef, bias = path.coef[0], float(path.intercept[0])
-        used = np.flatnonzero(coef)
-
-        def second(Z: np.ndarray) -> np.ndarray:
-            return chosen.kernel(Z, X[used]) @ coef[used] + bias > 0
-
-    else:
-        make = SigmaSVC if chosen.method == "sigma" else KernelFisherClassifier
-        model = make(kernel="precomputed", **chosen.parameters).fit(
-            chosen.kernel(X.astype(float)), y
-        )
-
-        def second(Z: np.ndarray) -> np.ndarray:
-            return model.predict(chosen.kernel(Z, X)) == model.classes_[1]
-
-    def outputs(Z: np.ndarray) -> np.ndarray:
-        parts = [second(Z[start : start + _CHUNK]) for start in range(0, len(Z), _CHUNK)]
-        return np.concatenate(parts)
-
-    return outputs
+def _start(
+    picks: dict[str, Chosen], methods: list[str], signs: np.ndarray, fitted: np.ndarray | None
+) -> np.ndarray | None:
+    """Coefficients of the support vector machine of fewer rows, if it is among the choices."""
+    if fitted is None or "svm" not in methods:
+        return None
+    start = np.zeros(len(signs))
+    start[fitted] = picks["svm"].machine.coef[0]
+    return start
 
 
 def pack(bits: np.ndarray) -> str:

@@ -247,5 +247,17 @@ TABLE_4 = Experiment(
         "times C and ν 2, 5, 20; RMM (C = D) with C 0.3 to 1,000. The other four columns of the "
         "table, RBF networks and boosting, are not part of this library."
     ),
+    finding=(
+        "Four of 65 means lie outside the published spread. diabetis, KFDA: the threshold of ours "
+        "is midway between the class means, which does not suit classes of 35 and 65 %; the usual "
+        "one, a linear SVM on the single output, takes 25.1 down to 24.0 % over 30 partitions. "
+        "banana, RMM: the five partitions choose C from 1 to 1,000 and the medians of C and γ, "
+        "taken apart, make a pair that none of them chose; C = 10 at about the same γ has 10.6 %, "
+        "inside the published spread, and for the SVM it is the same. heart, Σ-SVM: ours is better "
+        "than the published one; our search takes C = 0.3 and D = 0.1, near the SVM. With 100 "
+        "times that C and D of 0.5 or 0.9 it makes 19 and 22 % over 30 partitions, so that the "
+        "paper's 19.9 % look like a choice of larger parameters. That the RMM gains on the SVM "
+        "is hardly seen in ours: the two differ by at most 0.07 points on every set."
+    ),
     quick="3 sets, parameters from one partition, 10 test partitions, every second grid value",
 )

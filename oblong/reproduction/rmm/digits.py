@@ -11,17 +11,16 @@ from oblong.reproduction._experiment import Cell, Experiment, Results
 from oblong.reproduction._verdict import Row, not_run, statement, value_row
 from oblong.reproduction.rmm._pairs import (
     PAIRS,
-    choose_fisher,
-    choose_margin,
-    choose_sigma,
-    fit_chosen,
+    choose,
     kernels_of,
     pack,
+    predict_second,
     splits_of,
     unit_rows,
     votes_to_errors,
 )
 from oblong.reproduction.rmm._paper import PAPER
+from oblong.reproduction.rmm._products import Products
 
 __all__ = ["QUICK_GRID", "TABLE_2", "load_pair", "pair_cells", "table_2_cells"]
 
@@ -109,21 +108,35 @@ def _pair_cell(
     train = {"mnist-1000": 1000, "mnist-two-thirds": 2 * len(y) // 3}.get(set, 4 * len(y) // 5)
     parts = list(splits_of(rng, len(y), splits, min(train, 4 * len(y) // 5)))
     kernels = kernels_of(kernel, X[parts[0][0]], grid["scales"])
-    picks = dict(zip(("svm", "rmm"), choose_margin(kernels, X, y, parts, grid["penalties"])))
-    if small:
-        picks["sigma"] = choose_sigma(
-            picks["svm"], kernels, X, y, parts, grid["sigma_penalties"], grid["shares"]
-        )
-        picks["klda"] = choose_fisher(kernels, X, y, parts, grid["ridges"])
+    methods = ("svm", "rmm", "sigma", "klda") if small else ("svm", "rmm")
+    # On MNIST the machine that did best on the validation rows is tested as it is.
+    fitted = parts[0][0] if name == "mnist" else None
+    products = _products(X, Z, fitted if set == "mnist-1000" else None)
+    picks = choose(kernels, products, y, parts, grid, methods=methods)
     result: dict = {"test_rows": len(labels), "first": pack(labels == pair[0])}
+    seconds = predict_second(picks, products, y, fitted, refit=fitted is None)
+    if set == "mnist-two-thirds":
+        whole = predict_second(picks, products, y, fitted)
+        seconds.update((f"{method}_full", second) for method, second in whole.items())
+    for method, second in seconds.items():
+        _vote(result, method, second, labels, pair)
     for method, pick in picks.items():
-        # On MNIST the machine that did best on the validation rows is tested as it is.
-        fitted = slice(None) if name != "mnist" else parts[0][0]
-        _vote(result, method, fit_chosen(pick, X[fitted], y[fitted])(Z), labels, pair)
         result[f"{method}_chosen"] = pick.described()
-        if set == "mnist-two-thirds":
-            _vote(result, f"{method}_full", fit_chosen(pick, X, y)(Z), labels, pair)
     return result
+
+
+# The inner products of the pair before, which the cells of its other kernels ask for next.
+_KEPT: list[tuple[tuple, Products]] = []
+
+
+def _products(X: np.ndarray, Z: np.ndarray, trained: np.ndarray | None) -> Products:
+    asked = (X, Z, np.arange(len(X)) if trained is None else trained)
+    if _KEPT and all(np.array_equal(a, b) for a, b in zip(_KEPT[0][0], asked)):
+        return _KEPT[0][1]
+    # Make room first: these are large.
+    _KEPT.clear()
+    _KEPT.append((asked, Products(X, Z, trained)))
+    return _KEPT[0][1]
 
 
 def pair_cells(
@@ -160,17 +173,17 @@ def table_2_cells(quick: bool) -> list[Cell]:
             for cell in pair_cells(set, "poly3", 300, 1, QUICK_GRID)
         ]
     big = {**_GRID, "penalties": (1.0, 10.0, 100.0)}
-    return [
-        cell
-        for set, splits, grid in (
-            ("optdigits", 5, _GRID),
-            ("usps", 5, _GRID),
-            ("mnist-1000", 1, _GRID),
-            ("mnist-two-thirds", 1, big),
-        )
-        for kernel in _KERNELS
-        for cell in pair_cells(set, kernel, None, splits, grid)
-    ]
+    found: list[Cell] = []
+    for set, splits, grid in (
+        ("optdigits", 5, _GRID),
+        ("usps", 5, _GRID),
+        ("mnist-1000", 1, _GRID),
+        ("mnist-two-thirds", 1, big),
+    ):
+        # The kernels of a pair in succession, as they share the inner products of its rows.
+        columns = (pair_cells(set, kernel, None, splits, grid) for kernel in _KERNELS)
+        found += [cell for cells in zip(*columns) for cell in cells]
+    return found
 
 
 def _table_2_rows(results: Results) -> Iterator[Row]:
@@ -234,7 +247,7 @@ TABLE_2 = Experiment(
     cells=table_2_cells,
     rows=_table_2_rows,
     bulky=("first", *(f"{m}_votes" for m in (*_TITLES, "svm_full", "rmm_full"))),
-    minutes=280,
+    minutes=50,
     data=("optdigits", "usps", "mnist"),
     protocol=(
         "Images of length one; kernels scaled so that the trace is the number of rows; 45 pairs, "
@@ -244,7 +257,8 @@ TABLE_2 = Experiment(
         "all rows. Grids, which the paper does not state: C 10⁻¹ to 10³ (MNIST beyond 1,000 rows: "
         "1 to 100); ρ 1, 0.5, 0.25, 0.1, 0.05, 0.02, 0 with B = 1 + ρ(θ − 1); Σ-SVM C 1 to 100, "
         "D 0, 0.5, 0.9, 0.99, 0.999; KLDA ridge 10⁻⁴ to 10; Gaussians γ = 1, 3 or 9 over the "
-        "median squared distance."
+        "median squared distance. Kernel matrices of more than 3,000 rows are in single precision; "
+        "all machines meet the default tolerance of 10⁻³ on their outputs."
     ),
     quick="optdigits and USPS only, degree 3, 300 rows a pair, one split, small grids",
 )
