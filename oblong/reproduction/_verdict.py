@@ -92,7 +92,7 @@ def value_row(
         _number(ours, digits, unit),
         _signed(difference, digits),
         verdict,
-        f"tolerance {tolerance:g}: {basis}",
+        f"tolerance {tolerance:.3g}: {basis}",
     )
 
 
@@ -147,7 +147,7 @@ def mean_row(
         _spread(float(ours.mean()), deviation, digits, unit),
         _signed(difference, digits),
         "agrees" if abs(difference) <= tolerance * _ROUNDING else "differs",
-        f"tolerance {tolerance:g}: {basis}; {ours.size} repetitions",
+        f"tolerance {tolerance:.3g}: {basis}; {ours.size} repetitions",
     )
 
 

@@ -234,7 +234,7 @@ TABLE_2 = Experiment(
     title="accuracy of SVM, Gaussian whitening and EKM on eight sets, in two setups",
     cells=_cells,
     rows=_rows,
-    minutes=15,
+    minutes=20,
     data=tuple(_PUBLISHED),
     protocol=(
         "Ten times: a random tenth is held out; on the rest ten random 9:1 splits choose C (SVM, "
@@ -245,6 +245,13 @@ TABLE_2 = Experiment(
         "segment the two classes are taken that a linear machine tells apart worst (5 and 8, "
         "versicolor and virginica, foliage and window); four columns of segment that are means and "
         "differences of others are left out."
+    ),
+    finding=(
+        "The EKM agrees with the paper on every set that can be compared; what does not hold is "
+        "its lead, because our SVM is the better one: 6 to 8 points above the printed one on "
+        "ionosphere, 5 on sonar and, in setup 2, on pima, and so is Gaussian whitening on heart "
+        "and pima. The paper does not say which C it searched; here all methods search the same "
+        "wide grid. With ten tenths of 200 to 800 rows, one set alone says little."
     ),
     quick="2 repetitions and 2 inner splits instead of 10, every third value of the grids",
 )
