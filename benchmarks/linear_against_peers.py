@@ -42,6 +42,7 @@ COLUMNS = [
     "lightning (s)",
     "fastest peer / oblong SVM",
     "spread 0.5 / SVM",
+    "B 1.5 / SVM",
     "steps of SVM",
     "dual gap",
 ]
@@ -195,6 +196,7 @@ def measure(threads: int, repeats: int, data: str | None, only: str) -> list[dic
             "threads": threads,
             **{f"{n} (s)": s for n, s in seconds.items()},
             "spread 0.5 / SVM": seconds["oblong spread 0.5"] / svm,
+            "B 1.5 / SVM": seconds["oblong B 1.5"] / svm,
             "steps of SVM": int(models["oblong SVM"].n_iter_[0]),
             "dual gap": float(models["oblong SVM"].dual_gap_[0]),
         }

@@ -286,8 +286,8 @@ def descend(
     ``state`` holds the bias multiplier ``b``, the sum of the coefficients, the bound multiplier
     ``t``, the total excess and ``w·m``; all but the two multipliers are updated. The rows count
     as if their mean ``m`` were subtracted: ``along`` has their products with it, ``square`` is
-    its squared norm and ``norms`` are squared distances from it. Rows whose output is farther
-    than ``shrink`` inside its interval, at a kink of the dual, are moved behind the rest.
+    its squared norm and ``norms`` are squared distances from it. ``order`` is overwritten: rows
+    whose output is farther than ``shrink`` inside its interval, at a kink of the dual, are dropped.
 
     Returns
     -------
@@ -301,9 +301,8 @@ def descend(
     gap = 0.0
     b, total, t, excess, drift = state[0], state[1], state[2], state[3], state[4]
     worst = 0.0
-    active = order.size
-    place = 0
-    while place < active:
+    active = 0
+    for place in range(order.size):
         i = order[place]
         part = slice(indptr[i], indptr[i + 1])
         values = data[part]
@@ -317,11 +316,9 @@ def descend(
         T = max(1.0, t + rho * (excess - D)) if rho > 0.0 else t
         right, left = _slopes(a, Ci, Ui, T)
         if g - right > shrink and left - g > shrink:
-            active -= 1
-            order[place] = order[active]
-            order[active] = i
             continue
-        place += 1
+        order[active] = i
+        active += 1
         worst = max(worst, right - g, g - left)
         e = -a if a < 0.0 else (a - Ci if a > Ci else 0.0)
         gap += Ci * (max(0.0, 1.0 - g) + max(0.0, abs(g) - T)) - min(max(a, 0.0), Ci) + a * g

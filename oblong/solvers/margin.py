@@ -17,21 +17,15 @@ the change to ``u``. It stops when ``m - M <= tol``, LIBSVM's rule.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from oblong._progress import Progress, ProgressCallback
 from oblong.linalg.columns import SymmetricColumns, add_columns
 from oblong.linalg.principal import PrincipalBlock
-from oblong.solvers._margin_block import (
-    DenseBlock,
-    balance,
-    check_definite,
-    interval,
-    solve_block,
-)
+from oblong.solvers._margin_block import DenseBlock, check_definite, interval, solve_block
+from oblong.solvers._margin_result import MarginResult, settled
 from oblong.solvers._margin_whole import ascend_whole, whole_block
 from oblong.solvers.pieces import Pieces
 
@@ -58,72 +52,6 @@ _ROUNDING_SAMPLE = 256
 # How much larger than in the sample the rounding may be elsewhere: the largest of 10⁶ normal
 # deviates is 1.5 times the largest of 256.
 _BEYOND_SAMPLE = 2.0
-
-
-@dataclass(frozen=True)
-class MarginResult:
-    """Solution of the margin problem with its certificate.
-
-    Attributes
-    ----------
-    coef : ndarray of shape (n,)
-        Signed coefficients ``c``.
-    bias : float
-        Midpoint of ``bias_interval``.
-    bias_interval : tuple of float
-        ``(m, M)``, ascending at an exact optimum: every bias in it is optimal.
-    outputs : ndarray of shape (n,)
-        Outputs ``f = Kc + b``.
-    objective : float
-        Primal objective at ``outputs``, scaled into the hard bounds where they exceed them.
-    dual_objective : float
-        Dual objective at ``coef``.
-    violation : float
-        ``m - M``.
-    n_iter, n_newton, n_rounds : int
-        Pair steps, Newton steps and working sets taken.
-    status : {"converged", "max_iter", "stalled"}
-        Why the solver stopped; ``"stalled"`` means that rounding allows no further progress.
-    """
-
-    coef: np.ndarray
-    bias: float
-    bias_interval: tuple[float, float]
-    outputs: np.ndarray
-    objective: float
-    dual_objective: float
-    violation: float
-    n_iter: int
-    n_newton: int
-    n_rounds: int
-    status: str
-
-    @property
-    def gap(self) -> float:
-        """Primal minus dual objective, an upper bound of the error of both."""
-        return self.objective - self.dual_objective
-
-    @property
-    def relative_gap(self) -> float:
-        """The gap over the primal objective."""
-        return self.gap / max(abs(self.objective), np.finfo(float).tiny)
-
-    @property
-    def image(self) -> np.ndarray:
-        """The product ``u = Kc``."""
-        return self.outputs - self.bias
-
-    def under(self, pieces: Pieces) -> MarginResult:
-        """Return the same solution, free of charge, for other terms that it is optimal for."""
-        objective, dual_objective = pieces.objectives(self.coef, self.image, self.bias)
-        return replace(
-            self,
-            objective=objective,
-            dual_objective=dual_objective,
-            n_iter=0,
-            n_newton=0,
-            n_rounds=0,
-        )
 
 
 def solve_margin(
@@ -189,7 +117,7 @@ def solve_margin(
         if progress is not None:
             progress(Progress(stage, whole.steps, violation, tol))
         if violation <= tol and block.rounding(c) <= max(tol, LARGEST_ERROR):
-            return _settled(pieces, c, u, right, left, counts, "converged")
+            return settled(pieces, c, u, right, left, counts, "converged")
         # What stands in the way, the limit or rounding, is the business of the rounds.
         start, start_image = c, u
     ascent = _Ascent(columns, pieces, tol, start, start_image, working_set, polish)
@@ -438,7 +366,7 @@ class _Ascent:
     def result(self, status: str) -> MarginResult:
         """Settle what is left to settle, and certify it."""
         counts = (self.n_iter, self.n_newton, self.n_rounds)
-        result = _settled(self.pieces, self.c, self.u, self.right, self.left, counts, status)
+        result = settled(self.pieces, self.c, self.u, self.right, self.left, counts, status)
         if not self._drowned:
             return result
         # What the rounding of the image may do to the two objectives belongs to the gap.
@@ -449,25 +377,6 @@ class _Ascent:
             objective=result.objective + float(lipschitz @ self.error) + doubt,
             dual_objective=result.dual_objective - doubt,
         )
-
-
-def _settled(
-    pieces: Pieces,
-    c: np.ndarray,
-    u: np.ndarray,
-    right: np.ndarray,
-    left: np.ndarray,
-    counts: Sequence[int],
-    status: str,
-) -> MarginResult:
-    """Settle the round-off of ``Σc``, the bias and the certificate."""
-    balance(c, right, left)
-    m, M = interval(right, left, u)
-    bias = 0.5 * (m + M)
-    objective, dual_objective = pieces.objectives(c, u, bias)
-    return MarginResult(
-        c, bias, (m, M), u + bias, objective, dual_objective, m - M, *counts, status
-    )
 
 
 def _accuracy(fresh: float) -> float:

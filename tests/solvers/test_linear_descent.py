@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from oblong.solvers._linear_state import DescentState
 from oblong.solvers.linear import LinearProblem, LinearRows
-from oblong.solvers.linear_descent import solve_descent
+from oblong.solvers.linear_descent import _Descent, solve_descent
 from oblong.solvers.linear_interior_point import solve_interior_point
 from tests.solvers.linear_problems import FORMS, cloud, dual_value, make, primal_value
 
@@ -125,3 +126,46 @@ def test_reports_progress():
     solve_descent(make(X, y, 1.0, {}, sparse=True), tol=1e-6, progress=seen.append, stage="here")
     assert {report.stage for report in seen} == {"here"}
     assert seen[-1].violation < seen[0].violation
+
+
+@pytest.mark.parametrize(("form", "passes"), [({"B": 1.3}, 180), ({"D": 100.0}, 100)])
+def test_many_rows_under_a_bound(form, passes):
+    """Few rows hold the bound, and thousands hang together by the bias."""
+    X, y = sparse_cloud(5000, 1000, 0.01, seed=1)
+    problem = make(np.abs(X), y, 1.0, form, sparse=True)
+    result = solve_descent(problem, tol=1e-3)
+    assert result.status == "converged"
+    assert result.n_iter <= passes
+    assert primal_value(problem, np.abs(X), result.coef, result.bias, result.t) == pytest.approx(
+        result.objective, rel=1e-9
+    )
+    assert dual_value(problem, np.abs(X), result.dual_coef) == pytest.approx(
+        result.dual_objective, rel=1e-8
+    )
+
+
+@pytest.mark.parametrize("n", [1, 5, 256, 700, 5000, 40_000])
+def test_visits_every_row_once(n):
+    X = sp.csr_array(np.ones((n, 1)))
+    problem = LinearProblem(LinearRows(X), np.where(np.arange(n) % 2, 1.0, -1.0), np.ones(n))
+    method = _Descent(DescentState(problem, None, 0.0), np.random.default_rng(0))
+    rows = np.arange(0, 3 * n, 3)
+    first, second = method._shuffled(rows), method._shuffled(rows)
+    np.testing.assert_array_equal(np.sort(first), rows)
+    np.testing.assert_array_equal(rows, np.arange(0, 3 * n, 3))
+    assert n < 3 or not np.array_equal(first, second)
+
+
+def test_a_slow_bias_is_pulled_harder():
+    X, y = sparse_cloud(400, 50, 0.2)
+    state = DescentState(make(X, y, 1.0, {}, sparse=True), None, 0.0)
+    state.c[:] = 0.5 * y
+    state.refresh()
+    strengths = []
+    for total in (10.0, 9.0, 1.0):
+        state.sums[1] = total / state.R
+        state.move_bias(0.1)
+        strengths.append(state.R)
+    assert state.sums[0] == pytest.approx(20.0)
+    assert strengths[1] == pytest.approx(4.0 * strengths[0])
+    assert strengths[2] == strengths[1] <= state.strength
