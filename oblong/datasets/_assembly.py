@@ -9,8 +9,12 @@ import numpy as np
 from oblong.datasets._columns import Column, Words, numbers_of, whole_of
 from oblong.datasets._dataset import DataFileError, quote
 from oblong.datasets._delimited import cell_problem
+from oblong.datasets._mixed import MixedArray
 
 __all__ = ["assemble"]
+
+# Rows that are checked at a time.
+_ROWS = 1024
 
 
 def assemble(
@@ -21,29 +25,40 @@ def assemble(
     source: str,
     lines: Callable[[int], int],
     most: int | None = None,
-) -> np.ndarray:
+) -> np.ndarray | MixedArray:
     """Put columns side by side, each checked."""
-    whole = None if text else whole_of(columns)
-    # A finite sum has finite terms.
-    if whole is not None and np.isfinite(whole.sum()):
-        return whole
+    numbers = [k for k in range(len(columns)) if k not in text]
+    whole = whole_of([columns[k] for k in numbers])
+    checked = whole is not None and _sound(whole, gaps)
     first = columns[0]
     n = len(first.codes if isinstance(first, Words) else first)
-    X = np.empty((n, len(columns)), dtype=object if text else np.float64)
+    X = whole if checked else np.empty((n, len(numbers)))
+    words: list[Words] = []
     for k, column in enumerate(columns):
 
         def fail(row: int, problem: str, cause: str, k: int = k) -> None:
             raise DataFileError(source, problem, row=lines(row), column=labels[k], cause=cause)
 
         if k in text:
-            X[:, k] = _text(column, gaps, fail)
+            words.append(_text(column, gaps, fail))
             if most is not None and isinstance(column, Words):
                 _check_categories(column, labels[k], source, n, most)
-        else:
-            X[:, k] = _numbers(column, gaps, fail)
+        elif not checked:
+            X[:, k - len(words)] = _numbers(column, gaps, fail)
         # Each column goes as soon as it is copied.
         columns[k] = None
-    return X
+    if not text:
+        return X
+    return MixedArray(X, [w.codes for w in words], [w.words for w in words], sorted(text))
+
+
+def _sound(X: np.ndarray, gaps: bool) -> bool:
+    """Whether an array may be taken as it is; it may also be where this says no."""
+    if not gaps:
+        # A finite sum has finite terms.
+        return bool(np.isfinite(X.sum()))
+    X = X if X.flags.c_contiguous else X.T
+    return not any(np.isinf(X[k : k + _ROWS]).any() for k in range(0, len(X), _ROWS))
 
 
 def _numbers(column: Column, gaps: bool, fail: Callable) -> np.ndarray:
@@ -65,18 +80,18 @@ def _numbers(column: Column, gaps: bool, fail: Callable) -> np.ndarray:
     return values
 
 
-def _text(column: Column, gaps: bool, fail: Callable) -> np.ndarray:
+def _text(column: Column, gaps: bool, fail: Callable) -> Words:
     if not isinstance(column, Words):
-        missing = np.isnan(column)
-        words = [str(int(v)) if float(v).is_integer() else repr(float(v)) for v in column[~missing]]
-        cells = np.full(len(column), "", dtype=object)
-        cells[~missing] = words
-    else:
-        missing = column.codes < 0
-        cells = np.array([*column.words, ""], dtype=object)[column.codes]
-    if missing.any() and not gaps:
-        fail(int(np.flatnonzero(missing)[0]), "expected a category, got a missing value", "missing")
-    return cells
+        # Missing values are as many different ones, and the last.
+        values, codes = np.unique(column, return_inverse=True)
+        values = values[~np.isnan(values)]
+        codes = np.where(codes < len(values), codes, -1)
+        words = [str(int(v)) if float(v).is_integer() else repr(float(v)) for v in values]
+        column = Words(codes, words)
+    missing = np.flatnonzero(column.codes < 0)
+    if missing.size and not gaps:
+        fail(int(missing[0]), "expected a category, got a missing value", "missing")
+    return column
 
 
 def _check_categories(column: Words, label: str, source: str, n: int, most: int) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from oblong.datasets._dataset import DataFileError, quote
 from oblong.datasets._delimited import MISSING, Layout, is_number, line_start, records
-from oblong.datasets._numbers import read_numbers
+from oblong.datasets._plain import LargeFile, read_plain
 
 __all__ = [
     "Column",
@@ -56,7 +56,13 @@ Column: TypeAlias = np.ndarray | Words
 
 
 def csv_columns(
-    data: bytes, source: str, layout: Layout, wanted: list[int], text: set[int], guess: bool
+    data: bytes,
+    source: str,
+    layout: Layout,
+    wanted: list[int],
+    text: set[int],
+    guess: bool,
+    file: LargeFile | None = None,
 ) -> dict[int, Column]:
     """Read columns of delimited text.
 
@@ -70,6 +76,9 @@ def csv_columns(
         Those that hold text in any case.
     guess : bool
         Whether others may hold text too, as the first rows tell.
+    file : LargeFile, optional
+        The whole, if the text is only its beginning; a file that is not for the compiled reader is
+        an error.
 
     Returns
     -------
@@ -77,9 +86,11 @@ def csv_columns(
         Columns by position. One of numbers may still come as words.
     """
     known = text | (_guess_text(data, source, layout) if guess else set())
-    columns = _read_plain(data, layout, wanted, known)
+    columns = _read_plain(data, layout, wanted, known, file)
     if columns is not None:
         return columns
+    if file is not None:
+        raise DataFileError(source, "expected a regular table")
     for typed in (True, False):
         columns = _read_arrow(data, layout, wanted, known if typed else set(wanted))
         if columns is not None:
@@ -88,21 +99,36 @@ def csv_columns(
 
 
 def _read_plain(
-    data: bytes, layout: Layout, wanted: list[int], text: set[int]
+    data: bytes,
+    layout: Layout,
+    wanted: list[int],
+    text: set[int],
+    file: LargeFile | None = None,
 ) -> dict[int, Column] | None:
-    """Read a large table of numbers and at most one column of words; None if it is another."""
+    """Read a large table with compiled code; None if it is small or irregular."""
     numbers = [j for j in wanted if j not in text]
-    words = [j for j in wanted if j in text]
-    if len(words) > 1 or not numbers or b'"' in data:
-        return None
+    texts = [j for j in wanted if j in text]
     start = line_start(data, layout.first_line)
-    label = words[0] if words else None
-    found = read_numbers(data, start, layout.delimiter, len(layout.names), numbers, label)
+    whole = data if file is None else file
+    found = read_plain(whole, start, layout.delimiter, len(layout.names), numbers, texts)
     if found is None:
         return None
-    X, codes, names = found
+    X, codes, parts, ends = found
     columns: dict[int, Column] = {j: X[:, k] for k, j in enumerate(numbers)}
-    return columns if codes is None else columns | {label: _tidy(codes, names)}
+    for t, j in enumerate(texts):
+        kept: dict[str, int] = {}
+        start = 0
+        for spelled, end in zip(parts, ends):
+            _recode(codes[t, start:end], _places(spelled[t], kept))
+            start = end
+        columns[j] = Words(codes[t], list(kept))
+    return columns
+
+
+def _recode(codes: np.ndarray, places: list[int]) -> None:
+    """Replace codes by their places, in place."""
+    if places != list(range(len(places))):
+        codes[...] = np.array([*places, -1], dtype=codes.dtype)[codes]
 
 
 def _guess_text(data: bytes, source: str, layout: Layout) -> set[int]:
@@ -172,7 +198,7 @@ def _fill(column: np.ndarray, chunks: Any) -> None:
 
 def whole_of(columns: list[Column]) -> np.ndarray | None:
     """The array whose columns these are, all and in order; None if there is no such array."""
-    first = columns[0]
+    first = columns[0] if columns else None
     base = first.base if isinstance(first, np.ndarray) else None
     if base is None or base.ndim != 2 or base.shape != (len(first), len(columns)):
         return None
@@ -219,14 +245,20 @@ def _is_view(kind: Any) -> bool:
     return getattr(types, "is_string_view", lambda kind: False)(kind)
 
 
-def _tidy(codes: np.ndarray, words: Iterable[str | None]) -> Words:
-    """Strip the words, join those that became equal, and drop those that mean nothing."""
-    kept: dict[str, int] = {}
+def _places(words: Iterable[str | None], kept: dict[str, int]) -> list[int]:
+    """Places of stripped words among those kept, to which they are added; -1 if they are gaps."""
     places = []
     for word in words:
         word = "" if word is None else word.strip()
         missing = word.lower() in MISSING
         places.append(-1 if missing else kept.setdefault(word, len(kept)))
+    return places
+
+
+def _tidy(codes: np.ndarray, words: Iterable[str | None]) -> Words:
+    """Strip the words, join those that became equal, and drop those that mean nothing."""
+    kept: dict[str, int] = {}
+    places = _places(words, kept)
     if places == list(range(len(places))):
         return Words(codes, list(kept))
     # The last place is that of the code -1.

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from oblong.datasets._dataset import Dataset, Matrix
+from oblong.datasets._mixed import MixedArray
 
 __all__ = ["Schema", "Table"]
 
@@ -69,8 +70,8 @@ class Table:
 
     Attributes
     ----------
-    X : ndarray or csr_matrix of shape (n_samples, n_features)
-        Features: floating point, nan in gaps; of objects if columns hold text.
+    X : ndarray, csr_matrix or MixedArray of shape (n_samples, n_features)
+        Features: floating point, nan in gaps; mixed if columns hold text.
     y : ndarray of shape (n_samples,)
         Labels: integers or strings.
     target_names : tuple of str
@@ -81,7 +82,7 @@ class Table:
         Name of the source.
     """
 
-    X: Matrix
+    X: Matrix | MixedArray
     y: np.ndarray
     target_names: tuple[str, ...]
     schema: Schema

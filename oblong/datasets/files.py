@@ -15,7 +15,7 @@ from oblong.datasets._dataset import DataFileError, Dataset, quote
 from oblong.datasets._delimited import read_delimited
 from oblong.datasets._svmlight import looks_like_svmlight, read_svmlight
 
-__all__ = ["EXTENSIONS", "fetch", "read_table", "sniff"]
+__all__ = ["EXTENSIONS", "fetch", "is_compressed", "read_table", "sniff"]
 
 EXTENSIONS = {
     ".csv": "csv",
@@ -162,6 +162,11 @@ def _unzstd(data: bytes, source: str) -> bytes:
 
 
 _COMPRESSIONS = {b"\x1f\x8b": _gunzip, b"\x28\xb5\x2f\xfd": _unzstd}
+
+
+def is_compressed(data: bytes) -> bool:
+    """Tell from the content whether a file is compressed."""
+    return data.startswith(tuple(_COMPRESSIONS))
 
 
 def sniff(data: bytes) -> str:

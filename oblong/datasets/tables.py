@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,16 +31,21 @@ from oblong.datasets._delimited import (
     find_column,
     find_layout,
     find_rows,
+    is_number,
     refuse_binary,
 )
+from oblong.datasets._mixed import MixedArray
+from oblong.datasets._plain import LargeFile
 from oblong.datasets._schema import Schema, Table
 from oblong.datasets._svmlight import read_svmlight, svmlight_labels
-from oblong.datasets.files import EXTENSIONS, fetch, sniff
+from oblong.datasets.files import EXTENSIONS, fetch, is_compressed, sniff
 
 __all__ = ["Schema", "Table", "read_rows", "read_training_table"]
 
 # Different texts that a column may hold before it looks like names and not like categories.
 _MOST_CATEGORIES = 1000
+# Bytes of a large file that tell how it is cut into columns.
+_OPENING = 1 << 20
 
 
 def read_training_table(
@@ -74,16 +81,20 @@ def read_training_table(
     Examples
     --------
     >>> import os, tempfile
+    >>> import numpy as np
     >>> from oblong.datasets.tables import read_training_table
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "fruit.csv")
     ...     with open(path, "w") as file:
     ...         _ = file.write("weight,colour,kind\n150,red,apple\n,yellow,banana\n")
     ...     fruit = read_training_table(path, categorical="auto", gaps=True)
-    >>> fruit.X
+    >>> np.asarray(fruit.X)
     array([[150.0, 'red'],
            [nan, 'yellow']], dtype=object)
     """
+    table = _large_table(path, target, categorical, gaps)
+    if table is not None:
+        return table
     source, extension, data = fetch(path)
     kind = EXTENSIONS[extension] or sniff(data)
     if target is not None and kind in ("svmlight", "npz"):
@@ -106,7 +117,9 @@ def read_training_table(
     return table
 
 
-def read_rows(path: str | os.PathLike[str], schema: Schema, *, gaps: bool = False) -> Matrix:
+def read_rows(
+    path: str | os.PathLike[str], schema: Schema, *, gaps: bool = False
+) -> Matrix | MixedArray:
     """Read rows to predict: the columns of a model, wherever they are in the file.
 
     Columns with names are found by them, in any order, and others are passed over. Without names
@@ -123,8 +136,8 @@ def read_rows(path: str | os.PathLike[str], schema: Schema, *, gaps: bool = Fals
 
     Returns
     -------
-    ndarray or csr_matrix of shape (n_rows, n_features)
-        The rows.
+    ndarray, csr_matrix or MixedArray of shape (n_rows, n_features)
+        The rows; mixed if columns hold text.
     """
     source, extension, data = fetch(path)
     kind = EXTENSIONS[extension] or sniff(data)
@@ -184,6 +197,30 @@ def _places(names: list[str], schema: Schema, named: bool, source: str) -> list[
     return list(range(n))
 
 
+def _large_table(
+    path: str | os.PathLike[str],
+    target: str | None,
+    categorical: str | Sequence[str],
+    gaps: bool,
+) -> Table | None:
+    """Read a large CSV file without having it in memory; None if it is another, or irregular."""
+    kind = EXTENSIONS.get(Path(path).suffix.lower())
+    if path == "-" or kind not in ("csv", "tsv") or not LargeFile.suits(Path(path)):
+        return None
+    try:
+        with LargeFile(Path(path)) as file:
+            data = file[:_OPENING]
+            data = data[: data.rfind(b"\n") + 1]
+            if is_compressed(data):
+                return None
+            source, delimiter = Path(path).name, _delimiter(kind)
+            table = _csv_table(data, source, target, categorical, gaps, delimiter, file)
+    except (DataFileError, OSError):
+        # Messages come from who has the whole before him, and knows the lines.
+        return None
+    return table if len(table.target_names) > 1 else None
+
+
 def _csv_table(
     data: bytes,
     source: str,
@@ -191,6 +228,7 @@ def _csv_table(
     categorical: str | Sequence[str],
     gaps: bool,
     delimiter: str | None,
+    file: LargeFile | None = None,
 ) -> Table:
     refuse_binary(data, source)
     layout = find_layout(data, source, target, delimiter)
@@ -199,8 +237,9 @@ def _csv_table(
     features = [j for j in range(len(names)) if j != position]
     asked = _asked(names, categorical, position, source)
     guess = categorical == "auto"
-    found = csv_columns(data, source, layout, [*features, position], asked | {position}, guess)
-    lines = _lines(data, source, layout)
+    wanted, words = [*features, position], asked | {position}
+    found = csv_columns(data, source, layout, wanted, words, guess, file)
+    lines = _lines(data, source, layout) if file is None else lambda row: 0
     y, target_names = _decoded(found.pop(position), layout.label(position), source, lines)
     if layout.has_header and len(features) > 1:
         features = _without_counter(features, names, found)
@@ -278,5 +317,6 @@ def _mostly_text(column: Column) -> bool:
     """Whether fewer than half of the cells that are not empty are numbers."""
     if not isinstance(column, Words) or not column.words:
         return False
-    values, _ = numbers_of(column)
-    return 2 * np.isfinite(values).sum() < (column.codes >= 0).sum()
+    counts = np.bincount(column.codes + 1, minlength=len(column.words) + 1)[1:]
+    numeric = [is_number(word) and math.isfinite(float(word)) for word in column.words]
+    return bool(2 * counts[numeric].sum() < counts.sum())

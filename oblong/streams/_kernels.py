@@ -11,11 +11,12 @@ import numpy as np
 
 from oblong._compile import compiled
 from oblong.streams._hashing import START, column_of, extend_hash, tidy_row
-from oblong.streams._numbers import BAD, HARD, scan_number
+from oblong.streams._numbers import BAD, EASY, HARD, SMALL_POWERS, scan_number
 
 __all__ = ["parse_hashed_table", "parse_libsvm", "parse_table"]
 
 _NEWLINE, _RETURN, _TAB, _SPACE, _QUOTE, _HASH, _COLON, _EQUALS = 10, 13, 9, 32, 34, 35, 58, 61
+_MINUS, _POINT = 45, 46
 _LARGEST_INDEX = 2**31 - 2
 
 
@@ -115,7 +116,32 @@ def parse_libsvm(text, start, stop, most, first, limit, bits, X, columns, indptr
                 fine = False
                 break
             number = p + 1
-            p, value, status = scan_number(text, number)
+            p = number
+            # What most numbers are, without a call.
+            negative = text[p] == _MINUS
+            p += negative
+            c = int(text[p])
+            mantissa, begun = 0, p
+            while 48 <= c <= 57:
+                mantissa = 10 * mantissa + (c - 48)
+                p += 1
+                c = int(text[p])
+            digits, places = p - begun, 0
+            if c == _POINT:
+                p += 1
+                c = int(text[p])
+                begun = p
+                while 48 <= c <= 57:
+                    mantissa = 10 * mantissa + (c - 48)
+                    p += 1
+                    c = int(text[p])
+                places = p - begun
+                digits += places
+            if c <= _HASH and 0 < digits <= 15:
+                value, status = float(mantissa) / SMALL_POWERS[places], EASY
+                value = -value if negative and mantissa > 0 else value
+            else:
+                p, value, status = scan_number(text, number)
             if status == BAD or not _ends_field(text[p]) or hards == hard.shape[0]:
                 fine = False
                 break

@@ -26,14 +26,14 @@ import numpy as np
 
 from oblong._compile import compiled
 
-__all__ = ["BAD", "EASY", "HARD", "LARGEST", "scan_number"]
+__all__ = ["BAD", "EASY", "HARD", "LARGEST", "SMALL_POWERS", "scan_number"]
 
 EASY, HARD, BAD = range(3)
 # Larger entries are refused: learners square them.
 LARGEST = 1e150
 
 _LOWEST, _HIGHEST = -290, 146
-_SMALL_POWERS = 10.0 ** np.arange(23)
+SMALL_POWERS = 10.0 ** np.arange(23)
 _U = np.uint64
 _LOW_HALF = _U(0xFFFFFFFF)
 _HALF = _U(32)
@@ -173,9 +173,7 @@ def scan_number(text, p):
         return p, 0.0, HARD
     if mantissa >> _U(53) == _ZERO and -22 <= exponent <= 22:
         value = float(mantissa)
-        value = (
-            value / _SMALL_POWERS[-exponent] if exponent < 0 else value * _SMALL_POWERS[exponent]
-        )
+        value = value / SMALL_POWERS[-exponent] if exponent < 0 else value * SMALL_POWERS[exponent]
     else:
         value = _nearest(mantissa, exponent)
         if value < 0.0:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from oblong.datasets import DataFileError
 from oblong.datasets import _columns as columns
-from oblong.datasets import _numbers as numbers
+from oblong.datasets import _plain as plain
 from oblong.datasets._dataset import class_names, decode_labels
 from oblong.datasets._delimited import find_layout
 from oblong.datasets._svmlight import read_svmlight, svmlight_labels
@@ -136,7 +136,7 @@ def test_rows_longer_than_a_block(tmp_path, monkeypatch):
 def test_rows_are_found_by_name_or_place(tmp_path, reader):
     named = Schema(2, ["a", "b"], [1], "y", 2)
     path = write(tmp_path, "b,z,a\nred,9,1\n,8,2\n")
-    assert read_rows(path, named, gaps=True).tolist() == [[1.0, "red"], [2.0, ""]]
+    assert np.asarray(read_rows(path, named, gaps=True)).tolist() == [[1.0, "red"], [2.0, ""]]
     with pytest.raises(DataFileError, match='row 3, column "b": expected a category'):
         read_rows(path, named)
     # Without a header, by place; the labels may be there.
@@ -204,7 +204,7 @@ def test_the_compiled_reader_agrees_or_steps_aside(rows, end, blank):
     layout = find_layout(data, "t.csv", "y", None)
     careful = columns._read_csv(data, "t.csv", layout, [0, 1, 2])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(numbers, "_SMALL", 0)
+        patch.setattr(plain, "_SMALL", 0)
         found = columns._read_plain(data, layout, [0, 1, 2], {2})
     if found is None:
         return
@@ -216,7 +216,7 @@ def test_the_compiled_reader_agrees_or_steps_aside(rows, end, blank):
 
 
 def test_the_compiled_reader_reads_plain_tables(tmp_path, monkeypatch):
-    monkeypatch.setattr(numbers, "_SMALL", 0)
+    monkeypatch.setattr(plain, "_SMALL", 0)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(500, 4)).round(6)
     text = "".join(
