@@ -19,24 +19,36 @@ from oblong.online._labels import encode, is_multilabel
 from oblong.online._merge import MergeMixin
 from oblong.online._one import OneRowMixin
 from oblong.online._prediction import PredictionMixin
+from oblong.solvers.online._sigmoid import set_open
 from oblong.solvers.online.order import row_keys, shuffled
+from oblong.solvers.online.pooled import joint_shape
 from oblong.solvers.online.rules import Rule
 from oblong.solvers.online.state import (
     DIAGONAL,
     EACH,
     FULL,
+    JOINT,
     NONE,
     RANK,
+    SHARED,
     SINGLE,
     SKETCH,
     TOP,
     OnlineState,
     Rows,
+    matrices_of,
 )
 
 __all__ = ["OnlineClassifier", "SecondOrderClassifier"]
 
 _LARGEST_SHAPE = 2.0**34
+_STRUCTURES = {
+    "full": FULL,
+    "diag": DIAGONAL,
+    "sketch": SKETCH,
+    "shared": SHARED,
+    "joint": JOINT,
+}
 
 
 class OnlineClassifier(
@@ -59,6 +71,7 @@ class OnlineClassifier(
         "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
         "average": ["boolean"],
         "allow_new_classes": ["boolean"],
+        "calibration": [StrOptions({"platt"}), None],
         "random_state": ["random_state"],
     }
 
@@ -207,6 +220,7 @@ class OnlineClassifier(
             if self.shuffle:
                 order = present[shuffled(keys[present], random_state)]
             mistakes, rounds = int(state.counters[2]), state.rounds
+            set_open(state.scale, iteration == 1)
             self._learn(state, rows, labels, weights, order)
             if self.early_stopping:
                 error = self._held_out_error(state, X, labels, weights, held)
@@ -221,7 +235,9 @@ class OnlineClassifier(
             best = min(best, error)
             if (self.tol is not None or self.early_stopping) and stale >= self.n_iter_no_change:
                 break
-        return kept if self.early_stopping else state
+        kept = kept if self.early_stopping else state
+        set_open(kept.scale, True)
+        return kept
 
     def _hold_out(
         self,
@@ -289,11 +305,12 @@ class OnlineClassifier(
         rule = self._rule(self.n_features_in_)
         task, n_classes, d = self._task(), len(self.classes_), self.n_features_in_
         outputs = {SINGLE: 1, RANK: n_classes + 1}.get(task, n_classes)
-        structure = self._structure()
-        if structure == FULL and outputs * 8.0 * (d + 1) ** 2 > _LARGEST_SHAPE:
+        structure = self._structure_of(task)
+        matrices, side = matrices_of(structure, outputs, d + 1)
+        if structure in (FULL, SHARED, JOINT) and matrices * 8.0 * side**2 > _LARGEST_SHAPE:
             raise ValueError(
-                f"A full shape matrix of {d} features and {outputs} classes does not fit in "
-                f'memory; use covariance="sketch" or "diag".'
+                f"A {self.covariance} shape matrix of {d} features and {outputs} classes does not "
+                f'fit in memory; use covariance="sketch" or "diag".'
             )
         return self._state_class().initial(
             rule,
@@ -306,8 +323,19 @@ class OnlineClassifier(
             variance=self._variance(),
             sketch_size=getattr(self, "sketch_size", 0),
             average=self.average,
+            calibrated=self.calibration == "platt",
             dtype=dtype,
         )
+
+    def _structure_of(self, task: int) -> int:
+        """Structure of the shape for a task.
+
+        Two classes have one weight vector; and classes that do not compete have nothing to do
+        with each other in the joint shape of all.
+        """
+        structure = self._structure()
+        alone = task == SINGLE or (structure == JOINT and task == EACH)
+        return FULL if structure in (SHARED, JOINT) and alone else structure
 
     def _append_classes(self, y: Any) -> None:
         """Take in classes that were not declared."""
@@ -326,22 +354,28 @@ class SecondOrderClassifier(OnlineClassifier):
 
     _parameter_constraints: ClassVar[dict] = {
         **OnlineClassifier._parameter_constraints,
-        "covariance": [StrOptions({"full", "diag", "sketch"})],
+        "covariance": [StrOptions({"full", "diag", "sketch", "shared", "joint"})],
         "sketch_size": [Interval(Integral, 1, None, closed="left")],
     }
 
     def _structure(self) -> int:
-        return {"full": FULL, "diag": DIAGONAL, "sketch": SKETCH}[self.covariance]
+        return _STRUCTURES[self.covariance]
 
     @property
     def covariance_(self) -> np.ndarray:
         """Shape matrix of the weights, or its diagonal if it is not full; without the intercept.
 
         Of shape (n_features, n_features) or (n_features,), with one more axis in front if there
-        are more than two classes.
+        are more than two classes that do not share it. A joint shape is that of ``coef_.ravel()``.
         """
         state = self._learned()
         n = state.n_features + 1
+        if state.structure == SHARED:
+            return state.shape[0, 1:n, 1:n] * state.scale[0, 0]
+        if state.structure == JOINT:
+            size = (n - 1) * state.n_outputs
+            S = joint_shape(state)[1:, :, 1:]
+            return S.transpose(1, 0, 3, 2).reshape(size, size)
         if state.structure == FULL:
             shape = state.shape[:, 1:n, 1:n] * state.scale[:, :1, None]
         else:

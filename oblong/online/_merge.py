@@ -41,7 +41,8 @@ class MergeMixin:
         model that one stream of all examples would give: there, other examples would have caused
         updates, and for CW, SCW and NHERD with other steps. The ellipsoid methods, which scale
         the shape, take the mean of the natural parameters weighted by the rounds; learners
-        without a shape take the weighted mean of the weights. The counters add up.
+        without a shape take the weighted mean of the weights, and sigmoids of ``calibration`` that
+        of their parameters. The counters add up.
         """
         states = [self._fitted_state()]
         for other in others:
@@ -53,6 +54,7 @@ class MergeMixin:
                 and state.n_features == states[0].n_features
                 and np.array_equal(state.codes[:5], states[0].codes[:5])
                 and np.array_equal(state.settings, states[0].settings)
+                and state.scale.shape == states[0].scale.shape
             )
             if not same:
                 raise ValueError("Merged models must have the same parameters, features, classes")

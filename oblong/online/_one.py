@@ -13,7 +13,7 @@ from oblong.solvers.online._checked import learn_one_full, learn_one_table
 from oblong.solvers.online._shapes import row_scores
 from oblong.solvers.online._single import learn_full, learn_table
 from oblong.solvers.online.growth import grow, insert_output, split
-from oblong.solvers.online.state import DIAGONAL, FULL, OnlineState, Rows
+from oblong.solvers.online.state import DIAGONAL, EACH, FULL, TOP, OnlineState, Rows
 
 __all__ = ["OneRowMixin"]
 
@@ -193,6 +193,8 @@ class OneRowMixin:
         scores = self._scores_one(x)
         if scores is None:
             return self._only
+        if self._is_calibrated():
+            scores = self._logits(scores[None])[0]
         if scores.size == 1:
             return self.classes_[1 if scores[0] > 0.0 else 0]
         return self.classes_[scores.argmax()]
@@ -223,10 +225,7 @@ class OneRowMixin:
         """Variances of the outputs for one example, of shape (1, n_outputs)."""
         state = self._state
         if state.structure not in (FULL, DIAGONAL):
-            spans = np.array([0, len(values)])
-            row = sp.csr_array((values, columns, spans), shape=(1, state.n_features))
-            row.sort_indices()
-            return state.variances(row).astype(np.float64)
+            return state.variances(self._row_of(columns, values)).astype(np.float64)
         places = np.concatenate([[0], columns + 1])
         z = np.concatenate([[state.bias], values])
         if state.structure == FULL:
@@ -234,6 +233,13 @@ class OneRowMixin:
         else:
             found = (z * z) @ state.table[places, state.n_outputs :]
         return np.maximum(found * state.scale[:, 0], 0.0)[None]
+
+    def _row_of(self, columns: np.ndarray, values: np.ndarray) -> sp.csr_array:
+        """A matrix of one row."""
+        spans = np.array([0, len(values)])
+        row = sp.csr_array((values, columns, spans), shape=(1, self._state.n_features))
+        row.sort_indices()
+        return row
 
     # The row -------------------------------------------------------------------------------------
 
@@ -321,7 +327,9 @@ class OneRowMixin:
         classes = np.unique(np.append(self.classes_, np.asarray([label])))
         place = int(np.searchsorted(classes, label))
         if len(self.classes_) == 2:
-            split(self._state, one_vs_rest=self.multi_class == "ovr")
+            each = self.multi_class == "ovr"
+            structure = self._structure_of(EACH if each else TOP)
+            split(self._state, one_vs_rest=each, structure=structure)
             if self.multi_class == "kbest":
                 self._state.codes[3] = self.k_best
         insert_output(self._state, place)

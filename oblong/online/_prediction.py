@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import expit, ndtr
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from oblong.solvers.online._sigmoid import logits
 from oblong.solvers.online.state import RANK, SINGLE, OnlineState
+from oblong.solvers.online.variances import difference_variances
 
 __all__ = ["PredictionMixin"]
 
@@ -18,8 +20,8 @@ def _has_shape(estimator: Any) -> bool:
     return estimator._shaped
 
 
-def _is_gaussian(estimator: Any) -> bool:
-    return estimator._gaussian
+def _has_probabilities(estimator: Any) -> bool:
+    return estimator._gaussian or estimator._is_calibrated()
 
 
 class PredictionMixin:
@@ -70,6 +72,28 @@ class PredictionMixin:
     def _is_binary(self) -> bool:
         return self._state.codes[2] == SINGLE
 
+    def _is_calibrated(self) -> bool:
+        return self.calibration == "platt"
+
+    def _logits(self, outputs: np.ndarray) -> np.ndarray:
+        """Logits of the sigmoids of the outputs."""
+        state = self._state
+        return logits(outputs, state.scale, int(state.counters[7]), int(state.codes[2]))
+
+    def _decisions(self, outputs: np.ndarray) -> np.ndarray:
+        """What is compared with zero, or with each other, to predict."""
+        return self._logits(outputs) if self._is_calibrated() else outputs
+
+    def _calibrated(self, outputs: np.ndarray) -> np.ndarray:
+        """Probabilities by the sigmoids of the outputs."""
+        found = self._logits(outputs)
+        p = expit(found)
+        if self.multilabel_:
+            return p
+        if self._is_binary():
+            return np.hstack([expit(-found), p])
+        return p / p.sum(axis=1, keepdims=True)
+
     def decision_function(self, X: Any) -> np.ndarray:
         """Signed confidence of the learner.
 
@@ -84,9 +108,12 @@ class PredictionMixin:
             With two classes, positive for ``classes_[1]``: the output ``f = w'x + b``, for Gaussian
             learners in units of its standard deviation, ``f / √v``, of which
             :meth:`predict_proba` is the probit. With more classes the outputs, one a class or
-            label.
+            label. With ``calibration="platt"`` the logits of their sigmoids in place of outputs.
         """
         outputs, X = self._outputs(X)
+        if self._is_calibrated():
+            outputs = self._logits(outputs)
+            return outputs[:, 0] if self._is_binary() else outputs
         if not self._is_binary():
             return outputs
         if self._gaussian:
@@ -104,9 +131,10 @@ class PredictionMixin:
         Returns
         -------
         labels : ndarray of shape (n_samples,) or (n_samples, n_labels)
-            The class with the largest output, or the labels with a positive one.
+            The class with the largest output, or the labels with a positive one; by the logits of
+            a ``calibration``, if there is one.
         """
-        outputs, _ = self._outputs(X)
+        outputs = self._decisions(self._outputs(X)[0])
         if self.multilabel_:
             return (outputs > 0.0).astype(np.int64)
         if self._is_binary():
@@ -153,9 +181,9 @@ class PredictionMixin:
             return outputs[:, 0], deviations[:, 0]
         return outputs, deviations
 
-    @available_if(_is_gaussian)
+    @available_if(_has_probabilities)
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities that a weight vector drawn from the learner's Gaussian predicts a class.
+        """Probabilities of the classes.
 
         Parameters
         ----------
@@ -165,18 +193,24 @@ class PredictionMixin:
         Returns
         -------
         probabilities : ndarray of shape (n_samples, n_classes)
-            With two classes ``Φ(f / √v)`` of the output ``f`` and its variance ``v``, and the rest.
-            With more, a class is compared with the best other one and the values are divided by
-            their sum. They say how sure the learner is of its output and are not calibrated.
+            Without a ``calibration``, how likely a weight vector drawn from the learner's Gaussian
+            predicts a class. With two classes ``Φ(f / √v)`` of the output ``f`` and its
+            variance ``v``, and the rest. With more, a class is compared with the best other one
+            and the values are divided by their sum. They say how sure the learner is of its
+            output. With ``calibration="platt"`` the sigmoid of ``f``, or of the difference to the
+            output of the best other class, divided by the sum; they say how often such outputs
+            were right.
         """
         f, X = self._outputs(X)
+        if self._is_calibrated():
+            return self._calibrated(f)
         v = self._variances(X)
         if self.multilabel_:
             return ndtr(_standardised(f, v))
         if self._is_binary():
             z = _standardised(f, v)
             return ndtr(np.hstack([-z, z]))
-        return _against_best_other(f, v)
+        return _against_best_other(self._state, f, v, X)
 
     # Attributes ----------------------------------------------------------------------------------
 
@@ -235,7 +269,7 @@ def _standardised(f: np.ndarray, v: np.ndarray) -> np.ndarray:
     return f / np.sqrt(np.maximum(v, np.finfo(v.dtype).tiny))
 
 
-def _against_best_other(f: np.ndarray, v: np.ndarray) -> np.ndarray:
+def _against_best_other(state: OnlineState, f: np.ndarray, v: np.ndarray, X: Any) -> np.ndarray:
     """Probability that each class beats the best other one, divided by their sum."""
     best = f.argmax(axis=1, keepdims=True)
     others = f.copy()
@@ -243,7 +277,7 @@ def _against_best_other(f: np.ndarray, v: np.ndarray) -> np.ndarray:
     second = others.argmax(axis=1)[:, None]
     rival = np.where(np.arange(f.shape[1]) == best, second, best)
     gap = f - np.take_along_axis(f, rival, axis=1)
-    p = ndtr(_standardised(gap, v + np.take_along_axis(v, rival, axis=1)))
+    p = ndtr(_standardised(gap, difference_variances(state, X, v, rival)))
     # The best class stays ahead of the second also where rounding makes it a tie.
     np.put_along_axis(p, best, np.maximum(np.take_along_axis(p, best, axis=1), 0.5 + 1e-12), axis=1)
     return p / p.sum(axis=1, keepdims=True)

@@ -48,9 +48,11 @@ class ClassicalEllipsoidClassifier(SecondOrderClassifier):
         What an indicator matrix means: a binary problem for each label, or a ranking in which the
         lowest relevant label is to stand above the highest irrelevant one, and a learned
         threshold between the two kinds.
-    covariance : {"full", "diag", "sketch"}, default="full"
+    covariance : {"full", "diag", "sketch", "joint"}, default="full"
         The shape matrix: all of it, one matrix a class; its diagonal, for many features; or a
-        diagonal and a few directions, kept up to date, for many features that go together.
+        diagonal and a few directions, kept up to date, for many features that go together. With
+        several classes that compete also the joint matrix of all weights, which has the square of
+        classes times features entries.
     sketch_size : int, default=16
         Directions that a sketch keeps; it collects as many again before it drops some.
     fit_intercept : bool, default=True
@@ -78,6 +80,9 @@ class ClassicalEllipsoidClassifier(SecondOrderClassifier):
         Whether predictions use the mean of the weights over all rounds.
     allow_new_classes : bool, default=False
         Whether :meth:`partial_fit` and :meth:`learn_one` take in classes that were not declared.
+    calibration : {"platt"}, default=None
+        Whether to fit a sigmoid to the outputs, each before its label is learned, for
+        :meth:`predict_proba` and :meth:`predict`.
     random_state : int, RandomState instance or None, default=None
         Source of the order of the rows.
 
@@ -91,7 +96,8 @@ class ClassicalEllipsoidClassifier(SecondOrderClassifier):
         The intercepts.
     covariance_ : ndarray
         The shape matrix of the weights, of shape (n_features, n_features), or its diagonal if it
-        is not full; one a class if there are more than two.
+        is not full; one a class if there are more than two that do not share it. A joint shape
+        is that of ``coef_.ravel()``.
     n_updates_ : int
         Number of changes of the model.
     n_mistakes_ : int
@@ -143,6 +149,8 @@ class ClassicalEllipsoidClassifier(SecondOrderClassifier):
 
     _parameter_constraints: ClassVar[dict] = {
         **SecondOrderClassifier._parameter_constraints,
+        # Which shape a factor of some classes is to scale, a shared one does not say.
+        "covariance": [StrOptions({"full", "diag", "sketch", "joint"})],
         "gamma": [Interval(Real, 0.0, None, closed="neither")],
         "a": [Interval(Real, 0.0, 1.0, closed="right")],
         "trigger": [StrOptions({"margin", "mistake"})],
@@ -173,6 +181,7 @@ class ClassicalEllipsoidClassifier(SecondOrderClassifier):
         n_iter_no_change: int = 5,
         average: bool = False,
         allow_new_classes: bool = False,
+        calibration: str | None = None,
         random_state: Any = None,
     ) -> None:
         self.gamma = gamma
@@ -194,6 +203,7 @@ class ClassicalEllipsoidClassifier(SecondOrderClassifier):
         self.n_iter_no_change = n_iter_no_change
         self.average = average
         self.allow_new_classes = allow_new_classes
+        self.calibration = calibration
         self.random_state = random_state
 
     def _rule(self, n_features: int) -> Rule:

@@ -43,9 +43,11 @@ class ConfidenceWeightedClassifier(SecondOrderClassifier):
         The constraint. Only "stdev" is free of the scale of the data and of the initial variance.
     initial_variance : float, default=1.0
         Variance of the weights at the start. It makes no difference to "stdev".
-    covariance : {"full", "diag", "sketch"}, default="full"
+    covariance : {"full", "diag", "sketch", "shared", "joint"}, default="full"
         The shape matrix: all of it, one matrix a class; its diagonal, for many features; or a
-        diagonal and a few directions, kept up to date, for many features that go together.
+        diagonal and a few directions, kept up to date, for many features that go together. With
+        several classes that compete also one matrix that all of them share, or the joint matrix
+        of all weights, which has the square of classes times features entries.
     diag_update : {"precision", "exact"}, default="precision"
         How a diagonal shape is updated: the step of the full shape, and the diagonal of the new
         precision, as in equation (15) of the paper; or the closest diagonal Gaussian that meets the
@@ -78,6 +80,9 @@ class ConfidenceWeightedClassifier(SecondOrderClassifier):
         Whether predictions use the mean of the weights over all rounds.
     allow_new_classes : bool, default=False
         Whether :meth:`partial_fit` and :meth:`learn_one` take in classes that were not declared.
+    calibration : {"platt"}, default=None
+        Whether to fit a sigmoid to the outputs, each before its label is learned.
+        :meth:`predict_proba` and :meth:`predict` are then by it, not by the Gaussian.
     random_state : int, RandomState instance or None, default=None
         Source of the order of the rows.
 
@@ -91,7 +96,8 @@ class ConfidenceWeightedClassifier(SecondOrderClassifier):
         The intercepts.
     covariance_ : ndarray
         The shape matrix of the weights, of shape (n_features, n_features), or its diagonal if it
-        is not full; one a class if there are more than two.
+        is not full; one a class if there are more than two that do not share it. A joint shape
+        is that of ``coef_.ravel()``.
     n_updates_ : int
         Number of changes of the model.
     n_mistakes_ : int
@@ -166,6 +172,7 @@ class ConfidenceWeightedClassifier(SecondOrderClassifier):
         n_iter_no_change: int = 5,
         average: bool = False,
         allow_new_classes: bool = False,
+        calibration: str | None = None,
         random_state: Any = None,
     ) -> None:
         self.confidence = confidence
@@ -185,6 +192,7 @@ class ConfidenceWeightedClassifier(SecondOrderClassifier):
         self.n_iter_no_change = n_iter_no_change
         self.average = average
         self.allow_new_classes = allow_new_classes
+        self.calibration = calibration
         self.random_state = random_state
 
     def _rule(self, n_features: int) -> Rule:

@@ -69,6 +69,9 @@ class KernelConfidenceWeightedClassifier(OnlineClassifier):
         Number of passes without improvement before :meth:`fit` stops.
     average : bool, default=False
         Whether predictions use the mean of the weights over all rounds.
+    calibration : {"platt"}, default=None
+        Whether to fit a sigmoid to the outputs, each before its label is learned.
+        :meth:`predict_proba` and :meth:`predict` are then by it, not by the Gaussian.
     random_state : int, RandomState instance or None, default=None
         Source of the order of the rows.
 
@@ -173,6 +176,7 @@ class KernelConfidenceWeightedClassifier(OnlineClassifier):
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 5,
         average: bool = False,
+        calibration: str | None = None,
         random_state: Any = None,
     ) -> None:
         self.confidence = confidence
@@ -192,6 +196,7 @@ class KernelConfidenceWeightedClassifier(OnlineClassifier):
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change
         self.average = average
+        self.calibration = calibration
         self.random_state = random_state
 
     def _rule(self, n_features: int) -> Rule:
@@ -212,6 +217,7 @@ class KernelConfidenceWeightedClassifier(OnlineClassifier):
             steps=self.k_best if self.multi_class == "kbest" else 1,
             bias=float(self.fit_intercept),
             average=self.average,
+            calibrated=self.calibration == "platt",
         )
         kernel = Kernel(self.kernel, self.gamma, self.degree, self.coef0)
         budget = np.iinfo(np.int64).max if self.budget is None else int(self.budget)

@@ -33,9 +33,11 @@ class NormalHerdClassifier(SecondOrderClassifier):
     ----------
     C : float, default=1.0
         Cost of a violation, larger than zero.
-    covariance : {"full", "diag", "sketch"}, default="full"
+    covariance : {"full", "diag", "sketch", "shared", "joint"}, default="full"
         The shape matrix: all of it, one matrix a class; its diagonal, for many features; or a
-        diagonal and a few directions, kept up to date, for many features that go together.
+        diagonal and a few directions, kept up to date, for many features that go together. With
+        several classes that compete also one matrix that all of them share, or the joint matrix
+        of all weights, which has the square of classes times features entries.
     sketch_size : int, default=16
         Directions that a sketch keeps; it collects as many again before it drops some.
     fit_intercept : bool, default=True
@@ -63,6 +65,9 @@ class NormalHerdClassifier(SecondOrderClassifier):
         Whether predictions use the mean of the weights over all rounds.
     allow_new_classes : bool, default=False
         Whether :meth:`partial_fit` and :meth:`learn_one` take in classes that were not declared.
+    calibration : {"platt"}, default=None
+        Whether to fit a sigmoid to the outputs, each before its label is learned.
+        :meth:`predict_proba` and :meth:`predict` are then by it, not by the Gaussian.
     class_weight : dict or "balanced", default=None
         Factors of the weights of the rows by class; "balanced" for :meth:`fit` only.
     random_state : int, RandomState instance or None, default=None
@@ -78,7 +83,8 @@ class NormalHerdClassifier(SecondOrderClassifier):
         The intercepts.
     covariance_ : ndarray
         The shape matrix of the weights, of shape (n_features, n_features), or its diagonal if it
-        is not full; one a class if there are more than two.
+        is not full; one a class if there are more than two that do not share it. A joint shape
+        is that of ``coef_.ravel()``.
     n_updates_ : int
         Number of changes of the model.
     n_mistakes_ : int
@@ -136,6 +142,7 @@ class NormalHerdClassifier(SecondOrderClassifier):
         n_iter_no_change: int = 5,
         average: bool = False,
         allow_new_classes: bool = False,
+        calibration: str | None = None,
         class_weight: Any = None,
         random_state: Any = None,
     ) -> None:
@@ -153,6 +160,7 @@ class NormalHerdClassifier(SecondOrderClassifier):
         self.n_iter_no_change = n_iter_no_change
         self.average = average
         self.allow_new_classes = allow_new_classes
+        self.calibration = calibration
         self.class_weight = class_weight
         self.random_state = random_state
 

@@ -27,7 +27,7 @@ __all__ = ["OnlineEllipsoidalSVC"]
 
 # Passes after which all rows that are worth it have a weight.
 _PATIENCE = 20
-_LEFT_OUT = ("multi_class", "k_best", "allow_new_classes")
+_LEFT_OUT = ("multi_class", "k_best", "allow_new_classes", "calibration")
 # What only a fit knows.
 _OF_A_FIT = ("objective_", "dual_gap_", "converged_")
 
@@ -164,6 +164,7 @@ class OnlineEllipsoidalSVC(OnlineClassifier):
     # Machines are binary, for classes that were declared.
     multi_class: ClassVar[str] = "ovr"
     allow_new_classes: ClassVar[bool] = False
+    calibration: ClassVar[None] = None
     _takes_new_features = False
 
     _parameter_constraints: ClassVar[dict] = {

@@ -66,6 +66,9 @@ class PassiveAggressiveClassifier(OnlineClassifier):
         Whether predictions use the mean of the weights over all rounds.
     allow_new_classes : bool, default=False
         Whether :meth:`partial_fit` and :meth:`learn_one` take in classes that were not declared.
+    calibration : {"platt"}, default=None
+        Whether to fit a sigmoid to the outputs, each before its label is learned, for
+        :meth:`predict_proba` and :meth:`predict`.
     random_state : int, RandomState instance or None, default=None
         Source of the order of the rows.
 
@@ -135,6 +138,7 @@ class PassiveAggressiveClassifier(OnlineClassifier):
         n_iter_no_change: int = 5,
         average: bool = False,
         allow_new_classes: bool = False,
+        calibration: str | None = None,
         random_state: Any = None,
     ) -> None:
         self.C = C
@@ -151,6 +155,7 @@ class PassiveAggressiveClassifier(OnlineClassifier):
         self.n_iter_no_change = n_iter_no_change
         self.average = average
         self.allow_new_classes = allow_new_classes
+        self.calibration = calibration
         self.random_state = random_state
 
     def _rule(self, n_features: int) -> Rule:

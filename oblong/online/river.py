@@ -15,7 +15,7 @@ from scipy.special import ndtr
 from sklearn.base import clone
 
 from oblong.online._base import OnlineClassifier
-from oblong.online._prediction import _against_best_other, _standardised
+from oblong.online._prediction import _against_best_other, _has_probabilities, _standardised
 from oblong.online.arow import AROWClassifier
 from oblong.solvers.online.state import Rows
 
@@ -119,10 +119,11 @@ class RiverClassifier(_Base or object):
         -------
         dict
             Probabilities by class, as ``predict_proba`` gives them; empty if no example was learned
-            from yet. Learners without a Gaussian have none and raise ``NotImplementedError``.
+            from yet. Learners with neither a Gaussian nor a
+            calibration have none and raise ``NotImplementedError``.
         """
         model = self.model_
-        if not model._gaussian:
+        if not _has_probabilities(model):
             raise NotImplementedError(f"{type(model).__name__} has no probabilities")
         if not self._started:
             return {}
@@ -131,11 +132,15 @@ class RiverClassifier(_Base or object):
             return {_plain(model._only): 1.0}
         # The scores lie in memory that the next call overwrites.
         outputs = np.array(scores, dtype=np.float64)[None]
-        variances = model._variances_one(*model._columns(model._one_row, x, False))
+        if model._is_calibrated():
+            return dict(zip(model.classes_.tolist(), model._calibrated(outputs)[0].tolist()))
+        columns, values = model._columns(model._one_row, x, False)
+        variances = model._variances_one(columns, values)
         if outputs.size == 1:
             z = float(_standardised(outputs, variances)[0, 0])
             return dict(zip(model.classes_.tolist(), (float(ndtr(-z)), float(ndtr(z)))))
-        p = _against_best_other(outputs, variances)[0]
+        row = model._row_of(columns, values)
+        p = _against_best_other(model._state, outputs, variances, row)[0]
         return dict(zip(model.classes_.tolist(), p.tolist()))
 
     # Mini-batches --------------------------------------------------------------------------------
@@ -206,7 +211,7 @@ class RiverClassifier(_Base or object):
         import pandas as pd
 
         model = self.model_
-        if not model._gaussian:
+        if not _has_probabilities(model):
             raise NotImplementedError(f"{type(model).__name__} has no probabilities")
         if not self._started:
             return pd.DataFrame(index=X.index)

@@ -30,9 +30,11 @@ class SecondOrderPerceptron(SecondOrderClassifier):
     ----------
     a : float, default=1.0
         Weight of the identity in the matrix, larger than zero.
-    covariance : {"full", "diag", "sketch"}, default="full"
+    covariance : {"full", "diag", "sketch", "shared", "joint"}, default="full"
         The shape matrix: all of it, one matrix a class; its diagonal, for many features; or a
-        diagonal and a few directions, kept up to date, for many features that go together.
+        diagonal and a few directions, kept up to date, for many features that go together. With
+        several classes that compete also one matrix that all of them share, or the joint matrix
+        of all weights, which has the square of classes times features entries.
     sketch_size : int, default=16
         Directions that a sketch keeps; it collects as many again before it drops some.
     fit_intercept : bool, default=True
@@ -60,6 +62,9 @@ class SecondOrderPerceptron(SecondOrderClassifier):
         Whether predictions use the mean of the weights over all rounds.
     allow_new_classes : bool, default=False
         Whether :meth:`partial_fit` and :meth:`learn_one` take in classes that were not declared.
+    calibration : {"platt"}, default=None
+        Whether to fit a sigmoid to the outputs, each before its label is learned.
+        :meth:`predict_proba` and :meth:`predict` are then by it, not by the Gaussian.
     random_state : int, RandomState instance or None, default=None
         Source of the order of the rows.
 
@@ -73,7 +78,8 @@ class SecondOrderPerceptron(SecondOrderClassifier):
         The intercepts.
     covariance_ : ndarray
         The shape matrix of the weights, of shape (n_features, n_features), or its diagonal if it
-        is not full; one a class if there are more than two.
+        is not full; one a class if there are more than two that do not share it. A joint shape
+        is that of ``coef_.ravel()``.
     n_updates_ : int
         Number of changes of the model.
     n_mistakes_ : int
@@ -129,6 +135,7 @@ class SecondOrderPerceptron(SecondOrderClassifier):
         n_iter_no_change: int = 5,
         average: bool = False,
         allow_new_classes: bool = False,
+        calibration: str | None = None,
         random_state: Any = None,
     ) -> None:
         self.a = a
@@ -145,6 +152,7 @@ class SecondOrderPerceptron(SecondOrderClassifier):
         self.n_iter_no_change = n_iter_no_change
         self.average = average
         self.allow_new_classes = allow_new_classes
+        self.calibration = calibration
         self.random_state = random_state
 
     def _rule(self, n_features: int) -> Rule:

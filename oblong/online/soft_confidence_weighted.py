@@ -40,9 +40,11 @@ class SoftConfidenceWeightedClassifier(SecondOrderClassifier):
         SCW-I or SCW-II.
     initial_variance : float, default=1.0
         Variance of the weights at the start.
-    covariance : {"full", "diag", "sketch"}, default="full"
+    covariance : {"full", "diag", "sketch", "shared", "joint"}, default="full"
         The shape matrix: all of it, one matrix a class; its diagonal, for many features; or a
-        diagonal and a few directions, kept up to date, for many features that go together.
+        diagonal and a few directions, kept up to date, for many features that go together. With
+        several classes that compete also one matrix that all of them share, or the joint matrix
+        of all weights, which has the square of classes times features entries.
     sketch_size : int, default=16
         Directions that a sketch keeps; it collects as many again before it drops some.
     fit_intercept : bool, default=True
@@ -70,6 +72,9 @@ class SoftConfidenceWeightedClassifier(SecondOrderClassifier):
         Whether predictions use the mean of the weights over all rounds.
     allow_new_classes : bool, default=False
         Whether :meth:`partial_fit` and :meth:`learn_one` take in classes that were not declared.
+    calibration : {"platt"}, default=None
+        Whether to fit a sigmoid to the outputs, each before its label is learned.
+        :meth:`predict_proba` and :meth:`predict` are then by it, not by the Gaussian.
     random_state : int, RandomState instance or None, default=None
         Source of the order of the rows.
 
@@ -83,7 +88,8 @@ class SoftConfidenceWeightedClassifier(SecondOrderClassifier):
         The intercepts.
     covariance_ : ndarray
         The shape matrix of the weights, of shape (n_features, n_features), or its diagonal if it
-        is not full; one a class if there are more than two.
+        is not full; one a class if there are more than two that do not share it. A joint shape
+        is that of ``coef_.ravel()``.
     n_updates_ : int
         Number of changes of the model.
     n_mistakes_ : int
@@ -100,6 +106,15 @@ class SoftConfidenceWeightedClassifier(SecondOrderClassifier):
         Number of features.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the features, if ``X`` had string names.
+
+    Notes
+    -----
+    Where the step is at its cap :math:`C`, an update adds about :math:`C \varphi / 2` to
+    :math:`1/\sqrt{v}` for the variance :math:`v` of the output. The variance then falls with the
+    square of the number of updates, the steps :math:`C v` add up to a finite sum, and the learner
+    keeps what it has learned from the first examples, wrong labels among them. A smaller
+    :math:`C`, or features of a smaller scale, put that off: above :math:`v` of about
+    :math:`(\varphi / C)^2` the rule is that of confidence-weighted learning.
 
     References
     ----------
@@ -146,6 +161,7 @@ class SoftConfidenceWeightedClassifier(SecondOrderClassifier):
         n_iter_no_change: int = 5,
         average: bool = False,
         allow_new_classes: bool = False,
+        calibration: str | None = None,
         random_state: Any = None,
     ) -> None:
         self.confidence = confidence
@@ -165,6 +181,7 @@ class SoftConfidenceWeightedClassifier(SecondOrderClassifier):
         self.n_iter_no_change = n_iter_no_change
         self.average = average
         self.allow_new_classes = allow_new_classes
+        self.calibration = calibration
         self.random_state = random_state
 
     def _rule(self, n_features: int) -> Rule:

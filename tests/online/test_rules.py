@@ -254,3 +254,19 @@ def test_diagonal_projects_the_precision(name):
         np.testing.assert_allclose(diagonal.weights(), full.weights(), rtol=1e-11)
         precision = np.linalg.inv(parts(full)[1]).diagonal()
         np.testing.assert_allclose(1 / diagonal.diagonal()[1:, 0], precision, rtol=1e-11)
+
+
+def test_the_variance_of_soft_confidence_falls_too_fast_to_go_on_learning():
+    """While the cap holds, 1/√v grows by Cφ/2 an update, and the steps add up to a finite sum."""
+    C = 0.7
+    state, _, _ = given(np.random.default_rng(0), Rule(SCW_1, np.inf, PHI, C, soft=True), d=1)
+    state.table[1, 0] = -50.0
+    x, moves = np.ones(1), [-50.0]
+    for _ in range(400):
+        present(state, x, 1.0)
+        moves.append(float(state.table[1, 0]))
+    growth = np.diff([1 / np.sqrt(parts(state)[1][0, 0]) for _ in range(3) if present(state, x, 1)])
+    np.testing.assert_allclose(growth, C * PHI / 2, rtol=0.01)
+    # Steps C v of the order 1/n²: twice as many updates halve what is left to come.
+    assert moves[-1] < -40.0
+    assert moves[400] - moves[200] < 0.6 * (moves[200] - moves[100])

@@ -203,13 +203,15 @@ def test_few_updates_make_long_blocks(monkeypatch):
 
 
 def test_large_shapes_learn_in_blocks(monkeypatch):
-    d = 170
+    d = 370
     X, labels = stream(2, n=60, d=d)
     state, other = model(RULES["AROW"], d=d), model(RULES["AROW"], d=d)
     assert suits_blocks(state, 60)
     assert not suits_blocks(state, 1)
     assert not suits_blocks(model(RULES["AROW"]), 60)
     assert not suits_blocks(model(RULES["AROW"], "top", d=d), 60)
+    assert suits_blocks(model(RULES["AROW"], "each", d=170), 60)
+    assert not suits_blocks(model(RULES["AROW"], d=170), 60)
     state.learn(Rows.of(X), labels, np.ones(60))
     by_rows(other, Rows.of(X), labels, np.ones(60), np.arange(60))
     assert_same(other, state)

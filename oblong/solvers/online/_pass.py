@@ -6,6 +6,9 @@ import math
 
 from oblong._compile import compiled
 from oblong.solvers.online._shapes import (
+    LN_2,
+    LOOK,
+    TINY,
     full_product,
     full_update,
     rescale,
@@ -13,98 +16,12 @@ from oblong.solvers.online._shapes import (
     table_update,
     table_variance,
 )
+from oblong.solvers.online._sigmoid import calibrate, calibrate_copies
 from oblong.solvers.online._sketch import sketch_product, sketch_update
+from oblong.solvers.online._tasks import DIAGONAL, EACH, FULL, SKETCH, mistaken, pick
 from oblong.solvers.online.rules import respond
 
-__all__ = [
-    "DIAGONAL",
-    "EACH",
-    "FULL",
-    "NONE",
-    "RANK",
-    "SINGLE",
-    "SKETCH",
-    "TOP",
-    "learn_rows",
-    "mistaken",
-    "pick",
-    "reset",
-]
-
-# Structures of the shape: the identity, a diagonal in the table, a matrix a class, a diagonal and a
-# few rows of the precision.
-NONE, DIAGONAL, FULL, SKETCH = range(4)
-# How an example of several classes becomes examples of two: there are but two classes; the right
-# class against the best wrong ones; each class against the rest; pairs of labels and the threshold.
-SINGLE, TOP, EACH, RANK = range(4)
-
-# Variances below are round-off of a shape that has vanished.
-_TINY = 1e-280
-# Older compilers have no logarithm to the base two.
-_LN_2 = math.log(2.0)
-# Updates between two looks at the size of the shape.
-_LOOK = 32
-
-
-@compiled
-def _rival(scores, label, taken):
-    """The best class other than ``label`` that is not taken yet, or -1."""
-    best, value = -1, -math.inf
-    for k in range(scores.size):
-        if k != label and taken[k] == 0.0 and (best < 0 or scores[k] > value):
-            best, value = k, scores[k]
-    return best
-
-
-@compiled
-def _worst_pair(scores, labels):
-    """The lowest relevant and the highest irrelevant label; -1 where there is none."""
-    low, high = -1, -1
-    for k in range(labels.size):
-        if labels[k] == 1:
-            if low < 0 or scores[k] < scores[low]:
-                low = k
-        elif high < 0 or scores[k] > scores[high]:
-            high = k
-    return low, high
-
-
-@compiled
-def pick(task, step, scores, labels, taken):
-    """The two classes of a step: the first is to gain on the second.
-
-    Without a second class, -1, the sign says to which side the output of the first is to move.
-    """
-    if task == SINGLE:
-        return 0, -1, 1.0 if labels[0] == 1 else -1.0
-    if task == TOP:
-        rival = _rival(scores, labels[0], taken)
-        if rival < 0:
-            return -1, -1, 1.0
-        taken[rival] = 1.0
-        return labels[0], rival, 1.0
-    if task == EACH:
-        positive = labels[step] == 1 if labels.size > 1 else labels[0] == step
-        return step, -1, 1.0 if positive else -1.0
-    if step == 0:
-        low, high = _worst_pair(scores, labels)
-        return (low, high, 1.0) if low >= 0 and high >= 0 else (-1, -1, 1.0)
-    label, threshold = step - 1, labels.size
-    return (label, threshold, 1.0) if labels[label] == 1 else (threshold, label, 1.0)
-
-
-@compiled
-def mistaken(task, scores, labels, taken):
-    """Whether the prediction is wrong; an output of zero is wrong on either side."""
-    if task == SINGLE:
-        return scores[0] <= 0.0 if labels[0] == 1 else scores[0] >= 0.0
-    if labels.size == 1:
-        return scores[labels[0]] <= scores[_rival(scores, labels[0], taken)]
-    for k in range(labels.size):
-        output = scores[k] - (scores[labels.size] if task == RANK else 0.0)
-        if (output <= 0.0) if labels[k] == 1 else (output >= 0.0):
-            return True
-    return False
+__all__ = ["learn_rows", "reset"]
 
 
 @compiled
@@ -220,6 +137,7 @@ def learn_rows(
                 taken[k] = 0.0
             wrong = mistaken(task, scores, row_labels, taken)
             counters[2] += wrong
+            calibrate(task, scores, row_labels, scale, counters[7], part)
             changed = False
             for step in range(n_steps):
                 first, second, sign = pick(task, step, scores, row_labels, taken)
@@ -246,7 +164,7 @@ def learn_rows(
                             second,
                             second_product,
                         )
-                    if not _TINY < va + vb < math.inf:
+                    if not TINY < va + vb < math.inf:
                         counters[3] += 1
                         factor = 1.0
                         break
@@ -311,7 +229,7 @@ def learn_rows(
                             past,
                         )
                     scale[k, 0] = sigma * factor
-                if invariance > 0 and counters[1] % _LOOK == 0:
+                if invariance > 0 and counters[1] % LOOK == 0:
                     # One unit for all classes, whose outputs are compared.
                     if structure == FULL:
                         exponent = rescale(shape, table, total, scale, invariance == 1)
@@ -320,11 +238,12 @@ def learn_rows(
                             counters[7] += exponent
                             row_scores(columns, values, bias, table, scores)
                     elif invariance == 2 and not 2.0**-200 < scale[first, 0] < 2.0**200:
-                        power = 2.0 ** -math.floor(math.log(scale[first, 0]) / _LN_2)
+                        power = 2.0 ** -math.floor(math.log(scale[first, 0]) / LN_2)
                         for k in range(n_classes):
                             scale[k, 0] *= power
             if not changed and remaining > 0.0:
                 # Further copies find the same model.
+                calibrate_copies(task, scores, row_labels, scale, counters[7], remaining)
                 copies = math.ceil(remaining)
                 counters[0] += copies
                 counters[2] += copies * wrong

@@ -15,13 +15,13 @@ from __future__ import annotations
 import math
 
 from oblong._compile import compiled
-from oblong.solvers.online._pass import EACH, TOP, mistaken, pick
+from oblong.solvers.online._shapes import TINY
+from oblong.solvers.online._sigmoid import calibrate, calibrate_copies
+from oblong.solvers.online._tasks import EACH, TOP, mistaken, pick
 from oblong.solvers.online.rules import respond
 
 __all__ = ["AGAIN", "FIRST", "SECOND", "expect", "replay"]
 
-# Variances below are round-off of a shape that has vanished.
-_TINY = 1e-280
 # What is kept of a round that a block could not finish: its next step, whether it has begun, has
 # changed the model, was mistaken, has had a reset of the shapes of two classes.
 STEP, OPEN, CHANGED, WRONG, AGAIN, FIRST, SECOND = range(7)
@@ -151,6 +151,7 @@ def replay(
                     taken[k] = 0.0
                 wrong = mistaken(task, row, row_labels, taken)
                 counters[2] += wrong
+                calibrate(task, row, row_labels, scale, counters[7], part[0])
                 progress[STEP], progress[OPEN], progress[CHANGED] = 0, 1, 0
                 progress[WRONG] = wrong
             past = counters[0] - 1
@@ -169,7 +170,7 @@ def replay(
                     va = scale[first, 0] * gram[a, i]
                     if second >= 0:
                         vb = scale[second, 0] * gram[b, i]
-                    if not _TINY < va + vb < math.inf:
+                    if not TINY < va + vb < math.inf:
                         counters[3] += 1
                         progress[AGAIN] = 0
                         continue
@@ -209,6 +210,7 @@ def replay(
             progress[OPEN] = 0
             if progress[CHANGED] == 0 and weights[i] > 0.0:
                 # Further copies find the same model.
+                calibrate_copies(task, row, row_labels, scale, counters[7], weights[i])
                 copies = math.ceil(weights[i])
                 counters[0] += copies
                 counters[2] += copies * progress[WRONG]

@@ -16,7 +16,11 @@ import math
 from oblong._compile import compiled, fast_max
 
 __all__ = [
+    "LN_2",
+    "LOOK",
+    "TINY",
     "full_product",
+    "full_shrink",
     "full_update",
     "rescale",
     "row_scores",
@@ -24,8 +28,12 @@ __all__ = [
     "table_variance",
 ]
 
+# Variances below are round-off of a shape that has vanished.
+TINY = 1e-280
+# Updates between two looks at the size of the shape.
+LOOK = 32
 # Older compilers have no logarithm to the base two.
-_LN_2 = math.log(2.0)
+LN_2 = math.log(2.0)
 
 
 @compiled
@@ -141,18 +149,25 @@ def full_product(columns, values, bias, shape, product):
 
 @compiled
 def full_update(shape, table, total, k, product, step, shrink, t):
-    """``w_k += step S x`` and ``S -= β S x x'S``; ``product`` is destroyed.
-
-    The factor ``√β`` goes into the product first: then entries across the diagonal are the same
-    product of two numbers and S stays symmetric to the last bit, without which it would lose its
-    definiteness after some thousand updates.
-    """
+    """``w_k += step S x`` and ``S -= β S x x'S``; ``product`` is destroyed."""
     size = product.size
     for r in range(size):
         table[r, k] += step * product[r]
     if total.shape[0] > 0:
         for r in range(size):
             total[r, k] += t * step * product[r]
+    full_shrink(shape, product, shrink)
+
+
+@compiled
+def full_shrink(shape, product, shrink):
+    """``S -= β S x x'S``; ``product`` is destroyed.
+
+    The factor ``√β`` goes into the product first: then entries across the diagonal are the same
+    product of two numbers and S stays symmetric to the last bit, without which it would lose its
+    definiteness after some thousand updates.
+    """
+    size = product.size
     if shrink <= 0.0:
         return
     root = math.sqrt(shrink)
@@ -174,7 +189,7 @@ def _middle(shape):
             if variance > 0.0:
                 largest = fast_max(largest, variance)
                 smallest = min(smallest, variance)
-    return 0.5 * (math.log(largest) + math.log(smallest)) / _LN_2 if largest > 0.0 else 0.0
+    return 0.5 * (math.log(largest) + math.log(smallest)) / LN_2 if largest > 0.0 else 0.0
 
 
 @compiled
@@ -190,7 +205,7 @@ def rescale(shape, table, total, scale, weights_too):
     for k in range(shape.shape[0]):
         largest = fast_max(largest, scale[k, 0])
     if not weights_too and (largest > 2.0**40 or largest < 2.0**-40):
-        factor = 4.0 ** (-math.floor(0.5 * math.log(largest) / _LN_2))
+        factor = 4.0 ** (-math.floor(0.5 * math.log(largest) / LN_2))
         for k in range(shape.shape[0]):
             scale[k, 0] *= factor
     middle = _middle(shape)

@@ -2,8 +2,8 @@
 
 It does what the pass of :mod:`~oblong.solvers.online._pass` does, with less to go through: a row
 is read twice, once for margin and variance and once for the update, and the entries of the table
-that a later row looks up are called for meanwhile. A full shape is read once: an update waits
-until the next product with the shape needs the matrix anyway.
+that a later row looks up are called for meanwhile, half of them each time. A full shape is read
+once: an update waits until the next product with the shape needs the matrix anyway.
 """
 
 from __future__ import annotations
@@ -11,32 +11,28 @@ from __future__ import annotations
 import math
 
 from oblong._compile import compiled, fast_max
-from oblong.solvers.online._pass import FULL, reset
-from oblong.solvers.online._shapes import full_product, rescale
+from oblong.solvers.online._pass import reset
+from oblong.solvers.online._shapes import LN_2, LOOK, TINY, full_product, rescale
+from oblong.solvers.online._sigmoid import calibrate, calibrate_copies
+from oblong.solvers.online._tasks import FULL, SINGLE
 from oblong.solvers.online._vector import fold, multiply, subtract, touch
 from oblong.solvers.online.rules import CW_STDEV, SCW_1, SCW_2, respond
 
 __all__ = ["learn_full", "learn_table"]
 
 # Rows between the one that is learned from and the one whose entries are called for.
-_AHEAD = 2
-_TINY = 1e-280
-# Older compilers have no logarithm to the base two.
-_LN_2 = math.log(2.0)
-# Updates between two looks at the size of the shape.
-_LOOK = 32
+_AHEAD = 3
 
 
 @compiled
 def _sums(columns, values, bias, table, following):
-    """Output and variance; the entries of ``following`` columns are called for."""
+    """Output and variance; the first entries of ``following`` columns are called for."""
     n = values.size
     paired = table.shape[1] > 1
     a, b, c, d = bias * table[0, 0], 0.0, bias * bias, 0.0
     if paired:
         c *= table[0, 1]
     half = n // 2
-    ahead = min(half, following.size // 2)
     for g in range(half):
         p = 2 * g
         x, z = float(values[p]), float(values[p + 1])
@@ -49,9 +45,8 @@ def _sums(columns, values, bias, table, following):
         else:
             c += x * x
             d += z * z
-        if g < ahead:
-            touch(table, following[p] + 1)
-            touch(table, following[p + 1] + 1)
+        if g < following.size:
+            touch(table, following[g] + 1)
     for p in range(2 * half, n):
         x = float(values[p])
         row = table[columns[p] + 1]
@@ -72,8 +67,11 @@ def _update_one(row, x, step, precision, floor):
 
 
 @compiled
-def _update(columns, values, bias, table, total, step, precision, floor, past):
-    """Update weights and variances; returns how many variances are at the floor."""
+def _update(columns, values, bias, table, total, step, precision, floor, past, following):
+    """Update weights and variances; returns how many variances are at the floor.
+
+    The entries of ``following`` columns are called for.
+    """
     paired = table.shape[1] > 1
     if total.shape[0] > 0:
         for p in range(values.size + 1):
@@ -84,12 +82,16 @@ def _update(columns, values, bias, table, total, step, precision, floor, past):
     if not paired:
         for p in range(values.size):
             table[columns[p] + 1, 0] += step * values[p]
+            if p < following.size:
+                touch(table, following[p] + 1)
         table[0, 0] += step * bias
         return 0
     if precision <= 0.0:
         for p in range(values.size):
             row = table[columns[p] + 1]
             row[0] += step * values[p] * row[1]
+            if p < following.size:
+                touch(table, following[p] + 1)
         table[0, 0] += step * bias * table[0, 1]
         return 0
     count = 0
@@ -97,6 +99,8 @@ def _update(columns, values, bias, table, total, step, precision, floor, past):
         for p in range(values.size):
             row = table[columns[p] + 1]
             count += _update_one(row, float(values[p]), step, precision, floor)
+            if p < following.size:
+                touch(table, following[p] + 1)
     else:
         for p in range(values.size):
             row = table[columns[p] + 1]
@@ -104,6 +108,8 @@ def _update(columns, values, bias, table, total, step, precision, floor, past):
             moved = variance * x
             row[0] += step * moved
             row[1] = variance / (1.0 + precision * moved * x)
+            if p < following.size:
+                touch(table, following[p] + 1)
     return count + _update_one(table[0], bias, step, precision, floor)
 
 
@@ -129,16 +135,17 @@ def learn_table(
     dense = codes[5] == 1
     p = settings[:4]
     bias, floor, initial = settings[4], settings[5], settings[6]
-    memory = scale[0, 1:2]
+    memory, scores, calibrated = scale[0, 1:2], work[:1], scale.shape[1] > 3
     for position in range(order.size):
         i = order[position]
         start, n = indptr[i], indptr[i + 1] - indptr[i]
         values = data[start : start + n]
         columns = indices[:n] if dense else indices[start : start + n]
-        following = indices[:0]
+        following, later = indices[:0], indices[:0]
         if not dense and position + _AHEAD < order.size:
             o = order[position + _AHEAD]
-            following = indices[indptr[o] : indptr[o + 1]]
+            middle = indptr[o] + min(n // 2, (indptr[o + 1] - indptr[o]) // 2)
+            following, later = indices[indptr[o] : middle], indices[middle : indptr[o + 1]]
         positive = labels[i, 0] == 1
         remaining = weights[i]
         while remaining > 0.0:
@@ -149,11 +156,14 @@ def learn_table(
             f, v = _sums(columns, values, bias, table, following)
             m = f if positive else -f
             counters[2] += m <= 0.0
+            if calibrated:
+                scores[0] = f
+                calibrate(SINGLE, scores, labels[i], scale, counters[7], part)
             alpha, tau, factor = 0.0, 0.0, 1.0
             if m < p[0]:
                 v *= scale[0, 0]
                 for again in range(2):
-                    if not _TINY < v < math.inf:
+                    if not TINY < v < math.inf:
                         counters[3] += 1
                         break
                     alpha, tau, factor = respond(code, m, v, part, p, memory, past + 1, again)
@@ -169,13 +179,17 @@ def learn_table(
                 sigma = scale[0, 0]
                 step = sigma * (alpha if positive else -alpha)
                 counters[6] += _update(
-                    columns, values, bias, table, total, step, tau * sigma, floor, past
+                    columns, values, bias, table, total, step, tau * sigma, floor, past, later
                 )
                 scale[0, 0] = sigma * factor
                 if invariance == 2 and not 2.0**-200 < scale[0, 0] < 2.0**200:
-                    scale[0, 0] *= 2.0 ** -math.floor(math.log(scale[0, 0]) / _LN_2)
-            elif remaining > 0.0:
+                    scale[0, 0] *= 2.0 ** -math.floor(math.log(scale[0, 0]) / LN_2)
+                continue
+            for q in range(later.size):
+                touch(table, later[q] + 1)
+            if remaining > 0.0:
                 # Further copies find the same model.
+                calibrate_copies(SINGLE, scores, labels[i], scale, counters[7], remaining)
                 copies = math.ceil(remaining)
                 counters[0] += copies
                 counters[2] += copies * (m <= 0.0)
@@ -231,12 +245,12 @@ def learn_full(
     S, w = shape[0], table[:, 0]
     product, pending = work[2 : 2 + size], work[2 + size : 2 + 2 * size]
     row = work[2 + 2 * size : 2 + 3 * size]
-    memory = scale[0, 1:2]
+    memory, scores, calibrated = scale[0, 1:2], work[:1], scale.shape[1] > 3
     waits = False
     # Confident rules ask whether m < φ √v. Their shape only shrinks, so an earlier bound of its
     # eigenvalues says of many rows that they change nothing, without a product with the shape. It
     # takes as long as a few products.
-    confident = dense and order.size > _LOOK and (code in (CW_STDEV, SCW_1, SCW_2))
+    confident = dense and order.size > LOOK and (code in (CW_STDEV, SCW_1, SCW_2))
     bound = p[1] * p[1] * _largest(S) * scale[0, 0] if confident else 0.0
     for r in range(size):
         row[r] = 0.0
@@ -265,6 +279,9 @@ def learn_full(
                     f += values[r] * w[columns[r] + 1]
             m = f if positive else -f
             counters[2] += m <= 0.0
+            if calibrated:
+                scores[0] = f
+                calibrate(SINGLE, scores, labels[i], scale, counters[7], part)
             alpha, tau, factor, v = 0.0, 0.0, 1.0, 0.0
             sure = confident and m > 0.0 and m * m >= bound * _inner(row, row)
             if m < p[0] and not sure:
@@ -279,7 +296,7 @@ def learn_full(
                         waits = False
                         v = _inner(row, product)
                     v *= scale[0, 0]
-                    if not _TINY < v < math.inf:
+                    if not TINY < v < math.inf:
                         counters[3] += 1
                         break
                     alpha, tau, factor = respond(code, m, v, part, p, memory, past + 1, again)
@@ -310,17 +327,18 @@ def learn_full(
                     waits = dense
                     if not dense:
                         subtract(S, pending)
-                if invariance > 0 and counters[1] % _LOOK == 0:
+                if invariance > 0 and counters[1] % LOOK == 0:
                     if waits:
                         subtract(S, pending)
                         waits = False
                     exponent = rescale(shape, table, total, scale, invariance == 1)
                     counters[5] += exponent != 0
                     counters[7] += exponent
-                if confident and counters[1] % _LOOK == 0:
+                if confident and counters[1] % LOOK == 0:
                     bound = p[1] * p[1] * _largest(S) * scale[0, 0]
             elif remaining > 0.0:
                 # Further copies find the same model.
+                calibrate_copies(SINGLE, scores, labels[i], scale, counters[7], remaining)
                 copies = math.ceil(remaining)
                 counters[0] += copies
                 counters[2] += copies * (m <= 0.0)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from oblong.solvers.online._pass import DIAGONAL
 from oblong.solvers.online._sketch import refactor, shrink
+from oblong.solvers.online._tasks import DIAGONAL
 
 if TYPE_CHECKING:
     from oblong.solvers.online.state import OnlineState

@@ -8,17 +8,19 @@ import numpy as np
 from scipy.linalg.blas import dsymm, dsyrk, dtrsm
 
 from oblong._threads import single_threaded_blas
-from oblong.solvers.online._pass import EACH, FULL, SINGLE, reset
+from oblong.solvers.online._pass import reset
 from oblong.solvers.online._replay import AGAIN, FIRST, SECOND, expect, replay
 from oblong.solvers.online._shapes import rescale
+from oblong.solvers.online._tasks import EACH, FULL, SINGLE
 
 if TYPE_CHECKING:
     from oblong.solvers.online.state import OnlineState, Rows
 
 __all__ = ["learn_blocks", "suits_blocks"]
 
-# Features from which on blocks are faster than rows, and the fewest rows that pay for a block.
-_FEATURES, _ROWS = 160, 16
+# Features from which on blocks are faster than rows, which the pass of a single output takes longer
+# to fall behind, and the fewest rows that pay for a block.
+_FEATURES, _ROWS = {SINGLE: 350, EACH: 140}, 16
 # Rows of a block, of which few may be expected to matter.
 _SHORTEST, _LONGEST = 8, 512
 # Tiles in which a triangle is copied.
@@ -33,8 +35,7 @@ def suits_blocks(state: OnlineState, n_rows: int) -> bool:
     """
     return (
         state.structure == FULL
-        and state.codes[2] in (SINGLE, EACH)
-        and state.table.shape[0] > _FEATURES
+        and state.table.shape[0] > _FEATURES.get(int(state.codes[2]), np.inf)
         and n_rows >= _ROWS
     )
 

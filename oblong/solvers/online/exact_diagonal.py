@@ -15,18 +15,14 @@ from __future__ import annotations
 import math
 
 from oblong._compile import compiled
-from oblong.solvers.online._pass import mistaken, pick
-from oblong.solvers.online._shapes import row_scores, table_update, table_variance
-from oblong.solvers.online.rules import CW_STDEV
+from oblong.solvers.online._shapes import TINY, row_scores, table_update, table_variance
+from oblong.solvers.online._sigmoid import calibrate, calibrate_copies
+from oblong.solvers.online._tasks import mistaken, pick
+from oblong.solvers.online.rules import CW_STDEV, MET
 from oblong.solvers.online.state import OnlineState
 
 __all__ = ["ExactDiagonalState", "learn_exactly"]
 
-# Variances below are round-off of a shape that has vanished.
-_TINY = 1e-280
-# What a copy of an example is short of its margin is rounding: that of the outputs, which may be
-# many times the margin.
-_EXACT = 1.0 - 1e-9
 _CLOSE = 1e-14
 _ROUNDS = 60
 
@@ -124,6 +120,7 @@ def learn_exactly(
                 taken[k] = 0.0
             wrong = mistaken(task, scores, row_labels, taken)
             counters[2] += wrong
+            calibrate(task, scores, row_labels, scale, counters[7], 1.0)
             changed = False
             for step in range(n_steps):
                 first, second, sign = pick(task, step, scores, row_labels, taken)
@@ -134,10 +131,10 @@ def learn_exactly(
                 if second >= 0:
                     vb = table_variance(columns, values, bias, table, n_classes + second)
                 v = va + vb
-                if not _TINY < v < math.inf:
+                if not TINY < v < math.inf:
                     counters[3] += 1
                     continue
-                if m >= _EXACT * phi * (math.sqrt(v) if by_deviation else v):
+                if m >= MET * phi * (math.sqrt(v) if by_deviation else v):
                     continue
                 other = n_classes + second if second >= 0 else -1
                 alpha, tau = _solve(
@@ -176,6 +173,7 @@ def learn_exactly(
             if not changed:
                 # Further copies find the same model.
                 left = copies - copy - 1
+                calibrate_copies(task, scores, row_labels, scale, counters[7], float(left))
                 counters[0] += left
                 counters[2] += left * wrong
                 break

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 
+from oblong.solvers.online._sigmoid import INITIAL
+from oblong.solvers.online.pooled import fill_new, with_class
 from oblong.solvers.online.state import (
     EACH,
     FULL,
+    JOINT,
+    SHARED,
     SKETCH,
     TOP,
     OnlineState,
     blank_shape,
     initial_columns,
+    matrices_of,
     padded,
     scratch,
 )
 
 __all__ = ["grow", "insert_output", "split"]
+
+_MATRICES = (FULL, SHARED, JOINT)
 
 
 def grow(state: OnlineState, n_features: int) -> None:
@@ -24,10 +31,20 @@ def grow(state: OnlineState, n_features: int) -> None:
     known = state.n_features + 1
     _make_room(state, n_features + 1)
     state.n_features = n_features
-    if state.structure == FULL:
-        new = np.arange(known, n_features + 1)
-        # In the unit of the model.
-        state.shape[:, new, new] = state.initial_variance * 4.0**state.exponent
+    if state.structure in _MATRICES:
+        fill_new(
+            state.structure,
+            state.shape,
+            state.n_outputs,
+            known,
+            n_features + 1,
+            _variance_of_new(state),
+        )
+
+
+def _variance_of_new(state: OnlineState) -> float:
+    """Initial variance in the unit of the model."""
+    return state.initial_variance * 4.0**state.exponent
 
 
 def _make_room(state: OnlineState, size: int) -> None:
@@ -36,7 +53,7 @@ def _make_room(state: OnlineState, size: int) -> None:
         return
     # Twice the room, so that features that come one by one cost little; a full shape pays
     # for its room at every update.
-    room = padded(size + size // 8) if state.structure == FULL else 2 * size
+    room = padded(size + size // 8) if state.structure in _MATRICES else 2 * size
     fills = np.repeat(initial_columns(state.structure, state.initial_variance), state.n_outputs)
     table = np.repeat(fills[None], room, axis=0).astype(state.table.dtype)
     table[:old] = state.table
@@ -45,9 +62,10 @@ def _make_room(state: OnlineState, size: int) -> None:
         total = np.zeros((room, state.n_outputs))
         total[:old] = state.total
         state.total = total
-    if state.structure == FULL:
-        shape = blank_shape(state.n_outputs, room)
-        shape[:, :old, :old] = state.shape
+    if state.structure in _MATRICES:
+        shape = blank_shape(*matrices_of(state.structure, state.n_outputs, room))
+        known = state.shape.shape[1]
+        shape[:, :known, :known] = state.shape
         state.shape = shape
     elif state.structure == SKETCH:
         state.shape = np.insert(state.shape, [old] * (room - old), 0.0, axis=1)
@@ -59,11 +77,11 @@ def _groups(state: OnlineState) -> np.ndarray:
     return state.table.reshape(len(state.table), -1, state.n_outputs)
 
 
-def split(state: OnlineState, *, one_vs_rest: bool) -> None:
+def split(state: OnlineState, *, one_vs_rest: bool, structure: int) -> None:
     """Give either of two classes its own weights: half of those of their difference.
 
     The output of the difference, and its variance, stay what they were. One-vs-rest models
-    get all of the weights, each with its sign.
+    get all of the weights, each with its sign. The structure is that of several classes.
     """
     share = 1.0 if one_vs_rest else 0.5
     signs = share * np.array([-1.0, 1.0])
@@ -75,12 +93,17 @@ def split(state: OnlineState, *, one_vs_rest: bool) -> None:
     state.table = np.ascontiguousarray(groups.reshape(len(groups), -1))
     state.total = np.ascontiguousarray(state.total * signs)
     state.scale = np.repeat(state.scale, 2, axis=0)
-    state.shape = np.repeat(state.shape, 2, axis=0)
-    if state.structure == FULL:
+    if structure == SHARED:
+        state.shape = state.shape * share
+    elif structure != JOINT:
+        # The joint shape of two classes is that of their difference.
+        state.shape = np.repeat(state.shape, 2, axis=0)
+    if structure == FULL:
         state.shape *= share
     elif state.structure == SKETCH:
         # The factor below the rows stays what it is.
         state.shape[:, : len(state.table)] /= np.sqrt(share)
+    state.codes[0] = structure
     state.codes[2:4] = (EACH, 2) if one_vs_rest else (TOP, 1)
     state.settings[6] *= share
     state.work = scratch(state.structure, 2, state.shape)
@@ -94,12 +117,18 @@ def insert_output(state: OnlineState, place: int) -> None:
     state.table = np.ascontiguousarray(groups.reshape(len(groups), -1))
     state.total = np.ascontiguousarray(np.insert(state.total, place, 0.0, axis=1))
     memory = state.settings[7] if each else state.scale[0, 1]
-    state.scale = np.insert(state.scale, place, [1.0, memory, 0.0], axis=0)
-    if state.structure in (FULL, SKETCH):
+    numbers = [1.0, memory, 0.0, *(INITIAL if state.scale.shape[1] > 3 else ())]
+    # The factor of a shape that all classes have together is the first, wherever the class goes.
+    numbers[0] = state.scale[0, 0] if state.structure in (SHARED, JOINT) else 1.0
+    state.scale = np.insert(state.scale, place, numbers, axis=0)
+    if state.structure == JOINT:
+        variance = _variance_of_new(state) / state.scale[0, 0]
+        state.shape = with_class(state.shape, old, place, variance)
+    elif state.structure in (FULL, SKETCH):
         prior = np.zeros(state.shape.shape[1:])
         if state.structure == FULL:
             known = np.arange(state.n_features + 1)
-            prior[known, known] = state.initial_variance * 4.0**state.exponent
+            prior[known, known] = _variance_of_new(state)
         state.shape = np.insert(state.shape, place, prior, axis=0)
     if each:
         state.codes[3] = old + 1

@@ -181,6 +181,11 @@ class KernelState:
         return self.inner.codes
 
     @property
+    def scale(self) -> np.ndarray:
+        """Numbers of the outputs."""
+        return self.inner.scale
+
+    @property
     def rounds(self) -> int:
         """Examples seen."""
         return self.inner.rounds

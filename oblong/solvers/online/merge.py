@@ -8,7 +8,8 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from oblong.solvers.online._sketch import shrink, sketch_apply
-from oblong.solvers.online.state import FULL, NONE, SKETCH, OnlineState
+from oblong.solvers.online.pooled import as_one_output, from_one_output
+from oblong.solvers.online.state import FULL, JOINT, NONE, SHARED, SKETCH, OnlineState
 
 __all__ = ["merge_states"]
 
@@ -18,12 +19,13 @@ def _natural(state: OnlineState, exponent: int) -> tuple[np.ndarray, np.ndarray]
     n = state.n_features + 1
     change = exponent - state.exponent
     weights = np.ldexp(np.asarray(state.weights(), dtype=np.float64), change).T
-    if state.structure != FULL:
+    if state.structure not in (FULL, SHARED):
         precision = 1.0 / np.ldexp(state.diagonal().astype(np.float64), 2 * change).T
         return precision, precision * weights
     precision = np.empty((state.n_outputs, n, n))
     for k in range(state.n_outputs):
-        S = np.ldexp(state.shape[k, :n, :n] * state.scale[k, 0], 2 * change)
+        own = k if state.structure == FULL else 0
+        S = np.ldexp(state.shape[own, :n, :n] * state.scale[own, 0], 2 * change)
         precision[k] = cho_solve(cho_factor(S, lower=True), np.eye(n))
     return precision, np.einsum("kij,kj->ki", precision, weights)
 
@@ -96,6 +98,16 @@ def merge_states(
     rounds = np.array([max(1, state.rounds) for state in states], dtype=np.float64)
     shares = rounds / rounds.sum()
     n = merged.n_features + 1
+    # Sigmoids are free of the scale of the outputs; their doubt goes down with the examples.
+    merged.scale[:, 3:] = np.einsum("s,sij->ij", shares, [state.scale[:, 3:] for state in states])
+    merged.scale[:, 5:8] /= len(states)
+    merged.scale[:, 9:10] *= len(states)
+    if merged.structure == JOINT:
+        parts = [as_one_output(state) for state in states]
+        one = merge_states(parts, prior=as_one_output(prior), product=product)
+        from_one_output(merged, one)
+        merged.counters[7] = one.counters[7]
+        return merged
     if merged.structure == NONE:
         mean = sum(p * s.weights().astype(np.float64) for p, s in zip(shares, states))
         merged.table[:n] = mean
@@ -115,13 +127,13 @@ def merge_states(
     merged.scale[:, 0] = 1.0
     merged.counters[7] = exponent
     outputs = merged.n_outputs
-    if merged.structure != FULL:
+    if merged.structure not in (FULL, SHARED):
         merged.table[:n, outputs:] = (1.0 / precision).T
         merged.table[:n, :outputs] = (target / precision).T
         return merged
     for k in range(outputs):
         factor = cho_factor(precision[k], lower=True)
         S = cho_solve(factor, np.eye(n))
-        merged.shape[k, :n, :n] = 0.5 * (S + S.T)
+        merged.shape[k if merged.structure == FULL else 0, :n, :n] = 0.5 * (S + S.T)
         merged.table[:n, k] = cho_solve(factor, target[k])
     return merged

@@ -32,6 +32,7 @@ __all__ = [
     "CW_STDEV",
     "CW_VAR",
     "IELLIP",
+    "MET",
     "MISTAKE",
     "NHERD",
     "PA",
@@ -45,8 +46,9 @@ PA, AROW, NHERD, CW_STDEV, CW_VAR, SCW_1, SCW_2, CELLIP, CELLIP_SMALLEST, IELLIP
 
 # The smallest margin that is no mistake, as a limit for rules that learn from mistakes only.
 MISTAKE = 1e-300
-# Hard rules meet their margin exactly: what a copy of an example is short of it is rounding.
-_EXACT = 1.0 - 1e-12
+# Hard rules meet their margin exactly: what a copy of an example is short of it is rounding, that
+# of outputs which may be many times the margin.
+MET = 1.0 - 1e-9
 
 
 class Rule(NamedTuple):
@@ -118,7 +120,7 @@ def _ellipsoid(code, m, v, p, again):
         depth = min(depth, 0.5)
     d = p[3]
     if code == CELLIP or d < 2.0:
-        if m >= _EXACT * p[1]:
+        if m >= MET * p[1]:
             return 0.0, 0.0, 1.0
         return depth / deviation, 2.0 * depth / ((1.0 - depth) * v), 1.0 - depth * depth
     if depth <= -1.0 / d:
@@ -169,7 +171,7 @@ def respond(code, m, v, weight, p, memory, t, again):
         return (1.0 - m) / (v + 1.0 / C), C * (2.0 + C * v), 1.0
     if code == CW_VAR:
         phi = p[1]
-        if m >= _EXACT * phi * v:
+        if m >= MET * phi * v:
             return 0.0, 0.0, 1.0
         q = 1.0 + 2.0 * phi * m
         root = math.sqrt(q * q - 8.0 * phi * (m - phi * v))
@@ -177,7 +179,7 @@ def respond(code, m, v, weight, p, memory, t, again):
         return step, 2.0 * step * phi, 1.0
     if code in (CW_STDEV, SCW_1, SCW_2):
         phi = p[1]
-        if m >= _EXACT * phi * math.sqrt(v):
+        if m >= MET * phi * math.sqrt(v):
             return 0.0, 0.0, 1.0
         if code == SCW_2:
             n = v + 0.5 / (p[2] * weight)
@@ -197,7 +199,7 @@ def respond(code, m, v, weight, p, memory, t, again):
     if code in (CELLIP, CELLIP_SMALLEST):
         return _ellipsoid(code, m, v, p, again)
     # IELLIP: the margin γ, the factor b, and whether c decays with rounds instead of updates.
-    if m >= _EXACT * p[1]:
+    if m >= MET * p[1]:
         return 0.0, 0.0, 1.0
     c = memory[0]
     if p[3] == 1.0:

@@ -4,37 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
-from oblong._threads import chunks
-from oblong.solvers.online._pass import (
+from oblong.solvers.online._pass import learn_rows
+from oblong.solvers.online._pooled import learn_pooled
+from oblong.solvers.online._sigmoid import INITIAL
+from oblong.solvers.online._single import learn_full, learn_table
+from oblong.solvers.online._sketch import sketch_diagonal
+from oblong.solvers.online._tasks import (
     DIAGONAL,
     EACH,
     FULL,
+    JOINT,
     NONE,
     RANK,
+    SHARED,
     SINGLE,
     SKETCH,
     TOP,
-    learn_rows,
 )
-from oblong.solvers.online._single import learn_full, learn_table
-from oblong.solvers.online._sketch import sketch_diagonal, sketch_variances
 from oblong.solvers.online._vector import LANES
 from oblong.solvers.online.balance import cut
 from oblong.solvers.online.block import learn_blocks, suits_blocks
+from oblong.solvers.online.pooled import fill_new, joint_shape
+from oblong.solvers.online.rows import Rows, plain
 from oblong.solvers.online.rules import Rule
+from oblong.solvers.online.variances import output_variances
 
 __all__ = [
     "COUNTERS",
     "DIAGONAL",
     "EACH",
     "FULL",
+    "JOINT",
     "NONE",
     "RANK",
+    "SHARED",
     "SINGLE",
     "SKETCH",
     "TOP",
@@ -42,39 +49,13 @@ __all__ = [
     "Rows",
     "blank_shape",
     "initial_columns",
+    "matrices_of",
     "padded",
     "scratch",
 ]
 
 # Number of the counters, of which the last is the exponent of the unit.
 COUNTERS = 8
-# Entries of a block of rows times a shape matrix.
-_BLOCK = 1 << 22
-
-
-class Rows(NamedTuple):
-    """Rows as the compiled pass wants them: all sparse, dense ones sharing their columns.
-
-    The largest column does not tell the number of columns, ``width``, of sparse rows.
-    """
-
-    data: np.ndarray
-    indices: np.ndarray
-    indptr: np.ndarray
-    dense: bool
-    width: int = 0
-
-    @classmethod
-    def of(cls, X: Any) -> Rows:
-        """Take a dense array in C order, or a CSR matrix; values are not copied."""
-        if sp.issparse(X):
-            if not X.has_canonical_format:
-                X = X.copy()
-                X.sum_duplicates()
-            indices = X.indices.astype(np.int32, copy=False)
-            return cls(X.data, indices, X.indptr.astype(np.int64, copy=False), False, X.shape[1])
-        n, d = X.shape
-        return cls(X.ravel(), np.arange(d, dtype=np.int32), np.arange(n + 1) * d, True, d)
 
 
 def initial_columns(structure: int, variance: float) -> list[float]:
@@ -86,7 +67,7 @@ def initial_columns(structure: int, variance: float) -> list[float]:
 
 def scratch(structure: int, n_outputs: int, shape: np.ndarray) -> np.ndarray:
     """Scratch memory of the pass."""
-    length = 3 * shape.shape[2] if structure in (FULL, SKETCH) else 0
+    length = 0 if structure in (NONE, DIAGONAL) else 3 * shape.shape[2]
     return np.zeros(2 * n_outputs + length)
 
 
@@ -96,6 +77,13 @@ def blank_shape(n_outputs: int, size: int) -> np.ndarray:
     memory = np.zeros(wanted + LANES)
     skip = (-memory.ctypes.data // memory.itemsize) % LANES
     return memory[skip : skip + wanted].reshape(n_outputs, size, size)
+
+
+def matrices_of(structure: int, n_outputs: int, size: int) -> tuple[int, int]:
+    """How many matrices of which size there are for a table of so many rows."""
+    if structure == JOINT:
+        return 1, size * (n_outputs - 1)
+    return 1 if structure == SHARED else n_outputs, size
 
 
 def padded(size: int) -> int:
@@ -116,9 +104,12 @@ class OnlineState:
         the variances ``D``; for a sketch, two groups of columns of its own.
     shape : ndarray of shape (n_classes, n_features + 1, n_features + 1) or (0, 0, 0)
         The matrices ``S`` of a full shape, or the blocks of a sketch. A full shape is zero in the
-        room for more features, of which there is always enough for whole vectors of numbers.
-    scale : ndarray of shape (n_classes, 3)
-        The factor ``σ`` of the shape, what the rule carries along, and the rows of a sketch.
+        room for more features, of which there is always enough for whole vectors of numbers. A
+        shared or joint shape is one matrix, see :mod:`~oblong.solvers.online._pooled`.
+    scale : ndarray of shape (n_classes, 3) or (n_classes, 11)
+        The factor ``σ`` of the shape, what the rule carries along, and the rows of a sketch; then
+        the numbers of the sigmoid of the output, if there is one. The first factor is that of a
+        shared or joint shape.
     total : ndarray of shape (n_features + 1, n_classes) or (0, n_classes)
         Sum of the steps times the number of the rounds before them: the mean of the weights over
         all rounds is ``table - total / rounds``.
@@ -158,6 +149,7 @@ class OnlineState:
         variance: float = 1.0,
         sketch_size: int = 0,
         average: bool = False,
+        calibrated: bool = False,
         dtype: Any = np.float64,
     ) -> OnlineState:
         """A model that has seen nothing.
@@ -168,8 +160,8 @@ class OnlineState:
             The rule.
         n_features, n_outputs : int
             Number of features, and of weight vectors.
-        structure : {NONE, DIAGONAL, FULL, SKETCH}
-            Structure of the shape.
+        structure : {NONE, DIAGONAL, FULL, SKETCH, SHARED, JOINT}
+            Structure of the shape; the last two are for several classes, which compete.
         task : {SINGLE, TOP, EACH, RANK}
             How an example of several classes becomes examples of two.
         steps : int, default=1
@@ -182,6 +174,8 @@ class OnlineState:
             Rows that a sketch is cut to; it holds twice as many.
         average : bool, default=False
             Whether to keep the mean of the weights over all rounds.
+        calibrated : bool, default=False
+            Whether to fit sigmoids to the outputs.
         dtype : dtype, default=float64
             Type of the table.
         """
@@ -191,17 +185,20 @@ class OnlineState:
         # A sketch adds to the diagonal of its precision without end.
         dtype = np.float64 if structure == SKETCH else dtype
         table = np.empty((size, len(fills) * n_outputs), dtype=dtype)
-        table[:] = np.repeat(fills, n_outputs)
+        # Column by column, which is six times as fast as row by row.
+        for k, fill in enumerate(np.repeat(fills, n_outputs)):
+            table[:, k] = fill
         shape = np.zeros((0, 0, 0))
-        if structure == FULL:
-            shape = blank_shape(n_outputs, size)
-            shape[:, np.arange(n_features + 1), np.arange(n_features + 1)] = variance
+        if structure in (FULL, SHARED, JOINT):
+            matrices, side = matrices_of(structure, n_outputs, size)
+            shape = blank_shape(matrices, side)
+            fill_new(structure, shape, n_outputs, 0, n_features + 1, variance)
         elif structure == SKETCH:
             # One example may use up a row for each of its steps.
             width = 2 * sketch_size + n_steps
             shape = np.zeros((n_outputs, size + width, width))
-        scale = np.ones((n_outputs, 3))
-        scale[:, 1:] = rule.memory, 0.0
+        numbers = [1.0, rule.memory, 0.0, *(INITIAL if calibrated else ())]
+        scale = np.repeat([numbers], n_outputs, axis=0)
         floor = rule.floor * variance
         parameters = [*rule[1:5], bias, floor, variance, rule.memory]
         return cls(
@@ -261,6 +258,11 @@ class OnlineState:
         n, outputs = self.n_features + 1, self.n_outputs
         if self.structure == FULL:
             return (np.diagonal(self.shape, axis1=1, axis2=2)[:, :n] * self.scale[:, :1]).T
+        if self.structure == SHARED:
+            found = np.diagonal(self.shape[0])[:n, None] * self.scale[0, 0]
+            return np.repeat(found, outputs, axis=1)
+        if self.structure == JOINT:
+            return np.einsum("jkjk->jk", joint_shape(self))
         if self.structure == SKETCH:
             parts = [
                 sketch_diagonal(self._block(k), self.table[:n, outputs + k], self.ranks[k])
@@ -297,6 +299,8 @@ class OnlineState:
     @property
     def one_pass(self) -> Callable:
         """The compiled pass that suits the model."""
+        if self.structure in (SHARED, JOINT):
+            return learn_pooled
         if self.codes[2] != SINGLE or self.structure == SKETCH:
             return learn_rows
         return learn_full if self.structure == FULL else learn_table
@@ -319,6 +323,7 @@ class OnlineState:
         """
         if order is None:
             order = np.arange(len(labels))
+        labels, weights = plain(labels), plain(weights)
         if suits_blocks(self, len(order)):
             learn_blocks(self, rows, labels, weights, order)
             return
@@ -362,31 +367,4 @@ class OnlineState:
 
     def variances(self, X: Any) -> np.ndarray:
         """Variances of the outputs, of shape (n_rows, n_outputs)."""
-        n = self.n_features + 1
-        if self.structure == SKETCH:
-            parts = [
-                sketch_variances(
-                    X, self.bias, self._block(k), self.table[:n, self.n_outputs + k], self.ranks[k]
-                )
-                for k in range(self.n_outputs)
-            ]
-            return np.maximum(np.column_stack(parts) * self.scale[:, 0], 0.0)
-        if self.structure != FULL:
-            squares = X.multiply(X) if sp.issparse(X) else X * X
-            if self.structure == NONE:
-                sums = np.asarray(squares.sum(axis=1)).reshape(-1, 1) + self.bias**2
-                return np.repeat(sums, self.n_outputs, axis=1)
-            diagonal = self.diagonal()
-            return np.asarray(squares @ diagonal[1:]) + self.bias**2 * diagonal[0]
-        variances = np.empty((X.shape[0], self.n_outputs))
-        for start, stop in chunks(X.shape[0], max(1, _BLOCK // n)):
-            rows = X[start:stop]
-            for k in range(self.n_outputs):
-                S = self.shape[k, :n, :n]
-                products = np.asarray(rows @ S[1:, 1:]) + 2.0 * self.bias * S[0, 1:]
-                if sp.issparse(rows):
-                    parts = np.asarray(rows.multiply(products).sum(axis=1)).ravel()
-                else:
-                    parts = np.einsum("ij,ij->i", products, rows)
-                variances[start:stop, k] = parts + self.bias**2 * S[0, 0]
-        return np.maximum(variances * self.scale[:, 0], 0.0)
+        return output_variances(self, X)

@@ -1,0 +1,134 @@
+"""Probabilities learned on the way: a sigmoid of the output, fitted to outputs before the labels.
+
+Platt's sigmoid ``p = 1 / (1 + exp(-A f / s - B))`` of an output ``f`` is logistic regression on one
+feature. Here it is fitted as the examples come, each with the output that the learner had before
+it learned the label, by one Newton step an example with the inverse Hessian ``P`` of the logistic
+loss kept up to date. The weight of example ``i`` grows like ``i``: early outputs, of a learner that
+knew little, do not count in the end. ``s`` is the root mean square of the outputs, with the same
+weights, so that the scale of the outputs makes no difference.
+
+The numbers of an output follow the three that every output has in the array ``scale``: ``A``,
+``B``, the three entries of ``P``, ``s²``, the weight of the examples, and whether ``A`` and ``B``
+are learned at present.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from oblong._compile import compiled
+from oblong.solvers.online._tasks import RANK, SINGLE, TOP
+
+__all__ = ["INITIAL", "calibrate", "calibrate_copies", "logits", "set_open"]
+
+# What an output starts with, after the numbers that it has anyway.
+INITIAL = (1.0, 0.0, 4.0, 0.0, 4.0, 0.0, 0.0, 1.0)
+_START = 3
+# Examples that the start is worth.
+_PRIOR = 10.0
+# More output never makes a class less likely.
+_LEAST_SLOPE = 1e-6
+
+
+@compiled
+def _observe(c, f, right, weight):
+    """One Newton step of the sigmoid ``c`` for an output and whether its class is the right one."""
+    c[6] += weight
+    c[5] += min(1.0, 2.0 * weight / (c[6] + 1.0)) * (f * f - c[5])
+    if c[7] == 0.0 or c[5] <= 0.0:
+        return
+    z = f / math.sqrt(c[5])
+    p = 1.0 / (1.0 + math.exp(-c[0] * z - c[1]))
+    error = (1.0 if right else 0.0) - p
+    # The curvature at a point far on the wrong side is no guide to the loss: without a lower bound
+    # one wrong label would throw the sigmoid off.
+    h = weight * max(p * (1.0 - p), 0.25 * abs(error))
+    fresh = 1.0 / (1.0 - weight / (c[6] + _PRIOR))
+    c[2] *= fresh
+    c[3] *= fresh
+    c[4] *= fresh
+    a, b = c[2] * z + c[3], c[3] * z + c[4]
+    gain = 1.0 / (1.0 + h * (z * a + b))
+    c[0] = max(c[0] + weight * error * gain * a, _LEAST_SLOPE)
+    c[1] += weight * error * gain * b
+    c[2] -= h * gain * a * a
+    c[3] -= h * gain * a * b
+    c[4] -= h * gain * b * b
+
+
+@compiled
+def calibrate(task, scores, labels, scale, exponent, weight):
+    """Learn the sigmoids of all outputs from one example, if there are any.
+
+    The output of a class that competes with others is the difference to the best of these.
+    """
+    if scale.shape[1] == 3:
+        return
+    unit = 2.0 ** (-exponent)
+    if task == SINGLE:
+        _observe(scale[0, 3:], unit * scores[0], labels[0] == 1, weight)
+        return
+    best, second = 0, -1
+    for k in range(1, scores.size):
+        if scores[k] > scores[best]:
+            best, second = k, best
+        elif second < 0 or scores[k] > scores[second]:
+            second = k
+    for k in range(labels.size if labels.size > 1 else scores.size):
+        f = scores[k]
+        if task == TOP:
+            f -= scores[second if k == best else best]
+        elif task == RANK:
+            f -= scores[labels.size]
+        right = labels[k] == 1 if labels.size > 1 else labels[0] == k
+        _observe(scale[k, 3:], unit * f, right, weight)
+
+
+@compiled
+def calibrate_copies(task, scores, labels, scale, exponent, weight):
+    """Learn the sigmoids from copies of an example, the last with what is left of the weight."""
+    if scale.shape[1] == 3:
+        return
+    while weight > 0.0:
+        part = min(1.0, weight)
+        weight -= part
+        calibrate(task, scores, labels, scale, exponent, part)
+
+
+def set_open(scale: np.ndarray, learns: bool) -> None:
+    """Say whether sigmoids are learned.
+
+    Outputs of examples that were learned from before are too good.
+    """
+    if scale.shape[1] > _START:
+        scale[:, -1] = learns
+
+
+def logits(outputs: np.ndarray, scale: np.ndarray, exponent: int, task: int) -> np.ndarray:
+    """Logits of the sigmoids of outputs.
+
+    Parameters
+    ----------
+    outputs : ndarray of shape (n_rows, n_outputs)
+        Outputs; those of label sets less that of the threshold.
+    scale : ndarray of shape (>= n_outputs, 11)
+        Numbers of the outputs.
+    exponent : int
+        Exponent of the unit of the outputs.
+    task : int
+        How classes compete.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_outputs)
+        Logit of each output.
+    """
+    slope, offset, square = scale[: outputs.shape[1], [_START, _START + 1, _START + 5]].T
+    f = np.asarray(outputs, dtype=np.float64)
+    if task == TOP:
+        ranks = np.sort(f, axis=1)
+        f = f - np.where(f == ranks[:, -1:], ranks[:, -2:-1], ranks[:, -1:])
+    root = np.sqrt(np.where(square > 0.0, square, 1.0))
+    return slope * np.ldexp(f, -exponent) / root + offset

@@ -1,0 +1,51 @@
+"""Rows of a batch as the compiled passes want them."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+__all__ = ["Rows", "plain"]
+
+
+def plain(array: np.ndarray) -> np.ndarray:
+    """The same memory, without the mark that it must not be written to.
+
+    No pass writes to the rows, but for arrays with the mark, such as memory-mapped ones, all passes
+    would be compiled once more, which takes longer than most batches.
+    """
+    if array.flags.writeable:
+        return array
+    interface = {**array.__array_interface__}
+    interface["data"] = (interface["data"][0], False)
+    # The namespace keeps the memory alive.
+    return np.asarray(SimpleNamespace(__array_interface__=interface, owner=array))
+
+
+class Rows(NamedTuple):
+    """Rows as the compiled pass wants them: all sparse, dense ones sharing their columns.
+
+    The largest column does not tell the number of columns, ``width``, of sparse rows.
+    """
+
+    data: np.ndarray
+    indices: np.ndarray
+    indptr: np.ndarray
+    dense: bool
+    width: int = 0
+
+    @classmethod
+    def of(cls, X: Any) -> Rows:
+        """Take a dense array in C order, or a CSR matrix; values are not copied."""
+        if sp.issparse(X):
+            if not X.has_canonical_format:
+                X = X.copy()
+                X.sum_duplicates()
+            indices = X.indices.astype(np.int32, copy=False)
+            spans = X.indptr.astype(np.int64, copy=False)
+            return cls(*map(plain, (X.data, indices, spans)), False, X.shape[1])
+        n, d = X.shape
+        return cls(plain(X.ravel()), np.arange(d, dtype=np.int32), np.arange(n + 1) * d, True, d)
