@@ -1,53 +1,88 @@
 """Classifiers that use the shape of data, exact and certified, for scikit-learn."""
 
-from oblong.batch import (
-    BayesPointClassifier,
-    EllipsoidalKernelClassifier,
-    EllipsoidalSVC,
-    KernelFisherClassifier,
-    LinearRelativeMarginClassifier,
-    RelativeMarginClassifier,
-    RelativeMarginClassifierCV,
-    RelativeMarginPath,
-    SigmaSVC,
-    UniversumSVC,
-    relative_margin_path,
-)
-from oblong.geometry import MinimumVolumeEllipsoid
-from oblong.online import (
-    AROWClassifier,
-    ClassicalEllipsoidClassifier,
-    ConfidenceWeightedClassifier,
-    ImprovedEllipsoidClassifier,
-    KernelConfidenceWeightedClassifier,
-    NormalHerdClassifier,
-    OnlineEllipsoidalSVC,
-    PassiveAggressiveClassifier,
-    SecondOrderPerceptron,
-    SoftConfidenceWeightedClassifier,
-)
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from oblong.batch import (
+        BayesPointClassifier,
+        EllipsoidalKernelClassifier,
+        EllipsoidalSVC,
+        KernelFisherClassifier,
+        LinearRelativeMarginClassifier,
+        RelativeMarginClassifier,
+        RelativeMarginClassifierCV,
+        RelativeMarginPath,
+        SigmaSVC,
+        UniversumSVC,
+        relative_margin_path,
+    )
+    from oblong.geometry import MinimumVolumeEllipsoid
+    from oblong.online import (
+        AROWClassifier,
+        ClassicalEllipsoidClassifier,
+        ConfidenceWeightedClassifier,
+        ImprovedEllipsoidClassifier,
+        KernelConfidenceWeightedClassifier,
+        NormalHerdClassifier,
+        OnlineEllipsoidalSVC,
+        PassiveAggressiveClassifier,
+        SecondOrderPerceptron,
+        SoftConfidenceWeightedClassifier,
+    )
 
 __version__ = "0.1.0"
 
-# What reads and writes files is imported when it is first used: most programs never do.
-_LATER = {
-    "ModelFileError": "oblong.persistence",
-    "load": "oblong.persistence",
-    "save": "oblong.persistence",
-    "to_onnx": "oblong.export",
+# Names are imported when they are first used. The package itself then costs nothing, and a command
+# is in charge, of Ctrl-C above all, before the second that scikit-learn may take to load.
+_HOMES = {
+    "oblong.batch": (
+        "BayesPointClassifier",
+        "EllipsoidalKernelClassifier",
+        "EllipsoidalSVC",
+        "KernelFisherClassifier",
+        "LinearRelativeMarginClassifier",
+        "RelativeMarginClassifier",
+        "RelativeMarginClassifierCV",
+        "RelativeMarginPath",
+        "SigmaSVC",
+        "UniversumSVC",
+        "relative_margin_path",
+    ),
+    "oblong.export": ("to_onnx",),
+    "oblong.geometry": ("MinimumVolumeEllipsoid",),
+    "oblong.online": (
+        "AROWClassifier",
+        "ClassicalEllipsoidClassifier",
+        "ConfidenceWeightedClassifier",
+        "ImprovedEllipsoidClassifier",
+        "KernelConfidenceWeightedClassifier",
+        "NormalHerdClassifier",
+        "OnlineEllipsoidalSVC",
+        "PassiveAggressiveClassifier",
+        "SecondOrderPerceptron",
+        "SoftConfidenceWeightedClassifier",
+    ),
+    "oblong.persistence": ("ModelFileError", "load", "save"),
 }
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_MODULES = {home.partition(".")[2] for home in _HOMES}
 
 
-def __getattr__(name: str):
-    if name not in _LATER:
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"oblong.{name}")
+    if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(_LATER[name]), name)
+    value = getattr(import_module(_HOME_OF[name]), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER})
+    return sorted({*globals(), *_HOME_OF})
 
 
 __all__ = [

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from typing import NoReturn
 
@@ -25,6 +27,7 @@ _COMMANDS = {
     "export": "export",
     "datasets": "datasets_list",
     "stream": "stream",
+    "bench": "bench",
     "reproduce": "reproduce",
 }
 
@@ -48,7 +51,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
     try:
-        return _dispatch(argv)
+        with _ends_at_once():
+            args = _parse(argv)
+        return args if isinstance(args, int) else _run(args)
     except KeyboardInterrupt:
         return _complain("interrupted", INTERRUPTED)
     except BrokenPipeError:
@@ -57,11 +62,26 @@ def main(argv: Sequence[str] | None = None) -> int:
         return OK
 
 
-def _dispatch(argv: Sequence[str] | None) -> int:
+@contextmanager
+def _ends_at_once() -> Iterator[None]:
+    """Let Ctrl-C end the program where it is while modules load, which may swallow exceptions."""
+    try:
+        ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        if ours:
+            signal.signal(signal.SIGINT, lambda *_: os._exit(_complain("interrupted", INTERRUPTED)))
+    except ValueError:
+        # Not the main thread, which alone has a say in signals.
+        ours = False
+    try:
+        yield
+    finally:
+        if ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _parse(argv: Sequence[str] | None) -> argparse.Namespace | int:
+    """Read the words; an exit code if that was all there was to do."""
     from oblong import __version__
-    from oblong.cli.protocol import RunError
-    from oblong.datasets import DataFileError
-    from oblong.persistence import ModelFileError
 
     parser = _Parser(
         prog="oblong",
@@ -74,13 +94,25 @@ def _dispatch(argv: Sequence[str] | None) -> int:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     words = sys.argv[1:] if argv is None else argv
     named = [word for word in words[:1] if word in _COMMANDS]
-    for name in named or _COMMANDS:
-        import_module(f"oblong.cli.{_COMMANDS[name]}").add_parser(commands)
+    if words[:1] != ["--version"]:
+        for name in named or _COMMANDS:
+            import_module(f"oblong.cli.{_COMMANDS[name]}").add_parser(commands)
     try:
         args = parser.parse_args(argv)
-        if not hasattr(args, "run"):
-            parser.print_help()
-            return OK
+    except SystemExit as end:
+        return int(end.code or OK)
+    if not hasattr(args, "run"):
+        parser.print_help()
+        return OK
+    return args
+
+
+def _run(args: argparse.Namespace) -> int:
+    from oblong.cli.errors import RunError
+    from oblong.datasets import DataFileError
+    from oblong.persistence import ModelFileError
+
+    try:
         return args.run(args)
     except SystemExit as end:
         return int(end.code or OK)
@@ -91,5 +123,7 @@ def _dispatch(argv: Sequence[str] | None) -> int:
 
 
 def _complain(message: str, code: int) -> int:
-    print(f"oblong: {message}", file=sys.stderr)
+    # Words of a file, or of a library about it, must not steer the terminal.
+    shown = "".join(c if c.isprintable() else "?" for c in message)
+    print(f"oblong: {shown}", file=sys.stderr)
     return code

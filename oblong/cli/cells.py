@@ -13,8 +13,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from oblong import __version__
-from oblong.cli.protocol import FoldResult, RunError, Settings
+from oblong.cli.errors import RunError
 from oblong.cli.registry import Model
+from oblong.cli.results import FoldResult, Settings
 from oblong.datasets import DataFileError, Dataset
 
 __all__ = ["CellFile"]
@@ -48,6 +49,7 @@ class CellFile:
             "repeats": settings.repeats,
             "seed": settings.seed,
             "nested": settings.nested,
+            "impute": settings.impute,
         }
 
     def start(self) -> None:

@@ -10,10 +10,13 @@ from importlib.util import find_spec
 from joblib import cpu_count
 
 from oblong.cli.cells import CellFile
-from oblong.cli.options import is_set_by_name, output_file, whole_number
-from oblong.cli.protocol import FoldResult, RunError, Settings, check_classes
+from oblong.cli.errors import RunError
+from oblong.cli.labelled import add_table_options, labelled_numbers
+from oblong.cli.options import output_file, whole_number
+from oblong.cli.protocol import check_classes
 from oblong.cli.registry import Model, select
-from oblong.datasets import DataFileError, Dataset, load, read_table
+from oblong.cli.results import FoldResult, Settings
+from oblong.datasets import DataFileError, Dataset
 from oblong.datasets.loading import BUILT_IN
 
 __all__ = ["add_parser"]
@@ -43,6 +46,7 @@ examples:
   oblong compare
   oblong compare wine --cv 10 --report wine.html
   oblong compare patients.csv --target outcome --repeats 3
+  oblong compare adult.csv --categorical auto --impute
   oblong compare digits --models all --no-nested --resume
   zcat train.libsvm.gz | oblong compare - --models svm-linear,rmm-linear
 """
@@ -68,9 +72,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         metavar="DATA",
         help=f"built-in set, file, or - for standard input (default: {DEFAULT_DATA})",
     )
-    parser.add_argument(
-        "--target", metavar="COL", help="label column of a table (default: the last)"
-    )
+    add_table_options(parser)
     parser.add_argument(
         "--models",
         type=_models,
@@ -137,15 +139,20 @@ def _run(args: argparse.Namespace) -> int:
     # Here and not above, so that help works without the extra.
     from rich.console import Console
 
-    from oblong.cli import report
+    from oblong.cli import page, report
     from oblong.cli.progress import fold_progress, waiting
     from oblong.cli.projection import project
     from oblong.cli.protocol import compare
     from oblong.cli.table import print_table, summary_json
 
-    dataset = _dataset(args.data, args.target)
+    dataset = labelled_numbers(args)
     settings = Settings(
-        cv=args.cv, repeats=args.repeats, seed=args.seed, jobs=args.jobs, nested=args.nested
+        cv=args.cv,
+        repeats=args.repeats,
+        seed=args.seed,
+        jobs=args.jobs,
+        nested=args.nested,
+        impute=args.impute,
     )
     check_classes(dataset, settings.cv)
     cells = _cells(args, dataset, settings)
@@ -164,9 +171,9 @@ def _run(args: argparse.Namespace) -> int:
         print_table(console, comparison)
     with waiting("drawing the report"):
         projection = project(dataset, args.models, settings)
-        page = report.render(comparison, projection, _command(args))
+        text = report.render(comparison, projection, _command(args))
     try:
-        report.write(page, args.report)
+        page.write(text, args.report)
     except OSError as error:
         raise RunError(f"{args.report} cannot be written: {error.strerror or error}") from None
     if args.state is None:
@@ -176,14 +183,6 @@ def _run(args: argparse.Namespace) -> int:
     else:
         console.print(f"Report: {args.report}", markup=False, soft_wrap=True)
     return 0
-
-
-def _dataset(data: str, target: str | None) -> Dataset:
-    if not is_set_by_name(data):
-        return read_table(data, target)
-    if target is not None:
-        raise DataFileError(data, "a set by name has its own labels; leave --target out")
-    return load(data)
 
 
 def _cells(args: argparse.Namespace, dataset: Dataset, settings: Settings) -> CellFile:
@@ -197,6 +196,11 @@ def _command(args: argparse.Namespace) -> str:
     words = ["oblong", "compare", args.data]
     if args.target is not None:
         words += ["--target", args.target]
+    if args.categorical != "none":
+        named = args.categorical
+        words += ["--categorical", named if isinstance(named, str) else ",".join(named)]
+    if args.impute is not None:
+        words += ["--impute", args.impute]
     words += ["--models", ",".join(model.name for model in args.models)]
     words += ["--cv", str(args.cv), "--repeats", str(args.repeats), "--seed", str(args.seed)]
     if not args.nested:

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from oblong.cli.projection import Projection
-from oblong.cli.protocol import Comparison
+from oblong.cli.results import Comparison
 from oblong.cli.stream.metrics import Window
 from oblong.display import BoundaryDisplay, EllipsoidDisplay, MarginDisplay
 from oblong.display._style import INK, model_style

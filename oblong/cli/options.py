@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 
-from oblong.cli.protocol import RunError
+from oblong.cli.errors import RunError
 from oblong.datasets import DataFileError, available
 from oblong.datasets._dataset import quote
 from oblong.datasets.loading import BUILT_IN

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from oblong.cli.errors import RunError
 from oblong.cli.options import busy, is_set_by_name, output_file, write_whole
-from oblong.cli.protocol import RunError
 from oblong.datasets import DataFileError, load
 from oblong.datasets.tables import Schema, read_rows
 

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from oblong.cli.protocol import FoldResult, Settings
 from oblong.cli.registry import Model
+from oblong.cli.results import FoldResult, Settings
 
-__all__ = ["fold_progress", "waiting"]
+__all__ = ["fold_progress", "step_progress", "waiting"]
 
 
 @contextmanager
@@ -44,6 +44,27 @@ def fold_progress(
             for model in models
         }
         yield lambda result: bar.advance(tasks[result.model])
+
+
+@contextmanager
+def step_progress(total: int) -> Iterator[Callable[[str], None]]:
+    """Show one bar over all steps; yields the function to call before each, with what comes."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda what: None
+        return
+    bar = Progress(
+        BarColumn(bar_width=36),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+        console=console,
+        transient=True,
+    )
+    with bar:
+        # The first call ends nothing.
+        task = bar.add_task("", total=total, completed=-1)
+        yield lambda what: bar.update(task, advance=1, description=what)
 
 
 @contextmanager

@@ -10,10 +10,12 @@ import numpy as np
 import scipy.sparse as sp
 from joblib import delayed
 from sklearn.decomposition import PCA
+from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 
-from oblong.cli.protocol import Settings, in_parallel, make_scaler, tune, width_unit
+from oblong.cli.protocol import in_parallel, make_scaler, tune, width_unit
 from oblong.cli.registry import Model
+from oblong.cli.results import Settings
 from oblong.datasets import Dataset
 from oblong.geometry import MinimumVolumeEllipsoid
 
@@ -65,6 +67,8 @@ def project(dataset: Dataset, models: Sequence[Model], settings: Settings) -> Pr
     if len(y) > MAX_POINTS:
         rows = _sample(y, settings.seed)
         X, y = X[rows], y[rows]
+    if settings.impute is not None and not sp.issparse(X):
+        X = SimpleImputer(strategy=settings.impute, keep_empty_features=True).fit_transform(X)
     explained = None
     if X.shape[1] == 2:
         points = X.toarray() if sp.issparse(X) else np.asarray(X, dtype=float)

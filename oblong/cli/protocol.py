@@ -8,7 +8,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -16,135 +16,30 @@ import numpy as np
 import scipy.sparse as sp
 from joblib import Parallel, delayed
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.impute import SimpleImputer
 from sklearn.model_selection import GridSearchCV, RepeatedStratifiedKFold, StratifiedKFold
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
+from oblong.cli.errors import RunError
 from oblong.cli.memory import peak_memory
 from oblong.cli.registry import Model
-from oblong.cli.significance import corrected_t_test, holm
+from oblong.cli.results import Comparison, FoldResult, Settings
 from oblong.datasets import DataFileError, Dataset
 from oblong.datasets._dataset import Matrix, quote
 
-__all__ = ["Comparison", "FoldResult", "RunError", "Settings", "Summary", "compare"]
+__all__ = [
+    "check_classes",
+    "compare",
+    "fit_with",
+    "in_parallel",
+    "make_scaler",
+    "tune",
+    "width_unit",
+]
 
 INNER_FOLDS = 5
 _E = TypeVar("_E", GridSearchCV, Pipeline)
-
-
-class RunError(RuntimeError):
-    """A model that failed on data that was fine."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How to cross-validate.
-
-    With `nested`, parameters are chosen anew on the training rows of every fold; otherwise once, on
-    all rows, which takes less time and flatters models with many parameters.
-    """
-
-    cv: int = 5
-    repeats: int = 1
-    seed: int = 0
-    jobs: int = 1
-    nested: bool = True
-
-
-@dataclass(frozen=True, eq=False)
-class FoldResult:
-    """One model on one fold.
-
-    Attributes
-    ----------
-    model : str
-        Name of the model.
-    fold : int
-        Position among all folds of all repeats.
-    error : float
-        Share of held-out rows predicted wrongly.
-    fit_seconds : float
-        Time to fit the training rows with the chosen parameters.
-    memory : int or None
-        Bytes that choosing and fitting took at their peak, where the system tells.
-    parameters : dict
-        Parameters chosen on the training rows alone, or on all rows if not nested.
-    predicted : ndarray
-        Labels predicted for the held-out rows.
-    gap : float or None
-        Largest relative duality gap of the fit, for models that certify it.
-    stopped_early : int
-        Fits, those of the search included, that stopped at their iteration limit.
-    estimator : Pipeline or None
-        The fitted model, kept for the first fold only.
-    """
-
-    model: str
-    fold: int
-    error: float
-    fit_seconds: float
-    memory: int | None
-    parameters: dict[str, object]
-    predicted: np.ndarray
-    gap: float | None
-    stopped_early: int
-    estimator: Pipeline | None
-
-
-@dataclass(frozen=True)
-class Summary:
-    """One model over all folds; differences and p-values are against the reference."""
-
-    model: Model
-    mean: float
-    std: float
-    fit_seconds: float
-    memory: float | None
-    difference: float | None
-    p_value: float | None
-
-
-@dataclass(frozen=True, eq=False)
-class Comparison:
-    """All that a comparison found out. The first model is the reference."""
-
-    dataset: Dataset
-    models: list[Model]
-    settings: Settings
-    folds: list[tuple[np.ndarray, np.ndarray]]
-    results: dict[str, list[FoldResult]]
-
-    def summaries(self) -> list[Summary]:
-        """Mean, spread, time and corrected significance of every model."""
-        errors = {
-            name: np.array([fold.error for fold in results])
-            for name, results in self.results.items()
-        }
-        reference, *others = self.models
-        ratio = 1.0 / (self.settings.cv - 1)
-        p_values = holm(
-            [corrected_t_test(errors[m.name] - errors[reference.name], ratio) for m in others]
-        )
-        tests = dict(zip([m.name for m in others], p_values))
-        return [
-            Summary(
-                model=model,
-                mean=float(errors[model.name].mean()),
-                std=float(errors[model.name].std(ddof=1)),
-                fit_seconds=float(np.median([f.fit_seconds for f in self.results[model.name]])),
-                memory=_median([f.memory for f in self.results[model.name]]),
-                difference=None
-                if model is reference
-                else float((errors[model.name] - errors[reference.name]).mean()),
-                p_value=tests.get(model.name),
-            )
-            for model in self.models
-        ]
-
-
-def _median(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return float(np.median(known)) if known else None
 
 
 def compare(
@@ -178,7 +73,7 @@ def compare(
     )
     X, y = dataset.X, dataset.y
     folds = list(splitter.split(np.zeros(len(y)), y))
-    unit = width_unit(X)
+    unit = width_unit(X, settings.impute)
     missing = [
         (fold, model)
         for fold in range(len(folds))
@@ -208,7 +103,7 @@ def compare(
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     fitted = fit_with(
-                        model, X[train], y[train], result.parameters, settings.seed, "on fold 1"
+                        model, X[train], y[train], result.parameters, settings, "on fold 1"
                     )
                 result = replace(result, estimator=fitted)
             results[model.name].append(result)
@@ -238,17 +133,22 @@ def check_classes(dataset: Dataset, cv: int) -> None:
     raise DataFileError(dataset.name, problem)
 
 
-def make_scaler(X: Matrix) -> StandardScaler | MaxAbsScaler:
-    """Bring features to one scale; sparse ones keep their zeros."""
-    return MaxAbsScaler() if sp.issparse(X) else StandardScaler()
+def make_scaler(X: Matrix, impute: str | None = None) -> StandardScaler | MaxAbsScaler | Pipeline:
+    """Bring features to one scale; sparse ones keep their zeros, and gaps are filled before."""
+    if sp.issparse(X):
+        return MaxAbsScaler()
+    if impute is None:
+        return StandardScaler()
+    filled = SimpleImputer(strategy=impute, keep_empty_features=True)
+    return Pipeline([("impute", filled), ("scale", StandardScaler())])
 
 
-def width_unit(X: Matrix) -> float:
+def width_unit(X: Matrix, impute: str | None = None) -> float:
     """Inverse of features times variance of the scaled data, the unit of the width grids.
 
     The labels play no part in it, so sharing it between folds gives nothing away.
     """
-    scaled = make_scaler(X).fit_transform(X)
+    scaled = make_scaler(X, impute).fit_transform(X)
     if sp.issparse(scaled):
         variance = scaled.multiply(scaled).mean() - scaled.mean() ** 2
     else:
@@ -257,12 +157,18 @@ def width_unit(X: Matrix) -> float:
 
 
 def tune(
-    model: Model, X: Matrix, y: np.ndarray, unit: float, seed: int, where: str
+    model: Model,
+    X: Matrix,
+    y: np.ndarray,
+    unit: float,
+    seed: int,
+    where: str,
+    impute: str | None = None,
 ) -> GridSearchCV:
     """Choose a model's parameters by cross-validation and fit it with them."""
     folds = min(INNER_FOLDS, int(np.unique(y, return_counts=True)[1].min()))
     search = GridSearchCV(
-        _pipeline(model, X, seed),
+        _pipeline(model, X, seed, impute),
         {f"model__{name}": list(values) for name, values in model.grid(unit).items()},
         cv=StratifiedKFold(folds, shuffle=True, random_state=seed),
         error_score="raise",
@@ -275,20 +181,20 @@ def fit_with(
     X: Matrix,
     y: np.ndarray,
     parameters: Mapping[str, object],
-    seed: int,
+    settings: Settings,
     where: str,
 ) -> Pipeline:
     """Fit a model with given parameters."""
-    pipeline = _pipeline(model, X, seed)
+    pipeline = _pipeline(model, X, settings.seed, settings.impute)
     pipeline.set_params(**{f"model__{name}": value for name, value in parameters.items()})
     return _fitted(pipeline, X, y, model, where)
 
 
-def _pipeline(model: Model, X: Matrix, seed: int) -> Pipeline:
+def _pipeline(model: Model, X: Matrix, seed: int, impute: str | None) -> Pipeline:
     classifier = model.factory()
     if "random_state" in classifier.get_params():
         classifier.set_params(random_state=seed)
-    return Pipeline([("scale", make_scaler(X)), ("model", classifier)])
+    return Pipeline([("scale", make_scaler(X, impute)), ("model", classifier)])
 
 
 def _fitted(estimator: _E, X: Matrix, y: np.ndarray, model: Model, where: str) -> _E:
@@ -310,7 +216,7 @@ def _choose(
     _leave_interrupts()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        search = tune(model, X, y, unit, settings.seed, where="on all rows")
+        search = tune(model, X, y, unit, settings.seed, "on all rows", settings.impute)
     return model.name, _parameters(search)
 
 
@@ -348,12 +254,12 @@ def _evaluate(
     with warnings.catch_warnings(record=True) as caught, peak_memory() as peak:
         warnings.simplefilter("always")
         if parameters is None:
-            search = tune(model, X[train], y[train], unit, settings.seed, where)
+            search = tune(model, X[train], y[train], unit, settings.seed, where, settings.impute)
             estimator, seconds = search.best_estimator_, float(search.refit_time_)
             parameters = _parameters(search)
         else:
             began = time.perf_counter()
-            estimator = fit_with(model, X[train], y[train], parameters, settings.seed, where)
+            estimator = fit_with(model, X[train], y[train], parameters, settings, where)
             seconds = time.perf_counter() - began
         predicted = estimator.predict(X[test])
     gaps = getattr(estimator[-1], "dual_gap_", None)

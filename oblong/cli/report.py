@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import platform
-from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from collections.abc import Sequence
 from html import escape
-from importlib.metadata import version
-from importlib.resources import files
-from pathlib import Path
 
 import numpy as np
 
-from oblong import __version__
 from oblong.cli import figures
+from oblong.cli.page import figure, frame, reproduction, section, table
 from oblong.cli.projection import COVERAGE, Projection
-from oblong.cli.protocol import INNER_FOLDS, Comparison, Summary
+from oblong.cli.protocol import INNER_FOLDS
+from oblong.cli.results import Comparison, Summary
 from oblong.cli.table import format_memory, format_p, format_points, format_seconds, verdict
 
-__all__ = ["figure", "frame", "render", "reproduction", "section", "table", "write"]
+__all__ = ["render"]
 
 
 def render(comparison: Comparison, projection: Projection | None, command: str) -> str:
@@ -47,57 +42,6 @@ def render(comparison: Comparison, projection: Projection | None, command: str) 
     return frame("oblong compare", comparison.dataset.name, _lead(comparison.summaries()), sections)
 
 
-def frame(command: str, name: str, lead: str, sections: Iterable[str]) -> str:
-    """Put sections into a page with its head.
-
-    Parameters
-    ----------
-    command : str
-        What wrote the page.
-    name : str
-        What it is about, not escaped.
-    lead : str
-        The answer, as HTML.
-    sections : iterable of str
-        The rest, as HTML.
-    """
-    name = escape(name)
-    style = files("oblong.cli").joinpath("report.css").read_text(encoding="utf-8")
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{command}: {name}</title>
-<style>
-{style}</style>
-</head>
-<body>
-<main>
-<header>
-<p class="kicker">{command}</p>
-<h1>{name}</h1>
-{lead}
-</header>
-{"".join(sections)}
-<footer>Written by oblong {__version__} on {datetime.now(UTC):%d %B %Y, %H:%M} UTC.</footer>
-</main>
-</body>
-</html>
-"""
-
-
-def write(page: str, path: Path) -> None:
-    """Write the page whole or not at all."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        # File names need not be valid text.
-        draft.write_text(page, encoding="utf-8", errors="replace")
-        os.replace(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)
-
-
 def _lead(summaries: Sequence[Summary]) -> str:
     """Return the answer in a sentence or two."""
     reference, *others = summaries
@@ -122,50 +66,6 @@ def _share(summary: Summary) -> str:
 def _equals(p: float | None) -> str:
     text = format_p(p)
     return escape(text) if text.startswith("<") else f"= {text}"
-
-
-def section(title: str, *content: str) -> str:
-    """Put content under a heading."""
-    return f"<section>\n<h2>{escape(title)}</h2>\n" + "\n".join(content) + "\n</section>\n"
-
-
-def figure(svg: str, caption: str) -> str:
-    """Put a caption below a picture."""
-    return f"<figure>\n{svg}\n<figcaption>{escape(caption)}</figcaption>\n</figure>"
-
-
-def table(
-    head: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    numbers: Iterable[int] = (),
-    groups: Sequence[str] = (),
-    starts: Sequence[int] = (),
-) -> str:
-    """Lay out escaped cells; the first of each row heads it.
-
-    `numbers` are the columns to align right, `groups` cells above the head and `starts` the
-    columns where those begin.
-    """
-    numbers = set(numbers)
-
-    def cell(tag: str, position: int, text: str, scope: str = "") -> str:
-        kinds = ["number"] * (position in numbers) + ["start"] * (position in starts)
-        kind = f' class="{" ".join(kinds)}"' if kinds else ""
-        return f"<{tag}{kind}{scope}>{text}</{tag}>"
-
-    above = f'<tr class="groups">{"".join(groups)}</tr>\n' if groups else ""
-    top = "".join(cell("th", j, text, ' scope="col"') for j, text in enumerate(head))
-    body = "".join(
-        "<tr>"
-        + cell("th", 0, row[0], ' scope="row"')
-        + "".join(cell("td", j, text) for j, text in enumerate(row[1:], start=1))
-        + "</tr>\n"
-        for row in rows
-    )
-    return (
-        f'<div class="scroll"><table>\n<thead>{above}<tr>{top}</tr></thead>\n'
-        f"<tbody>\n{body}</tbody>\n</table></div>"
-    )
 
 
 def _data(comparison: Comparison) -> str:
@@ -341,18 +241,4 @@ def _certificates(comparison: Comparison) -> str:
         "<p>The gap between the primal and the dual objective bounds how far a fit is from the "
         "best possible one, as a share of the objective.</p>",
         table(["model", "largest gap", "fits stopped early"], rows, numbers=(1, 2)),
-    )
-
-
-def reproduction(command: str) -> str:
-    """Tell how to get the same page again."""
-    packages = ("scikit-learn", "numpy", "scipy", "numba")
-    versions = ", ".join(
-        [f"oblong {__version__}", *(f"{name} {version(name)}" for name in packages)]
-    )
-    machine = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
-    return section(
-        "Reproduce",
-        f"<pre><code>{escape(command)}</code></pre>",
-        f'<p class="note">{escape(versions)}; {escape(machine)}, {os.cpu_count()} cores.</p>',
     )

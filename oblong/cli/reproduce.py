@@ -103,7 +103,7 @@ def _run(args: argparse.Namespace) -> int:
     # Here and not above, so that help works without the extra.
     from rich.console import Console
 
-    from oblong.cli.protocol import RunError
+    from oblong.cli.errors import RunError
     from oblong.reproduction import RunSettings, Sets, StoreError, catalogue, find, run_experiment
 
     console = Console(highlight=False, soft_wrap=True)

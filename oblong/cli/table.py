@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from oblong.cli.protocol import Comparison, Summary
+from oblong.cli.results import Comparison, Summary
 
 __all__ = [
     "facts",

@@ -17,13 +17,14 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import Pipeline
 from sklearn.utils._param_validation import InvalidParameterError
 
-from oblong.cli.options import busy, is_set_by_name, output_file, plain_warnings, whole_number
+from oblong.cli.errors import RunError
+from oblong.cli.labelled import add_table_options, check_labels, labelled_table
+from oblong.cli.options import busy, output_file, plain_warnings, whole_number
 from oblong.cli.preparation import make_pipeline, spread_of
-from oblong.cli.protocol import RunError
 from oblong.cli.registry import Model, select
-from oblong.datasets import DataFileError, load
+from oblong.datasets import DataFileError
 from oblong.datasets._dataset import quote
-from oblong.datasets.tables import Table, read_training_table
+from oblong.datasets.tables import Table
 
 __all__ = ["add_parser"]
 
@@ -60,9 +61,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "data", metavar="DATA", help="file, name of a data set, or - for standard input"
     )
-    parser.add_argument(
-        "--target", metavar="COL", help="label column of a table (default: the last)"
-    )
+    add_table_options(parser)
     parser.add_argument("--model", required=True, metavar="NAME", help="what to train")
     parser.add_argument(
         "--param",
@@ -81,20 +80,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="choose the other parameters by cross-validation with K folds (5)",
     )
     parser.add_argument(
-        "--categorical",
-        type=_categorical,
-        default="none",
-        metavar="auto|COL,…",
-        help="one-hot encode columns of text: all of them, or those named",
-    )
-    parser.add_argument(
-        "--impute",
-        nargs="?",
-        const="median",
-        choices=("mean", "median", "most_frequent"),
-        help="fill missing numbers (with the median), and take missing text as a word of its own",
-    )
-    parser.add_argument(
         "--seed", type=whole_number(0), default=0, metavar="N", help="seed (default: %(default)s)"
     )
     parser.add_argument(
@@ -107,6 +92,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "-o", "--output", required=True, type=output_file, metavar="FILE", help="the model"
     )
+    parser.add_argument("--json", action="store_true", help="print JSON instead of sentences")
     parser.set_defaults(run=_run)
 
 
@@ -115,8 +101,8 @@ def _run(args: argparse.Namespace) -> int:
 
     model, classifier = _classifier(args)
     with busy(f"reading {args.data}"):
-        table = _table(args)
-    _check(table, args.cv)
+        table = labelled_table(args)
+    check_labels(table, args.cv)
     pipeline = make_pipeline(table, classifier, args.impute)
     started = time.perf_counter()
     with plain_warnings(), busy(f"training on {table.X.shape[0]:,} rows"):
@@ -129,6 +115,12 @@ def _run(args: argparse.Namespace) -> int:
     except ModelFileError as problem:
         raise RunError(str(problem)) from None
     rows, features = table.X.shape
+    if args.json:
+        names = ("source", "rows", "features", "target_names", "training_error", "cross_validation")
+        found = {name: training[name] for name in names}
+        found |= {"model": type(pipeline[-1]).__name__, "file": str(args.output)}
+        print(json.dumps(found | {"seconds": round(seconds, 3)}, default=str))
+        return 0
     print(
         f"{args.output}: {type(pipeline[-1]).__name__}, {rows:,} rows, {features:,} features, "
         f"{len(table.target_names)} classes, {seconds:.2f} s"
@@ -202,54 +194,6 @@ def _parameter(text: str) -> tuple[str, Any]:
         except (ValueError, RecursionError):
             raise argparse.ArgumentTypeError(f"expected JSON, got {quote(value)}") from None
     return name.strip(), value
-
-
-def _categorical(text: str) -> str | list[str]:
-    if text in ("auto", "none"):
-        return text
-    return [name.strip() for name in text.split(",")]
-
-
-# The data ----------------------------------------------------------------------------------------
-
-
-def _table(args: argparse.Namespace) -> Table:
-    if is_set_by_name(args.data):
-        if args.target is not None:
-            raise DataFileError(args.data, "a set by name has its own labels; leave --target out")
-        return Table.of(load(args.data))
-    try:
-        return read_training_table(
-            args.data,
-            args.target,
-            categorical=args.categorical,
-            gaps=args.impute is not None,
-        )
-    except DataFileError as error:
-        advice = {
-            "missing": " (--impute fills gaps)" if args.impute is None else "",
-            "text": " (--categorical auto encodes text)" if args.categorical == "none" else "",
-        }.get(error.cause or "", "")
-        if not advice:
-            raise
-        raise DataFileError(
-            error.source, error.problem + advice, row=error.row, column=error.column
-        ) from None
-
-
-def _check(table: Table, folds: int | None) -> None:
-    labels, counts = np.unique(table.y, return_counts=True)
-    if len(labels) > max(2, len(table.y) // 2):
-        problem = (
-            f"expected class labels, got {len(labels)} different values in {len(table.y)} rows; "
-            "choose the label column with --target"
-        )
-        raise DataFileError(table.name, problem)
-    fewest = int(counts.min())
-    if folds is not None and fewest < folds:
-        name = quote(table.target_names[int(counts.argmin())])
-        problem = f"class {name} has {fewest} rows, but --cv {folds} needs {folds} of every class"
-        raise DataFileError(table.name, problem)
 
 
 def _training(table: Table, args: argparse.Namespace, chosen: Any, error: float) -> dict[str, Any]:

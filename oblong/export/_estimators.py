@@ -1,9 +1,9 @@
-"""What each estimator computes, as operators: ``(labels, scores)`` from rows."""
+"""What each estimator computes, as operators: labels, scores and probabilities from rows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -19,20 +19,49 @@ from oblong.batch._one_vs_one import pairs_of, unpack_coefficients
 from oblong.batch._pairwise import PairwiseKernelClassifier
 from oblong.export._graph import Graph, Unexportable
 from oblong.export._kernels import coordinates, kernel_diagonals, kernel_values, pivot_products
+from oblong.export._normal import (
+    against_best_other,
+    both_sides,
+    log_normal,
+    normal,
+    shares,
+    sigmoid,
+)
 from oblong.geometry import MinimumVolumeEllipsoid
 from oblong.kernels import Kernel
 from oblong.online._base import OnlineClassifier
+from oblong.solvers.online._sigmoid import logits
 from oblong.solvers.online.kernel import _ROUND_OFF as _KERNEL_ROUND_OFF
 from oblong.solvers.online.kernel import KernelState
-from oblong.solvers.online.state import DIAGONAL, FULL, RANK, SINGLE, SKETCH, OnlineState
+from oblong.solvers.online.state import (
+    DIAGONAL,
+    EACH,
+    FULL,
+    JOINT,
+    NONE,
+    RANK,
+    SHARED,
+    SINGLE,
+    SKETCH,
+    TOP,
+    OnlineState,
+)
 
-__all__ = ["write_estimator"]
+__all__ = ["Outputs", "write_estimator"]
 
 _SKETCH_ROUND_OFF = 1e-15
 
 
-def write_estimator(graph: Graph, X: str, model: Any) -> tuple[str, str]:
-    """Write the prediction of a fitted estimator; returns its labels and scores.
+class Outputs(NamedTuple):
+    """What a model predicts: labels, scores, and probabilities if it has such."""
+
+    labels: str
+    scores: str
+    probabilities: str | None = None
+
+
+def write_estimator(graph: Graph, X: str, model: Any) -> Outputs:
+    """Write the prediction of a fitted estimator.
 
     Parameters
     ----------
@@ -54,11 +83,11 @@ def write_estimator(graph: Graph, X: str, model: Any) -> tuple[str, str]:
 
 def _one_vs_one(
     graph: Graph, outputs: str, classes: np.ndarray, shape: str, break_ties: str
-) -> tuple[str, str]:
+) -> Outputs:
     """Votes of all pairs, with the layout of :mod:`oblong.batch._one_vs_one`."""
     k = len(classes)
     if k == 2:
-        return graph.labels(graph.positive(outputs), classes), graph.column(outputs)
+        return Outputs(graph.labels(graph.positive(outputs), classes), graph.column(outputs))
     if break_ties == "random":
         raise Unexportable('break_ties="random", which draws')
     pairs = pairs_of(k)
@@ -70,10 +99,10 @@ def _one_vs_one(
     room = graph.scaled(graph.plus(graph.node("Abs", confidence), 1.0), 3.0)
     scores = graph.node("Add", votes, graph.node("Div", confidence, room))
     places = graph.largest(scores if break_ties == "confidence" else votes)
-    return graph.labels(places, classes), outputs if shape == "ovo" else scores
+    return Outputs(graph.labels(places, classes), outputs if shape == "ovo" else scores)
 
 
-def _pairwise(graph: Graph, X: str, model: PairwiseKernelClassifier) -> tuple[str, str]:
+def _pairwise(graph: Graph, X: str, model: PairwiseKernelClassifier) -> Outputs:
     if model.kernel == "linear":
         outputs = graph.times(X, np.asarray(model.coef_).T)
     else:
@@ -87,13 +116,13 @@ def _pairwise(graph: Graph, X: str, model: PairwiseKernelClassifier) -> tuple[st
     return _one_vs_one(graph, outputs, model.classes_, shape, getattr(model, "break_ties", "first"))
 
 
-def _precomputed_ellipsoid(graph: Graph, X: str, model: EllipsoidalKernelClassifier):
+def _precomputed_ellipsoid(graph: Graph, X: str, model: EllipsoidalKernelClassifier) -> Outputs:
     if model.kernel == "precomputed":
         raise Unexportable("a precomputed kernel, whose rows the model does not know")
     return _pairwise(graph, X, model)
 
 
-def _svc(graph: Graph, X: str, model: SVC) -> tuple[str, str]:
+def _svc(graph: Graph, X: str, model: SVC) -> Outputs:
     kernel = Kernel(model.kernel, float(model._gamma), int(model.degree), float(model.coef0))
     if callable(model.kernel):
         raise Unexportable("a kernel that is a function of Python")
@@ -108,13 +137,13 @@ def _svc(graph: Graph, X: str, model: SVC) -> tuple[str, str]:
 # One-vs-rest -------------------------------------------------------------------------------------
 
 
-def _one_vs_rest(graph: Graph, outputs: str, classes: np.ndarray) -> tuple[str, str]:
+def _one_vs_rest(graph: Graph, outputs: str, classes: np.ndarray) -> Outputs:
     if len(classes) == 2:
-        return graph.labels(graph.positive(outputs), classes), graph.column(outputs)
-    return graph.labels(graph.largest(outputs), classes), outputs
+        return Outputs(graph.labels(graph.positive(outputs), classes), graph.column(outputs))
+    return Outputs(graph.labels(graph.largest(outputs), classes), outputs)
 
 
-def _ellipsoidal(graph: Graph, X: str, model: EllipsoidalSVC) -> tuple[str, str]:
+def _ellipsoidal(graph: Graph, X: str, model: EllipsoidalSVC) -> Outputs:
     if model.kernel == "linear":
         outputs = graph.times(X, model.coef_.T)
         if model.normalize:
@@ -126,7 +155,7 @@ def _ellipsoidal(graph: Graph, X: str, model: EllipsoidalSVC) -> tuple[str, str]
     return _one_vs_rest(graph, graph.plus(outputs, model.intercept_), model.classes_)
 
 
-def _bayes_point(graph: Graph, X: str, model: BayesPointClassifier) -> tuple[str, str]:
+def _bayes_point(graph: Graph, X: str, model: BayesPointClassifier) -> Outputs:
     if model.kernel == "precomputed":
         raise Unexportable("a precomputed kernel, whose rows the model does not know")
     if model.kernel == "linear":
@@ -142,30 +171,72 @@ def _bayes_point(graph: Graph, X: str, model: BayesPointClassifier) -> tuple[str
     scores = graph.standardised(means, graph.plus(variances, model.soft_))
     if len(model.classes_) == 2:
         # The sign needs no variance.
-        return graph.labels(graph.positive(means), model.classes_), graph.column(scores)
-    return graph.labels(graph.largest(scores), model.classes_), scores
+        labels = graph.labels(graph.positive(means), model.classes_)
+        return Outputs(labels, graph.column(scores), both_sides(graph, scores))
+    labels = graph.labels(graph.largest(scores), model.classes_)
+    return Outputs(labels, scores, shares(graph, log_normal(graph, scores)))
 
 
 # Online learners ---------------------------------------------------------------------------------
 
 
-def _online(graph: Graph, X: str, model: OnlineClassifier) -> tuple[str, str]:
+def _online(graph: Graph, X: str, model: OnlineClassifier) -> Outputs:
     state = model._state
     kernelised = isinstance(state, KernelState)
     outputs = (_kernel_outputs if kernelised else _linear_outputs)(graph, X, state)
+    variances = None
+    # A joint shape has no graph, and only its probabilities need it.
+    if model._gaussian and not model._is_calibrated() and state.codes[0] != JOINT:
+        variances = (_kernel_variances if kernelised else _linear_variances)(graph, X, state)
     if state.codes[2] == RANK:
         k = len(model.classes_)
         outputs = graph.times(outputs, np.vstack([np.eye(k), -np.ones((1, k))]))
+        if variances is not None:
+            variances = graph.times(variances, np.vstack([np.eye(k), np.ones((1, k))]))
+    if model._is_calibrated():
+        return _calibrated(graph, outputs, model)
     if model.multilabel_:
         above = graph.node("Greater", outputs, graph.constant(0.0))
-        return graph.node("Cast", above, to=7), outputs
+        chances = None
+        if variances is not None:
+            chances = normal(graph, graph.standardised(outputs, variances))
+        return Outputs(graph.node("Cast", above, to=7), outputs, chances)
     if state.codes[2] != SINGLE:
-        return graph.labels(graph.largest(outputs), model.classes_), outputs
+        chances = None
+        if variances is not None:
+            chances = against_best_other(graph, outputs, variances, len(model.classes_))
+        return Outputs(graph.labels(graph.largest(outputs), model.classes_), outputs, chances)
     labels = graph.labels(graph.positive(outputs), model.classes_)
-    if model._gaussian:
-        variances = _kernel_variance if kernelised else _linear_variance
-        outputs = graph.standardised(outputs, variances(graph, X, state))
-    return labels, graph.column(outputs)
+    if variances is None:
+        return Outputs(labels, graph.column(outputs))
+    scores = graph.standardised(outputs, variances)
+    return Outputs(labels, graph.column(scores), both_sides(graph, scores))
+
+
+def _calibrated(graph: Graph, outputs: str, model: OnlineClassifier) -> Outputs:
+    """Sigmoids of the outputs; see :func:`oblong.solvers.online._sigmoid.logits`."""
+    state, k = getattr(model._state, "inner", model._state), len(model.classes_)
+    task = int(state.codes[2])
+    n = 1 if task == SINGLE else k
+    # The logits of as many unit outputs, and of none, tell the slopes and the offsets.
+    offsets = logits(np.zeros((1, n)), state.scale, int(state.counters[7]), EACH)
+    slopes = logits(np.ones((1, n)), state.scale, int(state.counters[7]), EACH) - offsets
+    if task == TOP:
+        top, _ = graph.nodes_of("TopK", 2, outputs, graph.constant([2], np.int64), axis=1)
+        best, second = graph.part(top, 0), graph.part(top, 1)
+        rival = graph.node("Where", graph.node("Equal", outputs, best), second, best)
+        outputs = graph.node("Sub", outputs, rival)
+    scores = graph.plus(graph.scaled(outputs, slopes), offsets)
+    p = sigmoid(graph, scores)
+    if model.multilabel_:
+        above = graph.node("Greater", scores, graph.constant(0.0))
+        return Outputs(graph.node("Cast", above, to=7), scores, p)
+    if task == SINGLE:
+        labels = graph.labels(graph.positive(scores), model.classes_)
+        other = sigmoid(graph, graph.node("Neg", scores))
+        return Outputs(labels, graph.column(scores), graph.node("Concat", other, p, axis=1))
+    labels = graph.labels(graph.largest(scores), model.classes_)
+    return Outputs(labels, scores, graph.node("Div", p, graph.sum(p)))
 
 
 def _linear_outputs(graph: Graph, X: str, state: OnlineState) -> str:
@@ -173,26 +244,35 @@ def _linear_outputs(graph: Graph, X: str, state: OnlineState) -> str:
     return graph.plus(graph.times(X, weights[1:]), state.bias * weights[0])
 
 
-def _linear_variance(graph: Graph, X: str, state: OnlineState) -> str:
-    """Variance of the only output, as a column; see :meth:`OnlineState.variances`."""
-    n, scale = state.n_features + 1, float(state.scale[0, 0])
+def _linear_variances(graph: Graph, X: str, state: OnlineState) -> str:
+    """Variances of the outputs, a column each; see :meth:`OnlineState.variances`."""
     row = graph.with_constant(X, state.bias, first=True)
-    if state.structure == FULL:
-        variance = graph.quadratic(row, state.shape[0, :n, :n])
-    elif state.structure == DIAGONAL:
+    if state.structure == DIAGONAL:
         return graph.times(graph.node("Mul", row, row), state.diagonal().astype(np.float64))
-    elif state.structure == SKETCH:
-        inverse, rank, block = state.table[:n, 1], state.ranks[0], state._block(0)
-        variance = whole = graph.times(graph.node("Mul", row, row), inverse[:, None])
-        if rank:
-            B = block[:n, :rank] * inverse[:, None]
-            image = solve_triangular(block[n : n + rank, :rank], B.T, lower=True)
-            seen = graph.squares(graph.times(row, image.T))
-            least = graph.scaled(whole, _SKETCH_ROUND_OFF)
-            variance = graph.node("Max", graph.node("Sub", whole, seen), least)
-    else:
-        variance = graph.squares(row)
-    return graph.at_least(graph.scaled(variance, scale), 0.0)
+    parts = [_linear_variance(graph, row, state, k) for k in range(state.n_outputs)]
+    variances = graph.node("Concat", *parts, axis=1)
+    scale = state.scale[0, 0] if state.structure == SHARED else state.scale[:, 0]
+    return graph.at_least(graph.scaled(variances, scale), 0.0)
+
+
+def _linear_variance(graph: Graph, row: str, state: OnlineState, k: int) -> str:
+    """Variance of one output, but for its scale."""
+    n = state.n_features + 1
+    if state.structure in (FULL, SHARED):
+        return graph.quadratic(row, state.shape[0 if state.structure == SHARED else k, :n, :n])
+    if state.structure == NONE:
+        return graph.squares(row)
+    if state.structure != SKETCH:
+        raise Unexportable("a learner with a shape of a new kind")
+    inverse, rank, block = state.table[:n, state.n_outputs + k], state.ranks[k], state._block(k)
+    whole = graph.times(graph.node("Mul", row, row), inverse[:, None])
+    if not rank:
+        return whole
+    B = block[:n, :rank] * inverse[:, None]
+    image = solve_triangular(block[n : n + rank, :rank], B.T, lower=True)
+    seen = graph.squares(graph.times(row, image.T))
+    least = graph.scaled(whole, _SKETCH_ROUND_OFF)
+    return graph.node("Max", graph.node("Sub", whole, seen), least)
 
 
 def _kernel_outputs(graph: Graph, X: str, state: KernelState) -> str:
@@ -201,7 +281,7 @@ def _kernel_outputs(graph: Graph, X: str, state: KernelState) -> str:
     return graph.plus(graph.times(values, state.dual_coef().T), bias)
 
 
-def _kernel_variance(graph: Graph, X: str, state: KernelState) -> str:
+def _kernel_variances(graph: Graph, X: str, state: KernelState) -> str:
     inner, m = state.inner, state.size
     values = kernel_values(graph, X, state.kernel, _dictionary(state))
     inverse = solve_triangular(state.factor[:m, :m], np.eye(m), lower=True)
@@ -209,9 +289,9 @@ def _kernel_variance(graph: Graph, X: str, state: KernelState) -> str:
     lengths = kernel_diagonals(graph, X, state.kernel)
     rest = graph.node("Sub", lengths, graph.squares(Q))
     out = graph.number(graph.node("Less", graph.scaled(lengths, _KERNEL_ROUND_OFF), rest))
-    prior = float(inner.shape[0, -1, -1] * inner.scale[0, 0])
-    rest = graph.scaled(graph.node("Mul", rest, out), prior)
-    return graph.node("Add", _linear_variance(graph, Q, inner), rest)
+    priors = (inner.shape[:, -1, -1] * inner.scale[:, 0]).astype(np.float64)
+    rest = graph.scaled(graph.node("Mul", rest, out), priors)
+    return graph.node("Add", _linear_variances(graph, Q, inner), rest)
 
 
 def _dictionary(state: KernelState) -> Any:
@@ -223,7 +303,7 @@ def _dictionary(state: KernelState) -> Any:
 # The ellipsoid -----------------------------------------------------------------------------------
 
 
-def _ellipsoid(graph: Graph, X: str, model: MinimumVolumeEllipsoid) -> tuple[str, str]:
+def _ellipsoid(graph: Graph, X: str, model: MinimumVolumeEllipsoid) -> Outputs:
     known = model._kernel_rows
     if known is not None:
         if known.rows is None:
@@ -234,16 +314,16 @@ def _ellipsoid(graph: Graph, X: str, model: MinimumVolumeEllipsoid) -> tuple[str
     scores = graph.plus(graph.scaled(graph.squares(image), -1.0), -model.offset_)
     scores = graph.column(scores)
     outside = graph.node("Cast", graph.node("Less", scores, graph.constant(0.0)), to=7)
-    return graph.labels(outside, np.array([1, -1])), scores
+    return Outputs(graph.labels(outside, np.array([1, -1])), scores)
 
 
-def _best(graph: Graph, X: str, model: RelativeMarginClassifierCV) -> tuple[str, str]:
+def _best(graph: Graph, X: str, model: RelativeMarginClassifierCV) -> Outputs:
     if not hasattr(model, "best_estimator_"):
         raise Unexportable("a search that was not refitted")
     return write_estimator(graph, X, model.best_estimator_)
 
 
-Writer = Callable[[Graph, str, Any], tuple[str, str]]
+Writer = Callable[[Graph, str, Any], Outputs]
 # The first that fits is taken.
 _WRITERS: tuple[tuple[type, Writer], ...] = (
     (RelativeMarginClassifierCV, _best),

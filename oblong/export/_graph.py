@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ __all__ = ["Graph", "Unexportable"]
 
 # Operators of this set are old enough for every runtime in use, and new enough for ours.
 _OPSET = 17
+_ML_OPSET = 3
 _IR_VERSION = 8
 _TINY = float(np.finfo(np.float64).tiny)
 
@@ -51,6 +53,12 @@ class Graph:
         output = self._name(operator)
         self.nodes.append(helper.make_node(operator, list(inputs), [output], **attributes))
         return output
+
+    def nodes_of(self, operator: str, n: int, *inputs: str, **attributes: Any) -> list[str]:
+        """Apply an operator that has several outputs."""
+        outputs = [self._name(operator) for _ in range(n)]
+        self.nodes.append(helper.make_node(operator, list(inputs), outputs, **attributes))
+        return outputs
 
     # Formulas ------------------------------------------------------------------------------------
 
@@ -96,11 +104,12 @@ class Graph:
 
     def with_constant(self, X: str, value: float, *, first: bool) -> str:
         """A column of one value before or after the others."""
-        ones = self.plus(self.scaled(self._first_column(X), 0.0), value)
+        ones = self.plus(self.scaled(self.part(X, 0), 0.0), value)
         return self.node("Concat", *((ones, X) if first else (X, ones)), axis=1)
 
-    def _first_column(self, X: str) -> str:
-        return self.node("Gather", X, self.constant([0], np.int64), axis=1)
+    def part(self, X: str, *columns: int) -> str:
+        """Some columns."""
+        return self.node("Gather", X, self.constant(columns, np.int64), axis=1)
 
     def largest(self, scores: str) -> str:
         """Place of the largest score of every row, the first among equals."""
@@ -123,24 +132,49 @@ class Graph:
 
     # The whole -----------------------------------------------------------------------------------
 
-    def model(self, n_features: int, source: str, labels: str, scores: str) -> onnx.ModelProto:
-        """The graph as a model with the outputs ``label`` and ``scores``."""
-        self.nodes.append(helper.make_node("Identity", [labels], ["label"]))
-        self.nodes.append(helper.make_node("Identity", [scores], ["scores"]))
-        proto = {"float64": TensorProto.DOUBLE, "float32": TensorProto.FLOAT}[source]
+    def model(
+        self,
+        inputs: Mapping[str, int],
+        source: str,
+        outputs: Mapping[str, str],
+        properties: Mapping[str, str],
+    ) -> onnx.ModelProto:
+        """The graph as a model.
+
+        Parameters
+        ----------
+        inputs : mapping of str to int
+            Names of the inputs, ``"text"`` among them for words, and numbers of their columns.
+        source : {"float64", "float32"}
+            Type of the inputs that hold numbers.
+        outputs : mapping of str to str
+            Names of the outputs, and which tensors they are.
+        properties : mapping of str to str
+            Notes for those who use the model.
+        """
+        for name, tensor in outputs.items():
+            self.nodes.append(helper.make_node("Identity", [tensor], [name]))
+        numbers = {"float64": TensorProto.DOUBLE, "float32": TensorProto.FLOAT}[source]
+        columns = [
+            helper.make_tensor_value_info(
+                name, TensorProto.STRING if name == "text" else numbers, [None, width]
+            )
+            for name, width in inputs.items()
+        ]
         graph = helper.make_graph(
             self.nodes,
             "oblong",
-            [helper.make_tensor_value_info("X", proto, [None, n_features])],
-            [onnx.ValueInfoProto(name="label"), onnx.ValueInfoProto(name="scores")],
+            columns,
+            [onnx.ValueInfoProto(name=name) for name in outputs],
             self.constants,
         )
+        domains = [helper.make_opsetid("", _OPSET)]
+        if any(node.domain for node in self.nodes):
+            domains.append(helper.make_opsetid("ai.onnx.ml", _ML_OPSET))
         model = helper.make_model(
-            graph,
-            opset_imports=[helper.make_opsetid("", _OPSET)],
-            producer_name="oblong",
-            ir_version=_IR_VERSION,
+            graph, opset_imports=domains, producer_name="oblong", ir_version=_IR_VERSION
         )
+        helper.set_model_props(model, dict(properties))
         model = onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
         onnx.checker.check_model(model, full_check=True)
         return model

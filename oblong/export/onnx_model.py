@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sklearn.compose import ColumnTransformer
@@ -14,20 +16,29 @@ if TYPE_CHECKING:
 __all__ = ["to_onnx"]
 
 
-def to_onnx(model: Any, *, input_type: str = "float64") -> onnx.ModelProto:
+def to_onnx(
+    model: Any, *, input_type: str = "float64", feature_names: Sequence[str] | None = None
+) -> onnx.ModelProto:
     """Write the prediction of a fitted model as an ONNX graph.
 
-    The graph has one input, ``X`` of shape (n, n_features), and two outputs: ``label``, what
-    ``predict`` returns, and ``scores``, what ``decision_function`` returns. It computes in double
-    precision.
+    The graph has the input ``X`` of shape (n, n_features) and the outputs ``label``, what
+    ``predict`` returns, ``scores``, what ``decision_function`` returns, and ``probabilities``, what
+    ``predict_proba`` returns, if the model has it. It computes in double precision.
+
+    If the pipeline encodes columns of text, these are the second input ``text``, of shape
+    (n, n_text), and ``X`` has the other columns, both in the order of the training data. The
+    properties ``columns of X`` and ``columns of text`` of the graph list their names.
 
     Parameters
     ----------
     model : estimator
         A fitted estimator of oblong, a :class:`sklearn.svm.SVC`, or a pipeline that ends in one
-        after scalers, a principal component analysis or the imputation of numbers.
+        after scalers, a principal component analysis, the imputation of numbers, and the one-hot
+        encoding of columns, also within a :class:`~sklearn.compose.ColumnTransformer`.
     input_type : {"float64", "float32"}, default="float64"
-        Type of the input.
+        Type of ``X``.
+    feature_names : sequence of str, default=None
+        Names of the columns of the training data, where the model does not know them.
 
     Returns
     -------
@@ -38,7 +49,7 @@ def to_onnx(model: Any, *, input_type: str = "float64") -> onnx.ModelProto:
     ------
     ValueError
         If ONNX does not express the prediction: kernels that are functions or precomputed
-        matrices, ties that are broken at random, text columns.
+        matrices, ties that are broken at random, other steps of a pipeline.
     ImportError
         Without the package ``onnx``, which comes with the extra of that name.
 
@@ -58,26 +69,51 @@ def to_onnx(model: Any, *, input_type: str = "float64") -> onnx.ModelProto:
         raise ImportError(
             'ONNX export needs the package onnx: pip install "oblong[onnx]"'
         ) from error
+    from oblong.export._columns import Inputs, text_columns, write_columns, write_steps
     from oblong.export._estimators import write_estimator
-    from oblong.export._transformers import write_transformer
 
     if input_type not in ("float64", "float32"):
         raise ValueError(f"input_type must be 'float64' or 'float32', got {input_type!r}")
     check_is_fitted(model)
+    *steps, final = _flat(model)
+    first = next((step for step in steps if hasattr(step, "n_features_in_")), final)
+    names = _names(first, feature_names)
     graph = Graph()
     try:
+        inputs = Inputs(int(first.n_features_in_), text_columns(first))
         X = "X" if input_type == "float64" else graph.node("Cast", "X", to=11)
-        first, final = None, model
-        while isinstance(final, Pipeline):
-            for _, step in final.steps[:-1]:
-                if isinstance(step, ColumnTransformer):
-                    raise Unexportable("a ColumnTransformer, whose columns may hold text")
-                X = write_transformer(graph, X, step)
-                if first is None and hasattr(step, "n_features_in_"):
-                    first = step
-            final = final.steps[-1][1]
-        labels, scores = write_estimator(graph, X, final)
-        n_features = (final if first is None else first).n_features_in_
-        return graph.model(int(n_features), input_type, labels, scores)
+        for step in steps:
+            if step is first and isinstance(step, ColumnTransformer):
+                X = write_columns(graph, X, step, inputs)
+            else:
+                X = write_steps(graph, X, step)
+        found = write_estimator(graph, X, final)
+        if not inputs.numbers and input_type == "float32":
+            # Nothing takes the cast of an input that is not there.
+            del graph.nodes[0]
+        outputs = {"label": found.labels, "scores": found.scores}
+        if found.probabilities is not None:
+            outputs["probabilities"] = found.probabilities
+        columns = {"X": inputs.numbers, "text": inputs.text}
+        notes = {
+            f"columns of {key}": json.dumps([names[j] for j in columns[key]]) for key in columns
+        }
+        return graph.model(inputs.sizes(), input_type, outputs, notes)
     except Unexportable as error:
         raise ValueError(f"{type(model).__name__} cannot be exported to ONNX: {error}") from None
+
+
+def _flat(model: Any) -> list[Any]:
+    """The steps of a pipeline, those of pipelines inside included."""
+    if not isinstance(model, Pipeline):
+        return [model]
+    return [inner for _, step in model.steps for inner in _flat(step)]
+
+
+def _names(first: Any, given: Sequence[str] | None) -> list[str]:
+    n = int(first.n_features_in_)
+    found = given if given is not None else getattr(first, "feature_names_in_", range(n))
+    names = [str(name) for name in found]
+    if len(names) != n:
+        raise ValueError(f"expected {n} feature_names, got {len(names)}")
+    return names

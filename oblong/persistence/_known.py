@@ -40,6 +40,7 @@ from oblong.kernels import Kernel
 from oblong.linalg.feature_map import LinearMap, PivotMap
 from oblong.linalg.kernel_coordinates import KernelCoordinates
 from oblong.solvers.ellipsoidal_svm import EllipsoidalSVMResult
+from oblong.solvers.online.exact_diagonal import ExactDiagonalState
 from oblong.solvers.online.kernel import KernelState
 from oblong.solvers.online.state import OnlineState
 from oblong.solvers.online_ellipsoidal_svm import OnlineEllipsoidalState
@@ -81,6 +82,7 @@ _AROUND = (
 # What estimators keep inside.
 _INSIDE = (
     EllipsoidalSVMResult,
+    ExactDiagonalState,
     Kernel,
     KernelCoordinates,
     KernelState,

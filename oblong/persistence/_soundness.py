@@ -18,19 +18,23 @@ from oblong.batch._pairwise import PairwiseKernelClassifier
 from oblong.kernels import KERNELS, Kernel
 from oblong.linalg.feature_map import LinearMap, PivotMap
 from oblong.online._base import OnlineClassifier
+from oblong.solvers.online.exact_diagonal import ExactDiagonalState
 from oblong.solvers.online.kernel import KernelState
 from oblong.solvers.online.state import (
     COUNTERS,
     DIAGONAL,
     EACH,
     FULL,
+    JOINT,
     NONE,
     RANK,
+    SHARED,
     SINGLE,
     SKETCH,
     TOP,
     OnlineState,
     initial_columns,
+    matrices_of,
     scratch,
 )
 from oblong.solvers.online_ellipsoidal_svm import OnlineEllipsoidalState
@@ -118,9 +122,12 @@ def _check_kernel(kernel: Kernel) -> None:
 def _check_online_state(state: OnlineState) -> None:
     codes = _numbers(state.codes, "i", 6)
     structure, _, task, steps, _, _ = codes.tolist()
-    _require(structure in (NONE, DIAGONAL, FULL, SKETCH), "structure")
+    _require(structure in (NONE, DIAGONAL, FULL, SKETCH, SHARED, JOINT), "structure")
+    _require(structure == DIAGONAL or not isinstance(state, ExactDiagonalState), "structure")
     _require(task in (SINGLE, TOP, EACH, RANK) and 1 <= steps < _MOST_FEATURES, "task")
-    scale = _doubles(state.scale, None, 3)
+    scale = _doubles(state.scale, None, None)
+    # With a sigmoid for each output, or without.
+    _require(scale.shape[1] in (3, 11), "numbers of the outputs")
     outputs = len(scale)
     _require(outputs >= 1 and (task != SINGLE or outputs == 1), "outputs")
     _require(task not in (EACH, RANK) or steps <= outputs, "steps")
@@ -131,8 +138,11 @@ def _check_online_state(state: OnlineState) -> None:
     n = state.n_features
     _require(type(n) is int and 0 <= n < room, "n_features")
     shape = _doubles(state.shape, None, None, None)
-    if structure == FULL:
-        _require(shape.shape == (outputs, room, room), "shape")
+    if structure in (SHARED, JOINT):
+        _require(task in (TOP, RANK) or (structure, task) == (SHARED, EACH), "task")
+    if structure in (FULL, SHARED, JOINT):
+        matrices, side = matrices_of(structure, outputs, room)
+        _require(shape.shape == (matrices, side, side), "shape")
     elif structure == SKETCH:
         width = shape.shape[2]
         _require(shape.shape == (outputs, room + width, width) and steps <= width, "shape")

@@ -42,6 +42,7 @@ class OneRow(NamedTuple):
     label: bytes
     columns: np.ndarray
     values: np.ndarray
+    weight: float = 1.0
 
 
 class Parsed(NamedTuple):
@@ -54,6 +55,13 @@ class Parsed(NamedTuple):
     columns: np.ndarray | None
     indptr: np.ndarray
     spans: np.ndarray
+    weights: np.ndarray | None = None
+
+    @classmethod
+    def nothing(cls, start: int) -> Parsed:
+        """No line, so that all are read with care."""
+        none = np.empty(0, dtype=np.int32)
+        return cls(0, start, True, np.empty(0), none, np.zeros(1, int), np.empty((0, 2), int))
 
 
 def number(text: str) -> float:
@@ -65,6 +73,11 @@ def number(text: str) -> float:
     if not abs(value) <= LARGEST:
         raise RowError(f"expected a number of at most {LARGEST:g}, got {quote(text)}")
     return value
+
+
+def bad_weight(value: float) -> str:
+    """What is wrong with a weight below zero."""
+    return f"expected a weight from 0 up, got {value:g}"
 
 
 class Format(ABC):
@@ -217,6 +230,8 @@ class Table(Format):
         The column of the label.
     delimiter : str
         What separates columns.
+    weight : int, default=None
+        The column of the weights of rows, if there is one.
     """
 
     def __init__(
@@ -228,9 +243,11 @@ class Table(Format):
         header: bool,
         target: int,
         delimiter: str,
+        weight: int | None = None,
     ) -> None:
         super().__init__(bits, limit)
         self.names, self.header, self.target = list(names), header, target
+        self.weight = weight
         self.delimiter = delimiter
         self.dense = not bits
         self._hashes = np.array([name_hash(n.encode()) for n in names], dtype=np.uint64)
@@ -242,15 +259,19 @@ class Table(Format):
             "header": self.header,
             "target": self.target,
             "delimiter": self.delimiter,
+            "weight": self.weight,
         }
 
     @property
     def feature_names(self) -> list[str]:
         """Names of the features."""
-        return [name for j, name in enumerate(self.names) if j != self.target]
+        others = (self.target, self.weight)
+        return [name for j, name in enumerate(self.names) if j not in others]
 
     def parse(self, text: np.ndarray, start: int, stop: int, most: int) -> Parsed:
         """Read plain lines."""
+        if self.bits and self.weight is not None:
+            return Parsed.nothing(start)
         width = len(self.names)
         most = min(most, (stop - start) // max(1, 2 * width - 1) + 1)
         self._room(most * width + width)
@@ -268,9 +289,14 @@ class Table(Format):
             )
             self._settle(text, hards)
             indptr, columns = np.arange(rows + 1) * (width - 1), None
-        values = self._values[: indptr[rows]].copy()
+        values, weights = self._values[: indptr[rows]].copy(), None
+        if self.weight is not None:
+            place = self.weight - (self.weight > self.target)
+            table = values.reshape(rows, width - 1)
+            weights, values = table[:, place].copy(), np.delete(table, place, axis=1).ravel()
+            indptr = np.arange(rows + 1) * (width - 2)
         return Parsed(
-            lines, position, bool(stuck), values, columns, indptr[: rows + 1], spans[:rows]
+            lines, position, bool(stuck), values, columns, indptr[: rows + 1], spans[:rows], weights
         )
 
     def parse_line(self, line: bytes) -> OneRow | None:
@@ -281,13 +307,17 @@ class Table(Format):
         width = len(self.names)
         if len(fields) != width:
             raise RowError(f"expected {width} fields, got {len(fields)}")
-        columns, values = [], []
+        columns, values, weight = [], [], 1.0
         for j, field in enumerate(fields):
             if j == self.target:
                 continue
             word = field.strip()
             try:
-                if not self.bits:
+                if j == self.weight:
+                    weight = number(word)
+                    if weight < 0.0:
+                        raise RowError(bad_weight(weight))
+                elif not self.bits:
                     values.append(number(word))
                 elif _NUMBER.fullmatch(word):
                     values.append(number(word))
@@ -297,12 +327,13 @@ class Table(Format):
                     columns.append(name_column(f"{self.names[j]}={word}".encode(), self.bits))
             except RowError as error:
                 shown = quote(self.names[j]) if self.header else self.names[j]
-                hint = "" if _NUMBER.fullmatch(word) else "; --hash-bits takes words"
+                plain = _NUMBER.fullmatch(word) or j == self.weight
+                hint = "" if plain else "; --hash-bits takes words"
                 raise RowError(f"{error}{hint}", shown) from None
         label = fields[self.target].strip().encode()
         if self.bits:
-            return self._tidy(label, columns, values)
-        return OneRow(label, np.empty(0, dtype=np.int32), np.array(values))
+            return self._tidy(label, columns, values)._replace(weight=weight)
+        return OneRow(label, np.empty(0, dtype=np.int32), np.array(values), weight)
 
 
 def split_line(line: bytes, delimiter: str) -> list[str]:
@@ -331,20 +362,29 @@ class JSON(Format):
         The name of the label.
     vocabulary : dict of str to int
         Columns of the names that are known, to which new names are added if there is no hashing.
+    weight : str, default=None
+        The name of the weight, if there is one.
     """
 
-    def __init__(self, bits: int, limit: int, *, target: str, vocabulary: dict[str, int]) -> None:
+    def __init__(
+        self,
+        bits: int,
+        limit: int,
+        *,
+        target: str,
+        vocabulary: dict[str, int],
+        weight: str | None = None,
+    ) -> None:
         super().__init__(bits, limit)
-        self.target, self.vocabulary = target, vocabulary
+        self.target, self.vocabulary, self.weight = target, vocabulary, weight
 
     def state(self) -> dict[str, Any]:
         """What was found out about the input."""
-        return {"target": self.target}
+        return {"target": self.target, "weight": self.weight}
 
     def parse(self, text: np.ndarray, start: int, stop: int, most: int) -> Parsed:
         """Leave all lines to the careful reader."""
-        none = np.empty(0, dtype=np.int32)
-        return Parsed(0, start, True, np.empty(0), none, np.zeros(1, int), np.empty((0, 2), int))
+        return Parsed.nothing(start)
 
     def parse_line(self, line: bytes) -> OneRow | None:
         """Read one line."""
@@ -356,6 +396,7 @@ class JSON(Format):
         label = row.pop(self.target)
         if label is None or isinstance(label, (dict, list)):
             raise RowError("expected a label that is a word or a number", quote(self.target))
+        weight = 1.0 if self.weight is None else self._weight(row)
         columns, values, new = [], [], {}
         for name, value in _flat(row, "", 0):
             if isinstance(value, str):
@@ -377,7 +418,19 @@ class JSON(Format):
         # A row that is wrong adds no names.
         self.vocabulary.update(new)
         text = label if isinstance(label, str) else json.dumps(label)
-        return self._tidy(text.encode("utf-8", "replace"), columns, values)
+        found = self._tidy(text.encode("utf-8", "replace"), columns, values)
+        return found._replace(weight=weight)
+
+    def _weight(self, row: dict[str, Any]) -> float:
+        """Take the weight out of a row."""
+        value = row.pop(self.weight, None)
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise RowError("expected a weight that is a number", quote(self.weight))
+        if not abs(value) <= LARGEST:
+            raise RowError(f"expected a weight of at most {LARGEST:g}", quote(self.weight))
+        if value < 0:
+            raise RowError(bad_weight(value), quote(self.weight))
+        return float(value)
 
 
 def load_object(line: bytes) -> dict[str, Any]:

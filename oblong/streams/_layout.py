@@ -62,6 +62,7 @@ def make_format(
     bits: int,
     limit: int,
     target: str | None,
+    weight: str | None,
     zero_based: bool,
     header: bool | None,
     state: dict[str, Any] | None,
@@ -75,13 +76,17 @@ def make_format(
         if target is not None:
             problem = "the label of this format is the first field; leave --target out"
             raise DataFileError(lines.source, problem)
+        if weight is not None:
+            raise DataFileError(lines.source, "this format has no weights; leave --weight out")
         return LIBSVM(bits, limit, zero_based=zero_based)
     if name == "json":
         if state is None:
-            state = {"target": target or _default_target(lines)}
+            state = {"target": target or _default_target(lines), "weight": weight}
+            _check_different(state["target"], weight, lines.source)
         return JSON(bits, limit, vocabulary=vocabulary, **state)
     if state is None:
-        state = _table_layout(lines, target, "\t" if name == "tsv" else None, header)
+        delimiter = "\t" if name == "tsv" else None
+        state = _table_layout(lines, target, weight, delimiter, header)
     return Table(bits, limit, **state)
 
 
@@ -108,8 +113,17 @@ def _default_target(lines: LineBuffer) -> str:
     raise DataFileError(lines.source, problem, row=lines.line)
 
 
+def _check_different(target: str | int, weight: str | int | None, source: str) -> None:
+    if target == weight:
+        raise DataFileError(source, "the label and the weight are the same column")
+
+
 def _table_layout(
-    lines: LineBuffer, target: str | None, delimiter: str | None, header: bool | None
+    lines: LineBuffer,
+    target: str | None,
+    weight: str | None,
+    delimiter: str | None,
+    header: bool | None,
 ) -> dict[str, Any]:
     found = False
     while lines.fill():
@@ -134,16 +148,26 @@ def _table_layout(
         problem = "expected columns separated by comma, semicolon or tab, got one"
         raise DataFileError(lines.source, problem, row=number)
     if header is None:
-        header = (target in names and not _is_number(str(target))) or _is_header(names, second)
+        asked = any(name in names and not _is_number(str(name)) for name in (target, weight))
+        header = asked or _is_header(names, second)
     if header:
         lines.take_line()
     else:
         names = [str(j + 1) for j in range(len(names))]
+    weights = None if weight is None else find_column(names, weight, lines.source)
+    labels = find_column(names, target, lines.source)
+    if target is None and labels == weights:
+        # The labels are in the last column that is not taken.
+        labels -= 1
+    _check_different(labels, weights, lines.source)
+    if weights is not None and len(names) < 3:
+        raise DataFileError(lines.source, "expected features beside the label and the weight")
     return {
         "names": names,
         "header": header,
-        "target": find_column(names, target, lines.source),
+        "target": labels,
         "delimiter": delimiter,
+        "weight": weights,
     }
 
 

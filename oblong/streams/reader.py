@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from oblong.datasets import DataFileError
-from oblong.streams._formats import Format, OneRow, Parsed, RowError, Table
+from oblong.streams._formats import Format, OneRow, Parsed, RowError, Table, bad_weight
 from oblong.streams._labels import LabelCodes
 from oblong.streams._layout import FORMATS, detect_format, make_format
 from oblong.streams._source import LineBuffer
@@ -61,6 +61,8 @@ class Batch:
         Numbers of the labels in :attr:`RowReader.labels`.
     position : Position
         Where the reader is after the batch.
+    weights : ndarray of float of shape (n_rows,), or None
+        Weights of the rows; None for rows without.
     """
 
     values: np.ndarray
@@ -68,6 +70,7 @@ class Batch:
     indptr: np.ndarray
     codes: np.ndarray
     position: Position
+    weights: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -91,6 +94,8 @@ class RowReader:
         The format; by default that of the extension, or else of the first row.
     target : str, default=None
         Name of the label in a table (the last column by default) or in JSON objects.
+    weight : str, default=None
+        Name of the weight in a table or in JSON objects; by default rows have none.
     classes : sequence of str, default=None
         All labels there are; by default labels are taken as they come.
     hash_bits : int, default=0
@@ -140,6 +145,7 @@ class RowReader:
         *,
         format: str | None = None,
         target: str | None = None,
+        weight: str | None = None,
         classes: Sequence[str] | None = None,
         hash_bits: int = 0,
         n_features: int | None = None,
@@ -162,15 +168,17 @@ class RowReader:
             bits=hash_bits,
             limit=1 << hash_bits if hash_bits else n_features or _MOST_COLUMNS,
             target=target,
+            weight=weight,
             zero_based=zero_based,
             header=header,
             state=None if state is None else state["layout"],
             vocabulary=self._vocabulary,
         )
         self.format = name
+        self._weighted = weight is not None
         self._labels = LabelCodes(classes, numbers=self._format.numeric_labels)
         if isinstance(self._format, Table) and not hash_bits:
-            self.n_columns: int | None = len(self._format.names) - 1
+            self.n_columns: int | None = len(self._format.names) - 1 - self._weighted
         else:
             self.n_columns = 1 << hash_bits if hash_bits else n_features
         if state is not None:
@@ -260,7 +268,7 @@ class RowReader:
         DataFileError
             If a row is wrong, with the number of its line, unless such rows are skipped.
         """
-        parts: list[tuple[np.ndarray, np.ndarray | None, np.ndarray, np.ndarray]] = []
+        parts: list[tuple[np.ndarray | None, ...]] = []
         missing, lines = n, self._lines
         limit = 0
         while missing and (missing == n or lines.offset < limit) and lines.fill():
@@ -296,17 +304,21 @@ class RowReader:
         """Look up the labels of parsed rows; rows without one are left out."""
         lines = self._lines
         codes, problems = self._labels.codes(lines.text, parsed.spans)
-        lengths = np.diff(parsed.indptr)
+        lengths, weights = np.diff(parsed.indptr), parsed.weights
+        if weights is not None:
+            for row in np.flatnonzero(weights < 0.0).tolist():
+                problems.setdefault(row, bad_weight(weights[row]))
         if not problems:
-            return parsed.values, parsed.columns, lengths, codes
-        for row, problem in problems.items():
+            return parsed.values, parsed.columns, lengths, codes, weights
+        for row, problem in sorted(problems.items()):
             line = lines.line + lines.count_lines(lines.start, int(parsed.spans[row, 0]))
             self._reject(problem, line)
         kept = np.ones(len(codes), dtype=bool)
         kept[list(problems)] = False
         entries = np.repeat(kept, lengths)
         columns = None if parsed.columns is None else parsed.columns[entries]
-        return parsed.values[entries], columns, lengths[kept], codes[kept]
+        weights = None if weights is None else weights[kept]
+        return parsed.values[entries], columns, lengths[kept], codes[kept], weights
 
     def _careful(self) -> Any:
         """Read the line that the parser stopped at."""
@@ -324,7 +336,9 @@ class RowReader:
             self._reject(str(error), number, error.column)
             return None
         columns = None if self.dense else row.columns
-        return row.values, columns, np.array([len(row.values)]), np.array([code], dtype=np.int32)
+        weights = np.array([row.weight]) if self._weighted else None
+        codes = np.array([code], dtype=np.int32)
+        return row.values, columns, np.array([len(row.values)]), codes, weights
 
     def _reject(self, problem: str, line: int, column: str | None = None) -> None:
         if not self.skip_bad:
@@ -332,7 +346,7 @@ class RowReader:
         self._skipped += 1
 
     def _joined(self, parts: list, position: Position) -> Batch:
-        values, columns, lengths, codes = zip(*parts)
+        values, columns, lengths, codes, weights = zip(*parts)
         indptr = np.zeros(sum(map(len, lengths)) + 1, dtype=np.int64)
         np.cumsum(np.concatenate(lengths), out=indptr[1:])
         return Batch(
@@ -341,4 +355,5 @@ class RowReader:
             indptr,
             np.concatenate(codes).astype(np.int32, copy=False),
             position,
+            np.concatenate(weights) if self._weighted else None,
         )

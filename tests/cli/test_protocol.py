@@ -9,17 +9,11 @@ from joblib import delayed
 from sklearn.model_selection import RepeatedStratifiedKFold
 from sklearn.svm import SVC
 
+from oblong.cli.errors import RunError
 from oblong.cli.projection import MAX_POINTS, project
-from oblong.cli.protocol import (
-    RunError,
-    Settings,
-    compare,
-    in_parallel,
-    make_scaler,
-    tune,
-    width_unit,
-)
+from oblong.cli.protocol import compare, in_parallel, make_scaler, tune, width_unit
 from oblong.cli.registry import Model, select
+from oblong.cli.results import Settings
 from oblong.datasets import DataFileError, Dataset, load, make_tilted_gaussians
 
 

@@ -6,11 +6,13 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+from oblong.cli import page as page_module
 from oblong.cli import report
 from oblong.cli.figures import confused_pair
 from oblong.cli.projection import project
-from oblong.cli.protocol import Settings, compare
+from oblong.cli.protocol import compare
 from oblong.cli.registry import select
+from oblong.cli.results import Settings
 from oblong.cli.table import format_p, format_points, format_seconds
 from oblong.datasets import Dataset, load, make_tilted_gaussians
 
@@ -113,18 +115,18 @@ def test_all_parts_are_there(page):
 
 def test_the_page_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     path = tmp_path / "report.html"
-    report.write("old", path)
+    page_module.write("old", path)
 
     def fail(*arguments):
         raise OSError("disk full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(report.os, "replace", fail)
+        patch.setattr(page_module.os, "replace", fail)
         with pytest.raises(OSError, match="disk full"):
-            report.write("new", path)
+            page_module.write("new", path)
     assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
     assert path.read_text() == "old"
-    report.write("new ±", path)
+    page_module.write("new ±", path)
     assert path.read_text(encoding="utf-8") == "new ±"
 
 

@@ -271,6 +271,19 @@ def test_cross_validation_chooses_the_parameters(folder, capsys):
     assert "held-out error" in run(capsys, "info", "m")
 
 
+def test_json(folder, capsys):
+    words = ["train", "iris", "--model", "rmm", "--cv", "2", "--param", "C=1", "-o", "m", "--json"]
+    found = json.loads(run(capsys, *words))
+    assert (found["file"], found["model"], found["rows"]) == ("m", "RelativeMarginClassifier", 150)
+    assert found["target_names"] == ["setosa", "versicolor", "virginica"]
+    assert found["cross_validation"]["folds"] == 2
+    assert 0 <= found["training_error"] < 0.2
+    pytest.importorskip("onnx")
+    graph = json.loads(run(capsys, "export", "--onnx", "m", "-o", "m.onnx", "--json"))
+    assert graph["outputs"] == ["label", "scores"]
+    assert len(graph["inputs"]["X"]) == 4
+
+
 def test_parameters_are_read_as_what_they_are(folder, capsys):
     words = ["C=2", "kernel=poly", "coef0=1.5", "class_weight=none", "verbose=0"]
     given = [part for word in words for part in ("--param", word)]
@@ -311,12 +324,29 @@ def test_export(folder, capsys):
     model = oblong.load("m")
     assert labels.tolist() == model.predict(X).tolist()
     np.testing.assert_allclose(scores, model.decision_function(X), atol=1e-5)
-    (folder / "p.csv").write_text(PATIENTS)
-    run(capsys, "train", "p.csv", "--impute", "--categorical", "auto", *ONLINE, "-o", "t")
+    words = ["--model", "rmm", "--param", "break_ties=random"]
+    run(capsys, "train", "iris", *words, "-o", "t")
     message = run(capsys, "export", "--onnx", "t", "-o", "t.onnx", code=2)
     assert "cannot be exported to ONNX" in message
     assert not (folder / "t.onnx").exists()
     assert "--onnx" in run(capsys, "export", "m", "-o", "n.onnx", code=2)
+
+
+def test_export_with_text_and_gaps(folder, capsys):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    (folder / "p.csv").write_text(PATIENTS)
+    words = ["--impute", "--categorical", "auto", "--model", "AROWClassifier"]
+    run(capsys, "train", "p.csv", *words, "-o", "m")
+    out = run(capsys, "export", "--onnx", "m", "-o", "m.onnx")
+    assert "inputs: X (age), text (colour, city); outputs: label, scores, probabilities" in out
+    session = onnxruntime.InferenceSession("m.onnx", providers=["CPUExecutionProvider"])
+    numbers = np.array([[31.0], [np.nan], [61.0]])
+    text = np.array([["red", "Paris"], ["green", ""], ["black", "Lima"]], dtype=object)
+    labels, scores, chances = session.run(None, {"X": numbers, "text": text})
+    model, table = oblong.load("m"), np.column_stack([numbers.astype(object), text])
+    assert labels.tolist() == model.predict(table).tolist()
+    np.testing.assert_allclose(scores, model.decision_function(table), atol=1e-5)
+    np.testing.assert_allclose(chances, model.predict_proba(table), atol=1e-5)
 
 
 def test_datasets_list(folder, capsys, monkeypatch):
@@ -449,3 +479,35 @@ def test_ctrl_c_ends_cleanly(folder, moment):
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (130, b"", b"oblong: interrupted\n")
     assert [p.name for p in folder.iterdir()] == ["slow.csv"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals")
+def test_ctrl_c_in_the_first_second(folder):
+    """While modules load, too, there is no traceback, and nothing is left."""
+    script = (
+        "import sys, oblong.cli\n"
+        # The interpreter has started, and nothing is loaded yet.
+        "assert 'sklearn' not in sys.modules and 'numpy' not in sys.modules\n"
+        "print('ready', flush=True)\n"
+        "sys.exit(oblong.cli.main(sys.argv[1:]))"
+    )
+    commands = {
+        "train": ["train", "iris", "--model", "rmm", "--cv", "-o", "m"],
+        "stream": ["stream", "-"],
+        "compare": ["compare", "--repeats", "50"],
+        "bench": ["bench", "--repeats", "50"],
+    }
+    for moment, words in zip((0.0, 0.05, 0.2, 0.6), commands.values()):
+        process = subprocess.Popen(
+            [sys.executable, "-c", script, *words],
+            cwd=folder,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        assert process.stdout.readline() == b"ready\n"
+        time.sleep(0.02 + moment)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+        assert (process.returncode, out, err) == (130, b"", b"oblong: interrupted\n")
+    assert {p.name for p in folder.iterdir()} <= {"oblong-report.html.state"}

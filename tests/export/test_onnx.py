@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import json
 import sys
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.special import log_ndtr, ndtr
+from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -13,6 +16,7 @@ from sklearn.preprocessing import (
     MinMaxScaler,
     Normalizer,
     OneHotEncoder,
+    OrdinalEncoder,
     RobustScaler,
     StandardScaler,
 )
@@ -28,16 +32,24 @@ onnxruntime = pytest.importorskip("onnxruntime")
 NEW = np.random.default_rng(1).normal(scale=6.0, size=(60, 3))
 
 
-def run(graph, X):
-    """Labels and scores of a graph."""
+def run(graph, X, text=None, outputs=("label", "scores")):
+    """Labels and scores of a graph, or other outputs."""
     session = onnxruntime.InferenceSession(
         graph.SerializeToString(), providers=["CPUExecutionProvider"]
     )
-    return session.run(["label", "scores"], {"X": X})
+    feed = {"X": X} if text is None else {"text": text} if X is None else {"X": X, "text": text}
+    return session.run(list(outputs), feed)
 
 
 def assert_agrees(model, X=NEW, tol=1e-5):
-    labels, scores = run(oblong.to_onnx(model), X)
+    graph = oblong.to_onnx(model)
+    labels, scores = run(graph, X)
+    has_chances = "probabilities" in [output.name for output in graph.graph.output]
+    # Those of the SVM of scikit-learn come from another model.
+    assert has_chances == (hasattr(model, "predict_proba") and not isinstance(model, SVC))
+    if has_chances:
+        (chances,) = run(graph, X, outputs=["probabilities"])
+        np.testing.assert_allclose(chances, model.predict_proba(X), rtol=0, atol=1e-5)
     expected = model.decision_function(X)
     assert scores.shape == expected.shape
     assert np.abs(scores - expected).max() <= tol * max(1.0, np.abs(expected).max())
@@ -219,14 +231,177 @@ def test_what_onnx_does_not_express_is_a_clear_error(make, message):
     assert message in str(error.value)
 
 
-def test_text_columns_are_a_clear_error():
-    from sklearn.compose import ColumnTransformer
+@pytest.mark.parametrize("gap", ["", None])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_columns_of_text(n_classes, gap):
+    """What ``oblong train`` puts before a model."""
+    X, y = rows(n_classes)
+    words = np.array(["red", "blue", "a b", "é"], dtype=object)[np.arange(len(y)) % 4]
+    cities = np.where(X[:, 0] > 0, "north", "" if gap == "" else "none").astype(object)
+    table = np.column_stack([X[:, :1].astype(object), words, X[:, 1:].astype(object), cities])
+    table[::7, 2] = np.nan
+    numbers = make_pipeline(SimpleImputer(strategy="median"), StandardScaler())
+    columns = ColumnTransformer(
+        [
+            ("numbers", numbers, [0, 2, 3]),
+            ("text", OneHotEncoder(handle_unknown="ignore", sparse_output=False), [1, 4]),
+        ]
+    )
+    model = Pipeline([("columns", columns), ("model", oblong.AROWClassifier(random_state=0))])
+    model.fit(table, y)
+    graph = oblong.to_onnx(model, feature_names=list("abcde"))
+    new = table[::3].copy()
+    new[0, 1] = "unknown"
+    feed = new[:, [0, 2, 3]].astype(float), new[:, [1, 4]]
+    labels, scores, chances = run(graph, *feed, ("label", "scores", "probabilities"))
+    assert labels.tolist() == model.predict(new).tolist()
+    np.testing.assert_allclose(scores, model.decision_function(new), atol=1e-5)
+    np.testing.assert_allclose(chances, model.predict_proba(new), atol=1e-5)
+    notes = {note.key: json.loads(note.value) for note in graph.metadata_props}
+    assert notes == {"columns of X": ["a", "c", "d"], "columns of text": ["b", "e"]}
 
-    X = np.array([["red"], ["blue"], ["red"], ["blue"]], dtype=object)
-    columns = ColumnTransformer([("text", OneHotEncoder(sparse_output=False), [0])])
-    model = Pipeline([("columns", columns), ("model", oblong.SigmaSVC())]).fit(X, [0, 1, 0, 1])
-    with pytest.raises(ValueError, match="ColumnTransformer, whose columns may hold text"):
+
+@pytest.mark.parametrize("input_type", ["float64", "float32"])
+def test_nothing_but_text(input_type):
+    X = np.array([["red", "x"], ["blue", "y"]] * 6, dtype=object)
+    y = np.tile([0, 1], 6)
+    columns = ColumnTransformer([("text", OneHotEncoder(sparse_output=False), [1, 0])])
+    model = Pipeline([("columns", columns), ("model", oblong.SigmaSVC())]).fit(X, y)
+    graph = oblong.to_onnx(model, input_type=input_type)
+    labels, scores = run(graph, None, X)
+    assert labels.tolist() == y.tolist()
+    np.testing.assert_allclose(scores, model.decision_function(X), atol=1e-5)
+    # As in training, a word that is not known is an error.
+    with pytest.raises(Exception, match="OneHotEncoder"):
+        run(graph, None, np.array([["green", "x"]], dtype=object))
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [("a", StandardScaler(), [2, 0])],
+        [("a", "passthrough", [1]), ("b", MinMaxScaler(), slice(0, 1))],
+        [("a", StandardScaler(), [True, False, True]), ("b", "drop", [1])],
+        [("a", make_pipeline(StandardScaler(), PCA(1)), [-1, 0])],
+    ],
+    ids=["list", "slice", "mask", "pipeline"],
+)
+@pytest.mark.parametrize("remainder", ["drop", "passthrough"])
+def test_columns_of_numbers(parts, remainder):
+    X, y = rows()
+    columns = ColumnTransformer(parts, remainder=remainder)
+    assert_agrees(make_pipeline(columns, oblong.SigmaSVC()).fit(X, y))
+    assert_agrees(make_pipeline(MaxAbsScaler(), columns, oblong.SigmaSVC()).fit(X, y))
+
+
+def test_columns_by_name():
+    pandas = pytest.importorskip("pandas")
+    X, y = rows()
+    frame = pandas.DataFrame(X, columns=["u", "v", "w"])
+    columns = ColumnTransformer([("a", StandardScaler(), ["w", "u"])])
+    model = make_pipeline(columns, oblong.SigmaSVC()).fit(frame, y)
+    graph = oblong.to_onnx(model)
+    new = pandas.DataFrame(NEW, columns=frame.columns)
+    labels, scores = run(graph, NEW)
+    np.testing.assert_allclose(scores, model.decision_function(new), atol=1e-5)
+    assert labels.tolist() == model.predict(new).tolist()
+    notes = {note.key: json.loads(note.value) for note in graph.metadata_props}
+    assert notes["columns of X"] == ["u", "v", "w"]
+
+
+def test_numbers_as_categories():
+    X, y = rows(2)
+    X = X.round(-1)
+    encoder = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+    model = make_pipeline(encoder, oblong.RelativeMarginClassifier()).fit(X, y)
+    assert_agrees(model, NEW.round(-1))
+
+
+def words_and_numbers():
+    table = np.array([["red", 1.0], ["blue", 2.0]] * 4, dtype=object)
+    return table, np.tile([0, 1], 4)
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ([("a", OneHotEncoder(drop="first"), [0])], "drops or joins categories"),
+        ([("a", OneHotEncoder(min_frequency=5), [0])], "drops or joins categories"),
+        (
+            [("a", OneHotEncoder(handle_unknown="infrequent_if_exist"), [0])],
+            'handle_unknown="infrequent_if_exist"',
+        ),
+        ([("a", OneHotEncoder(), [1])], 'of numbers without handle_unknown="ignore"'),
+        ([("a", OrdinalEncoder(), [0])], "a OrdinalEncoder in a pipeline"),
+        (
+            [("a", OneHotEncoder(), [0]), ("b", OrdinalEncoder(), [0])],
+            "a OrdinalEncoder of columns of text",
+        ),
+    ],
+)
+def test_encodings_that_onnx_does_not_express(parts, message):
+    X, y = words_and_numbers()
+    columns = ColumnTransformer(parts, sparse_threshold=0.0)
+    model = make_pipeline(columns, oblong.SigmaSVC(kernel="linear")).fit(X, y)
+    with pytest.raises(ValueError, match="cannot be exported to ONNX") as error:
         oblong.to_onnx(model)
+    assert message in str(error.value)
+
+
+def test_text_is_a_clear_error():
+    text = pytest.importorskip("sklearn.feature_extraction.text")
+    model = make_pipeline(text.TfidfVectorizer(), oblong.SigmaSVC(kernel="linear"))
+    model.fit(["one two", "three four"] * 3, [0, 1] * 3)
+    with pytest.raises(ValueError, match="a TfidfVectorizer in a pipeline"):
+        oblong.to_onnx(model)
+
+
+def test_the_normal_distribution_to_its_tail():
+    """Single precision ends at 1e-7."""
+    from oblong.export._graph import Graph
+    from oblong.export._normal import log_normal, normal
+
+    z = np.concatenate([np.linspace(-37.0, 9.0, 400), [0.0, -0.0, 1e-300, 1e300, -1e300]])
+    graph = Graph()
+    outputs = {"p": normal(graph, "X"), "log_p": log_normal(graph, "X")}
+    model = graph.model({"X": 1}, "float64", outputs, {})
+    p, log_p = run(model, z[:, None], outputs=["p", "log_p"])
+    np.testing.assert_allclose(p[:, 0], ndtr(z), rtol=1e-9)
+    np.testing.assert_allclose(log_p[:-1, 0], log_ndtr(z)[:-1], rtol=1e-9, atol=1e-15)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("multi_class", ["top1", "ovr"])
+def test_calibrated_learners(n_classes, multi_class):
+    X, y = rows(n_classes)
+    for kind in (oblong.AROWClassifier, oblong.PassiveAggressiveClassifier):
+        model = kind(calibration="platt", multi_class=multi_class, random_state=0)
+        assert_agrees(model.fit(X, y))
+
+
+@pytest.mark.parametrize("covariance", ["shared", "joint"])
+def test_shapes_that_classes_share(covariance):
+    X, y = rows(3)
+    model = oblong.AROWClassifier(covariance=covariance, random_state=0).fit(X, y)
+    if covariance == "shared":
+        assert_agrees(model)
+        return
+    graph = oblong.to_onnx(model)
+    labels, scores = run(graph, NEW)
+    assert [output.name for output in graph.graph.output] == ["label", "scores"]
+    assert labels.tolist() == model.predict(NEW).tolist()
+    np.testing.assert_allclose(scores, model.decision_function(NEW), atol=1e-5)
+
+
+@pytest.mark.parametrize("multilabel", ["ovr", "rank"])
+def test_chances_of_label_sets(multilabel):
+    X, y = rows()
+    sets = np.eye(3, dtype=int)[y] | np.eye(3, dtype=int)[(y + 1) % 3] * (X[:, :1] > 0)
+    for kind in (oblong.AROWClassifier, oblong.ConfidenceWeightedClassifier):
+        model = kind(random_state=0)
+        if not model._multilabel:
+            continue
+        assert_agrees(model.set_params(multilabel=multilabel).fit(X, sets))
 
 
 def test_unfitted_and_wrong_arguments():
@@ -234,6 +409,8 @@ def test_unfitted_and_wrong_arguments():
 
     with pytest.raises(NotFittedError):
         oblong.to_onnx(oblong.RelativeMarginClassifier())
+    with pytest.raises(ValueError, match="expected 3 feature_names, got 1"):
+        oblong.to_onnx(oblong.RelativeMarginClassifier().fit(*rows()), feature_names=["a"])
     with pytest.raises(ValueError, match="input_type"):
         oblong.to_onnx(oblong.RelativeMarginClassifier().fit(*rows()), input_type="int8")
 

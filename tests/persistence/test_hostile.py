@@ -355,6 +355,10 @@ def array_of(state, name):
         ("AROWClassifier", lambda s: s["_state"]["object"]["state"].pop("work")),
         ("AROWClassifier", lambda s: s.update(_state={"tuple": []})),
         ("AROWClassifier", lambda s: s.update(_vocabulary={"dict": [["a", 10**9]]})),
+        (
+            "AROWClassifier",
+            lambda s: s["_state"]["object"].update({"class": "oblong.ExactDiagonalState"}),
+        ),
         ("KernelConfidenceWeightedClassifier", lambda s: s.update(n_features_in_=1)),
     ],
 )

@@ -34,6 +34,7 @@ command with --resume goes on from the last one and ends with the same numbers, 
 examples:
   oblong stream train.libsvm -o model.oblong
   oblong stream clicks.csv.gz --target clicked --hash-bits 20 --report clicks.html
+  oblong stream visits.csv --target bought --weight times
   zcat events.jsonl.gz | oblong stream - --format json --learner pa --json
   oblong stream big.libsvm.zst --checkpoint big.ckpt --every 1000000 --resume
 """
@@ -79,6 +80,12 @@ def _add_input(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--target", metavar="COL", help="label column (default: the last; in JSON: label, y, …)"
+    )
+    group.add_argument(
+        "--weight",
+        metavar="COL",
+        help="weights of the rows, in a column of a table or of JSON objects; a row of weight 3 "
+        "counts as three, of weight 0 as none",
     )
     group.add_argument(
         "--classes",

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from oblong.cli.protocol import RunError
+from oblong.cli.errors import RunError
 from oblong.cli.stream.learner import StreamLearner
 from oblong.cli.stream.metrics import Metrics
 from oblong.datasets import DataFileError
@@ -23,7 +23,7 @@ from oblong.streams import Position, RowReader
 
 __all__ = ["Checkpoint", "named", "read_checkpoint", "write_checkpoint"]
 
-_VERSION = 1
+_VERSION = 2
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import sys
 import time
 from typing import Any, TextIO
 
-from oblong.cli.protocol import RunError
+from oblong.cli.errors import RunError
 from oblong.cli.stream.checkpoint import named, read_checkpoint
 from oblong.cli.stream.learner import StreamLearner
 from oblong.cli.stream.learners import make_learner
@@ -35,6 +35,7 @@ def stream(args: argparse.Namespace, out: TextIO) -> int:
         args.data,
         format=args.format,
         target=args.target,
+        weight=args.weight,
         classes=args.classes,
         hash_bits=args.hash_bits,
         n_features=args.features,
@@ -65,6 +66,7 @@ def stream(args: argparse.Namespace, out: TextIO) -> int:
         learner=args.learner,
         model=learner.model,
         labels=reader.labels,
+        rows=reader.rows,
         metrics=metrics,
         mistakes=learner.mistakes,
         skipped=skipped,
@@ -82,6 +84,7 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
         "--param": [[name, value] for name, value in args.param],
         "--format": args.format,
         "--target": args.target,
+        "--weight": args.weight,
         "--classes": args.classes,
         "--hash-bits": args.hash_bits,
         "--features": args.features,

@@ -10,18 +10,19 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from oblong.cli.protocol import RunError
+from oblong.cli.errors import RunError
 from oblong.solvers.online.growth import grow
 from oblong.solvers.online.state import DIAGONAL, FULL, NONE, OnlineState
 from oblong.streams import Batch
 
-__all__ = ["StreamLearner"]
+__all__ = ["StreamLearner", "copies"]
 
 # A model that has grown beyond has done so by mistake rather than on purpose.
 _LARGEST_MODEL = 2.0**34
@@ -46,7 +47,7 @@ class StreamLearner:
     surprises : int
         Mistakes which the model itself does not count: rows of classes that were not known.
     waited : int
-        Rows before there were two classes.
+        Rows before there were two classes, in copies.
     width : int
         Columns so far.
     messages : list of str
@@ -70,7 +71,7 @@ class StreamLearner:
 
     @property
     def mistakes(self) -> int:
-        """Rows that were predicted wrongly.
+        """Rows that were predicted wrongly, each of the copies that its weight stands for.
 
         A row of a class that was never seen before, and not declared either, counts as one.
         """
@@ -95,6 +96,7 @@ class StreamLearner:
                 self.messages.append(text)
 
     def _learn(self, batch: Batch, labels: Sequence[Any]) -> None:
+        batch = _with_weight(batch)
         y = np.array(labels)[batch.codes]
         widths = self._widths(batch)
         if self.declared:
@@ -106,16 +108,24 @@ class StreamLearner:
             new = labels[batch.codes[start]] not in self.classes
             if new:
                 self.classes.append(labels[batch.codes[start]])
+            weights = None if batch.weights is None else batch.weights[start:stop]
             if len(self.classes) < 2:
                 self.surprises += new
-                self.waited += stop - start
+                self.waited += stop - start if weights is None else copies(weights)
                 continue
+            if not new:
+                self._fit(batch, y, start, stop, weights)
+                continue
+            # The first copy is a mistake, whatever was predicted; the others are rows as any.
             before = self.model.n_mistakes_ if self.started else 0
-            self._fit(batch, y, start, stop)
-            if new:
-                self.surprises += 1 - (self.model.n_mistakes_ - before)
+            self._fit(batch, y, start, stop, None if weights is None else np.minimum(weights, 1.0))
+            self.surprises += 1 - (self.model.n_mistakes_ - before)
+            if weights is not None and weights[0] > 1.0:
+                self._fit(batch, y, start, stop, weights - 1.0)
 
-    def _fit(self, batch: Batch, y: np.ndarray, start: int, stop: int) -> None:
+    def _fit(
+        self, batch: Batch, y: np.ndarray, start: int, stop: int, weights: np.ndarray | None
+    ) -> None:
         first = not self.started
         begin, end = batch.indptr[start], batch.indptr[stop]
         values = batch.values[begin:end]
@@ -128,7 +138,9 @@ class StreamLearner:
             X = sp.csr_matrix(parts, shape=(stop - start, self.width))
             X.has_canonical_format = True
         try:
-            self.model.partial_fit(X, y[start:stop], classes=self.classes if first else None)
+            self.model.partial_fit(
+                X, y[start:stop], classes=self.classes if first else None, sample_weight=weights
+            )
         except ValueError as error:
             raise RunError(str(error).splitlines()[0]) from error
         if first and self.waited:
@@ -188,3 +200,33 @@ class StreamLearner:
         grow(state, width)
         self.model.n_features_in_ = width
         state.settings[:4] = self.model._rule(width)[1:5]
+
+
+def copies(weights: np.ndarray) -> int:
+    """How many rows those of some weights stand for; what is left of a whole one counts as one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from oblong.cli.stream.learner import copies
+    >>> copies(np.array([2.0, 0.5, 0.0]))
+    3
+    """
+    return int(np.ceil(weights).sum())
+
+
+def _with_weight(batch: Batch) -> Batch:
+    """Leave out rows of weight zero."""
+    if batch.weights is None or batch.weights.all():
+        return batch
+    kept = batch.weights > 0.0
+    lengths = np.diff(batch.indptr)
+    entries = np.repeat(kept, lengths)
+    return replace(
+        batch,
+        values=batch.values[entries],
+        columns=None if batch.columns is None else batch.columns[entries],
+        indptr=np.concatenate([[0], np.cumsum(lengths[kept])]),
+        codes=batch.codes[kept],
+        weights=batch.weights[kept],
+    )

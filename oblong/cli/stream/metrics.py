@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 import numpy as np
@@ -15,23 +15,37 @@ _MOST_POINTS = 512
 
 @dataclass(frozen=True)
 class Window:
-    """Some rows in a row: how many there were before and are now, and what they cost."""
+    """Some rows in a row: how many there were before and are now, and what they cost.
+
+    Attributes
+    ----------
+    rows, length : int
+        Rows up to the end of the window, and in it.
+    total, mistakes : int
+        Mistakes up to the end of the window, and in it.
+    seconds : float
+        Time of the window.
+    total_examples, examples : int
+        Examples up to the end of the window, and in it: rows, each as often as its weight says.
+    """
 
     rows: int
     length: int
     mistakes: int
     total: int
     seconds: float
+    examples: int
+    total_examples: int
 
     @property
     def window_error(self) -> float:
-        """Share of the rows of the window that were predicted wrongly."""
-        return self.mistakes / self.length
+        """Share of the examples of the window that were predicted wrongly."""
+        return self.mistakes / max(1, self.examples)
 
     @property
     def error(self) -> float:
-        """Share of all rows so far that were predicted wrongly."""
-        return self.total / self.rows
+        """Share of all examples so far that were predicted wrongly."""
+        return self.total / max(1, self.total_examples)
 
     @property
     def speed(self) -> float:
@@ -51,7 +65,7 @@ class Window:
 
 
 class Metrics:
-    """Errors by window, and rows of each class.
+    """Errors by window, and examples of each class.
 
     Examples
     --------
@@ -59,8 +73,9 @@ class Metrics:
     >>> metrics = Metrics()
     >>> metrics.add_window(100, 30, 0.5).window_error
     0.3
-    >>> metrics.add_window(200, 40, 0.5)
-    Window(rows=200, length=100, mistakes=10, total=40, seconds=0.5)
+    >>> window = metrics.add_window(200, 40, 0.5)
+    >>> window.window_error, window.error
+    (0.1, 0.2)
     """
 
     def __init__(self, state: dict[str, Any] | None = None) -> None:
@@ -72,19 +87,36 @@ class Metrics:
 
     def state(self) -> dict[str, Any]:
         """Everything as JSON values."""
-        windows = [[w.rows, w.length, w.mistakes, w.total, w.seconds] for w in self.windows]
+        windows = [list(astuple(window)) for window in self.windows]
         return {"windows": windows, "counts": self.counts, "pending": self.pending}
 
-    def count(self, codes: np.ndarray) -> None:
-        """Count the classes of rows."""
-        found = np.bincount(codes, minlength=len(self.counts))
+    def count(self, codes: np.ndarray, weights: np.ndarray | None = None) -> None:
+        """Count the classes of rows; one of weight k counts as k."""
+        times = None if weights is None else np.ceil(weights)
+        found = np.bincount(codes, times, minlength=len(self.counts)).astype(np.int64)
         found[: len(self.counts)] += np.array(self.counts, dtype=np.int64)
         self.counts = found.tolist()
 
-    def add_window(self, rows: int, mistakes: int, seconds: float) -> Window:
-        """End a window after so many rows with so many mistakes in all."""
-        last = self.windows[-1] if self.windows else Window(0, 0, 0, 0, 0.0)
-        window = Window(rows, rows - last.rows, mistakes - last.total, mistakes, seconds)
+    @property
+    def examples(self) -> int:
+        """Examples of all classes."""
+        return sum(self.counts)
+
+    def add_window(
+        self, rows: int, mistakes: int, seconds: float, examples: int | None = None
+    ) -> Window:
+        """End a window after so many rows and examples with so many mistakes in all."""
+        last = self.windows[-1] if self.windows else Window(0, 0, 0, 0, 0.0, 0, 0)
+        examples = rows if examples is None else examples
+        window = Window(
+            rows,
+            rows - last.rows,
+            mistakes - last.total,
+            mistakes,
+            seconds,
+            examples - last.total_examples,
+            examples,
+        )
         self.windows.append(window)
         if len(self.windows) > _MOST_POINTS:
             # An odd one out at the end stays by itself.
@@ -100,7 +132,7 @@ class Metrics:
     @property
     def majority_error(self) -> float:
         """Error of always predicting the class that turns out to be the most frequent."""
-        return 1.0 - max(self.counts) / sum(self.counts)
+        return 1.0 - max(self.counts) / self.examples
 
 
 def _together(windows: list[Window]) -> Window:
@@ -111,4 +143,6 @@ def _together(windows: list[Window]) -> Window:
         sum(w.mistakes for w in windows),
         last.total,
         sum(w.seconds for w in windows),
+        sum(w.examples for w in windows),
+        last.total_examples,
     )

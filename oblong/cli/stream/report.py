@@ -22,20 +22,21 @@ class Outcome:
     learner: str
     model: Any
     labels: Sequence[int | str]
+    rows: int
     metrics: Metrics
     mistakes: int
     skipped: int
     command: str
 
     @property
-    def rows(self) -> int:
-        """Rows learned from."""
-        return sum(self.metrics.counts)
+    def examples(self) -> int:
+        """Examples learned from: rows, each as often as its weight says."""
+        return self.metrics.examples
 
     @property
     def error(self) -> float:
         """Share of them that were predicted wrongly before."""
-        return self.mistakes / self.rows
+        return self.mistakes / self.examples
 
     def as_json(self) -> dict[str, Any]:
         """The end for machines."""
@@ -45,6 +46,7 @@ class Outcome:
             "source": self.source,
             "learner": self.learner,
             "rows": self.rows,
+            "examples": self.examples,
             "mistakes": self.mistakes,
             "error": self.error,
             "majority_error": self.metrics.majority_error,
@@ -59,24 +61,27 @@ class Outcome:
 
 def write_report(outcome: Outcome, path: Path) -> None:
     """Write the report whole or not at all."""
-    from oblong.cli import report
+    from oblong.cli import page
 
     if path.suffix.lower() in (".json", ".jsonl"):
         points = [window.as_json() for window in outcome.metrics.windows]
         text = "".join(json.dumps(line) + "\n" for line in [*points, outcome.as_json()])
     else:
         text = _page(outcome)
-    report.write(text, path)
+    page.write(text, path)
 
 
 def _page(outcome: Outcome) -> str:
-    from oblong.cli import figures, report
+    from oblong.cli import figures, page
 
     end = outcome.as_json()
+    weighted = outcome.examples != outcome.rows
+    what = "examples (rows times their weights)" if weighted else "rows"
     lead = (
-        f'<p class="lead">Of {outcome.rows:,} rows, each predicted before it was learned from, '
-        f"{escape(outcome.learner)} missed {100 * outcome.error:.2f}&nbsp;%. Always predicting the "
-        f"most frequent class would have missed {100 * end['majority_error']:.2f}&nbsp;%.</p>"
+        f'<p class="lead">Of {outcome.examples:,} {what}, each predicted before it was learned '
+        f"from, {escape(outcome.learner)} missed {100 * outcome.error:.2f}&nbsp;%. Always "
+        "predicting the most frequent class would have missed "
+        f"{100 * end['majority_error']:.2f}&nbsp;%.</p>"
     )
     facts = {
         "rows": f"{outcome.rows:,}",
@@ -90,32 +95,32 @@ def _page(outcome: Outcome) -> str:
     listed = "".join(f"<div><dt>{k}</dt><dd>{v}</dd></div>" for k, v in facts.items())
     parameters = outcome.model.get_params()
     sections = [
-        report.section(
+        page.section(
             "Errors",
-            report.figure(
+            page.figure(
                 figures.curve_figure(outcome.metrics.windows),
                 "The error over each window of rows, and that over all rows so far.",
             ),
             f'<dl class="facts">{listed}</dl>',
         ),
-        report.section(
+        page.section(
             "Classes",
-            report.table(
-                ["class", "rows", "share, %"],
+            page.table(
+                ["class", "examples" if weighted else "rows", "share, %"],
                 [
-                    [escape(str(label)), f"{n:,}", f"{100 * n / outcome.rows:.2f}"]
+                    [escape(str(label)), f"{n:,}", f"{100 * n / outcome.examples:.2f}"]
                     for label, n in list(zip(outcome.labels, outcome.metrics.counts))[:100]
                 ],
                 numbers=(1, 2),
             ),
         ),
-        report.section(
+        page.section(
             "Learner",
-            report.table(
+            page.table(
                 [type(outcome.model).__name__, "value"],
                 [[escape(k), escape(str(v))] for k, v in sorted(parameters.items())],
             ),
         ),
-        report.reproduction(outcome.command),
+        page.reproduction(outcome.command),
     ]
-    return report.frame("oblong stream", outcome.source, lead, sections)
+    return page.frame("oblong stream", outcome.source, lead, sections)

@@ -84,25 +84,30 @@ def run_stream(
                 _close(reader, learner, len(batch))
                 closed = True
             learner.learn(batch, reader.labels[: batch.position.n_labels])
-            metrics.count(batch.codes)
+            metrics.count(batch.codes, batch.weights)
             position, rows = batch.position, batch.position.rows
             metrics.pending = time.perf_counter() - began
             if rows % schedule.window == 0:
-                window = metrics.add_window(rows, learner.mistakes, metrics.pending)
+                window = _end_window(metrics, rows, learner)
                 began, metrics.pending = time.perf_counter(), 0.0
                 on_window(window)
             if schedule.checkpoint and rows % schedule.every == 0:
                 write_checkpoint(
                     schedule.checkpoint, schedule.options, reader, position, learner, metrics
                 )
-    if not metrics.counts:
-        raise DataFileError(reader.source, "expected rows, got none")
+    if not metrics.examples:
+        weight = " with a weight above 0" if metrics.counts else ""
+        raise DataFileError(reader.source, f"expected rows{weight}, got none")
     if schedule.checkpoint and position is not None and rows % schedule.every:
         write_checkpoint(schedule.checkpoint, schedule.options, reader, position, learner, metrics)
     if not metrics.windows or metrics.windows[-1].rows < rows:
-        on_window(metrics.add_window(rows, learner.mistakes, metrics.pending))
+        on_window(_end_window(metrics, rows, learner))
         metrics.pending = 0.0
     return reader.skipped
+
+
+def _end_window(metrics: Metrics, rows: int, learner: StreamLearner) -> Window:
+    return metrics.add_window(rows, learner.mistakes, metrics.pending, metrics.examples)
 
 
 def _discovers(learner: StreamLearner) -> bool:

@@ -1,0 +1,141 @@
+"""Columns of a table on their several ways into a model, as operators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import OneHotEncoder
+
+from oblong.export._graph import Graph, Unexportable
+from oblong.export._transformers import categories_of, one_hot, write_transformer
+
+__all__ = ["Inputs", "text_columns", "write_columns"]
+
+
+class Inputs:
+    """The inputs of a graph: columns of numbers in one, columns of text in the other.
+
+    Parameters
+    ----------
+    n_features : int
+        Columns of the table.
+    text : sequence of int
+        Those of text.
+    """
+
+    def __init__(self, n_features: int, text: Sequence[int] = ()) -> None:
+        self.text = sorted(text)
+        self.numbers = [j for j in range(n_features) if j not in set(text)]
+
+    def sizes(self) -> dict[str, int]:
+        """Columns of each input; one that would have none is left out."""
+        sizes = {"X": len(self.numbers), "text": len(self.text)}
+        return {name: n for name, n in sizes.items() if n or (name == "X" and not self.text)}
+
+
+def text_columns(step: Any) -> list[int]:
+    """Columns of text that a first step takes."""
+    if not isinstance(step, ColumnTransformer):
+        return []
+    found = []
+    for part, columns in _parts(step):
+        if isinstance(part, OneHotEncoder):
+            kinds = [_is_text(categories) for categories in part.categories_]
+            found += [column for column, text in zip(columns, kinds) if text]
+    return found
+
+
+def write_columns(graph: Graph, X: str, step: ColumnTransformer, inputs: Inputs) -> str:
+    """Write what a column transformer does to the columns of a table.
+
+    Parameters
+    ----------
+    graph : Graph
+        Where to.
+    X : str
+        The columns of numbers.
+    step : ColumnTransformer
+        Fitted.
+    inputs : Inputs
+        Where each column is.
+    """
+    text, results = set(inputs.text), []
+    for part, columns in _parts(step):
+        if not text & set(columns):
+            chosen = graph.part(X, *(inputs.numbers.index(j) for j in columns))
+            results.append(write_steps(graph, chosen, part))
+        elif isinstance(part, OneHotEncoder):
+            ignores = part.handle_unknown == "ignore"
+            for column, known in zip(columns, categories_of(part)):
+                if column in text:
+                    place = inputs.text.index(column)
+                    results.append(_one_hot_text(graph, place, known, ignores))
+                else:
+                    chosen = graph.part(X, inputs.numbers.index(column))
+                    results.append(one_hot(graph, chosen, [known], ignore_unknown=ignores))
+        else:
+            raise Unexportable(f"a {type(part).__name__} of columns of text")
+    if not results:
+        raise Unexportable("a ColumnTransformer that drops all columns")
+    return results[0] if len(results) == 1 else graph.node("Concat", *results, axis=1)
+
+
+def write_steps(graph: Graph, X: str, step: Any) -> str:
+    """Write a transformer, or those of a pipeline one after the other."""
+    if isinstance(step, Pipeline):
+        for _, inner in step.steps:
+            X = write_steps(graph, X, inner)
+        return X
+    if isinstance(step, ColumnTransformer):
+        return write_columns(graph, X, step, Inputs(int(step.n_features_in_)))
+    return write_transformer(graph, X, step)
+
+
+def _parts(step: ColumnTransformer) -> list[tuple[Any, list[int]]]:
+    """The transformers with the positions of their columns."""
+    parts = []
+    for _, part, columns in step.transformers_:
+        places = _positions(step, columns)
+        if places and not (isinstance(part, str) and part == "drop"):
+            parts.append((part, places))
+    return parts
+
+
+def _positions(step: ColumnTransformer, columns: Any) -> list[int]:
+    n = int(step.n_features_in_)
+    if isinstance(columns, slice) and not isinstance(columns.start or columns.stop, str):
+        return list(range(n))[columns]
+    if isinstance(columns, (int, np.integer)):
+        raise Unexportable("a ColumnTransformer of single columns; name them in a list")
+    try:
+        listed = list(columns)
+    except TypeError:
+        raise Unexportable("a ColumnTransformer whose columns are not listed") from None
+    if listed and all(isinstance(column, (bool, np.bool_)) for column in listed):
+        return np.flatnonzero(listed).tolist()
+    if all(isinstance(column, (int, np.integer)) for column in listed):
+        return [int(column) % n for column in listed]
+    names = [str(name) for name in getattr(step, "feature_names_in_", ())]
+    if all(isinstance(column, str) and column in names for column in listed):
+        return [names.index(column) for column in listed]
+    raise Unexportable("a ColumnTransformer whose columns are not listed")
+
+
+def _is_text(categories: np.ndarray) -> bool:
+    return any(isinstance(category, str) for category in categories.tolist())
+
+
+def _one_hot_text(graph: Graph, place: int, categories: np.ndarray, ignores: bool) -> str:
+    words = categories.tolist()
+    if not all(isinstance(word, str) for word in words):
+        raise Unexportable("categories that are words and numbers in one column")
+    column = graph.node("Gather", "text", graph.constant(place, np.int64), axis=1)
+    # A word that is not known becomes zeros, or is an error.
+    found = graph.node(
+        "OneHotEncoder", column, domain="ai.onnx.ml", cats_strings=words, zeros=int(ignores)
+    )
+    return graph.number(found)
