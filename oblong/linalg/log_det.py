@@ -6,12 +6,14 @@ from threading import Lock
 
 import numpy as np
 from scipy.linalg import LinAlgError
-from scipy.linalg.lapack import dpotrf, dtrtri
+from scipy.linalg.blas import dtrmm, strmm
+from scipy.linalg.lapack import dpotrf, dtrtri, strtri
 
 from oblong._threads import available_threads, run_chunks
 
 __all__ = [
     "inverse_factor",
+    "invert_triangle",
     "leverages",
     "moments",
     "quadratic_features",
@@ -22,6 +24,8 @@ __all__ = [
 # Bytes of a chunk of rows in double precision: small enough for caches, large enough for threads.
 _CHUNK_BYTES = 1 << 20
 _ROOT_TWO = np.sqrt(2.0)
+# Columns up to which LAPACK inverts a triangle itself.
+_TRIANGLE = 128
 
 
 def chunk_length(d: int) -> int:
@@ -29,22 +33,63 @@ def chunk_length(d: int) -> int:
     return max(128, _CHUNK_BYTES // (8 * max(1, d)))
 
 
-def inverse_factor(M: np.ndarray) -> tuple[np.ndarray, float]:
+def inverse_factor(M: np.ndarray, overwrite: bool = False) -> tuple[np.ndarray, float]:
     """Return the lower triangular ``G`` with ``G'G = M^-1``, and ``ln|M|``.
+
+    Only the lower triangle of ``M`` is read; it may be overwritten if that is allowed.
 
     Raises
     ------
     scipy.linalg.LinAlgError
         If ``M`` is not positive definite.
     """
-    L, info = dpotrf(M, lower=1, clean=1)
+    L, info = dpotrf(M, lower=1, clean=1, overwrite_a=overwrite)
     if info != 0:
         raise LinAlgError("the moment matrix is not positive definite")
     log_det = 2.0 * float(np.log(L.diagonal()).sum())
-    G, info = dtrtri(L, lower=1)
-    if info != 0 or not np.isfinite(log_det):
+    if not np.isfinite(log_det):
         raise LinAlgError("the moment matrix is not positive definite")
-    return G, log_det
+    invert_triangle(L)
+    return L, log_det
+
+
+def invert_triangle(L: np.ndarray) -> None:
+    """Invert a lower triangular matrix with non-zero diagonal in place, halves first.
+
+    All but the smallest triangles are products of matrices, which LAPACK's own loop is far from.
+
+    Parameters
+    ----------
+    L : ndarray of shape (n, n), float32 or float64
+        The matrix, best in Fortran order; what is above the diagonal is neither read nor written.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from oblong.linalg.log_det import invert_triangle
+    >>> L = np.array([[2.0, 0.0], [1.0, 4.0]], order="F")
+    >>> invert_triangle(L)
+    >>> L.tolist()
+    [[0.5, 0.0], [-0.125, 0.25]]
+    """
+    double = L.dtype == np.float64
+    trtri, trmm = (dtrtri, dtrmm) if double else (strtri, strmm)
+    _invert(L, trtri, trmm)
+
+
+def _invert(L, trtri, trmm) -> None:
+    n = len(L)
+    if n <= _TRIANGLE:
+        # LAPACK hands the other triangle back as it was.
+        L[...] = trtri(L, lower=1)[0]
+        return
+    # Blocks that are multiples of a cache line.
+    half = -(-n // 64) * 32
+    first, second, below = L[:half, :half], L[half:, half:], L[half:, :half]
+    _invert(first, trtri, trmm)
+    _invert(second, trtri, trmm)
+    product = trmm(-1.0, second, below, lower=1)
+    below[...] = trmm(1.0, first, product, side=1, lower=1, overwrite_b=1)
 
 
 def leverages(

@@ -6,8 +6,11 @@ import numpy as np
 from scipy.linalg import LinAlgError
 
 from oblong.solvers._esvm_compact import CompactState
+from oblong.solvers._esvm_kernel_centre import solve_from_centre
+from oblong.solvers._esvm_kernel_dual import solve_by_models
 from oblong.solvers._esvm_kernel_state import KernelState
-from oblong.solvers._esvm_problem import Certified, EsvmProblem, balanced
+from oblong.solvers._esvm_part import Part
+from oblong.solvers._esvm_problem import Certified, EsvmProblem
 from oblong.solvers._log_det_state import LogDetState
 
 __all__ = ["solve_by_interior_point", "solve_rows"]
@@ -23,6 +26,8 @@ _LAST_DIGITS = 1e-12
 _NO_MARGIN, _HARDLY = 1e-7, 1e-4
 # Rows per column up to which, and rows from which, matrices of n × n numbers are cheaper.
 _KERNEL, _SMALL = 4, 100
+# Iterations that must be allowed before some of them may be spent on trying something faster.
+_MANY = 50
 # Compiled steps to take before looking how they went.
 _AT_ONCE = 12
 # Columns and rows up to which compiled loops are faster than products of matrices.
@@ -31,8 +36,28 @@ _FEW_COLUMNS, _FEW_ROWS = 12, 5000
 
 def solve_by_interior_point(problem: EsvmProblem, polish: bool = False) -> tuple[Certified, str]:
     """Solve with all rows in every Newton system; to the last digits, if that is asked for."""
+    if not polish:
+        found = _without_path(problem)
+        if found is not None:
+            return found, "converged"
     tol = min(problem.tol, _LAST_DIGITS) if polish else problem.tol
     return solve_rows(problem, _ENOUGH * tol * problem.unit)
+
+
+def _without_path(problem: EsvmProblem) -> Certified | None:
+    """Try what needs no central path: kernels, where all rows have slack or none has any."""
+    if not _KERNEL * problem.p >= problem.n >= _SMALL or problem.max_iter < _MANY:
+        return None
+    if problem.hard is None:
+        solve = solve_by_models if problem.fit_intercept else None
+    else:
+        solve = solve_from_centre if problem.hard.all() else None
+    if solve is None:
+        return None
+    part = Part(problem, None, None)
+    start = part.start(None)
+    assert start is not None
+    return solve(problem, part, start)
 
 
 def solve_rows(
@@ -63,12 +88,12 @@ def solve_rows(
         The solution, and why the solver stopped; ``"infeasible"``, with ``near``, if the held
         weights cannot be balanced.
     """
-    part = _Part(problem, rows, held)
+    part = Part(problem, rows, held)
     start = part.start(near)
     if start is None:
         assert near is not None
         return near, "infeasible"
-    state = part.state(start)
+    state = _state(part, start)
     whole = rows is None
     if isinstance(state, CompactState) and not problem.reports:
         problem.n_iter += state.run(target, min(_AT_ONCE, problem.max_iter - problem.n_iter))
@@ -98,7 +123,7 @@ def solve_rows(
         if type(state) is LogDetState:
             break
         # The explicit form has the last digits, and directions that the weights do not determine.
-        state, idle = part.explicit(start, kept if np.isfinite(best) else state.keep()), 0
+        state, idle = _explicit(part, start, kept if np.isfinite(best) else state.keep()), 0
     if np.isfinite(best):
         state.restore(kept)
     elif status == "stalled" and _inseparable(problem, state, held, _HARDLY):
@@ -118,7 +143,7 @@ def _advances(state: LogDetState) -> bool:
         return False
 
 
-def _finish(problem: EsvmProblem, part: _Part, state: LogDetState, target: float) -> Certified:
+def _finish(problem: EsvmProblem, part: Part, state: LogDetState, target: float) -> Certified:
     """Certify, with weights that tend to a bound at that bound, if that costs nothing."""
     alpha, w, b = part.alpha(state.alpha), state.w, part.length * state.b
     near_zero = _tends(state.alpha, state.s)
@@ -154,103 +179,27 @@ def _inseparable(
     return float(np.linalg.norm(state.v)) <= least * float(state.alpha.sum())
 
 
-class _Part:
-    """The problem of some rows, scaled to lengths near one, with the held rows in its constants.
-
-    With ``φ = k φ'``, ``B = B' / c`` and ``π = c π' / k``, the caps become ``k C``, the constant
-    part of the moments ``M0 / c``, and the optimal values differ by a constant.
-    """
-
-    def __init__(
-        self, problem: EsvmProblem, rows: np.ndarray | None, held: np.ndarray | None
-    ) -> None:
-        self.problem, self.held = problem, held
-        self.rows = slice(None) if rows is None else rows
-        F = np.asarray(problem.F[self.rows], dtype=np.float64)
-        self.y, caps = problem.y[self.rows], problem.caps[self.rows]
-        length = float(np.sqrt(np.einsum("ij,ij->", F, F) / len(F)))
-        self.length = length if length > 0.0 else 1.0
-        self.F = F / self.length
-        pi = problem.pi[self.rows] * self.length
-        factor = float(np.partition(pi, len(pi) // 2)[len(pi) // 2])
-        self.pi, self.caps = pi / factor, caps * self.length
-        self.ridge = (1.0 - problem.r) / factor
-        self.total, self.v0 = 0.0, None
-        self.M0 = np.eye(problem.p) * self.ridge
-        if held is not None:
-            M, self.v0 = problem.moments(held)
-            self.M0 = M / factor
-            self.total = -float(problem.y @ held) * self.length
-
-    def alpha(self, alpha: np.ndarray) -> np.ndarray:
-        """Weights of all rows in the problem as it was given, within their bounds."""
-        whole = np.zeros(self.problem.n) if self.held is None else self.held.copy()
-        whole[self.rows] = alpha / self.length
-        return np.clip(whole, 0.0, self.problem.caps)
-
-    def start(self, near: Certified | None) -> np.ndarray | None:
-        """Weights strictly inside their bounds with the right balance; None if there are none."""
-        if near is None:
-            return self._ray()
-        alpha = np.clip(self.length * near.alpha[self.rows], 0.1 * self.caps, 0.9 * self.caps)
-        if not self.problem.fit_intercept:
-            return alpha
-        missing = self.total - float(self.y @ alpha)
-        toward = np.where(self.y * np.sign(missing) > 0, self.caps - alpha, alpha)
-        share = abs(missing) / float(toward.sum())
-        return alpha + np.sign(missing) * share * self.y * toward if share < 0.999 else None
-
-    def state(self, start: np.ndarray) -> LogDetState:
-        """The iterate, in the form that costs least."""
-        problem = self.problem
-        n, p = self.F.shape
-        total = self.total if problem.fit_intercept else None
-        if self.held is None and _KERNEL * p >= n >= _SMALL:
-            return KernelState(
-                self.F, start, problem.r, self.ridge, self.caps, self.y, total, self.pi
-            )
-        if p <= _FEW_COLUMNS and n <= _FEW_ROWS:
-            v0 = np.zeros(p) if self.v0 is None else self.v0
-            return CompactState(
-                self.F, start, problem.r, self.M0, self.caps, self.y, total, v0, self.pi
-            )
-        return self.explicit(start)
-
-    def explicit(self, start: np.ndarray, kept: tuple | None = None) -> LogDetState:
-        """The iterate with explicit columns, at the start or where another one was."""
-        problem = self.problem
-        total = self.total if problem.fit_intercept else None
-        state = LogDetState(
-            self.F,
-            start,
-            problem.r,
-            self.M0,
-            self.caps,
-            self.y,
-            0.0,
-            total,
-            True,
-            self.v0,
-            self.pi,
+def _state(part: Part, start: np.ndarray) -> LogDetState:
+    """The iterate, in the form that costs least."""
+    problem = part.problem
+    n, p = part.shape
+    total = part.total if problem.fit_intercept else None
+    if part.held is None and _KERNEL * p >= n >= _SMALL:
+        return KernelState(part.F, start, problem.r, part.ridge, part.caps, part.y, total, part.pi)
+    if p <= _FEW_COLUMNS and n <= _FEW_ROWS:
+        v0 = np.zeros(p) if part.v0 is None else part.v0
+        return CompactState(
+            part.F, start, problem.r, part.M0, part.caps, part.y, total, v0, part.pi
         )
-        if kept is not None:
-            state.restore(kept)
-        return state
+    return _explicit(part, start)
 
-    def _ray(self) -> np.ndarray:
-        """Equal weights in each class, scaled to the best dual value along their ray."""
-        y, F = self.y, self.F
-        positive = y > 0
-        count = np.count_nonzero(positive)
-        share = np.where(positive, 1.0 / count, 1.0 / (len(y) - count))
-        trace = float((share * self.pi) @ np.einsum("ij,ij->i", F, F))
-        slope = float(np.linalg.norm((share * y) @ F))
-        tau = 1.0
-        if trace > 0.0:
-            # As if the moments were a multiple of the identity; not far beyond one row's worth of
-            # weight for each direction, should nothing pull back.
-            p, spread = self.problem.p, self.problem.p / trace
-            tau = min(self.problem.r * p / max(slope, 1e-300), 10.0 * p * spread)
-            tau = max(tau - self.ridge * spread, self.ridge * spread)
-        alpha = np.minimum(tau * share, 0.5 * self.caps)
-        return balanced(alpha, y) if self.problem.fit_intercept else alpha
+
+def _explicit(part: Part, start: np.ndarray, kept: tuple | None = None) -> LogDetState:
+    """The iterate with explicit columns, at the start or where another one was."""
+    r, total = part.problem.r, part.total if part.problem.fit_intercept else None
+    state = LogDetState(
+        part.F, start, r, part.M0, part.caps, part.y, 0.0, total, True, part.v0, part.pi
+    )
+    if kept is not None:
+        state.restore(kept)
+    return state

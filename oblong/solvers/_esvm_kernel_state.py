@@ -16,7 +16,7 @@ from oblong._compile import compiled
 from oblong.solvers._log_det_newton import NewtonSystem
 from oblong.solvers._log_det_state import LogDetState
 
-__all__ = ["KernelState"]
+__all__ = ["KernelState", "newton_matrix", "scaled_kernel"]
 
 
 class KernelState(LogDetState):
@@ -35,7 +35,7 @@ class KernelState(LogDetState):
         """Invert ``ρ I + S`` and compute what depends on ``α``."""
         alpha = self.alpha
         root = np.sqrt(alpha * self.pi)
-        _scaled_kernel(self.K, root, self.ridge, self.H.T)
+        scaled_kernel(self.K, root, self.ridge, self.H.T)
         L, info = dpotrf(self.H, lower=1, clean=0, overwrite_a=1)
         if info != 0:
             raise LinAlgError("the moment matrix is not positive definite")
@@ -70,7 +70,7 @@ class _KernelSystem(NewtonSystem):
         self.along = state.signed @ w
         N = np.empty(state.K.shape, order="F")
         scale = np.sqrt(state.r) * state.ridge
-        _newton_matrix(
+        newton_matrix(
             state.K,
             state.H.T,
             scale / np.sqrt(state.alpha),
@@ -109,7 +109,7 @@ class _KernelSystem(NewtonSystem):
 
 
 @compiled
-def _scaled_kernel(K, root, ridge, out):  # pragma: no cover - compiled
+def scaled_kernel(K, root, ridge, out):  # pragma: no cover - compiled
     n = len(root)
     for j in range(n):
         column, target, factor = K[j, j:], out[j, j:], root[j]
@@ -134,7 +134,7 @@ def _row_sums(K, H, root, sums):  # pragma: no cover - compiled
 
 
 @compiled
-def _newton_matrix(K, H, left, y, right, along, by, less, out):  # pragma: no cover - compiled
+def newton_matrix(K, H, left, y, right, along, by, less, out):  # pragma: no cover - compiled
     """``(H_ij left_i right_j)² + by y_i y_j K_ij - less along_i along_j`` below the diagonal."""
     n = len(y)
     for j in range(n):

@@ -21,9 +21,9 @@ from functools import cached_property
 from threading import Lock
 
 import numpy as np
-from scipy.linalg.blas import dtrmm
+from scipy.linalg.blas import dsyrk, dtrmm
 
-from oblong._threads import available_threads, run_chunks
+from oblong._threads import available_threads, chunks, run_chunks
 from oblong.linalg.log_det import chunk_length, inverse_factor
 
 __all__ = ["Certified", "EsvmProblem", "balanced", "best_bias", "widest_bias"]
@@ -115,19 +115,18 @@ class EsvmProblem:
     ) -> tuple[np.ndarray, np.ndarray]:
         """``|G φ_i|² π_i`` and ``φ_i'w`` of all rows, in one pass."""
         n, p = self.F.shape
-        T = np.empty((p, p + 1), order="F")
-        T[:, :p], T[:, p] = G.T, w
-        if self.F.dtype == np.float32:
-            # Products in single precision would spoil the certificate.
-            T = T.astype(np.float64)
+        half = triangular and p >= _WIDE
+        if not half:
+            T = np.empty((p, p + 1), order="F")
+            T[:, :p], T[:, p] = G.T, w
         q, g = np.empty(n), np.empty(n)
 
         def task(start: int, stop: int) -> None:
-            rows = self.F[start:stop]
-            if triangular and p >= _WIDE:
-                # Half of the triangle is zero.
-                image = dtrmm(1.0, G, np.asarray(rows, dtype=np.float64).T, lower=1)
-                np.einsum("ij,ij->j", image, image, out=q[start:stop])
+            # Products in single precision would spoil the certificate.
+            rows = np.asarray(self.F[start:stop], dtype=np.float64)
+            if half:
+                image = dtrmm(1.0, G, rows.T, lower=1).T
+                np.einsum("ij,ij->i", image, image, out=q[start:stop])
                 q[start:stop] *= self.pi[start:stop]
                 g[start:stop] = rows @ w
                 return
@@ -147,6 +146,9 @@ class EsvmProblem:
 
     def moments(self, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """``(1 - r) I + Σ α_i π_i φ_i φ_i'`` and ``Σ α_i y_i φ_i``; zero weights cost nothing."""
+        if self.p >= _WIDE and alpha.min() >= 0.0:
+            M, v = self._lower_moments(alpha)
+            return np.tril(M) + np.tril(M, -1).T, v
         p = self.p
         M, v, lock = np.zeros((p, p)), np.zeros(p), Lock()
 
@@ -159,18 +161,30 @@ class EsvmProblem:
             if 2 * len(used) < len(a):
                 a, rows, pi, y = a[used], rows[used], pi[used], y[used]
             first = (a * y) @ rows
-            if p >= _WIDE and a.min() >= 0.0:
-                # A product with itself is symmetric, and costs half.
-                weighted = rows * np.sqrt(a * pi)[:, None]
-                found = weighted.T @ weighted
-            else:
-                found = (rows * (a * pi)[:, None]).T @ rows
+            found = (rows * (a * pi)[:, None]).T @ rows
             with lock:
                 np.add(M, found, out=M)
                 np.add(v, first, out=v)
 
         run_chunks(task, self.n, self._chunk(), available_threads())
         M = 0.5 * (M + M.T)
+        M.flat[:: p + 1] += 1.0 - self.r
+        return M, v
+
+    def _lower_moments(self, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The same for many columns and weights that are not negative, below the diagonal.
+
+        A product with itself costs half, and BLAS adds it where it belongs.
+        """
+        p = self.p
+        M, v, used = np.zeros((p, p), order="F"), np.zeros(p), np.flatnonzero(alpha)
+        roots, signed = np.sqrt(alpha * self.pi), alpha * self.y
+        for start, stop in chunks(len(used), self._chunk()):
+            part = used[start:stop]
+            rows = self.F[start:stop] if len(used) == self.n else self.F[part]
+            v += signed[part] @ rows
+            weighted = rows * roots[part, None]
+            M = dsyrk(1.0, weighted.T, beta=1.0, c=M, lower=1, overwrite_c=1)
         M.flat[:: p + 1] += 1.0 - self.r
         return M, v
 
@@ -187,8 +201,9 @@ class EsvmProblem:
         """
         if self.fit_intercept:
             alpha = balanced(alpha, self.y)
-        M, v = self.moments(alpha)
-        G, log_det = inverse_factor(M)
+        wide = self.p >= _WIDE and alpha.min() >= 0.0
+        M, v = self._lower_moments(alpha) if wide else self.moments(alpha)
+        G, log_det = inverse_factor(M, overwrite=True)
         length = float(np.linalg.norm(v))
         dual = self.r * log_det + self.unit * (1.0 - np.log(self.r)) - length
         directions = [] if w is None else [w / max(1.0, float(np.linalg.norm(w)))]
@@ -196,7 +211,8 @@ class EsvmProblem:
             directions.append(v / length)
         elif w is None:
             directions.append(np.zeros(self.p))
-        q, g = self.images(np.sqrt(self.r) * G, directions[0])
+        q, g = self.images(G, directions[0])
+        q *= self.r
         best: Certified | None = None
         for k, direction in enumerate(directions):
             g = g if k == 0 else self.F @ direction

@@ -8,6 +8,7 @@ from scipy.linalg import LinAlgError
 
 from oblong.linalg.log_det import (
     inverse_factor,
+    invert_triangle,
     leverages,
     moments,
     quadratic_features,
@@ -33,6 +34,32 @@ def test_inverse_factor():
 def test_inverse_factor_needs_a_definite_matrix(M):
     with pytest.raises(LinAlgError):
         inverse_factor(M)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [1, 2, 128, 129, 300])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_invert_triangle(n, dtype, order):
+    rng = np.random.default_rng(n)
+    above = np.triu(rng.normal(size=(n, n)), 1)
+    L = np.tril(rng.normal(size=(n, n))) / n + 2.0 * np.eye(n)
+    found = np.array(L + above, dtype=dtype, order=order)
+    invert_triangle(found)
+    tolerance = 1e-12 if dtype == np.float64 else 1e-5
+    np.testing.assert_allclose(np.tril(found) @ L, np.eye(n), atol=tolerance)
+    np.testing.assert_array_equal(np.triu(found, 1), above.astype(dtype))
+
+
+def test_inverse_factor_reads_below_the_diagonal_only():
+    A = np.random.default_rng(4).normal(size=(400, 200))
+    M = np.asfortranarray(A.T @ A)
+    wanted = np.linalg.inv(M)
+    G, _ = inverse_factor(np.tril(M))
+    np.testing.assert_allclose(G.T @ G, wanted, rtol=1e-8, atol=1e-12)
+    np.testing.assert_array_equal(np.triu(G, 1), 0.0)
+    kept = M.copy()
+    inverse_factor(M)
+    np.testing.assert_array_equal(M, kept)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from oblong.solvers._esvm_interior_point import _Part
+import oblong.solvers._esvm_interior_point as interior
 from oblong.solvers._esvm_problem import EsvmProblem, balanced
 from oblong.solvers.ellipsoidal_svm import solve_ellipsoidal_svm
 from oblong.solvers.exact_ellipsoidal_svm import solve_exact_ellipsoidal_svm
@@ -161,7 +161,8 @@ def test_kernel_form_is_the_explicit_form(r, margin, monkeypatch):
     caps = np.full(120, 2.0 if margin == "soft" else np.inf)
     first = solve_ellipsoidal_svm(F, y, caps=caps, pi=pi, r=r, tol=1e-8, solver="ipm")
 
-    monkeypatch.setattr(_Part, "state", _Part.explicit)
+    monkeypatch.setattr(interior, "_without_path", lambda problem: None)
+    monkeypatch.setattr(interior, "_state", interior._explicit)
     second = solve_ellipsoidal_svm(F, y, caps=caps, pi=pi, r=r, tol=1e-8, solver="ipm")
     assert first.status == second.status == "converged"
     assert first.objective == pytest.approx(second.objective, rel=1e-7)
