@@ -10,17 +10,11 @@ from typing import Any
 from oblong.datasets import DataFileError
 from oblong.datasets._dataset import quote
 from oblong.datasets._delimited import find_column
-from oblong.streams._formats import (
-    _NUMBER,
-    JSON,
-    LIBSVM,
-    Format,
-    RowError,
-    Table,
-    load_object,
-    split_line,
-)
+from oblong.streams._formats import NUMBER, Format, RowError
+from oblong.streams._json_lines import JSON, load_object
+from oblong.streams._libsvm import LIBSVM
 from oblong.streams._source import LineBuffer
+from oblong.streams._table import Table, split_line
 
 __all__ = ["FORMATS", "detect_format", "make_format"]
 
@@ -172,7 +166,7 @@ def _table_layout(
 
 
 def _is_number(field: str) -> bool:
-    return _NUMBER.fullmatch(field) is not None
+    return NUMBER.fullmatch(field) is not None
 
 
 def _is_header(first: list[str], second: list[str] | None) -> bool:

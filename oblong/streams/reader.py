@@ -10,10 +10,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from oblong.datasets import DataFileError
-from oblong.streams._formats import Format, OneRow, Parsed, RowError, Table, bad_weight
+from oblong.streams._formats import Format, OneRow, Parsed, RowError, bad_weight
 from oblong.streams._labels import LabelCodes
 from oblong.streams._layout import FORMATS, detect_format, make_format
 from oblong.streams._source import LineBuffer
+from oblong.streams._table import Table
 
 __all__ = ["Batch", "Position", "RowReader"]
 
