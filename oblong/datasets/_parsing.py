@@ -1,31 +1,25 @@
 """Compiled loops over delimited text: numbers to doubles, words to codes.
 
 A number of at most 2⁵³ in its digits and at most 22 in its exponent is one exact product or
-quotient of two doubles, hence rounded correctly. One of up to 18 digits is computed as a sum of two
-doubles, whose error bound tells whether its rounding is certain. Every other cell of a column of
-numbers counts as a word, which its caller reads.
+quotient of two doubles, hence rounded correctly. One of up to 18 digits takes a product of more
+bits, which almost always decides. Every other cell of a column of numbers counts as a word, which
+its caller reads.
 """
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import numpy as np
 
 from oblong._compile import compiled
+from oblong._decimals import HIGHEST, LOWEST, SMALL_POWERS, nearest
 
-__all__ = ["DONE", "FULL", "POWERS", "SKIPPED", "UNUSUAL", "count", "parse", "place_again"]
+__all__ = ["DONE", "FULL", "SKIPPED", "UNUSUAL", "count", "parse", "place_again"]
 
 # How a pass over the text ends.
 DONE, FULL, UNUSUAL = 0, 1, 2
 # The slot of a column that nobody wants; those of words start below it, those of numbers at 0.
 SKIPPED = -1
 _LARGEST = 2**53
-_REACH = 100
-# Powers of ten, from the least, as sums of two doubles.
-_TENS = [Fraction(10) ** k for k in range(-_REACH, _REACH + 1)]
-POWERS = np.array([[float(ten), float(ten - Fraction(float(ten)))] for ten in _TENS])
-_TINY = 2.0**-98
 
 
 @compiled
@@ -35,37 +29,6 @@ def count(data, byte):
     for k in range(data.size):
         total += data[k] == byte
     return total
-
-
-@compiled
-def _halves(a):
-    """Veltkamp's cut of a double into two whose products are exact."""
-    c = 134217729.0 * a
-    high = c - (c - a)
-    return high, a - high
-
-
-@compiled
-def _product(a, b):
-    """Dekker's product: the rounded one, and what rounding took."""
-    p = a * b
-    a1, a2 = _halves(a)
-    b1, b2 = _halves(b)
-    return p, ((a1 * b1 - p) + a1 * b2 + a2 * b1) + a2 * b2
-
-
-@compiled
-def _long_number(mantissa, exponent, powers):
-    """``mantissa * 10**exponent``, and whether its rounding is certain."""
-    high = float(mantissa)
-    low = float(mantissa - np.int64(high))
-    power, rest = powers[exponent + _REACH, 0], powers[exponent + _REACH, 1]
-    value, error = _product(high, power)
-    correction = error + (high * rest + low * power)
-    # The true value lies between these two, and so does its rounding.
-    below = value + (correction - _TINY * value)
-    above = value + (correction + _TINY * value)
-    return above, below == above
 
 
 @compiled
@@ -123,7 +86,7 @@ def _digits(data, i):
 
 
 @compiled
-def _number(data, start, i, mantissa, digits, exponent, powers):
+def _number(data, start, i, mantissa, digits, exponent):
     """Go on with a number after its digits.
 
     Returns it without a minus and where its cell ends; the start where it is not certain.
@@ -164,11 +127,11 @@ def _number(data, start, i, mantissa, digits, exponent, powers):
         # One rounding of two exact numbers.
         value = float(mantissa)
         if exponent > 0:
-            return value * powers[_REACH + exponent, 0], i
-        return value / powers[_REACH - exponent, 0], i
-    if -_REACH <= exponent <= _REACH:
-        value, certain = _long_number(mantissa, exponent, powers)
-        if certain:
+            return value * SMALL_POWERS[exponent], i
+        return value / SMALL_POWERS[-exponent], i
+    if mantissa > 0 and LOWEST <= exponent <= HIGHEST:
+        value = nearest(np.uint64(mantissa), exponent)
+        if value >= 0.0:
             return value, i
     return 0.0, start
 
@@ -200,7 +163,7 @@ def _word(data, i, delimiter):
 
 
 @compiled
-def parse(data, i, end, row, delimiter, slots, powers, X, codes, tables, keys, spans, sizes, odd):
+def parse(data, i, end, row, delimiter, slots, X, codes, tables, keys, spans, sizes, odd):
     """Parse rows from byte ``i`` on.
 
     Words are coded as they are spelled, quotes included, by one hash table a column; the last table
@@ -245,10 +208,10 @@ def parse(data, i, end, row, delimiter, slots, powers, X, codes, tables, keys, s
                 ends = c == delimiter or c == 10 or c == 13
                 # What most numbers are, without a call.
                 if ends and 0 < digits <= 15:
-                    value = float(mantissa) / powers[_REACH + places, 0]
+                    value = float(mantissa) / SMALL_POWERS[places]
                     X[row, slot] = -value if negative else value
                 else:
-                    value, i = _number(data, start, i, mantissa, digits, -places, powers)
+                    value, i = _number(data, start, i, mantissa, digits, -places)
                     c = np.int64(data[i])
                     is_word = c != delimiter and c != 10 and c != 13
                     if i == start:

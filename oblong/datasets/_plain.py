@@ -19,7 +19,6 @@ from oblong._threads import available_threads
 from oblong.datasets._delimited import MISSING, is_number
 from oblong.datasets._parsing import (
     FULL,
-    POWERS,
     SKIPPED,
     UNUSUAL,
     count,
@@ -142,7 +141,6 @@ def _read_part(
             row,
             ord(delimiter),
             slots,
-            POWERS,
             X,
             codes,
             words.tables,

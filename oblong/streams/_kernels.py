@@ -10,8 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from oblong._compile import compiled
+from oblong._decimals import SMALL_POWERS
 from oblong.streams._hashing import START, column_of, extend_hash, tidy_row
-from oblong.streams._numbers import BAD, EASY, HARD, SMALL_POWERS, scan_number
+from oblong.streams._numbers import BAD, EASY, HARD, scan_number
 
 __all__ = ["parse_hashed_table", "parse_libsvm", "parse_table"]
 
