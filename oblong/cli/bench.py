@@ -18,6 +18,7 @@ from sklearn.datasets import make_classification
 from sklearn.model_selection import train_test_split
 
 from oblong.cli.errors import RunError
+from oblong.cli.interrupts import insistent_interrupts
 from oblong.cli.labelled import add_table_options, check_labels, labelled_table
 from oblong.cli.options import busy, whole_number
 from oblong.cli.preparation import make_pipeline
@@ -131,7 +132,8 @@ def _run(args: argparse.Namespace) -> int:
     with busy(f"reading {args.data}"):
         table = _table(args)
         data, rows = _data(table, args)
-    with step_progress(len(entrants) * (args.repeats + 1 + args.cold)) as advance:
+    steps = len(entrants) * (args.repeats + 1 + args.cold)
+    with insistent_interrupts(), step_progress(steps) as advance:
         found = race(entrants, data, args.repeats, advance, cold=args.cold)
     ours = [found[entrant.name] for entrant in entrants if entrant.ours]
     if ours and all(times.failure for times in ours):

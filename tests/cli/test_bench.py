@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from importlib.util import find_spec
 
 import numpy as np
@@ -19,6 +20,7 @@ from sklearn.preprocessing import scale
 
 from oblong.cli import entrants, main, race
 from oblong.cli.entrants import Entrant, RiverPeer, choose
+from oblong.cli.interrupts import insistent_interrupts
 from oblong.cli.race import Data, Times
 
 QUICK = ["--models", "rmm-linear,linear-svc,pa", "--repeats", "2", "--no-cold"]
@@ -221,6 +223,21 @@ def test_help_teaches(capsys):
     assert "rmm-linear" in text
 
 
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="signals")
+def test_an_interrupt_that_got_lost_comes_again():
+    def lose_it():
+        with suppress(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(10)
+        time.sleep(10)
+
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt), insistent_interrupts(0.05):
+        lose_it()
+    assert signal.getsignal(signal.SIGINT) is before
+    time.sleep(0.1)
+
+
 @pytest.mark.skipif(os.name == "nt", reason="signals")
 def test_ctrl_c_ends_the_race_and_its_processes(folder):
     words = ["bench", "generated", "--rows", "3000", "--models", "kernel", "--repeats", "50"]
@@ -233,5 +250,8 @@ def test_ctrl_c_ends_the_race_and_its_processes(folder):
     time.sleep(4)
     # A terminal tells all processes of the group.
     os.killpg(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    try:
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert (process.returncode, out, err) == (130, b"", b"oblong: interrupted\n")
