@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from oblong._deferred import Deferred
 from oblong.batch._one_vs_rest import stacked
 from oblong.linalg.feature_map import FeatureMap
 
@@ -21,8 +22,13 @@ class EllipsoidMetricMixin:
     kernel: Any
     fit_intercept: bool | str
     _map: FeatureMap
-    _factors: list[np.ndarray]
     _r: float
+    # A machine that is only asked for its outputs never needs them.
+    _factors: list[np.ndarray] = Deferred()
+
+    def __getstate__(self) -> dict:
+        getattr(self, "_factors", None)
+        return super().__getstate__()
 
     def _n_dimensions(self) -> int:
         return self.n_features_in_ + int(self.fit_intercept == "augment")

@@ -149,7 +149,7 @@ def solve_machine(
             result, r_star = _beyond_the_ball(F, y, sizes, result, setting)
             if r_star >= setting.r:
                 messages.append(_ROUND.format(r=setting.r, r_star=r_star))
-    if result.gap <= setting.tol:
+    if result.gap <= setting.tol and result.status != "converged":
         result = replace(result, status="converged")
     constant = _constant_output(y, caps, result, setting)
     if constant is not None:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from oblong._deferred import is_waiting
 from oblong.batch._base import KernelMachine
 from oblong.batch._ellipsoid_metric import EllipsoidMetricMixin
 from oblong.batch._ellipsoidal_machine import (
@@ -369,7 +370,12 @@ class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelMachine):
         self.n_iter_ = np.array([fit.n_iter for fit in fits], dtype=np.int64)
         self.converged_ = all(fit.status == "converged" for fit in fits)
         self._directions = np.array([fit.direction for fit in fits])
-        self._factors = [fit.solution.result.factor for fit in fits]
+        results = [fit.solution.result for fit in fits]
+        # Solutions are only kept as long as their matrices are still to be computed, and not where
+        # that would be from rows that belong to the user.
+        waiting = self.kernel != "linear" and any(is_waiting(one, "factor") for one in results)
+        factors = lambda: [result.factor for result in results]  # noqa: E731
+        self._factors = factors if waiting else factors()
         if precomputed:
             # New rows come with values for all training rows, also those without weight.
             self._map = replace(self._map, pivots=kept[self._map.pivots])

@@ -25,7 +25,7 @@ __all__ = [
 _CHUNK_BYTES = 1 << 20
 _ROOT_TWO = np.sqrt(2.0)
 # Columns up to which LAPACK inverts a triangle itself.
-_TRIANGLE = 128
+_TRIANGLE = 64
 
 
 def chunk_length(d: int) -> int:

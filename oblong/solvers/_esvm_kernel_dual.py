@@ -4,13 +4,12 @@ With almost as many columns as rows, one evaluation of the dual and of ``Q`` is 
 an inversion of ``ρ I + A^½ K A^½``. What the interior point method spends on following its central
 path, with a Newton system in every step, a model of the dual does with moves of pairs, so that a
 handful of evaluations is enough. Far from the solution they are made in single precision. The
-certificate is computed in double precision from the rows themselves, and where the models lead
-nowhere the interior point method starts afresh.
+certificate is computed in double precision, from the rows themselves where the kernel matrix has
+not digits enough, and where the models lead nowhere the interior point method starts afresh.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,7 +17,9 @@ import numpy as np
 from scipy.linalg.blas import dsymv, dsyrk
 from scipy.linalg.lapack import dlauum, dpotrf, slauum, spotrf
 
+from oblong._compile import compiled
 from oblong.linalg.log_det import invert_triangle
+from oblong.solvers._esvm_kernel_certificate import certify_by_kernel
 from oblong.solvers._esvm_kernel_state import scaled_kernel
 from oblong.solvers._esvm_pairs import maximise_by_pairs
 from oblong.solvers._esvm_part import Part
@@ -29,13 +30,16 @@ __all__ = ["KernelDual", "solve_by_models"]
 # Evaluations before the interior point method takes over.
 _EVALUATIONS = 12
 # Pairs to move in one model, per row.
-_MOVES = 10
+_MOVES = 40
 # Weights that count as zero, over the usual ones and the tolerance.
 _NOTHING = 0.01
 # Largest entry of A^½ K A^½ over ρ for single precision, and the gap over r p that it can show.
 _CONDITION, _SINGLE = 1e5, 1e-4
-# Gap over r p below which the next evaluation is in double precision.
-_CLOSE = 0.1
+# Gaps over r p below which the next evaluation is in double precision, and below which a model made
+# anew may save an evaluation.
+_CLOSE, _NEAR = 0.1, 0.01
+# Gap over r p, and its growth, at which to give up: no model of such a problem can be trusted.
+_LARGE, _GROWTH = 1.0, 2.0
 # Squared gap over the tolerance from which the next weights are worth a certificate.
 _SURE = 0.3
 # Relative moves q δ / r that the model allows: so large, or so many roots of the gap.
@@ -47,8 +51,8 @@ _FAR, _FEW, _ROUNDS = 0.03, 16, 2
 _FORCING = 0.05
 # Length of v over Σ α |φ|, below which its direction is not worth following.
 _VANISHES = 1e-4
-# Rows of a block of matrices that fits into a cache.
-_BLOCK = 256
+# Rows of a block of matrices that fits into a cache, and of one that is turned.
+_BLOCK, _TILE = 256, 32
 
 
 @dataclass(frozen=True)
@@ -79,8 +83,7 @@ class KernelDual:
     def single(self) -> np.ndarray:
         """All of the kernel matrix, in single precision."""
         full = np.empty(self.K.shape, dtype=np.float32)
-        for rows, columns in _blocks(len(full)):
-            _mirror(_upper(self.K.T, rows, columns), full, rows, columns)
+        _mirrored(self.K.T, np.ones(len(full)), 1.0, full)
         return full
 
     @cached_property
@@ -155,21 +158,17 @@ class KernelDual:
         not concave far along such a move.
         """
         problem, part, r = self.problem, self.part, self.problem.r
-        e = (np.sqrt(r * part.ridge / at.alpha)).astype(np.float32)
         Q, q = self._Q, at.q
-        for rows, columns in _blocks(len(q)):
-            block = _upper(self.inverse.T, rows, columns) * -e[rows, None]
-            block *= e[columns]
-            _mirror(block, Q, rows, columns)
+        _mirrored(self.inverse.T, np.sqrt(r * part.ridge / at.alpha), -1.0, Q)
         Q.flat[:: len(q) + 1] = q
         wanted = _FORCING * at.gap * min(1.0, max(10.0 * at.gap, 0.01))
         wanted = max(wanted, 0.1 * problem.tol) * problem.unit / float(at.alpha.sum())
-        alpha, center, g = at.alpha, at.alpha, at.g
+        alpha, center, g, limit = at.alpha, at.alpha, at.g, _MOVES * len(q)
         for left in range(_ROUNDS, -1, -1):
             reach = trust * max(_REACH, _WIDER * np.sqrt(at.gap)) * r / q
             low = np.maximum(self.least, np.minimum(center - reach, alpha))
             high = np.minimum(part.caps, np.maximum(center + reach, alpha))
-            alpha, _ = maximise_by_pairs(
+            alpha, steps = maximise_by_pairs(
                 self.single,
                 Q,
                 problem.y,
@@ -180,11 +179,11 @@ class KernelDual:
                 g,
                 r,
                 wanted,
-                _MOVES * len(q),
+                limit,
             )
             moves = np.abs(q * (alpha - center)) / r
             far = np.flatnonzero(moves > _FAR)
-            if not left or not len(far) or at.gap > _CLOSE:
+            if not left or not len(far) or at.gap > _NEAR or steps == limit:
                 break
             if _FEW * len(far) > len(q):
                 far = np.argpartition(-moves, len(q) // _FEW)[: len(q) // _FEW]
@@ -197,7 +196,9 @@ class KernelDual:
         """Certify weights, the least ones set to zero where the result should be tidy."""
         if tidy:
             alpha = np.where(alpha <= self.least, 0.0, alpha)
-        return self.problem.certify(self.part.alpha(alpha))
+        alpha = self.part.alpha(alpha)
+        found = certify_by_kernel(self.problem, self.part, self.K, alpha, self._space)
+        return self.problem.certify(alpha) if found is None else found
 
 
 def solve_by_models(problem: EsvmProblem, part: Part, start: np.ndarray) -> Certified | None:
@@ -220,6 +221,8 @@ def solve_by_models(problem: EsvmProblem, part: Part, start: np.ndarray) -> Cert
         slow = last is not None and found.gap > 0.5 * last.gap
         idle = idle + 1 if slow else 0
         if idle > 1 and double:
+            return None
+        if slow and found.gap > max(_LARGE, _GROWTH * last.gap):
             return None
         exact = found.double or problem.tol >= _SINGLE
         if exact and found.gap <= problem.tol:
@@ -264,20 +267,22 @@ def _recentred(
     return center, q
 
 
-def _blocks(n: int) -> Iterator[tuple[slice, slice]]:
-    """Blocks of the upper triangle, the diagonal ones included."""
-    for first in range(0, n, _BLOCK):
-        for second in range(first, n, _BLOCK):
-            yield slice(first, first + _BLOCK), slice(second, second + _BLOCK)
-
-
-def _upper(matrix: np.ndarray, rows: slice, columns: slice) -> np.ndarray:
-    """A block of the upper triangle; what is below the diagonal may be anything."""
-    return np.triu(matrix[rows, columns]) if rows == columns else matrix[rows, columns]
-
-
-def _mirror(block: np.ndarray, out: np.ndarray, rows: slice, columns: slice) -> None:
-    """Write a block of the upper triangle, and its mirror image."""
-    out[rows, columns] = block + np.triu(block, 1).T if rows == columns else block
-    if rows != columns:
-        out[columns, rows] = out[rows, columns].T
+@compiled
+def _mirrored(upper, scale, sign, out):  # pragma: no cover - compiled
+    """``sign scale_i scale_j upper_ij`` above the diagonal, and its mirror image."""
+    n = len(scale)
+    blocks = -(-n // _TILE)
+    for b in range(blocks):
+        first = b * _TILE
+        rows, targets, left = upper[first:, first:], out[first:, first:], scale[first:]
+        size, width = min(_TILE, n - first), n - first
+        for i in range(size):
+            row, target, factor = rows[i, i:], targets[i, i:], sign * left[i]
+            right = left[i:]
+            for j in range(width - i):
+                target[j] = row[j] * (factor * right[j])
+        # A strip of columns, whose rows lie in the cache.
+        for j in range(width):
+            target, column = targets[j], targets[:, j]
+            for i in range(min(size, j)):
+                target[i] = column[i]

@@ -31,7 +31,7 @@ class Part:
         self.length = length if length > 0.0 else 1.0
         pi = problem.pi[self.rows] * self.length
         factor = float(np.partition(pi, len(pi) // 2)[len(pi) // 2])
-        self.pi, self.caps = pi / factor, caps * self.length
+        self.pi, self.caps, self.factor = pi / factor, caps * self.length, factor
         self.ridge = (1.0 - problem.r) / factor
         self.total, self.v0 = 0.0, None
         if held is not None:

@@ -23,6 +23,7 @@ from threading import Lock
 import numpy as np
 from scipy.linalg.blas import dsyrk, dtrmm
 
+from oblong._deferred import Deferred
 from oblong._threads import available_threads, chunks, run_chunks
 from oblong.linalg.log_det import chunk_length, inverse_factor
 
@@ -51,7 +52,7 @@ class Certified:
     b : float
         Intercept.
     G : ndarray of shape (p, p)
-        Lower triangular, with ``B = r G'G``.
+        Lower triangular, with ``B = r G'G``; where it was not needed, computed when it is read.
     v : ndarray of shape (p,)
         ``Σ α_i y_i φ_i``.
     dual : float
@@ -65,7 +66,7 @@ class Certified:
     outputs: np.ndarray
     w: np.ndarray
     b: float
-    G: np.ndarray
+    G: np.ndarray = Deferred()  # noqa: RUF009
     v: np.ndarray
     dual: float
     gap: float
@@ -188,6 +189,12 @@ class EsvmProblem:
         M.flat[:: p + 1] += 1.0 - self.r
         return M, v
 
+    def factor(self, alpha: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
+        """``G``, ``ln|M|`` and ``v`` at given weights."""
+        wide = self.p >= _WIDE and alpha.min() >= 0.0
+        M, v = self._lower_moments(alpha) if wide else self.moments(alpha)
+        return *inverse_factor(M, overwrite=True), v
+
     def certify(
         self,
         alpha: np.ndarray,
@@ -201,9 +208,7 @@ class EsvmProblem:
         """
         if self.fit_intercept:
             alpha = balanced(alpha, self.y)
-        wide = self.p >= _WIDE and alpha.min() >= 0.0
-        M, v = self._lower_moments(alpha) if wide else self.moments(alpha)
-        G, log_det = inverse_factor(M, overwrite=True)
+        G, log_det, v = self.factor(alpha)
         length = float(np.linalg.norm(v))
         dual = self.r * log_det + self.unit * (1.0 - np.log(self.r)) - length
         directions = [] if w is None else [w / max(1.0, float(np.linalg.norm(w)))]

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from oblong._deferred import Deferred, is_waiting
 from oblong._progress import Progress, ProgressCallback
 from oblong._threads import single_threaded_blas
 from oblong.solvers._esvm_interior_point import solve_by_interior_point
@@ -51,7 +52,8 @@ class EllipsoidalSVMResult:
     q : ndarray of shape (n,)
         ``π_i φ_i'B φ_i``.
     factor : ndarray of shape (p, p)
-        Lower triangular ``G`` with ``B = r G'G``.
+        Lower triangular ``G`` with ``B = r G'G``. With almost as many columns as rows it is
+        computed when it is first read, from rows ``F`` that must not have changed.
     outputs : ndarray of shape (n,)
         ``φ_i'w + b``.
     objective : float
@@ -61,7 +63,8 @@ class EllipsoidalSVMResult:
     gap : float
         Difference of the two over ``r p``.
     n_iter : int
-        Newton systems, or steps of the sequential solver.
+        Newton systems; with a kernel also evaluations of the dual, which lead to the solution
+        without such systems where every row has slack; or steps of the sequential solver.
     status : {"converged", "inseparable", "max_iter", "stalled"}
         Why the solver stopped. ``"inseparable"``: a hard margin was asked for, and the weights
         prove that there is none worth the name, since ``|Σ α_i y_i φ_i| / Σ α_i`` bounds it.
@@ -71,13 +74,17 @@ class EllipsoidalSVMResult:
     b: float
     alpha: np.ndarray
     q: np.ndarray
-    factor: np.ndarray
+    factor: np.ndarray = Deferred()  # noqa: RUF009
     outputs: np.ndarray
     objective: float
     dual_objective: float
     gap: float
     n_iter: int
     status: str
+
+    def __getstate__(self) -> dict:
+        _ = self.factor
+        return dict(vars(self))
 
 
 def solve_ellipsoidal_svm(
@@ -112,7 +119,8 @@ def solve_ellipsoidal_svm(
     fit_intercept : bool, default=True
         Whether there is a ``b``.
     solver : {"auto", "ipm", "newton", "smo"}, default="auto"
-        ``"ipm"``: primal-dual interior point with all rows. ``"newton"``: Newton's method on a
+        ``"ipm"``: primal-dual interior point with all rows; with almost as many columns as rows,
+        faster ways to the same solution are tried first. ``"newton"``: Newton's method on a
         smoothed problem, and the interior point method for the rows near the boundary; for many
         rows with few columns. ``"smo"``: the paper's sequential algorithm, corrected.
         ``"auto"`` takes one of the first two by the shape of ``F``.
@@ -177,7 +185,7 @@ def solve_ellipsoidal_svm(
         found.b,
         alpha,
         q,
-        found.G,
+        (lambda: found.G) if is_waiting(found, "G") else found.G,
         outputs,
         found.dual + found.gap,
         found.dual,

@@ -29,6 +29,11 @@ from oblong.solvers.ellipsoidal_svm import solve_ellipsoidal_svm
 
 __all__ = ["ExactEllipsoidalSVMResult", "solve_exact_ellipsoidal_svm"]
 
+# Rows that the conic solver takes at once; how far beyond the boundary a row may lie, for rows of
+# length one, before it has to be among them.
+_FEW_ROWS = 300
+_MISSED = 1e-9
+
 
 @dataclass(frozen=True)
 class ExactEllipsoidalSVMResult:
@@ -131,6 +136,62 @@ def solve_exact_ellipsoidal_svm(
     p = rows.shape[1]
     if p == 1:
         return _one_column(F, y, caps, r, fit_intercept, tol)
+    chosen = _likely(rows, side, prices, r, fit_intercept)
+    n_iter = 0
+    while True:
+        found = _conic_solution(
+            cp, rows[chosen], side[chosen], prices[chosen], r, fit_intercept, tol
+        )
+        if found is None:
+            return _nothing(F, "inseparable" if np.isinf(prices).any() else "stalled")
+        (w, bias, E, weights), count = found
+        n_iter += count
+        image = rows @ E
+        short = np.sqrt(np.einsum("ij,ij->i", image, image)) - side * (rows @ w + bias)
+        missed = ~chosen & (short > _MISSED)
+        if not missed.any():
+            break
+        chosen |= missed
+    places = np.flatnonzero(used)[chosen]
+    alpha = np.zeros(len(F))
+    alpha[places] = np.clip(weights / length, 0.0, caps[places])
+    point = w, bias * length, E, alpha
+    return _certified(F, y, caps, r, fit_intercept, point, n_iter, tol)
+
+
+def _likely(
+    rows: np.ndarray, side: np.ndarray, prices: np.ndarray, r: float, fit_intercept: bool
+) -> np.ndarray:
+    """Rows that the constraints are likely to touch, by the relaxed problem; all if they are few.
+
+    The work grows with the rows, and the solver gets stuck where most of them say nothing.
+    """
+    everything = np.ones(len(rows), dtype=bool)
+    if len(rows) <= _FEW_ROWS or np.isinf(prices).any():
+        return everything
+    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    pi = 1.0 / np.where(lengths > 0.0, lengths, 1.0)
+    relaxed = solve_ellipsoidal_svm(
+        rows, side, caps=prices, pi=pi, r=r, fit_intercept=fit_intercept, tol=1e-4
+    )
+    if relaxed.status != "converged":
+        return everything
+    spare = side * relaxed.outputs - relaxed.q
+    near = spare <= 0.25 * float(np.mean(np.maximum(spare, 0.0)))
+    return near if side[near].size and side[near].min() < side[near].max() else everything
+
+
+def _conic_solution(
+    cp: ModuleType,
+    rows: np.ndarray,
+    side: np.ndarray,
+    prices: np.ndarray,
+    r: float,
+    fit_intercept: bool,
+    tol: float,
+) -> tuple[tuple[np.ndarray, float, np.ndarray, np.ndarray], int] | None:
+    """``w``, ``b``, ``E`` and the dual weights, with the solver's iterations; None if it fails."""
+    p = rows.shape[1]
     E, w = cp.Variable((p, p), symmetric=True), cp.Variable(p)
     b = cp.Variable() if fit_intercept else 0.0
     hard = ~np.isfinite(prices)
@@ -142,20 +203,22 @@ def solve_exact_ellipsoidal_svm(
     objective = -r * cp.log_det(E) + (1 - r) * cp.trace(E)
     objective += np.where(hard, 0.0, prices) @ xi
     problem = cp.Problem(cp.Minimize(objective), constraints)
-    try:
-        with warnings.catch_warnings():
-            # The certificate says how accurate the solution is.
-            warnings.simplefilter("ignore", UserWarning)
-            problem.solve(solver=cp.CLARABEL)
-    except cp.SolverError:
-        return _nothing(F, "stalled")
+    # As accurately as the solver can; where it gets stuck, as the tolerance asks.
+    rough = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), tol)
+    for options in ({}, rough):
+        try:
+            with warnings.catch_warnings():
+                # The certificate says how accurate the solution is.
+                warnings.simplefilter("ignore", UserWarning)
+                problem.solve(solver=cp.CLARABEL, **options)
+        except cp.SolverError:
+            continue
+        break
     if E.value is None:
-        return _nothing(F, "inseparable" if hard.any() else "stalled")
-    n_iter = int(problem.solver_stats.num_iters or 0)
-    bias = float(b.value) * length if fit_intercept else 0.0
-    alpha = np.zeros(len(F))
-    alpha[used] = np.clip(np.ravel(outside.dual_value) / length, 0.0, caps[used])
-    return _certified(F, y, caps, r, fit_intercept, (w.value, bias, E.value, alpha), n_iter, tol)
+        return None
+    bias = float(b.value) if fit_intercept else 0.0
+    count = int(problem.solver_stats.num_iters or 0)
+    return (w.value, bias, E.value, np.ravel(outside.dual_value)), count
 
 
 def _one_column(

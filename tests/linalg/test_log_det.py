@@ -37,7 +37,7 @@ def test_inverse_factor_needs_a_definite_matrix(M):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("n", [1, 2, 128, 129, 300])
+@pytest.mark.parametrize("n", [1, 2, 64, 65, 129, 300])
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_invert_triangle(n, dtype, order):
     rng = np.random.default_rng(n)
