@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import oblong.solvers._esvm_interior_point as interior
+import oblong.solvers.exact_ellipsoidal_svm as exact_module
 from oblong.solvers._esvm_problem import EsvmProblem, balanced
 from oblong.solvers.ellipsoidal_svm import solve_ellipsoidal_svm
 from oblong.solvers.exact_ellipsoidal_svm import solve_exact_ellipsoidal_svm
@@ -243,6 +244,30 @@ def test_exact_problem_is_above_its_relaxation(seed):
     assert cosine(exact.w, relaxed.w) > 0.99
     # Nothing better next to it.
     assert exact.dual_objective <= exact.objective
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_exact_problem_of_many_rows_takes_those_that_matter(monkeypatch, intercept):
+    F, y = draw(5, 120, 3, scale=2.0)
+    caps = 0.9 * 3 / (120 * 0.1 * np.linalg.norm(F, axis=1))
+    taken = []
+    solve = exact_module._conic_solution
+    monkeypatch.setattr(
+        exact_module,
+        "_conic_solution",
+        lambda cp, rows, *rest: taken.append(len(rows)) or solve(cp, rows, *rest),
+    )
+    whole = solve_exact_ellipsoidal_svm(F, y, caps=caps, r=0.9, fit_intercept=intercept)
+    monkeypatch.setattr(exact_module, "_FEW_ROWS", 20)
+    part = solve_exact_ellipsoidal_svm(F, y, caps=caps, r=0.9, fit_intercept=intercept)
+    assert taken[0] == 120 > max(taken[1:])
+    assert whole.status == part.status == "converged"
+    assert part.objective == pytest.approx(whole.objective, abs=1e-6)
+    assert np.allclose(part.w, whole.w, atol=1e-4)
+    # What the relaxed problem does not point to is found nevertheless.
+    monkeypatch.setattr(exact_module, "_likely", lambda rows, side, *_: np.arange(120) < 30)
+    again = solve_exact_ellipsoidal_svm(F, y, caps=caps, r=0.9, fit_intercept=intercept)
+    assert again.objective == pytest.approx(whole.objective, abs=1e-6)
 
 
 def test_exact_problem_with_a_hard_margin_has_its_ellipsoid_inside():
