@@ -191,7 +191,9 @@ def sequential(threads: int, data: str | None) -> Iterator[dict]:
         problem = consistent(F, 0.99, 0.2)
         seconds, found = once(lambda F=F, y=y, p=problem: solve_ellipsoidal_svm(F, y, **p))
         row = describe("adult, Gaussian kernel", F, threads, seconds, found)
-        slow, other = once(lambda F=F, y=y, p=problem: solve_sequentially(F, y, p))
+        # Both overshoot the gap that they are asked for: the peer is asked for what ours reached.
+        equal = {**problem, "tol": found.gap}
+        slow, other = once(lambda F=F, y=y, p=equal: solve_sequentially(F, y, p))
         yield beside(row, "sequential (SMO)", slow, other.gap)
 
 
@@ -288,7 +290,8 @@ def main() -> None:
         "beside it; both are run in turns of a tenth of a second. The estimator checks its input "
         "and, up to 200 rows, goes on to the last digits. Kernel machines start from a factor of "
         "the kernel matrix, which neither time "
-        "contains; the sequential algorithm does not use a second thread. LinearSVC solves an "
+        "contains; the sequential algorithm is asked for the gap that the other one has reached, "
+        "and does not use a second thread. LinearSVC solves an "
         "easier problem on the same rows; adult and covtype (a part of 93,000 rows) are resampled "
         "with replacement to the sizes of the paper. Memory is the peak of what a fit allocates.",
         COLUMNS,
