@@ -31,8 +31,9 @@ __all__ = ["EllipsoidalSVMResult", "best_bias", "solve_ellipsoidal_svm"]
 SOLVERS = ("auto", "ipm", "newton", "smo")
 # Rows that are few, whatever their number of columns.
 _FEW = 500
-# Columns up to which a second thread of BLAS costs more than it helps; many rows have their own.
-_THIN = 32
+# Columns, or rows, up to which a second thread of BLAS costs more than it helps; many rows with few
+# columns have threads of their own.
+_THIN, _SHORT = 32, 1200
 # Rows too many for matrices with as many rows and columns.
 _MANY = 12_000
 
@@ -171,7 +172,7 @@ def solve_ellipsoidal_svm(
             progress(Progress("ellipsoidal svm", problem.n_iter, gap, tol))
 
         problem.report = report
-    with single_threaded_blas() if problem.p <= _THIN else nullcontext():
+    with single_threaded_blas() if problem.p <= _THIN or problem.n <= _SHORT else nullcontext():
         found, status = _solve(problem, solver, start, polish)
     alpha, q, outputs = found.alpha, found.q, found.outputs
     if not everything:
