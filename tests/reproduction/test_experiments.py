@@ -23,6 +23,7 @@ from oblong.reproduction.rmm import (
     _machines,
     _pairs,
     _products,
+    _votes,
     benchmarks,
     digits,
     newsgroups,
@@ -126,17 +127,17 @@ def test_votes_of_all_pairs_give_the_errors_of_a_perfect_and_a_constant_voter():
     truth = np.arange(40) % 10
 
     def cells(vote):
-        for a, b in _pairs.PAIRS:
-            votes = _pairs.pack(vote(a, b))
-            first = _pairs.pack(truth == a)
+        for a, b in _votes.PAIRS:
+            votes = _votes.pack(vote(a, b))
+            first = _votes.pack(truth == a)
             yield {"pair": [a, b], "test_rows": 40, "first": first, "m_votes": votes}
 
     perfect = Results(cells(lambda a, b: truth == b))
-    assert _pairs.votes_to_errors(perfect, "m") == 0
+    assert _votes.votes_to_errors(perfect, "m") == 0
     # Always the smaller digit: zero wins everywhere.
-    assert _pairs.votes_to_errors(Results(cells(lambda a, b: truth < 0)), "m") == 36
-    assert _pairs.votes_to_errors(Results(list(perfect)[:-1]), "m") is None
-    assert _pairs.votes_to_errors(perfect, "other") is None
+    assert _votes.votes_to_errors(Results(cells(lambda a, b: truth < 0)), "m") == 36
+    assert _votes.votes_to_errors(Results(list(perfect)[:-1]), "m") is None
+    assert _votes.votes_to_errors(perfect, "other") is None
 
 
 def test_kernels_have_the_trace_of_the_paper():
@@ -155,24 +156,37 @@ def eights_and_threes(fake_digits):
     return X, y, _pairs.unit_rows(data.X_test, float)
 
 
+def library_machine(kernel, parameters):
+    """The library's classifier of a setting."""
+    classifier = RelativeMarginClassifier
+    if "D" in parameters:
+        classifier = SigmaSVC
+    elif "alpha" in parameters:
+        classifier = KernelFisherClassifier
+    same = {name: getattr(kernel, name) for name in ("gamma", "degree", "coef0")}
+    return classifier(kernel=kernel.name, **same, **parameters)
+
+
 def test_chosen_machines_are_those_of_the_library(fake_digits):
     X, y, Z = eights_and_threes(fake_digits)
     kernel = Kernel("poly", gamma=0.5, degree=3, coef0=0.5)
-    same = {"kernel": "poly", "gamma": 0.5, "degree": 3, "coef0": 0.5}
-    listed = (
-        ("svm", {"C": 10.0, "spread": 1.0}, RelativeMarginClassifier(C=10.0, spread=1.0, **same)),
-        ("rmm", {"C": 10.0, "spread": 0.25}, RelativeMarginClassifier(C=10.0, spread=0.25, **same)),
-        ("sigma", {"C": 10.0, "D": 0.9}, SigmaSVC(C=10.0, D=0.9, **same)),
-        ("klda", {"alpha": 0.1}, KernelFisherClassifier(alpha=0.1, **same)),
-    )
     nothing = _machines.Machines(np.zeros((1, len(y))), np.zeros(1))
     picks = {
-        method: _pairs.Chosen(method, kernel, parameters, 0.0, nothing)
-        for method, parameters, _ in listed
+        method: _pairs.Chosen(kernel, {"C": 10.0, "spread": spread}, 0.0, nothing, "margin", 0)
+        for method, spread in (("svm", 1.0), ("rmm", 0.25))
     }
     found = _pairs.predict_second(picks, _products.Products(X, Z), y)
-    for method, _, model in listed:
-        assert np.mean(found[method] == model.fit(X, y).predict(Z)) > 0.998
+    for method, pick in picks.items():
+        model = library_machine(kernel, pick.parameters).fit(X, y)
+        assert np.mean(found[method] == model.predict(Z)) > 0.998
+
+
+GRID = {
+    "penalties": (0.1, 10.0),
+    "sigma_penalties": (1.0, 10.0),
+    "shares": (0.5, 0.99),
+    "ridges": (1e-2, 1.0),
+}
 
 
 @pytest.mark.parametrize("name", ["poly5", "rbf"])
@@ -180,33 +194,69 @@ def test_the_choice_is_that_of_a_search_by_hand(name, fake_digits):
     X, y, Z = eights_and_threes(fake_digits)
     kernels = _pairs.kernels_of(name, X, (1.0, 3.0))
     splits = list(_pairs.splits_of(rng(), len(y), 2, 120))
-    grid = {
-        "penalties": (0.1, 10.0),
-        "sigma_penalties": (1.0, 10.0),
-        "shares": (0.5, 0.99),
-        "ridges": (1e-2, 1.0),
-    }
     products = _products.Products(X, Z)
     methods = ("svm", "rmm", "sigma", "klda")
-    picks = _pairs.choose(kernels, products, y, splits, grid, methods=methods, spreads=(1.0, 0.1))
-    made = {"svm": RelativeMarginClassifier, "rmm": RelativeMarginClassifier, "sigma": SigmaSVC}
-    for method, pick in picks.items():
-        names = ("gamma", "degree", "coef0")
-        model = made.get(method, KernelFisherClassifier)(
-            kernel=pick.kernel.name,
-            **{key: getattr(pick.kernel, key) for key in names},
-            **pick.parameters,
-        )
+    trials = _pairs.try_all(kernels, products, y, splits, GRID, methods=methods, spreads=(1.0, 0.1))
+    picks = trials.picks()
+    last = trials.predict_second(products, y, splits[-1][0])
+    every = trials.predict_second(products, y)
+    assert picks["rmm"].error <= picks["svm"].error
+    for pick in picks.values():
+        model = library_machine(pick.kernel, pick.parameters)
         wrong = [
             np.mean(model.fit(X[train], y[train]).predict(X[held]) != y[held])
             for train, held in splits
         ]
         assert pick.error == pytest.approx(np.mean(wrong), abs=0.011)
-        # The machine of the last split is kept.
-        train = splits[-1][0]
-        kept = _pairs.predict_second({method: pick}, products, y, train, refit=False)
-        assert np.mean(kept[method] == model.predict(Z)) > 0.99
-    assert picks["rmm"].error <= picks["svm"].error
+        assert np.mean(last[pick.family][pick.position] == model.predict(Z)) > 0.99
+        model.fit(X, y)
+        assert np.mean(every[pick.family][pick.position] == model.predict(Z)) > 0.99
+
+
+def test_predictions_of_every_setting_are_in_the_order_of_the_settings(fake_digits):
+    X, y, Z = eights_and_threes(fake_digits)
+    kernels = _pairs.kernels_of("rbf", X, (1.0, 3.0))
+    products = _products.Products(X, Z)
+    splits = [(np.arange(120), np.arange(120, len(y)))]
+    methods = ("svm", "rmm", "sigma", "klda")
+    trials = _pairs.try_all(kernels, products, y, splits, GRID, methods=methods, spreads=(1.0, 0.1))
+    every = trials.predict_second(products, y)
+    for family, settings in trials.settings.items():
+        assert len(every[family]) == len(settings) == len(trials.errors[family])
+        for second, (kernel, parameters) in zip(every[family], settings):
+            model = library_machine(kernel, parameters).fit(X, y)
+            assert np.mean(second == model.predict(Z)) > 0.99
+
+
+def shared_cells(truth, validation):
+    """Every pair with three margin settings, of which the second always votes rightly."""
+    for (a, b), errors in zip(_votes.PAIRS, validation):
+        second = np.where(truth == b, True, truth != a)
+        votes = np.stack([~second, second, ~second])
+        record = {
+            "settings": [[1.0, 1.0], [1.0, 0.5], [10.0, 1.0]],
+            "validation": errors,
+            "votes": _votes.pack(votes),
+        }
+        yield {
+            "pair": [a, b],
+            "test_rows": len(truth),
+            "first": _votes.pack(truth == a),
+            "ballots": {"margin": record},
+        }
+
+
+def test_one_setting_for_all_pairs_is_that_of_the_smallest_mean():
+    truth = np.arange(43) % 10
+    # Most pairs prefer the third, their mean the second.
+    errors = [[0.3, 0.1, 0.05]] * 44 + [[0.3, 0.1, 9.0]]
+    results = Results(shared_cells(truth, errors))
+    assert _votes.shared_choice_errors(results, "rmm") == (0, [1.0, 0.5])
+    wrong, setting = _votes.shared_choice_errors(results, "svm")
+    assert setting == [10.0, 1.0]
+    assert wrong > 30
+    assert _votes.shared_choice_errors(results, "klda") is None
+    assert _votes.shared_choice_errors(Results(list(results)[:-1]), "rmm") is None
 
 
 @pytest.mark.parametrize("name", ["poly1", "poly5", "rbf"])
@@ -245,7 +295,7 @@ def test_digit_cells_vote_on_every_test_row(name, fake_digits):
     )
     methods = {"svm", "rmm", "svm_full", "rmm_full"} if "two" in name else {*digits._TITLES}
     for method in methods:
-        votes = _pairs._unpack(found[f"{method}_votes"], 597)
+        (votes,) = _votes._unpack(found[f"{method}_votes"], 597)
         own = np.isin(fake_digits.dataset.y_test, (3, 8))
         truth = fake_digits.dataset.y_test[own] == 8
         assert np.sum(votes[own] != truth) == found[f"{method}_pair_errors"] < 20

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-__all__ = ["SPREADS", "best_on_grid"]
+__all__ = ["SPREADS", "best_on_grid", "first_least"]
 
 # B = 1 + spread (theta - 1); the first is the support vector machine.
 SPREADS = (1.0, 0.5, 0.25, 0.1, 0.05, 0.02, 0.0)
@@ -40,4 +40,14 @@ def best_on_grid(
     2
     """
     among = [k for k, setting in enumerate(settings) if setting[1] in spreads]
-    return min(among, key=lambda k: (round(float(errors[k]), 9), -settings[k][1], settings[k][0]))
+    return min(among, key=lambda k: (_rounded(errors[k]), -settings[k][1], settings[k][0]))
+
+
+def first_least(errors: Sequence[float] | np.ndarray) -> int:
+    """Position of the smallest validation error; of equal ones the first."""
+    return min(range(len(errors)), key=lambda k: _rounded(errors[k]))
+
+
+def _rounded(error: float) -> float:
+    # Means over splits that are equal but for rounding are ties.
+    return round(float(error), 9)

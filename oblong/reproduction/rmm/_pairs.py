@@ -1,17 +1,14 @@
-"""Pairs of digits: the machines of one pair, chosen by validation, and the votes of all pairs."""
+"""Pairs of digits: the machines of one pair, and those that validation chooses."""
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 
 import numpy as np
 
 from oblong.kernels import Kernel
-from oblong.reproduction._experiment import Results
-from oblong.reproduction.rmm._grid import SPREADS, best_on_grid
+from oblong.reproduction.rmm._grid import SPREADS, best_on_grid, first_least
 from oblong.reproduction.rmm._machines import (
     Machines,
     fisher_machines,
@@ -21,38 +18,103 @@ from oblong.reproduction.rmm._machines import (
 from oblong.reproduction.rmm._products import Products
 
 __all__ = [
-    "PAIRS",
     "Chosen",
-    "choose",
+    "Trials",
     "choose_margin",
     "kernels_of",
-    "pack",
     "predict_second",
     "splits_of",
+    "try_all",
     "unit_rows",
-    "votes_to_errors",
 ]
-
-PAIRS = tuple(combinations(range(10), 2))
 
 
 @dataclass(frozen=True)
 class Chosen:
     """The best setting of a method for one pair, and its mean validation error.
 
-    ``machine`` is the one of the last split with this setting.
+    ``family`` and ``position`` say which of the `Trials` it is; ``machine`` is the one of the
+    last split with this setting.
     """
 
-    method: str
     kernel: Kernel
     parameters: dict[str, float]
     error: float
     machine: Machines
+    family: str
+    position: int
 
     def described(self) -> dict[str, float]:
         """Parameters for the record, the width of a Gaussian kernel included."""
         width = {"gamma": self.kernel.gamma} if self.kernel.name == "rbf" else {}
         return {**self.parameters, **width, "validation": self.error}
+
+
+@dataclass(frozen=True)
+class Trials:
+    """All settings of a grid: their validation errors and their machines of the last split.
+
+    The families are "margin" (SVM and RMM), "sigma" and "klda"; the settings of a family are in
+    one order everywhere, kernel by kernel.
+    """
+
+    kernels: list[Kernel]
+    grid: dict[str, Sequence[float]]
+    spreads: Sequence[float]
+    settings: dict[str, list[tuple[Kernel, dict[str, float]]]]
+    errors: dict[str, np.ndarray]
+    machines: dict[str, list[Machines]]
+
+    def picks(self) -> dict[str, Chosen]:
+        """Return the best setting of each method."""
+        found = {}
+        triples = [(p["C"], p["spread"]) for _, p in self.settings["margin"]]
+        for method, among in (("svm", (1.0,)), ("rmm", tuple(self.spreads))):
+            k = best_on_grid(self.errors["margin"], triples, among)
+            found[method] = self._pick("margin", k)
+        for method in ("sigma", "klda"):
+            if method in self.settings:
+                found[method] = self._pick(method, first_least(self.errors[method]))
+        if "sigma" in found and found["sigma"].error >= found["svm"].error:
+            # D = 0 is the support vector machine.
+            same = {"C": found["svm"].parameters["C"], "D": 0.0}
+            found["sigma"] = replace(found["svm"], parameters=same)
+        return found
+
+    def _pick(self, family: str, k: int) -> Chosen:
+        kernel, parameters = self.settings[family][k]
+        error, machine = float(self.errors[family][k]), self.machines[family][k]
+        return Chosen(kernel, parameters, error, machine, family, k)
+
+    def predict_second(
+        self, products: Products, y: np.ndarray, fitted: np.ndarray | None = None
+    ) -> dict[str, np.ndarray]:
+        """Say of each further row whether it is of the second class, by every setting.
+
+        The machines are those of the last split, which were fitted to the rows ``fitted``; if
+        it is None, all settings are fitted to all rows of the sample.
+        """
+        rows = np.arange(products.n) if fitted is None else fitted
+        found: dict[str, list[np.ndarray]] = {family: [] for family in self.settings}
+        for i, kernel in enumerate(self.kernels):
+            if fitted is None:
+                signs = np.where(y == 1, 1.0, -1.0)
+                K = products.matrix(kernel, rows)
+                families = _machines(K, signs, self.grid, self.settings, self.spreads)
+            else:
+                families = {family: self._own(family, i) for family in self.settings}
+            every = _joined(families.values())
+            seconds = products.outputs(kernel, rows, every.coef) > -every.bias[:, None]
+            at = 0
+            for family, own in families.items():
+                found[family].append(seconds[at : at + len(own.bias)])
+                at += len(own.bias)
+        return {family: np.concatenate(parts) for family, parts in found.items()}
+
+    def _own(self, family: str, kernel: int) -> Machines:
+        """The machines of the last split with one of the kernels."""
+        count = len(self.machines[family]) // len(self.kernels)
+        return _joined(self.machines[family][kernel * count : (kernel + 1) * count])
 
 
 def unit_rows(X: np.ndarray, dtype: type = np.float32) -> np.ndarray:
@@ -75,7 +137,7 @@ def kernels_of(name: str, X: np.ndarray, scales: Sequence[float]) -> list[Kernel
     return [Kernel("rbf", gamma=scale / median) for scale in scales]
 
 
-def choose(
+def try_all(
     kernels: list[Kernel],
     products: Products,
     y: np.ndarray,
@@ -84,8 +146,8 @@ def choose(
     *,
     methods: Sequence[str] = ("svm", "rmm"),
     spreads: Sequence[float] = SPREADS,
-) -> dict[str, Chosen]:
-    """Choose the parameters of several methods by their errors on the held-out rows.
+) -> Trials:
+    """Fit every setting of several methods and count its errors on the held-out rows.
 
     C for the SVM, C and the bound for the RMM (``penalties``), C and D for the Σ-SVM
     (``sigma_penalties``, ``shares``), and the ridge of the kernel Fisher discriminant
@@ -101,13 +163,8 @@ def choose(
         machines = {family: [] for family in settings}
         signs = np.where(y[train] == 1, 1.0, -1.0)
         for i, kernel in enumerate(kernels):
-            K = products.matrix(kernel, train)
-            found = {"margin": margin_machines(K, signs, grid["penalties"], spreads)}
-            if "sigma" in settings:
-                found["sigma"] = sigma_machines(K, signs, grid["sigma_penalties"], grid["shares"])
-            if "klda" in settings:
-                found["klda"] = fisher_machines(K, signs, grid["ridges"])
-            every = Machines(*(np.concatenate(parts) for parts in zip(*found.values())))
+            found = _machines(products.matrix(kernel, train), signs, grid, settings, spreads)
+            every = _joined(found.values())
             outputs = products.held_outputs(kernel, held, train, every.coef)
             wrong = (outputs + every.bias[:, None] > 0) != (y[held] == 1)
             rates, at = wrong.mean(axis=1) / len(splits), 0
@@ -116,23 +173,27 @@ def choose(
                 errors[family][i * count : (i + 1) * count] += rates[at : at + count]
                 machines[family] += [own.take(k) for k in range(count)]
                 at += count
+    return Trials(kernels, grid, spreads, settings, errors, machines)
 
-    def pick(method: str, family: str, k: int) -> Chosen:
-        kernel, parameters = settings[family][k]
-        return Chosen(method, kernel, parameters, float(errors[family][k]), machines[family][k])
 
-    picks = {}
-    triples = [(p["C"], p["spread"], kernel) for kernel, p in settings["margin"]]
-    for method, among in (("svm", (1.0,)), ("rmm", tuple(spreads))):
-        picks[method] = pick(method, "margin", best_on_grid(errors["margin"], triples, among))
-    for method in ("sigma", "klda"):
-        if method in settings:
-            picks[method] = pick(method, method, int(np.argmin(np.round(errors[method], 9))))
-    if "sigma" in picks and picks["sigma"].error >= picks["svm"].error:
-        # D = 0 is the support vector machine.
-        same = {"C": picks["svm"].parameters["C"], "D": 0.0}
-        picks["sigma"] = replace(picks["svm"], method="sigma", parameters=same)
-    return picks
+def _machines(
+    K: np.ndarray,
+    signs: np.ndarray,
+    grid: dict[str, Sequence[float]],
+    families: Iterable[str],
+    spreads: Sequence[float],
+) -> dict[str, Machines]:
+    """Fit all settings of some families with one kernel matrix."""
+    found = {"margin": margin_machines(K, signs, grid["penalties"], spreads)}
+    if "sigma" in families:
+        found["sigma"] = sigma_machines(K, signs, grid["sigma_penalties"], grid["shares"])
+    if "klda" in families:
+        found["klda"] = fisher_machines(K, signs, grid["ridges"])
+    return found
+
+
+def _joined(parts: Iterable[Machines]) -> Machines:
+    return Machines(*(np.concatenate(arrays) for arrays in zip(*parts)))
 
 
 def _candidates(
@@ -157,7 +218,8 @@ def choose_margin(
     spreads: Sequence[float] = SPREADS,
 ) -> tuple[Chosen, Chosen]:
     """Choose C for the SVM, and C and the bound for the RMM."""
-    picks = choose(kernels, products, y, splits, {"penalties": penalties}, spreads=spreads)
+    grid = {"penalties": penalties}
+    picks = try_all(kernels, products, y, splits, grid, spreads=spreads).picks()
     return picks["svm"], picks["rmm"]
 
 
@@ -166,27 +228,22 @@ def predict_second(
     products: Products,
     y: np.ndarray,
     fitted: np.ndarray | None = None,
-    *,
-    refit: bool = True,
 ) -> dict[str, np.ndarray]:
-    """Say of each further row whether it is of the second class, by each chosen setting.
+    """Say of each further row whether it is of the second class, by chosen SVMs and RMMs.
 
-    The machines are fitted to all rows of the sample; with ``refit=False`` they are those of
-    the choice, which were fitted to the rows ``fitted``. Where these are known, their support
-    vector machines start the search.
+    They are fitted to all rows of the sample. Where the rows ``fitted`` of the choice are given,
+    the support vector machine of those starts the search.
     """
     signs = np.where(y == 1, 1.0, -1.0)
-    rows = np.arange(products.n) if refit else fitted
+    rows = np.arange(products.n)
     found: dict[str, np.ndarray] = {}
     for kernel in dict.fromkeys(pick.kernel for pick in picks.values()):
         own = {method: pick for method, pick in picks.items() if pick.kernel == kernel}
-        if refit:
-            machines = _fit(own, products.matrix(kernel, rows), signs, fitted)
-        else:
-            machines = {method: pick.machine for method, pick in own.items()}
-        every = Machines(*(np.concatenate(parts) for parts in zip(*machines.values())))
-        outputs = products.outputs(kernel, rows, every.coef) + every.bias[:, None]
-        found.update(zip(machines, outputs > 0))
+        machines = _fit(own, products.matrix(kernel, rows), signs, fitted)
+        every = _joined(machines.values())
+        found.update(
+            zip(machines, products.outputs(kernel, rows, every.coef) > -every.bias[:, None])
+        )
     return {method: found[method] for method in picks}
 
 
@@ -195,18 +252,9 @@ def _fit(
 ) -> dict[str, Machines]:
     """Fit the chosen settings of one kernel to all rows; those with the same C share the SVM."""
     machines: dict[str, Machines] = {}
-    margins: dict[str, tuple[float, float]] = {}
-    for method, pick in picks.items():
-        p = pick.parameters
-        if method == "klda":
-            machines[method] = fisher_machines(K, signs, [p["alpha"]])
-        elif method == "sigma" and p["D"] > 0.0:
-            machines[method] = sigma_machines(K, signs, [p["C"]], [p["D"]])
-        else:
-            margins[method] = (p["C"], p.get("spread", 1.0))
-    for C in dict.fromkeys(C for C, _ in margins.values()):
-        own = [method for method in margins if margins[method][0] == C]
-        spreads = [margins[method][1] for method in own]
+    for C in dict.fromkeys(pick.parameters["C"] for pick in picks.values()):
+        own = [method for method, pick in picks.items() if pick.parameters["C"] == C]
+        spreads = [picks[method].parameters["spread"] for method in own]
         solved = margin_machines(K, signs, [C], spreads, _start(picks, own, signs, fitted))
         machines.update((method, solved.take(k)) for k, method in enumerate(own))
     return machines
@@ -221,33 +269,6 @@ def _start(
     start = np.zeros(len(signs))
     start[fitted] = picks["svm"].machine.coef[0]
     return start
-
-
-def pack(bits: np.ndarray) -> str:
-    """Write yes and no as text."""
-    return base64.b85encode(np.packbits(bits).tobytes()).decode()
-
-
-def _unpack(text: str, size: int) -> np.ndarray:
-    return np.unpackbits(np.frombuffer(base64.b85decode(text), np.uint8), count=size).astype(bool)
-
-
-def votes_to_errors(results: Results, method: str) -> int | None:
-    """Errors of the majority vote of all 45 pairs, ties at random; None if a pair is missing."""
-    cells = {tuple(cell["pair"]): cell for cell in results}
-    if set(cells) != set(PAIRS) or any(f"{method}_votes" not in cell for cell in cells.values()):
-        return None
-    size = cells[PAIRS[0]]["test_rows"]
-    votes = np.zeros((size, 10))
-    truth = np.full(size, 9)
-    for (a, b), cell in cells.items():
-        second = _unpack(cell[f"{method}_votes"], size)
-        votes[~second, a] += 1
-        votes[second, b] += 1
-        truth[_unpack(cell["first"], size)] = a
-    # A number below one parts ties and nothing else.
-    votes += np.random.default_rng(0).uniform(size=votes.shape)
-    return int(np.sum(votes.argmax(axis=1) != truth))
 
 
 def splits_of(

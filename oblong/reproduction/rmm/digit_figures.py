@@ -14,9 +14,10 @@ from oblong.reproduction._experiment import Cell, Experiment, Results
 from oblong.reproduction._figure import figure, model_style
 from oblong.reproduction._verdict import Row, statement, value_row
 from oblong.reproduction.rmm._grid import SPREADS
-from oblong.reproduction.rmm._pairs import PAIRS, choose_margin, kernels_of, splits_of
+from oblong.reproduction.rmm._pairs import choose_margin, kernels_of, splits_of
 from oblong.reproduction.rmm._paper import PAPER
 from oblong.reproduction.rmm._products import Products
+from oblong.reproduction.rmm._votes import PAIRS
 from oblong.reproduction.rmm.digits import QUICK_GRID, load_pair, pair_cells, table_2_cells
 
 if TYPE_CHECKING:
