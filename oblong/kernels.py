@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.spatial.distance import cdist
 
 from oblong._compile import compiled
 from oblong._threads import run_chunks
@@ -29,6 +30,8 @@ Matrix: TypeAlias = Any  # a dense array or a CSR matrix
 
 # A chunk of a block that stays in the second-level cache between product and map.
 _CHUNK_BYTES = 1 << 20
+# Rounding of the exponent of the rbf kernel above which a product is too coarse for it.
+_COARSE = 1e-2
 
 
 def resolve_gamma(gamma: str | float, X: Matrix, weights: np.ndarray | None = None) -> float:
@@ -76,6 +79,13 @@ class KernelRows:
     left: Matrix
     right: Matrix
     half_norms: np.ndarray | None = None
+
+    @property
+    def coarse(self) -> bool:
+        """Whether squared distances from a product would be mere rounding for near rows."""
+        if self.half_norms is None or self.half_norms.size == 0 or sp.issparse(self.left):
+            return False
+        return float(self.half_norms.max()) * np.finfo(self.left.dtype).eps > _COARSE
 
     @property
     def n(self) -> int:
@@ -175,8 +185,15 @@ class Kernel:
             return out
         out = np.empty((A.n, B.n), dtype=A.left.dtype) if out is None else out
 
+        coarse = A.coarse or B.coarse
+
         def fill(start: int, stop: int) -> None:
-            self.pointwise(A.left @ B.right[start:stop].T, out, start)
+            some = B.right[start:stop]
+            if coarse:
+                squares = cdist(A.left[:, :-2], some[:, :-2], "sqeuclidean")
+                self.pointwise(-0.5 * squares, out, start)
+            else:
+                self.pointwise(A.left @ some.T, out, start)
 
         run_chunks(fill, B.n, max(64, _CHUNK_BYTES // (max(1, A.n) * out.itemsize)), threads)
         return out
@@ -208,7 +225,8 @@ class Kernel:
             return
         target = out[:, start : start + G.shape[1]]
         if self.name == "rbf":
-            np.exp(G, out=target)
+            # Rounding must not make a distance negative.
+            np.exp(np.minimum(G, 0.0, out=G), out=target)
         elif self.name == "sigmoid":
             np.tanh(G, out=target)
         else:

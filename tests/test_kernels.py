@@ -130,6 +130,18 @@ def test_rbf_at_extreme_scales(scale):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("gamma", [1e2, 1e12])
+def test_rbf_where_products_have_no_digits_left(gamma, dtype):
+    X = 1e9 * np.random.default_rng(5).normal(size=(40, 6)).astype(dtype)
+    X = np.vstack([X, X[:7]])
+    for rows in (X, sp.csr_matrix(X)):
+        K = Kernel("rbf", gamma=gamma)(rows)
+        assert ((K >= 0.0) & (K <= 1.0)).all()
+    near = np.equal(X[:, None], X).all(axis=2)
+    np.testing.assert_array_equal(Kernel("rbf", gamma=gamma)(X), near.astype(dtype))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_rbf_of_equal_rows_is_one(dtype):
     X, _ = _data(dtype)
     K = Kernel("rbf", gamma=0.5)(np.vstack([X, X]))
