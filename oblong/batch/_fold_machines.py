@@ -222,6 +222,7 @@ def _solve_apart(
     path = None
     n_iter = 0
     solved: list[MarginResult] = []
+    unfinished = []
     for C in Cs:
         path = solve_relative_margin_path(
             columns,
@@ -234,14 +235,16 @@ def _solve_apart(
             polish=False,
         )
         solved += path.margins
+        # The support vector machine sets the scale of the bounds.
+        every = (path.svm, *path.margins)
+        unfinished += [margin.relative_gap for margin in every if margin.status != "converged"]
         n_iter += path.n_iter
-    gaps = [margin.relative_gap for margin in solved if margin.status != "converged"]
     return MarginGrid(
         np.array([margin.coef for margin in solved]),
         np.arange(len(solved)).reshape(len(Cs), len(spreads)),
         np.array([margin.bias for margin in solved]),
         np.array([np.abs(margin.outputs).max() for margin in solved]),
-        max(gaps, default=float("nan")),
+        max(unfinished, default=float("nan")),
         n_iter,
     )
 

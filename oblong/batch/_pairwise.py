@@ -268,24 +268,31 @@ class PairwiseKernelClassifier(ClassifierMixin, BaseEstimator):
             accept_large_sparse=False,
             reset=False,
         )
+        intercept = self.intercept_.astype(X.dtype)
+        outputs = np.empty((X.shape[0], intercept.size), dtype=X.dtype)
         if self.kernel == "linear":
-            return np.asarray(X @ self.coef_.T.astype(X.dtype)) + self.intercept_
+            # In double precision, a part at a time: far from the origin, an output is a small
+            # difference of large numbers.
+            for start, stop in chunks(X.shape[0], max(1, _PREDICTION_BLOCK // X.shape[1])):
+                outputs[start:stop] = X[start:stop] @ self.coef_.T + self.intercept_
+            return outputs
         vectors, coef = self._expansion()
-        coef = coef.T
+        coef = coef.T.astype(X.dtype)
         if self.kernel == "precomputed":
-            return X[:, self.support_] @ coef + self.intercept_
+            return X[:, self.support_] @ coef + intercept
+        if vectors.shape[0] == 0:
+            outputs[...] = intercept
+            return outputs
         if sp.issparse(X) != sp.issparse(vectors):
             X, vectors = sp.csr_matrix(X), sp.csr_matrix(vectors)
         kernel = self._kernel()
         dense = not sp.issparse(X)
         shift = vectors.mean(axis=0) if dense and kernel.name == "rbf" else None
         right = kernel.prepare(vectors, X.dtype, shift)
-        outputs = np.empty((X.shape[0], coef.shape[1]), dtype=X.dtype)
-        coef = coef.astype(X.dtype)
-        for start, stop in chunks(X.shape[0], max(1, _PREDICTION_BLOCK // max(1, right.n))):
+        for start, stop in chunks(X.shape[0], max(1, _PREDICTION_BLOCK // right.n)):
             left = kernel.prepare(X[start:stop], X.dtype, shift)
             outputs[start:stop] = kernel.block(left, right) @ coef
-        outputs += self.intercept_.astype(X.dtype)
+        outputs += intercept
         return outputs
 
     def decision_function(self, X: Any) -> np.ndarray:

@@ -152,7 +152,8 @@ class KernelFisherClassifier(PairwiseKernelClassifier):
             K = X
         else:
             if kernel.shift_invariant and not sp.issparse(X):
-                shift = X.mean(axis=0, dtype=np.float64)
+                # In the precision of the rows, so that what is subtracted is what the bias lacks.
+                shift = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
             rows = kernel.prepare(X, np.float64, shift)
             K = kernel.block(rows, rows, threads=threads)
         solution = solve_kernel_fisher(K, y, weights, float(self.alpha))

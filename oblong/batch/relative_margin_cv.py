@@ -269,7 +269,7 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
             )
         splitter = check_cv(self.cv, y, classifier=True)
         splits = list(splitter.split(X, y, groups))
-        scorer = None if self.scoring in (None, "accuracy") else get_scorer(self.scoring)
+        scorer = self._scorer()
         search = GridFold(
             kernel=self.kernel,
             degree=int(self.degree),
@@ -294,6 +294,19 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
             del self.best_estimator_
         self._warn_unconverged([outcome.gap for outcome in outcomes])
 
+    def _scorer(self) -> Any:
+        """Return what scores a fold, or None for the accuracy."""
+        if self.scoring in (None, "accuracy"):
+            return None
+        scorer = get_scorer(self.scoring)
+        # What it asks for is not public, so that a scorer may turn out to be wrong later on.
+        if getattr(scorer, "_response_method", None) == "predict_proba":
+            raise ValueError(
+                f"scoring={self.scoring!r} needs probabilities, which a relative margin machine "
+                f"does not give: use a score of labels or of decision values"
+            )
+        return scorer
+
     def _grid(self) -> Grid:
         Cs = np.asarray(self.Cs, dtype=np.float64)
         if Cs.ndim != 1 or Cs.size == 0 or not (np.isfinite(Cs) & (Cs > 0.0)).all():
@@ -308,6 +321,7 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
                 )
         if not gammas:
             raise ValueError("gammas must hold at least one value")
+        gammas = [gamma if isinstance(gamma, str) else float(gamma) for gamma in gammas]
         uses_gamma = self.kernel in ("rbf", "poly", "sigmoid")
         return Grid(Cs, gammas if uses_gamma else gammas[:1], check_spreads(self.spreads))
 
@@ -335,6 +349,19 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
         params = grid.candidates()
         scores = np.array([outcome.scores for outcome in outcomes])
         mean = scores.mean(axis=0)
+        unknown = np.isnan(mean)
+        if unknown.all():
+            raise ValueError(
+                f"scoring={self.scoring!r} gives NaN in some fold, whatever the machine"
+            )
+        if unknown.any():
+            warnings.warn(
+                f"scoring={self.scoring!r} gives NaN for {unknown.sum()} of {unknown.size} "
+                f"combinations, which are ranked last",
+                UserWarning,
+                stacklevel=4,
+            )
+        worst_last = np.where(unknown, -np.inf, mean)
         results: dict[str, Any] = {
             f"param_{key}": _column([candidate[key] for candidate in params])
             for key in ("C", "gamma", "spread")
@@ -343,13 +370,13 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
         results |= {f"split{k}_test_score": row for k, row in enumerate(scores)}
         results["mean_test_score"] = mean
         results["std_test_score"] = scores.std(axis=0)
-        results["rank_test_score"] = rankdata(-mean, method="min").astype(np.int32)
+        results["rank_test_score"] = rankdata(-worst_last, method="min").astype(np.int32)
         results["mean_relative_margin"] = np.mean([o.relative_margins for o in outcomes], axis=0)
         self.cv_results_ = results
         self.n_splits_ = len(outcomes)
         self.n_iter_ = sum(outcome.n_iter for outcome in outcomes)
         self.best_index_ = min(
-            np.flatnonzero(mean >= mean.max() - _TIE),
+            np.flatnonzero(worst_last >= worst_last.max() - _TIE),
             key=lambda k: (-params[k]["spread"], params[k]["C"], k),
         )
         self.best_params_ = params[self.best_index_]

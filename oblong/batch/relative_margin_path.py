@@ -60,7 +60,10 @@ class RelativeMarginPathMachine(KernelMachine):
         path = self._solve_pair(columns, y, self.C * penalties, self._progress(), weights)
         self.coefs_ = np.array([margin.coef for margin in path.margins])
         self.biases_ = np.array([m.bias - columns.offset(m.coef) for m in path.margins])
-        worst = max(path.margins, key=lambda m: (m.status != "converged", m.relative_gap))
+        # The support vector machine counts even where it is no point of the path: it sets the scale
+        # of all bounds.
+        every = (path.svm, *path.margins)
+        worst = max(every, key=lambda m: (m.status != "converged", m.relative_gap))
         return PairFit(
             path,
             # A row is a support vector if it is one anywhere on the path.
@@ -115,7 +118,7 @@ class RelativeMarginPath:
     n_iter : ndarray of shape (n_spreads,)
         Steps taken by the solver for each spread.
     converged : bool
-        Whether every solution met ``tol``.
+        Whether every solution met ``tol``, that of the support vector machine included.
     """
 
     spreads: np.ndarray
@@ -257,8 +260,9 @@ def relative_margin_path(
     machine.spreads = check_spreads(spreads)
     machine.fit(X, y, sample_weight=sample_weight)
     path = machine.path_
-    n = len(y) if sample_weight is None else len(sample_weight)
-    kept = np.arange(n) if sample_weight is None else np.flatnonzero(np.asarray(sample_weight) > 0)
+    n = len(y)
+    weights = 1.0 if sample_weight is None else np.asarray(sample_weight)
+    kept = np.flatnonzero(np.broadcast_to(weights > 0, n))
     coef = np.zeros((len(path.margins), n))
     coef[:, kept] = machine.coefs_
     machine._settle(coef)

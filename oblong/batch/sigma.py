@@ -236,7 +236,8 @@ class SigmaSVC(KernelMachine):
             return X, None
         shift = None
         if kernel.shift_invariant and not sp.issparse(X):
-            shift = X.mean(axis=0, dtype=np.float64)
+            # In the precision of the rows, so that what is subtracted is what the bias lacks.
+            shift = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
         rows = kernel.prepare(X, np.float64, shift)
         return kernel.block(rows, rows, threads=threads), shift if kernel.name == "linear" else None
 

@@ -25,6 +25,8 @@ __all__ = [
 _STRIP = 512
 # Turns of pair steps and Newton steps before the outer loop takes stock.
 _STRETCHES = 8
+# Rows up to which more digits than asked for cost next to nothing.
+_POLISHED = 1024
 # Fewest pair steps between strides.
 _LEAST_STRIDE = 50
 _EPS = float(np.finfo(np.float64).eps)
@@ -144,8 +146,8 @@ def solve_block(
         Whether the block is the whole problem. Only then is the image kept up to date to the
         end.
     polish : bool, default=True
-        Whether to end the whole problem with Newton steps, which make the solution exact once
-        the pieces are right that its coefficients lie on.
+        Whether to end the whole problem, if it is not a large one, with Newton steps, which make
+        the solution exact once the pieces are right that its coefficients lie on.
 
     Returns
     -------
@@ -201,7 +203,7 @@ def solve_block(
     if origin is not None:
         # Single precision may have moved the image away from that of the coefficients.
         u[...] = origin[1] + K @ (c - origin[0]).astype(K.dtype)
-    if whole and polish and violation <= tol:
+    if whole and polish and violation <= tol and len(c) <= _POLISHED:
         state = (c, u, right, left)
         before = [array.copy() for array in state]
         newton += newton_steps(block, pieces, c, u, right, left, snap)

@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 
 __all__ = ["newton_steps"]
 
-# Newton steps in a row before pair steps get their turn.
-_ROW = 3
+# Most Newton steps in a row before pair steps get their turn: where they are dear, and ever.
+_FEW, _MANY = 3, 30
+# A step that kinks stop this early does not pay where it is dear.
+_SHORT = 0.05
 
 
 def newton_steps(
@@ -32,11 +34,18 @@ def newton_steps(
 
     Coefficients, image and slopes are updated in place.
     """
-    for count in range(_ROW):
-        hit = _newton_step(block, pieces, c, u, right, left, snap)
-        if not hit:
-            return count + (hit is not None)
-    return _ROW
+    # More rows may be free than the matrix has ranks. Along its null space every step then ends
+    # where one of them meets its bound, and only a row of steps takes all that are too many: as
+    # many as take about as long as the pair steps between them.
+    free = max(1, int(np.count_nonzero(right == left)))
+    cheap = min(_MANY, 100 * c.size**2 // free**3)
+    for count in range(1, _MANY + 1):
+        step = _newton_step(block, pieces, c, u, right, left, snap)
+        if step is None:
+            return count - 1
+        if step == 1.0 or (count >= cheap and (count >= _FEW or step < _SHORT)):
+            return count
+    return _MANY
 
 
 def _newton_step(
@@ -47,7 +56,7 @@ def _newton_step(
     right: np.ndarray,
     left: np.ndarray,
     snap: float,
-) -> bool | None:
+) -> float | None:
     """Jump to the optimum of the free coefficients, or as far towards it as pays.
 
     Solves ``K_FF d + β 1 = σ - u_F, 1'd = 0`` for the coefficients strictly inside a piece
@@ -55,8 +64,8 @@ def _newton_step(
 
     Returns
     -------
-    bool or None
-        Whether a kink was met; None if no step was possible.
+    float or None
+        Share of the way that was taken, one if no kink was met; None if no step was possible.
     """
     K = block.K
     is_free = right == left
@@ -76,7 +85,7 @@ def _newton_step(
     if solution is None:
         return None
     new, change = np.empty(free.size), np.zeros(c.size, dtype=K.dtype)
-    rise, step, row = _walk(*pieces, c, free, target, solution, snap, new, change)
+    rise, step = _walk(*pieces, c, free, target, solution, snap, new, change)
     if not rise > 0.0:
         return None
     image = K @ change
@@ -86,7 +95,7 @@ def _newton_step(
     u += image
     c[free] = new
     write_slopes(*pieces, c, right, left)
-    return row >= 0 or step < 1.0
+    return step
 
 
 def _solve_by_factor(block: DenseBlock, free: np.ndarray, both: np.ndarray) -> np.ndarray | None:
@@ -158,7 +167,7 @@ def _walk(p, s, c, free, target, solution, snap, new, change):
     """Move the free coefficients along the Newton direction by the exact line search.
 
     Writes the coefficients and their change; returns how steeply the dual rises along the
-    direction, the step, and the free row on whose breakpoint it ends, or -1.
+    direction, and the step.
     """
     first, second = solution
     total = weight = mean = rise = 0.0
@@ -172,10 +181,10 @@ def _walk(p, s, c, free, target, solution, snap, new, change):
         first[a] -= mean
         rise += first[a] * target[a]
     if not rise > 0.0:
-        return rise, 0.0, -1
+        return rise, 0.0
     step, row, which = _line_search(p, s, c, free, first, rise)
     _move(p, c, free, first, step, row, which, snap, new, change)
-    return rise, step, row
+    return rise, step
 
 
 @compiled

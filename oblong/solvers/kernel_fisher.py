@@ -111,16 +111,15 @@ def solve_kernel_fisher(
     coef -= coef.sum() / mass * of_ones
     # The regression outputs are known without another product: r = α c / v at the optimum.
     image = K @ coef
-    fitted = image + bias
-    residual = targets - fitted
+    residual = targets - bias - image
     objective = 0.5 * (coef @ image) + 0.5 * float((residual**2 / ridge).sum())
     gap = 0.5 * float(((residual - ridge * coef) ** 2 / ridge).sum())
-    middle = _midpoint(fitted, positive, weights)
+    # From the image alone, next to which the regression's bias may be large.
+    middle = _midpoint(image, positive, weights)
+    outputs = image - middle
     if not leave_one_out:
         nothing = np.full(len(y), np.nan)
-        return KernelFisherResult(
-            coef, bias - middle, fitted - middle, nothing, np.nan, float(objective), gap
-        )
+        return KernelFisherResult(coef, -middle, outputs, nothing, np.nan, float(objective), gap)
 
     # Inverse of the matrix bordered by the constraint Σc = 0: its diagonal, and its row sums
     # over the positive rows.
@@ -133,8 +132,8 @@ def solve_kernel_fisher(
     wrong = ~(np.where(positive, loo, -loo) > 0)
     return KernelFisherResult(
         coef,
-        bias - middle,
-        fitted - middle,
+        -middle,
+        outputs,
         loo,
         float(weights[wrong].sum() / total),
         float(objective),
@@ -152,7 +151,8 @@ def _factor(K: np.ndarray, ridge: np.ndarray) -> np.ndarray:
         return cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
     except LinAlgError:
         raise ValueError(
-            "the kernel matrix is not positive semidefinite: use another kernel, or a larger alpha"
+            "the kernel matrix is not positive semidefinite, or so large that alpha is below its "
+            "rounding: use another kernel, scale the data, or take a larger alpha"
         ) from None
 
 

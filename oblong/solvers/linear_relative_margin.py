@@ -127,6 +127,9 @@ def solve_linear_relative_margin(
         method = choose_method(X)
     solve, problem, back = _prepared(X, y, C, intercept, method, threads, tol, rng, progress)
     if D is not None and D > 0.0:
+        if U is not None and U.min() >= D:
+            # No excess can reach such a price, as all of them together are at most D.
+            U = None
         found = back(solve(replace(problem, D=float(D), U=U), max_iter, "relative margin", None))
         return LinearRelativeMarginResult(found, found.t, np.nan, found.n_iter)
     if B is not None and D is None:

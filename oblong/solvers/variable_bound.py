@@ -48,8 +48,10 @@ _SMALLEST_WIDTH = 1e-9
 _HIT = 1e-3
 # Relative difference of the excess from ``D`` that is round-off.
 _ROUNDING = 1e-10
-# Bounds tried above one before one itself, whose problem is the hardest.
-_TRIES_ABOVE_ONE = 3
+# Bounds tried above one before one itself, whose problem is the hardest: at least, and at most
+# while the price is below so many times what the excess seems to be there.
+_TRIES_ABOVE_ONE = (3, 8)
+_IN_DOUBT = 4.0
 
 
 class _Model(NamedTuple):
@@ -245,9 +247,11 @@ class _Search:
             t = self._kink()
         if (len(widths) > 5 and widths[-1] > 0.5 * widths[-6]) or not lowest < t < highest:
             t = float(np.sqrt(lowest * highest))
-        if self.low is None and (t - 1.0 < 0.1 * (highest - 1.0) or len(widths) > _TRIES_ABOVE_ONE):
-            return 1.0
-        return t
+        if self.low is not None:
+            return t
+        at_one = point.h - point.slope * (point.t - 1.0)
+        tries = _TRIES_ABOVE_ONE[_IN_DOUBT * at_one > self.model.D]
+        return 1.0 if t - 1.0 < 0.1 * (highest - 1.0) or len(widths) > tries else t
 
     def _kink(self) -> float:
         """Where the tangents of the value at the two ends meet, just to one side of it.

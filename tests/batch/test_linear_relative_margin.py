@@ -133,6 +133,15 @@ def test_without_intercept():
     assert np.abs(moved.coef_ - machine.coef_).max() > 1e-2
 
 
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("nu", [60.0, 1e15])
+def test_large_nu_is_the_hard_bound(solver, nu):
+    X, y = clouds(60)
+    hard, soft = fit(X, y, D=1.0, solver=solver), fit(X, y, D=1.0, nu=nu, solver=solver)
+    np.testing.assert_allclose(soft.coef_, hard.coef_, atol=1e-4)
+    np.testing.assert_allclose(soft.B_, hard.B_, rtol=1e-3)
+
+
 def test_price_zero_is_the_support_vector_machine():
     X, y = clouds(60)
     free, svm = fit(X, y, D=0.0), fit(X, y, spread=1.0)

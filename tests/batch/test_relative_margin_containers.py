@@ -7,7 +7,14 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 
+from oblong import (
+    KernelFisherClassifier,
+    LinearRelativeMarginClassifier,
+    RelativeMarginClassifier,
+    SigmaSVC,
+)
 from tests.batch.data import clouds, fit
 
 
@@ -76,6 +83,30 @@ def test_single_precision(kernel):
         exact.decision_function(X),
         atol=2e-3 * scale,
     )
+    single.set_params(decision_function_shape="ovo")
+    assert single.decision_function(X.astype(np.float32)).dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        RelativeMarginClassifier(kernel="linear"),
+        LinearRelativeMarginClassifier(),
+        SigmaSVC(kernel="linear"),
+        KernelFisherClassifier(kernel="linear"),
+    ],
+    ids=lambda machine: type(machine).__name__,
+)
+@pytest.mark.parametrize("d", [3, 60])
+def test_single_precision_far_from_the_origin(machine, d):
+    """Rows of single precision mean what they are, not what a rounded product makes of them."""
+    X, y = clouds(40, d=d)
+    far = (X + 1e5).astype(np.float32)
+    outputs = clone(machine).fit(far, y).decision_function(far)
+    assert outputs.dtype == np.float32
+    double = far.astype(np.float64)
+    expected = clone(machine).fit(double, y).decision_function(double)
+    np.testing.assert_allclose(outputs, expected, atol=1e-3)
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])

@@ -71,6 +71,12 @@ def test_scores_are_those_of_a_plain_grid_search(data, params):
     )
 
 
+def test_gammas_from_an_array_are_plain_numbers():
+    X, y = clouds(40)
+    model = RelativeMarginClassifierCV(Cs=(1.0,), gammas=np.array([0.1, 1.0]), spreads=(0.5,))
+    assert type(model.fit(X, y).gamma_) is float
+
+
 def test_linear_kernel_has_one_gamma():
     X, y = clouds(80, distance=2.0)
     X += 100.0  # the bias of shifted rows has to come out right
@@ -112,6 +118,21 @@ def test_scorer_of_ones_own_sees_decision_values_of_all_classes():
     _same_scores(
         RelativeMarginClassifierCV(**GRID, **params).fit(X, y), _plain(GRID, **params).fit(X, y)
     )
+
+
+def test_scores_that_are_not_numbers_come_last():
+    def scorer(machine, X, y):
+        size = np.abs(machine.decision_function(X)).max()
+        return machine.score(X, y) if size < 2.1 else float("nan")
+
+    X, y = clouds(90)
+    model = RelativeMarginClassifierCV(Cs=(10.0,), spreads=(1.0, 0.1, 0.0), cv=3, scoring=scorer)
+    with pytest.warns(UserWarning, match="gives NaN for 1 of 3"):
+        model.fit(X, y)
+    results = model.cv_results_
+    assert np.isnan(results["mean_test_score"][0])
+    assert results["rank_test_score"][0] == 3
+    assert model.best_score_ == np.nanmax(results["mean_test_score"])
 
 
 def test_random_ties_are_those_of_the_classifier():
@@ -298,6 +319,8 @@ def test_class_missing_from_a_fold():
         ({"spreads": (0.5, 1.5)}, "spreads must be"),
         ({"gammas": ("wide",)}, "gammas must be"),
         ({"gammas": ()}, "at least one"),
+        ({"scoring": "neg_log_loss"}, "needs probabilities"),
+        ({"scoring": lambda machine, X, y: float("nan")}, "gives NaN"),
         ({"kernel": "sigmoid", "coef0": -1.0, "gammas": (5.0,)}, "positive semidefinite"),
         ({"cv": [(np.arange(4), np.arange(4, 6))], "Cs": (1.0,)}, "two classes to train on"),
     ],

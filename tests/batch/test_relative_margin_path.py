@@ -126,3 +126,18 @@ def test_stopped_early_warns():
     with pytest.warns(ConvergenceWarning, match="max_iter=4 was reached"):
         path = relative_margin_path(X, y, C=10.0, max_iter=4)
     assert not path.converged
+
+
+def test_support_vector_machine_stopped_early_warns():
+    """The bounds are relative to a machine that is not a point of this path."""
+    X, y = clouds(60)
+    with pytest.warns(ConvergenceWarning, match="max_iter=70 was reached"):
+        path = relative_margin_path(X, y, C=10.0, max_iter=70, spreads=(0.99,))
+    assert not path.converged
+
+
+def test_one_weight_for_all_rows():
+    X, y = clouds(60)
+    path = relative_margin_path(X, y, sample_weight=2.0, spreads=(1.0, 0.2))
+    same = relative_margin_path(X, y, C=2.0, spreads=(1.0, 0.2))
+    np.testing.assert_allclose(path.outputs, same.outputs, atol=1e-3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -126,6 +127,13 @@ def test_little_to_learn_from(kernel, D):
     np.testing.assert_array_equal(pair.predict([[-1.0, 1.0], [3.0, 1.0]]), [0, 1])
     same = fit(np.ones((6, 2)), [0, 1, 0, 1, 0, 0], kernel=kernel, D=D)
     assert np.isfinite(same.decision_function(np.ones((1, 2)))).all()
+    without_support = fit(np.ones((6, 2)), [0, 1, 0, 1, 0, 0], kernel=kernel, D=D, rank=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_allclose(
+            without_support.decision_function(np.ones((1, 2))),
+            same.decision_function(np.ones((1, 2))),
+        )
     X, y = clouds(40)
     constant = np.column_stack([X, np.full(40, 7.0)])
     one, other = (

@@ -48,6 +48,15 @@ def test_against_the_formula(kernel, alpha, positive, weighted):
     assert 0 <= result.relative_gap < 1e-12
 
 
+def test_features_in_small_units():
+    """Where the ridge is all there is, the machine assigns rows to the nearest mean."""
+    K, y = problem("linear")
+    outputs = solve_kernel_fisher(K, y, np.ones(30), 1e12).outputs
+    small = solve_kernel_fisher(1e-40 * K, y, np.ones(30), 1.0)
+    np.testing.assert_allclose(1e28 * small.outputs, outputs, rtol=1e-9)
+    np.testing.assert_array_equal(1e-40 * K @ small.coef + small.bias, small.outputs)
+
+
 @pytest.mark.parametrize("kernel", ["linear", "poly", "rbf"])
 @pytest.mark.parametrize("alpha", [1e-2, 1.0, 100.0])
 @pytest.mark.parametrize("weighted", [False, True])

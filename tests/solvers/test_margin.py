@@ -19,6 +19,7 @@ from tests.reference.margin import (
 from tests.solvers.problems import (
     KERNELS,
     TOL,
+    Problem,
     bias_interval,
     dual_value,
     make_problem,
@@ -156,6 +157,20 @@ def test_large_penalties_finish_in_few_steps(n, kernel, B):
     assert result.violation <= TOL
     assert result.n_iter <= 200_000
     assert result.objective == pytest.approx(solve_primal(*problem).objective, rel=2e-5)
+
+
+@pytest.mark.parametrize("B", [2.0, np.inf])
+def test_features_in_large_units_finish_in_few_steps(B):
+    """More rows are free than the matrix has ranks: a few Newton steps in a row led nowhere."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = np.where(X[:, 0] + 0.3 * rng.normal(size=60) > 0, 1.0, -1.0)
+    result = solve(Problem(1e8 * X @ X.T, y, np.ones(60), B), tol=1e-3, max_iter=100_000)
+    assert result.status == "converged"
+    assert result.n_iter <= 10_000
+    # Penalties that hardly matter: in units of one the machine is that of a much smaller C.
+    small = solve(Problem(X @ X.T, y, np.full(60, 1e4), B), tol=1e-6)
+    assert result.outputs == pytest.approx(small.outputs, abs=5e-3)
 
 
 @pytest.mark.parametrize("B", [1.2, np.inf])

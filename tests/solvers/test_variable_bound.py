@@ -15,7 +15,7 @@ from oblong.solvers.margin import solve_margin
 from oblong.solvers.pieces import relative_margin_pieces, relaxed_margin_pieces, svm_pieces
 from oblong.solvers.relative_margin import solve_relative_margin
 from oblong.solvers.variable_bound import _excess_slope, solve_variable_bound
-from tests.reference.margin import solve_pieces
+from tests.reference.margin import kernel_matrix, solve_pieces
 from tests.reference.variable_bound import (
     solve_variable_primal,
     variable_dual,
@@ -319,6 +319,22 @@ def test_search_without_derivatives(monkeypatch):
         result = _solve(problem, 0.5, nu)
         assert result.margin.status == "converged"
         assert abs(result.margin.relative_gap) <= 1e-6
+
+
+@pytest.mark.parametrize("D", [10.0, 20.0])
+def test_bounds_near_one_are_found_without_the_bound_one(D):
+    """With few rows of one class the excess explodes towards one, whose problem is a hard one."""
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(300) < 12, 1.0, -1.0)
+    X = rng.normal(size=(300, 6)) + (y > 0)[:, None]
+    seen = []
+    result = solve_variable_bound(
+        ExplicitColumns(kernel_matrix(X, X, "rbf")), y, np.ones(300), D=D, progress=seen.append
+    )
+    assert result.margin.status == "converged"
+    assert result.margin.relative_gap <= 1e-5
+    assert 1.0 < result.B < 1.1
+    assert "relative margin, bound 1" not in {report.stage for report in seen}
 
 
 def test_progress_and_interruption():
