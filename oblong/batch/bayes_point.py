@@ -28,7 +28,6 @@ __all__ = ["BayesPointClassifier"]
 # for little slack.
 _LITTLE_SLACK = 1e-3
 _MAX_SWEEPS = 1000
-_BLOCK_VALUES = 1 << 22
 
 
 @dataclass(frozen=True)

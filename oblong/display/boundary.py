@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from oblong.display._style import as_mapping, class_style, model_style, require_pyplot
 
@@ -108,6 +108,7 @@ class BoundaryDisplay:
         points, y = np.asarray(X, dtype=float), column_or_1d(y)
         if points.ndim != 2 or points.shape[1] != 2:
             raise ValueError(f"expected points with 2 features, got the shape {points.shape}")
+        check_consistent_length(points, y)
         low, high = points.min(axis=0), points.max(axis=0)
         room = 0.06 * np.where(high > low, high - low, 1.0)
         xx0, xx1 = np.meshgrid(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from oblong.display._style import INK, as_mapping, class_style, model_style, require_pyplot
 from oblong.display.boundary import _like
@@ -116,6 +116,8 @@ class EllipsoidDisplay:
         points = np.asarray(X, dtype=float)
         if points.ndim != 2 or points.shape[1] != 2:
             raise ValueError(f"expected points with 2 features, got the shape {points.shape}")
+        y = None if y is None else column_or_1d(y)
+        check_consistent_length(points, y)
         curves, centers = {}, {}
         for name, estimator in as_mapping(estimators).items():
             check_is_fitted(estimator)
@@ -124,7 +126,6 @@ class EllipsoidDisplay:
                 curves[name], centers[name] = [_ellipse(ellipsoid)], ellipsoid.center_
             else:
                 curves[name] = _contour(steps, ellipsoid, X, points, grid_resolution)
-        y = None if y is None else column_or_1d(y)
         display = cls(X=points, curves=curves, centers=centers, y=y)
         return display.plot(class_names=class_names, axis_labels=axis_labels, ax=ax)
 
@@ -183,6 +184,8 @@ def _ellipsoid_of(estimator: Any) -> tuple[Any, MinimumVolumeEllipsoid]:
     before = estimator[:-1] if steps and len(steps) > 1 else None
     final = steps[-1][1] if steps else estimator
     ellipsoid = getattr(final, "ellipsoid_", final)
+    if ellipsoid is None:
+        raise ValueError(f'this {type(final).__name__} has no ellipsoid: it has shape="none"')
     if not isinstance(ellipsoid, MinimumVolumeEllipsoid):
         raise TypeError(
             f"expected a MinimumVolumeEllipsoid or a classifier with an ellipsoid_, got "

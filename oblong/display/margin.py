@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from oblong.display._style import INK, as_mapping, model_style, require_pyplot
 
@@ -96,6 +96,7 @@ class MarginDisplay:
             The display, plotted.
         """
         y = column_or_1d(y)
+        check_consistent_length(X, y)
         margins, bounds = {}, {}
         for name, estimator in as_mapping(estimators).items():
             check_is_fitted(estimator)
@@ -171,7 +172,10 @@ def _signed_outputs(
     estimator: ClassifierMixin, X: Any, y: np.ndarray, pair: tuple[object, object] | None
 ) -> tuple[np.ndarray, float | None]:
     """Return the outputs of one binary problem, positive where right, and its bound."""
-    classes = list(estimator.classes_)
+    classes = estimator.classes_.tolist()
+    unknown = set(y.tolist()).difference(classes)
+    if unknown:
+        raise ValueError(f"y has labels that are none of the classes {classes}: {unknown}")
     steps = getattr(estimator, "steps", None)
     if steps:
         X, final = estimator[:-1].transform(X) if len(steps) > 1 else X, steps[-1][1]
@@ -185,8 +189,13 @@ def _signed_outputs(
         outputs = np.asarray(final.decision_function(X), dtype=float).ravel()
         return np.where(y == classes[1], outputs, -outputs), _pick(bounds, 0)
 
-    first, second = sorted(classes.index(label) for label in (pair or classes[:2]))
+    pair = tuple(pair or classes[:2])
+    if len(set(pair)) != 2 or not set(pair) <= set(classes):
+        raise ValueError(f"pair must be two of the classes {classes}, got {pair}")
+    first, second = sorted(classes.index(label) for label in pair)
     rows = (y == classes[first]) | (y == classes[second])
+    if not rows.any():
+        raise ValueError(f"there are no rows of the classes {classes[first]} and {classes[second]}")
     if "decision_function_shape" not in final.get_params():
         # One machine a class: the larger output decides between the two.
         scores = np.asarray(final.decision_function(X), dtype=float)[rows]

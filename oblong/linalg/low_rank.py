@@ -77,8 +77,7 @@ def pivoted_cholesky(
     n = len(diagonal)
     rank = min(rank, n)
     residual = np.array(diagonal, dtype=np.float64)
-    if not np.isfinite(residual).all():
-        raise ValueError("the kernel matrix has values that are not finite: scale the data")
+    _reject_infinite(residual)
     total, scale = residual.sum(), residual.max()
     rows: np.ndarray | None = None
     pivots = np.empty(rank, dtype=np.intp)
@@ -88,6 +87,7 @@ def pivoted_cholesky(
         candidates = np.argpartition(-residual, size - 1)[:size]
         candidates = candidates[np.argsort(-residual[candidates], kind="stable")]
         block = columns(candidates)
+        _reject_infinite(block)
         if rows is None:
             # The transposed factor: a product with all of it runs along memory.
             rows = np.empty((rank, n), dtype=block.dtype)
@@ -114,6 +114,11 @@ def pivoted_cholesky(
     pivots = pivots[:done]
     factor = np.tril(features[pivots].astype(np.float64))
     return LowRank(features, pivots, factor, float(residual.sum() / total))
+
+
+def _reject_infinite(values: np.ndarray) -> None:
+    if not np.isfinite(values).all():
+        raise ValueError("the kernel matrix has values that are not finite: scale the data")
 
 
 def _good_pivots(matrix: np.ndarray, least: float) -> np.ndarray:

@@ -15,8 +15,9 @@ from oblong.solvers._log_det_state import LogDetState
 
 __all__ = ["solve_by_interior_point", "solve_rows"]
 
-# Iterations without a better gap after which rounding has the last word.
-_PATIENCE = 5
+# Iterations without a better gap after which rounding has the last word, and after which the method
+# is lost where the gap is so large, over r p, that it is not rounding: residuals fall first.
+_PATIENCE, _LOST, _LARGE = 5, 20, 1e-3
 # Share of the gap asked for at which to stop.
 _ENOUGH = 0.9
 # Gap over r p that is worth having where a few more iterations cost nothing.
@@ -116,7 +117,7 @@ def solve_rows(
         if problem.n_iter >= problem.max_iter:
             status = "max_iter"
             break
-        if idle < _PATIENCE:
+        if idle < (_LOST if best > _LARGE * problem.unit else _PATIENCE):
             problem.n_iter += 1
             if _advances(state):
                 continue
@@ -156,11 +157,23 @@ def _finish(problem: EsvmProblem, part: Part, state: LogDetState, target: float)
     allowed = problem.tol * problem.unit
     if target < 0.1 * allowed:
         allowed = target
-    found = problem.certify(tidy, w, b, allowed)
-    if found.gap <= allowed:
+    found = _certified(problem, tidy, w, b, allowed)
+    if found is not None and found.gap <= allowed:
         return found
-    inside = problem.certify(alpha, w, b, allowed)
-    return found if found.gap <= 1.1 * inside.gap else inside
+    inside = _certified(problem, alpha, w, b, allowed)
+    if inside is None:
+        return found or problem.certify(np.zeros(problem.n), w, b)
+    return found if found is not None and found.gap <= 1.1 * inside.gap else inside
+
+
+def _certified(
+    problem: EsvmProblem, alpha: np.ndarray, w: np.ndarray, b: float, allowed: float
+) -> Certified | None:
+    """Certify; None if some weights are so large that rounding leaves others no say."""
+    try:
+        return problem.certify(alpha, w, b, allowed)
+    except LinAlgError:
+        return None
 
 
 def _tends(value: np.ndarray, multiplier: np.ndarray) -> np.ndarray:

@@ -89,7 +89,10 @@ class LogDetState:
             length = float(np.linalg.norm(self.v))
             self.gamma = max(self.level / (1.0 - self.w @ self.w), 0.5 * length)
         self.last_merit = np.inf
+        # What a residual costs: as much as the weight, now or later, but a cap is the most.
         self.frozen = np.maximum(self.alpha, self.level)
+        if self.caps is not None:
+            self.frozen = np.minimum(self.frozen, self.caps)
         self.pairs = self.n + (0 if self.caps is None else int(self.finite.sum()))
         self.pairs += int(self.direction)
 
@@ -242,8 +245,8 @@ class LogDetState:
         """Whether ``v`` determines ``w``, and is going to: then the sphere bounds no step."""
         now, then = self.v, self.v + step.alpha @ self.signed
         square = float(now @ now)
-        between = NEAR**2 * square < mu**2 < square / FAR**2
-        return between and float(then @ then) > 0.6 * square
+        length = np.sqrt(square)
+        return NEAR * length < mu < length / FAR and float(then @ then) > 0.6 * square
 
     def slide(self, level: float) -> None:
         """Put ``w`` along ``v``, where ``v = 2 γ w`` and ``γ (1 - |w|²)`` is the level."""

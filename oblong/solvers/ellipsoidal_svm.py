@@ -242,8 +242,11 @@ def _solve(
         found, status = solve_by_interior_point(problem, polish)
         if status != "stalled" or problem.hard is not None:
             return found, status
-        # Caps of very different sizes: smoothing copes, and never does worse.
-        other, status = solve_by_newton(problem)
+        # Caps of very different sizes: smoothing copes, unless they are beyond all reason.
+        try:
+            other, status = solve_by_newton(problem)
+        except np.linalg.LinAlgError:
+            return found, "stalled"
         return (other, status) if other.gap < found.gap else (found, "stalled")
     if problem.hard is not None:
         # There is nothing to smooth.

@@ -214,6 +214,13 @@ def test_r_up_to_one():
     assert one.converged_
 
 
+@pytest.mark.filterwarnings("ignore:EllipsoidalSVC. no direction")
+def test_a_price_beyond_reason_is_reported():
+    X, y = clouds(30)
+    with pytest.warns(ConvergenceWarning, match="relative duality gap"):
+        assert not fit(X, y, nu=1e-300).converged_
+
+
 def test_two_rows():
     for kernel in ("linear", "rbf"):
         machine = fit(np.array([[0.0, 1.0], [2.0, 1.0]]), ["x", "y"], kernel=kernel)

@@ -87,6 +87,8 @@ def test_bad_input(ax, monkeypatch):
         BoundaryDisplay.from_estimator(svm, X[:, :1], Y, ax=ax)
     with pytest.raises(ValueError, match="expected 2 class names, got 1"):
         BoundaryDisplay.from_estimator(svm, X, Y, class_names=["a"], ax=ax)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        BoundaryDisplay.from_estimator(svm, X, Y[:-1], ax=ax)
     with pytest.raises(NotFittedError):
         BoundaryDisplay.from_estimator(SVC(), X, Y, ax=ax)
     monkeypatch.setitem(sys.modules, "matplotlib", None)

@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from oblong import MinimumVolumeEllipsoid
+from oblong import EllipsoidalKernelClassifier, MinimumVolumeEllipsoid
 from oblong.datasets import make_tilted_gaussians
 from oblong.display import EllipsoidDisplay
 
@@ -114,6 +114,11 @@ def test_bad_input(ax, monkeypatch):
         EllipsoidDisplay.from_estimator(model, X[:, :1], ax=ax)
     with pytest.raises(ValueError, match="expected 2 class names, got 1"):
         EllipsoidDisplay.from_estimator(model, X, Y, class_names=["a"], ax=ax)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        EllipsoidDisplay.from_estimator(model, X, Y[:-1], ax=ax)
+    plain = EllipsoidalKernelClassifier(kernel="linear", shape="none").fit(X, Y)
+    with pytest.raises(ValueError, match='no ellipsoid: it has shape="none"'):
+        EllipsoidDisplay.from_estimator(plain, X, ax=ax)
     with pytest.raises(NotFittedError):
         EllipsoidDisplay.from_estimator(MinimumVolumeEllipsoid(), X, ax=ax)
     with pytest.raises(TypeError, match="or a classifier with an ellipsoid_, got SVC"):

@@ -64,10 +64,22 @@ def test_pairs_of_several_classes(ax, frame):
     assert svm.decision_function_shape == "ovr"
 
 
-def test_unknown_class_in_the_pair(ax):
+@pytest.mark.parametrize("pair", [(0, 7), (1, 1)])
+def test_a_pair_is_two_of_the_classes(ax, pair):
     X3, y3 = load_iris(return_X_y=True)
-    with pytest.raises(ValueError, match="not in list"):
-        MarginDisplay.from_estimator(SVC().fit(X3, y3), X3, y3, pair=(0, 7), ax=ax)
+    with pytest.raises(ValueError, match=r"two of the classes \[0, 1, 2\]"):
+        MarginDisplay.from_estimator(SVC().fit(X3, y3), X3, y3, pair=pair, ax=ax)
+
+
+def test_labels_that_do_not_belong_to_the_classifier(ax):
+    svm = SVC().fit(X, LABELS)
+    with pytest.raises(ValueError, match="none of the classes"):
+        MarginDisplay.from_estimator(svm, X, Y, ax=ax)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        MarginDisplay.from_estimator(svm, X, LABELS[:-1], ax=ax)
+    X3, y3 = load_iris(return_X_y=True)
+    with pytest.raises(ValueError, match="no rows of the classes 0 and 1"):
+        MarginDisplay.from_estimator(SVC().fit(X3, y3), X3[100:], y3[100:], ax=ax)
 
 
 def test_unfitted_and_empty(ax):

@@ -79,3 +79,7 @@ def test_nothing_to_factor(K):
 def test_not_finite():
     with pytest.raises(ValueError, match="not finite"):
         pivoted_cholesky(np.eye(3).__getitem__, np.array([1.0, np.inf, 1.0]), 2)
+    K = np.eye(3)
+    K[0, 1] = K[1, 0] = np.nan
+    with pytest.raises(ValueError, match="not finite"):
+        pivoted_cholesky(K.__getitem__, K.diagonal(), 3)

@@ -176,6 +176,29 @@ def test_weights_are_prices_of_slack(monkeypatch):
     assert np.all(found.alpha[weights == 0.0] == 0.0)
 
 
+def test_weights_of_very_different_sizes_do_not_exhaust_patience():
+    X, y = rows_of(0, 110)
+    F = coordinates(X, 20.0)
+    problem = soft(F, nu=0.0023)
+    problem["caps"] *= 10.0 ** np.random.default_rng(0).uniform(-3.0, 3.0, len(y))
+    found = solve_ellipsoidal_svm(F, y, **problem, solver="ipm")
+    assert found.status == "converged"
+    # The gap rises for a while on the way to the central path; to start afresh takes hundreds.
+    assert found.n_iter <= 50
+
+
+@pytest.mark.parametrize("n", [30, 120])
+def test_small_caps_take_no_more_steps(monkeypatch, n):
+    monkeypatch.setattr(interior, "_without_path", lambda problem: None)
+    X, y = rows_of(0, n)
+    F = coordinates(X, 3.0)
+    problem = soft(F, r=1 - 1e-9, nu=30.0)
+    problem["caps"] *= 10.0 ** np.random.default_rng(0).uniform(-3.0, 0.0, n)
+    found = solve_ellipsoidal_svm(F, y, **problem, solver="ipm")
+    assert found.status == "converged"
+    assert found.n_iter <= 20
+
+
 @pytest.mark.parametrize("scale", [1e-3, 1e3])
 def test_scale_of_the_rows_does_not_matter(scale):
     X, y = rows_of(9, 120)
@@ -222,6 +245,18 @@ def test_hard_margins_that_do_not_exist(monkeypatch):
     F = coordinates(np.vstack([X, X[:1]]))
     found, _ = both(monkeypatch, F, np.append(y, -y[0]), direct=False, **hard(F))
     assert found.status == "inseparable"
+
+
+@pytest.mark.parametrize("seed", [0, 1, 7])
+def test_copies_of_rows_with_the_other_label(seed):
+    # Their weights grow without bound, and leave the others nothing to say in the moments.
+    X, y = rows_of(seed, 60)
+    X[52:], y[:] = X[:8], -1.0
+    y[:5] = 1.0
+    F = coordinates(X, 20.0)
+    found = solve_ellipsoidal_svm(F, y, **hard(F, 1 - 1e-9), solver="ipm", tol=1e-3)
+    assert found.status == "inseparable"
+    assert np.isfinite(found.dual_objective)
 
 
 def test_centre_has_equal_products():
