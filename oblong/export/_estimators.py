@@ -219,8 +219,8 @@ def _calibrated(graph: Graph, outputs: str, model: OnlineClassifier) -> Outputs:
     task = int(state.codes[2])
     n = 1 if task == SINGLE else k
     # The logits of as many unit outputs, and of none, tell the slopes and the offsets.
-    offsets = logits(np.zeros((1, n)), state.scale, int(state.counters[7]), EACH)
-    slopes = logits(np.ones((1, n)), state.scale, int(state.counters[7]), EACH) - offsets
+    offsets = logits(np.zeros((1, n)), state.scale, EACH)
+    slopes = logits(np.ones((1, n)), state.scale, EACH) - offsets
     if task == TOP:
         top, _ = graph.nodes_of("TopK", 2, outputs, graph.constant([2], np.int64), axis=1)
         best, second = graph.part(top, 0), graph.part(top, 1)

@@ -15,7 +15,7 @@ Adding a learner
    That is all there is for full and diagonal shapes, dense and sparse rows, single and double
    precision, two or more classes, label sets, weights and averages. Many a learner needs no new
    branch: the second-order perceptron is AROW that learns from mistakes only. Then delete the
-   cached code of the pass, as the docstring of the file says.
+   cached code of its callers, as the docstring of the file says.
 2. *The estimator*, one file here: a subclass of :class:`~oblong.online._base.SecondOrderClassifier`
    (or of ``OnlineClassifier`` if it has no shape matrix) with its parameters, their constraints,
    and ``_rule``, which returns a :class:`~oblong.solvers.online.rules.Rule`: the number, the limit
@@ -27,9 +27,10 @@ Adding a learner
    probabilities), ``_multilabel`` (indicator matrices are taken; a parameter
    ``multilabel="ovr" | "rank"`` goes with it) and ``_product`` (merged models multiply, which
    takes ``λ = 1``).
-3. *Tests*: a line in ``tests/online/test_sklearn.py``, the closed form against a convex solver in
-   ``tests/online/test_rules.py``, and a line in the lists of ``tests/online/learners.py``, which
-   the tests of the invariances go through.
+3. *Exports*: here, in ``oblong/__init__.py``, and in ``oblong/cli/stream/learners.py``.
+4. *Tests*: a line in each list of ``tests/online/learners.py``, which scikit-learn's checks and the
+   tests of the invariances go through, and the closed form against a convex solver in
+   ``tests/online/test_rules.py``.
 """
 
 from oblong.online.arow import AROWClassifier

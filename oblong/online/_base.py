@@ -125,26 +125,28 @@ class OnlineClassifier(
                 self._declare(classes, y, multilabel)
             elif multilabel != self.multilabel_:
                 raise ValueError("y changed between class labels and an indicator matrix")
+            elif self.allow_new_classes and not multilabel:
+                self._append_classes(y)
+                if classes is not None:
+                    self._append_classes(classes)
             elif classes is not None and not np.array_equal(self.classes_, unique_labels(classes)):
                 raise ValueError(
                     f"classes={classes!r} differ from those of the first call to partial_fit, "
                     f"{self.classes_!r}"
                 )
-            if not first and not multilabel and self.allow_new_classes:
-                self._append_classes(y)
             labels = self._encode(y, X.shape[0])
             weights = self._check_weights(sample_weight, X)
             weights = self._class_weighted(weights, labels, whole=False)
             if first:
                 self._state = self._new_state(X.dtype)
             self._state.promote(X.dtype)
+            self.n_iter_ = 1
+            vars(self).pop("_one_row", None)
+            self._learn(self._state, rows, labels, weights)
         except BaseException:
             vars(self).clear()
             vars(self).update(before)
             raise
-        self.n_iter_ = 1
-        vars(self).pop("_one_row", None)
-        self._learn(self._state, rows, labels, weights)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -270,18 +272,19 @@ class OnlineClassifier(
         return float(np.average(wrong, weights=weights[held]))
 
     def _learn(self, state: OnlineState, rows: Rows, labels: Any, weights: Any, order: Any = None):
-        before = state.counters[4:7].copy()
+        before = state.counters[3:7].copy()
         state.learn(rows, labels, weights, order)
-        if (state.counters[4:7] > before).any():
+        if (state.counters[3:7] > before).any():
             self._warn_health(state, before)
 
     def _warn_health(self, state: OnlineState, before: np.ndarray) -> None:
         """Warn once if the shape had to be saved from vanishing."""
-        resets, units, floors = (state.counters[4:7] > 0).tolist()
-        many = state.counters[5] > 2 * state.n_outputs and before[1] <= 2 * state.n_outputs
-        first_floor = floors and before[2] == 0
-        first_reset = resets and before[0] == 0
-        if (many and units and self._warns_unit) or first_floor or first_reset:
+        often = 2 * state.n_outputs
+        many = state.counters[5] > often >= before[2]
+        skips, resets, _, floors = ((state.counters[3:7] > 0) & (before == 0)).tolist()
+        # With a constant feature, no example is without variance as long as the shape is sound.
+        vanished = skips and self.fit_intercept
+        if (many and self._warns_unit) or floors or resets or vanished:
             warnings.warn(
                 f"{type(self).__name__}: the classes do not seem to be separable, and the shape "
                 f"keeps shrinking. A soft rule (AROWClassifier, SoftConfidenceWeightedClassifier) "
@@ -301,17 +304,12 @@ class OnlineClassifier(
             return SINGLE
         return EACH if self.multi_class == "ovr" else TOP
 
-    def _new_state(self, dtype: Any) -> OnlineState:
+    def _new_state(self, dtype: Any, variance: float | None = None) -> OnlineState:
         rule = self._rule(self.n_features_in_)
         task, n_classes, d = self._task(), len(self.classes_), self.n_features_in_
         outputs = {SINGLE: 1, RANK: n_classes + 1}.get(task, n_classes)
         structure = self._structure_of(task)
-        matrices, side = matrices_of(structure, outputs, d + 1)
-        if structure in (FULL, SHARED, JOINT) and matrices * 8.0 * side**2 > _LARGEST_SHAPE:
-            raise ValueError(
-                f"A {self.covariance} shape matrix of {d} features and {outputs} classes does not "
-                f'fit in memory; use covariance="sketch" or "diag".'
-            )
+        self._check_size(structure, outputs, d)
         return self._state_class().initial(
             rule,
             d,
@@ -320,12 +318,21 @@ class OnlineClassifier(
             task=task,
             steps=self.k_best if self.multi_class == "kbest" else 1,
             bias=float(self.fit_intercept),
-            variance=self._variance(),
+            variance=self._variance() if variance is None else variance,
             sketch_size=getattr(self, "sketch_size", 0),
             average=self.average,
             calibrated=self.calibration == "platt",
             dtype=dtype,
         )
+
+    def _check_size(self, structure: int, outputs: int, d: int) -> None:
+        """Refuse shapes that do not fit in memory."""
+        matrices, side = matrices_of(structure, outputs, d + 1)
+        if structure in (FULL, SHARED, JOINT) and matrices * 8.0 * side**2 > _LARGEST_SHAPE:
+            raise ValueError(
+                f"A {self.covariance} shape matrix of {d} features and {outputs} classes does not "
+                f'fit in memory; use covariance="sketch" or "diag".'
+            )
 
     def _structure_of(self, task: int) -> int:
         """Structure of the shape for a task.

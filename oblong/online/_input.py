@@ -22,15 +22,22 @@ class InputMixin:
     """Checks of what comes in; nothing is changed before all of them have passed."""
 
     def _check_rows(self, X: Any, *, reset: bool) -> tuple[Any, Rows]:
+        X = self._checked(X, reset=reset)
+        return X, Rows.of(X)
+
+    def _checked(self, X: Any, *, reset: bool) -> Any:
+        """Rows in C order or as CSR, of numbers whose squares are numbers."""
         options = {"dtype": [np.float64, np.float32], "order": "C", "accept_sparse": "csr"}
         X = validate_data(self, X, reset=reset, ensure_all_finite=False, **options)
         values = X.data if sp.issparse(X) else X.ravel()
         # One look at the entries: where the sum of their squares is fine, all of them are.
-        if not float(values.dot(values)) <= _LARGEST**2:
+        with np.errstate(over="ignore"):
+            fine = float(values.dot(values)) <= _LARGEST**2
+        if not fine:
             validate_data(self, X, reset=False, **options)
-            if max(values.max(), -values.min()) > _LARGEST:
+            if max(float(values.max()), -float(values.min())) > _LARGEST:
                 raise ValueError(f"Entries of X must be at most {_LARGEST:g} in absolute value")
-        return X, Rows.of(X)
+        return X
 
     def _check_weights(self, sample_weight: Any, X: Any) -> np.ndarray:
         return check_weights(sample_weight, X, soft=self._is_soft())

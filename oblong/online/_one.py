@@ -86,6 +86,16 @@ class _OneRow:
         )
 
 
+def _with_label(classes: np.ndarray, label: Any) -> np.ndarray:
+    """Classes with one more, sorted."""
+    known = {*classes.tolist(), label}
+    # Numbers among strings would become strings.
+    mixed = len({isinstance(name, str) for name in known}) > 1
+    if mixed:
+        raise ValueError(f"{label!r} is not of the kind of the classes {classes.tolist()}")
+    return np.unique(np.append(classes, [label]))
+
+
 class OneRowMixin:
     """``learn_one`` and ``predict_one`` on dicts and arrays."""
 
@@ -140,17 +150,13 @@ class OneRowMixin:
             one = self._open(x, y)
             if one is None:
                 return self
-        try:
-            code = one.codes[y]
-        except (KeyError, TypeError):
-            one = self._new_label(y)
-            code = one.codes[y]
+        if y not in one.codes and not self._may_take_in_classes():
+            raise ValueError(f"{y!r} is not among the classes {self.classes_.tolist()}")
         state = self._state
         if self.__dict__.get("class_weight") is not None:
             sample_weight *= self._factor(y)
         if one.factor != sample_weight:
-            one.weight[0] = one.factor = self._one_weight(sample_weight)
-        one.label[0] = code
+            sample_weight = self._one_weight(sample_weight)
         dense = not isinstance(x, dict)
         if not dense:
             columns, values = self._columns(one, x, True)
@@ -164,6 +170,12 @@ class OneRowMixin:
             columns, values = one.all_columns, x
         else:
             columns, values = one.all_columns, self._values(state, x)
+        # All has been checked.
+        if y not in one.codes:
+            one = self._new_label(y)
+        if one.factor != sample_weight:
+            one.weight[0] = one.factor = sample_weight
+        one.label[0] = one.codes[y]
         if one.state is not state or one.table is not state.table:
             one.attach(state)
         if one.dense is not dense:
@@ -247,12 +259,13 @@ class OneRowMixin:
         """Make the arrays of one row, and the model if there are two classes now."""
         state = self.__dict__.get("_state")
         if state is None:
+            if "_only" not in self.__dict__:
+                self._validate_params()
             if "_only" not in self.__dict__ or self._only == y:
                 # Nothing to tell apart yet; but the example counts.
                 self._only, self._waiting = y, self.__dict__.get("_waiting", 0) + 1
                 return None
-            self._validate_params()
-            self._declare([self._only, y], None, False)
+            self._declare(_with_label(np.array([self._only]), y), None, False)
             self._vocabulary = {} if isinstance(x, dict) else None
             self.n_features_in_ = 0 if isinstance(x, dict) else np.shape(x)[0]
             dtype = np.float32 if getattr(x, "dtype", None) == np.float32 else np.float64
@@ -297,14 +310,34 @@ class OneRowMixin:
                 kept = [(vocabulary[name], x[name]) for name in x if name in vocabulary]
                 columns = np.array([j for j, _ in kept], dtype=np.int32)
                 return columns, np.array([value for _, value in kept], dtype=values.dtype)
-            for name in x:
-                vocabulary.setdefault(name, len(vocabulary))
-            self.n_features_in_ = len(vocabulary)
-            grow(self._state, self.n_features_in_)
-            self._state.settings[:4] = self._rule(self.n_features_in_)[1:5]
-            one.attach(self._state)
+            new, state = [name for name in x if name not in vocabulary], self._state
+            self._check_size(state.structure, state.n_outputs, len(vocabulary) + len(new))
+            for name in new:
+                vocabulary[name] = len(vocabulary)
+            self._know(vocabulary)
+            grow(state, self.n_features_in_)
+            state.settings[:4] = self._rule(self.n_features_in_)[1:5]
+            one.attach(state)
             columns = np.fromiter(map(vocabulary.__getitem__, x), dtype=np.int32, count=n)
         return columns, values
+
+    def _know(self, vocabulary: dict) -> None:
+        """Take a vocabulary with more features than before."""
+        self._vocabulary, self.n_features_in_ = vocabulary, len(vocabulary)
+        if "feature_names_in_" in self.__dict__:
+            names = list(vocabulary)
+            if all(isinstance(name, str) for name in names):
+                self.feature_names_in_ = np.array(names, dtype=object)
+            else:
+                del self.feature_names_in_
+
+    def _feature_names(self) -> list:
+        """Names of the columns, or their numbers."""
+        vocabulary = self.__dict__.get("_vocabulary")
+        if vocabulary is None:
+            names = self.__dict__.get("feature_names_in_", range(self.n_features_in_))
+            return list(names)
+        return list(vocabulary)
 
     def _one_weight(self, sample_weight: float) -> float:
         if not 0.0 <= sample_weight < math.inf or (not self._is_soft() and sample_weight % 1.0):
@@ -314,18 +347,20 @@ class OneRowMixin:
             )
         return float(sample_weight)
 
+    def _may_take_in_classes(self) -> bool:
+        return self.__dict__.get("_discovers", False) or self.allow_new_classes
+
     def _new_label(self, y: Any) -> _OneRow:
         """Take in a class that was not known."""
-        if not (self.__dict__.get("_discovers") or self.allow_new_classes):
-            raise ValueError(f"{y!r} is not among the classes {self.classes_.tolist()}")
         self._insert_class(y)
         self._one_row = _OneRow(self._state, self.classes_)
         return self._one_row
 
     def _insert_class(self, label: Any) -> None:
         """Make room for a class, keeping the classes sorted."""
-        classes = np.unique(np.append(self.classes_, np.asarray([label])))
-        place = int(np.searchsorted(classes, label))
+        classes = _with_label(self.classes_, label)
+        self._check_size(self._state.structure, len(classes), self._state.n_features)
+        place = classes.tolist().index(label)
         if len(self.classes_) == 2:
             each = self.multi_class == "ovr"
             structure = self._structure_of(EACH if each else TOP)

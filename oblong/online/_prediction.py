@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import expit, ndtr
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from oblong.solvers.online._sigmoid import logits
 from oblong.solvers.online.state import RANK, SINGLE, OnlineState
@@ -36,14 +36,7 @@ class PredictionMixin:
 
     def _check_new_rows(self, X: Any) -> Any:
         check_is_fitted(self)
-        return validate_data(
-            self,
-            X,
-            reset=False,
-            dtype=[np.float64, np.float32],
-            order="C",
-            accept_sparse="csr",
-        )
+        return self._checked(X, reset=False)
 
     def _outputs_of(self, state: OnlineState, X: Any) -> np.ndarray:
         outputs = state.scores(X)
@@ -66,7 +59,8 @@ class PredictionMixin:
     def _variances(self, X: Any) -> np.ndarray:
         variances = self._state.variances(X)
         if self._state.codes[2] == RANK:
-            return variances[:, :-1] + variances[:, -1:]
+            threshold = np.full_like(variances, variances.shape[1] - 1, dtype=np.intp)
+            return difference_variances(self._state, X, variances, threshold)[:, :-1]
         return variances
 
     def _is_binary(self) -> bool:
@@ -78,7 +72,7 @@ class PredictionMixin:
     def _logits(self, outputs: np.ndarray) -> np.ndarray:
         """Logits of the sigmoids of the outputs."""
         state = self._state
-        return logits(outputs, state.scale, int(state.counters[7]), int(state.codes[2]))
+        return logits(outputs, state.scale, int(state.codes[2]))
 
     def _decisions(self, outputs: np.ndarray) -> np.ndarray:
         """What is compared with zero, or with each other, to predict."""
@@ -154,7 +148,7 @@ class PredictionMixin:
         -------
         variances : ndarray of shape (n_samples,) or (n_samples, n_classes)
             One for each output. The difference of the outputs of two classes has the sum of their
-            variances.
+            variances, unless the shape is a joint one.
         """
         check_is_fitted(self)
         variances = self._variances(self._check_new_rows(X))

@@ -199,3 +199,54 @@ def test_classes_that_come_later_have_sigmoids():
         model.learn_one(x, int(label))
     assert numbers(model).shape == (3, 8)
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        ConfidenceWeightedClassifier(),
+        ConfidenceWeightedClassifier(covariance="diag"),
+        ConfidenceWeightedClassifier(covariance="sketch"),
+        ConfidenceWeightedClassifier(variant="var"),
+        ImprovedEllipsoidClassifier(b=1.0),
+        ImprovedEllipsoidClassifier(b=1.0, multi_class="ovr"),
+    ],
+)
+def test_shapes_that_shrink_without_end(model):
+    X, y, _ = logistic(4000, length=3.0)
+    if model.get_params()["multi_class"] == "ovr":
+        y = y + (X[:, 0] > 1.0)
+    model = clone(model).set_params(calibration="platt")
+    model.partial_fit(X[:3000], y[:3000], classes=np.unique(y))
+    plain = clone(model).set_params(calibration=None)
+    plain.partial_fit(X[:3000], y[:3000], classes=np.unique(y))
+    chance = log_loss(y[3000:], np.tile(np.bincount(y) / len(y), (1000, 1)))
+    assert log_loss(y[3000:], model.predict_proba(X[3000:])) < 0.95 * chance
+    assert model.score(X[3000:], y[3000:]) > plain.score(X[3000:], y[3000:]) - 0.05
+
+
+def test_units_beyond_the_range_of_numbers():
+    X, y, _ = logistic(6000, d=2)
+    model = ConfidenceWeightedClassifier(calibration="platt")
+    model.partial_fit(X, y, classes=[0, 1])
+    assert model._state.exponent > 540
+    assert log_loss(y, model.predict_proba(X)) < 0.65
+
+
+def test_a_third_class_leaves_the_sigmoids_of_two():
+    X, y, _ = logistic(300)
+    y = ((y == 1) & (X[:, 0] > 0)).astype(int)
+    model = AROWClassifier(calibration="platt", multi_class="ovr", allow_new_classes=True)
+    model.partial_fit(X, y, classes=[0, 1])
+    before = model.predict_proba(X)
+    model.learn_one(X[0], 2, sample_weight=0.0)
+    after = expit(model.decision_function(X))
+    assert model.classes_.tolist() == [0, 1, 2]
+    np.testing.assert_allclose(after[:, :2], before, rtol=1e-10)
+
+
+def test_merged_weights_of_sigmoids_add_up():
+    X, y, _ = logistic(400)
+    one = platt("AROW").partial_fit(X[:100], y[:100], classes=[0, 1])
+    other = platt("AROW").partial_fit(X[100:], y[100:], classes=[0, 1])
+    assert numbers(one.merge(other))[0, 6] == 400

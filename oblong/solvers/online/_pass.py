@@ -137,7 +137,7 @@ def learn_rows(
                 taken[k] = 0.0
             wrong = mistaken(task, scores, row_labels, taken)
             counters[2] += wrong
-            calibrate(task, scores, row_labels, scale, counters[7], part)
+            calibrate(task, scores, row_labels, scale, part)
             changed = False
             for step in range(n_steps):
                 first, second, sign = pick(task, step, scores, row_labels, taken)
@@ -243,7 +243,7 @@ def learn_rows(
                             scale[k, 0] *= power
             if not changed and remaining > 0.0:
                 # Further copies find the same model.
-                calibrate_copies(task, scores, row_labels, scale, counters[7], remaining)
+                calibrate_copies(task, scores, row_labels, scale, remaining)
                 copies = math.ceil(remaining)
                 counters[0] += copies
                 counters[2] += copies * wrong

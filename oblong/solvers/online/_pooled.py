@@ -20,6 +20,7 @@ from oblong.solvers.online._shapes import (
     full_shrink,
     full_update,
     rescale,
+    rescale_weights,
     row_scores,
 )
 from oblong.solvers.online._sigmoid import calibrate, calibrate_copies
@@ -121,7 +122,6 @@ def learn_pooled(
     scores, taken = work[:n_classes], work[n_classes : 2 * n_classes]
     S = shape[0]
     product = work[2 * n_classes : 2 * n_classes + S.shape[0]]
-    vector, vector_total = table.reshape(-1, 1), total.reshape(-1, 1)
     for position in range(order.size):
         i = order[position]
         start, n = indptr[i], indptr[i + 1] - indptr[i]
@@ -139,7 +139,7 @@ def learn_pooled(
                 taken[k] = 0.0
             wrong = mistaken(task, scores, row_labels, taken)
             counters[2] += wrong
-            calibrate(task, scores, row_labels, scale, counters[7], part)
+            calibrate(task, scores, row_labels, scale, part)
             changed = False
             for step in range(n_steps):
                 first, second, sign = pick(task, step, scores, row_labels, taken)
@@ -189,20 +189,17 @@ def learn_pooled(
                     full_update(S, table, total, first, product, move, shrink, past)
                 scale[0, 0] = sigma * factor
                 if invariance > 0 and counters[1] % LOOK == 0:
-                    # All weights as one vector, for the one matrix.
-                    exponent = rescale(shape, vector, vector_total, scale[:1], False)
+                    # The factor of the one matrix is the first.
+                    exponent = rescale(shape, table, total, scale[:1], False)
                     if invariance == 1:
-                        for r in range(vector.size):
-                            vector[r, 0] *= 2.0**exponent
-                        for r in range(vector_total.size):
-                            vector_total[r, 0] *= 2.0**exponent
+                        rescale_weights(table, total, scale, n_classes, exponent)
                     counters[5] += exponent != 0
                     counters[7] += exponent
                 if n_steps > 1:
                     row_scores(columns, values, bias, table, scores)
             if not changed and remaining > 0.0:
                 # Further copies find the same model.
-                calibrate_copies(task, scores, row_labels, scale, counters[7], remaining)
+                calibrate_copies(task, scores, row_labels, scale, remaining)
                 copies = math.ceil(remaining)
                 counters[0] += copies
                 counters[2] += copies * wrong

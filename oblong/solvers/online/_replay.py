@@ -151,7 +151,7 @@ def replay(
                     taken[k] = 0.0
                 wrong = mistaken(task, row, row_labels, taken)
                 counters[2] += wrong
-                calibrate(task, row, row_labels, scale, counters[7], part[0])
+                calibrate(task, row, row_labels, scale, part[0])
                 progress[STEP], progress[OPEN], progress[CHANGED] = 0, 1, 0
                 progress[WRONG] = wrong
             past = counters[0] - 1
@@ -210,7 +210,7 @@ def replay(
             progress[OPEN] = 0
             if progress[CHANGED] == 0 and weights[i] > 0.0:
                 # Further copies find the same model.
-                calibrate_copies(task, row, row_labels, scale, counters[7], weights[i])
+                calibrate_copies(task, row, row_labels, scale, weights[i])
                 copies = math.ceil(weights[i])
                 counters[0] += copies
                 counters[2] += copies * progress[WRONG]

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 
 from oblong._compile import compiled, fast_max
+from oblong.solvers.online._sigmoid import SQUARE
 
 __all__ = [
     "LN_2",
@@ -23,6 +24,7 @@ __all__ = [
     "full_shrink",
     "full_update",
     "rescale",
+    "rescale_weights",
     "row_scores",
     "table_update",
     "table_variance",
@@ -193,6 +195,21 @@ def _middle(shape):
 
 
 @compiled
+def rescale_weights(table, total, scale, n_columns, exponent):
+    """Multiply weights by 2ᵏ, and with them the scale of the outputs that sigmoids know."""
+    factor = 2.0**exponent
+    for r in range(table.shape[0]):
+        for k in range(n_columns):
+            table[r, k] *= factor
+    for r in range(total.shape[0]):
+        for k in range(n_columns):
+            total[r, k] *= factor
+    if scale.shape[1] > SQUARE:
+        for k in range(scale.shape[0]):
+            scale[k, SQUARE] *= factor * factor
+
+
+@compiled
 def rescale(shape, table, total, scale, weights_too):
     """Multiply shapes by 4ᵏ, and weights by 2ᵏ, if the variances have left the middle of the range.
 
@@ -219,10 +236,5 @@ def rescale(shape, table, total, scale, weights_too):
             for c in range(size):
                 row[c] *= factor
     if weights_too:
-        factor = 2.0**exponent
-        for r in range(size):
-            for k in range(shape.shape[0]):
-                table[r, k] *= factor
-                if total.shape[0] > 0:
-                    total[r, k] *= factor
+        rescale_weights(table, total, scale, shape.shape[0], exponent)
     return exponent

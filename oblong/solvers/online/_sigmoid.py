@@ -5,11 +5,14 @@ feature. Here it is fitted as the examples come, each with the output that the l
 it learned the label, by one Newton step an example with the inverse Hessian ``P`` of the logistic
 loss kept up to date. The weight of example ``i`` grows like ``i``: early outputs, of a learner that
 knew little, do not count in the end. ``s`` is the root mean square of the outputs, with the same
-weights, so that the scale of the outputs makes no difference.
+weights, so that the scale of the outputs makes no difference. The outputs of hard confident rules
+shrink along with the shape, by the same factor a row on noisy data: there ``s`` is the geometric
+mean of the last few outputs, which stays behind by a constant factor only.
 
 The numbers of an output follow the three that every output has in the array ``scale``: ``A``,
-``B``, the three entries of ``P``, ``s²``, the weight of the examples, and whether ``A`` and ``B``
-are learned at present.
+``B``, the three entries of ``P``, ``s²`` in the present unit of the outputs, the weight of the
+examples, and what is known of the outputs: ``STEADY`` or ``DRIFTING``, negative while ``A`` and
+``B`` are not learned.
 """
 
 from __future__ import annotations
@@ -21,11 +24,25 @@ import numpy as np
 from oblong._compile import compiled
 from oblong.solvers.online._tasks import RANK, SINGLE, TOP
 
-__all__ = ["INITIAL", "calibrate", "calibrate_copies", "logits", "set_open"]
+__all__ = [
+    "DRIFTING",
+    "SQUARE",
+    "STEADY",
+    "calibrate",
+    "calibrate_copies",
+    "fresh_sigmoid",
+    "logits",
+    "mirror",
+    "set_open",
+]
 
-# What an output starts with, after the numbers that it has anyway.
-INITIAL = (1.0, 0.0, 4.0, 0.0, 4.0, 0.0, 0.0, 1.0)
+STEADY, DRIFTING = 1.0, 2.0
 _START = 3
+# Column of the mean square.
+SQUARE = _START + 5
+# Outputs that the scale of drifting ones looks back at, and the least square that counts, relative
+# to the mean: zeros up to rounding say nothing of the scale.
+_SPAN, _LEAST_SQUARE = 16.0, 1e-4
 # Examples that the start is worth.
 _PRIOR = 10.0
 # More output never makes a class less likely.
@@ -36,8 +53,13 @@ _LEAST_SLOPE = 1e-6
 def _observe(c, f, right, weight):
     """One Newton step of the sigmoid ``c`` for an output and whether its class is the right one."""
     c[6] += weight
-    c[5] += min(1.0, 2.0 * weight / (c[6] + 1.0)) * (f * f - c[5])
-    if c[7] == 0.0 or c[5] <= 0.0:
+    rate = min(1.0, 2.0 * weight / (c[6] + 1.0))
+    if abs(c[7]) == STEADY or c[5] <= 0.0:
+        c[5] += rate * (f * f - c[5])
+    elif f != 0.0:
+        rate = max(rate, weight / _SPAN)
+        c[5] *= max(f * f / c[5], _LEAST_SQUARE) ** rate
+    if c[7] < 0.0 or c[5] <= 0.0:
         return
     z = f / math.sqrt(c[5])
     p = 1.0 / (1.0 + math.exp(-c[0] * z - c[1]))
@@ -59,16 +81,15 @@ def _observe(c, f, right, weight):
 
 
 @compiled
-def calibrate(task, scores, labels, scale, exponent, weight):
+def calibrate(task, scores, labels, scale, weight):
     """Learn the sigmoids of all outputs from one example, if there are any.
 
     The output of a class that competes with others is the difference to the best of these.
     """
     if scale.shape[1] == 3:
         return
-    unit = 2.0 ** (-exponent)
     if task == SINGLE:
-        _observe(scale[0, 3:], unit * scores[0], labels[0] == 1, weight)
+        _observe(scale[0, 3:], scores[0], labels[0] == 1, weight)
         return
     best, second = 0, -1
     for k in range(1, scores.size):
@@ -83,18 +104,28 @@ def calibrate(task, scores, labels, scale, exponent, weight):
         elif task == RANK:
             f -= scores[labels.size]
         right = labels[k] == 1 if labels.size > 1 else labels[0] == k
-        _observe(scale[k, 3:], unit * f, right, weight)
+        _observe(scale[k, 3:], f, right, weight)
 
 
 @compiled
-def calibrate_copies(task, scores, labels, scale, exponent, weight):
+def calibrate_copies(task, scores, labels, scale, weight):
     """Learn the sigmoids from copies of an example, the last with what is left of the weight."""
     if scale.shape[1] == 3:
         return
     while weight > 0.0:
         part = min(1.0, weight)
         weight -= part
-        calibrate(task, scores, labels, scale, exponent, part)
+        calibrate(task, scores, labels, scale, part)
+
+
+def fresh_sigmoid(kind: float) -> list[float]:
+    """What an output starts with, after the numbers that it has anyway."""
+    return [1.0, 0.0, 4.0, 0.0, 4.0, 0.0, 0.0, kind]
+
+
+def mirror(numbers: np.ndarray) -> None:
+    """Make the sigmoid of an output that of its negative, in place."""
+    numbers[[_START + 1, _START + 3]] *= -1.0
 
 
 def set_open(scale: np.ndarray, learns: bool) -> None:
@@ -103,10 +134,10 @@ def set_open(scale: np.ndarray, learns: bool) -> None:
     Outputs of examples that were learned from before are too good.
     """
     if scale.shape[1] > _START:
-        scale[:, -1] = learns
+        scale[:, -1] = np.abs(scale[:, -1]) * (1.0 if learns else -1.0)
 
 
-def logits(outputs: np.ndarray, scale: np.ndarray, exponent: int, task: int) -> np.ndarray:
+def logits(outputs: np.ndarray, scale: np.ndarray, task: int) -> np.ndarray:
     """Logits of the sigmoids of outputs.
 
     Parameters
@@ -115,8 +146,6 @@ def logits(outputs: np.ndarray, scale: np.ndarray, exponent: int, task: int) -> 
         Outputs; those of label sets less that of the threshold.
     scale : ndarray of shape (>= n_outputs, 11)
         Numbers of the outputs.
-    exponent : int
-        Exponent of the unit of the outputs.
     task : int
         How classes compete.
 
@@ -125,10 +154,10 @@ def logits(outputs: np.ndarray, scale: np.ndarray, exponent: int, task: int) -> 
     ndarray of shape (n_rows, n_outputs)
         Logit of each output.
     """
-    slope, offset, square = scale[: outputs.shape[1], [_START, _START + 1, _START + 5]].T
+    slope, offset, square = scale[: outputs.shape[1], [_START, _START + 1, SQUARE]].T
     f = np.asarray(outputs, dtype=np.float64)
     if task == TOP:
         ranks = np.sort(f, axis=1)
         f = f - np.where(f == ranks[:, -1:], ranks[:, -2:-1], ranks[:, -1:])
     root = np.sqrt(np.where(square > 0.0, square, 1.0))
-    return slope * np.ldexp(f, -exponent) / root + offset
+    return slope * f / root + offset

@@ -158,7 +158,7 @@ def learn_table(
             counters[2] += m <= 0.0
             if calibrated:
                 scores[0] = f
-                calibrate(SINGLE, scores, labels[i], scale, counters[7], part)
+                calibrate(SINGLE, scores, labels[i], scale, part)
             alpha, tau, factor = 0.0, 0.0, 1.0
             if m < p[0]:
                 v *= scale[0, 0]
@@ -189,7 +189,7 @@ def learn_table(
                 touch(table, later[q] + 1)
             if remaining > 0.0:
                 # Further copies find the same model.
-                calibrate_copies(SINGLE, scores, labels[i], scale, counters[7], remaining)
+                calibrate_copies(SINGLE, scores, labels[i], scale, remaining)
                 copies = math.ceil(remaining)
                 counters[0] += copies
                 counters[2] += copies * (m <= 0.0)
@@ -281,7 +281,7 @@ def learn_full(
             counters[2] += m <= 0.0
             if calibrated:
                 scores[0] = f
-                calibrate(SINGLE, scores, labels[i], scale, counters[7], part)
+                calibrate(SINGLE, scores, labels[i], scale, part)
             alpha, tau, factor, v = 0.0, 0.0, 1.0, 0.0
             sure = confident and m > 0.0 and m * m >= bound * _inner(row, row)
             if m < p[0] and not sure:
@@ -338,7 +338,7 @@ def learn_full(
                     bound = p[1] * p[1] * _largest(S) * scale[0, 0]
             elif remaining > 0.0:
                 # Further copies find the same model.
-                calibrate_copies(SINGLE, scores, labels[i], scale, counters[7], remaining)
+                calibrate_copies(SINGLE, scores, labels[i], scale, remaining)
                 copies = math.ceil(remaining)
                 counters[0] += copies
                 counters[2] += copies * (m <= 0.0)

@@ -120,7 +120,7 @@ def learn_exactly(
                 taken[k] = 0.0
             wrong = mistaken(task, scores, row_labels, taken)
             counters[2] += wrong
-            calibrate(task, scores, row_labels, scale, counters[7], 1.0)
+            calibrate(task, scores, row_labels, scale, 1.0)
             changed = False
             for step in range(n_steps):
                 first, second, sign = pick(task, step, scores, row_labels, taken)
@@ -173,7 +173,7 @@ def learn_exactly(
             if not changed:
                 # Further copies find the same model.
                 left = copies - copy - 1
-                calibrate_copies(task, scores, row_labels, scale, counters[7], float(left))
+                calibrate_copies(task, scores, row_labels, scale, float(left))
                 counters[0] += left
                 counters[2] += left * wrong
                 break

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from oblong.solvers.online._sigmoid import INITIAL
+from oblong.solvers.online._sigmoid import fresh_sigmoid, mirror
 from oblong.solvers.online.pooled import fill_new, with_class
 from oblong.solvers.online.state import (
+    DIAGONAL,
     EACH,
     FULL,
     JOINT,
@@ -21,9 +24,11 @@ from oblong.solvers.online.state import (
     scratch,
 )
 
-__all__ = ["grow", "insert_output", "split"]
+__all__ = ["grow", "insert_output", "placed", "split"]
 
 _MATRICES = (FULL, SHARED, JOINT)
+# Powers of two that leave room for squares of features.
+_FAR = 700
 
 
 def grow(state: OnlineState, n_features: int) -> None:
@@ -43,18 +48,22 @@ def grow(state: OnlineState, n_features: int) -> None:
 
 
 def _variance_of_new(state: OnlineState) -> float:
-    """Initial variance in the unit of the model."""
-    return state.initial_variance * 4.0**state.exponent
+    """Initial variance in the unit of the model, or as far from it as numbers reach."""
+    return math.ldexp(state.initial_variance, max(-_FAR, min(_FAR, 2 * state.exponent)))
 
 
 def _make_room(state: OnlineState, size: int) -> None:
     old = state.table.shape[0]
-    if size <= old:
+    # A row to spare changes its unit along with the others, and tells how new ones start.
+    spare = int(state.structure in (DIAGONAL, SKETCH))
+    if size + spare <= old:
         return
     # Twice the room, so that features that come one by one cost little; a full shape pays
     # for its room at every update.
     room = padded(size + size // 8) if state.structure in _MATRICES else 2 * size
     fills = np.repeat(initial_columns(state.structure, state.initial_variance), state.n_outputs)
+    if spare and state.n_features + 1 < old:
+        fills = state.table[-1]
     table = np.repeat(fills[None], room, axis=0).astype(state.table.dtype)
     table[:old] = state.table
     state.table = table
@@ -70,6 +79,39 @@ def _make_room(state: OnlineState, size: int) -> None:
     elif state.structure == SKETCH:
         state.shape = np.insert(state.shape, [old] * (room - old), 0.0, axis=1)
     state.work = scratch(state.structure, state.n_outputs, state.shape)
+
+
+def placed(state: OnlineState, columns: np.ndarray, n_features: int) -> OnlineState:
+    """A model of its own whose features are in other columns, among new ones.
+
+    Parameters
+    ----------
+    state : OnlineState
+        The model.
+    columns : ndarray of int, of shape (state.n_features,)
+        Where each feature goes.
+    n_features : int
+        Number of features then.
+    """
+    known, state = state.n_features + 1, state.copy()
+    grow(state, n_features)
+    size = n_features + 1
+    source = np.full(size, -1)
+    source[0] = 0
+    source[columns + 1] = np.arange(1, known)
+    source[source < 0] = np.arange(known, size)
+    state.table[:size] = state.table[source]
+    if state.total.shape[0]:
+        state.total[:size] = state.total[source]
+    if state.structure == SKETCH:
+        state.shape[:, :size] = state.shape[:, source]
+    elif state.structure in _MATRICES:
+        if state.structure == JOINT:
+            differences = state.n_outputs - 1
+            source = (source[:, None] * differences + np.arange(differences)).ravel()
+        size = len(source)
+        state.shape[:, :size, :size] = state.shape[:, source[:, None], source]
+    return state
 
 
 def _groups(state: OnlineState) -> np.ndarray:
@@ -93,6 +135,8 @@ def split(state: OnlineState, *, one_vs_rest: bool, structure: int) -> None:
     state.table = np.ascontiguousarray(groups.reshape(len(groups), -1))
     state.total = np.ascontiguousarray(state.total * signs)
     state.scale = np.repeat(state.scale, 2, axis=0)
+    if state.scale.shape[1] > 3:
+        mirror(state.scale[0])
     if structure == SHARED:
         state.shape = state.shape * share
     elif structure != JOINT:
@@ -117,7 +161,9 @@ def insert_output(state: OnlineState, place: int) -> None:
     state.table = np.ascontiguousarray(groups.reshape(len(groups), -1))
     state.total = np.ascontiguousarray(np.insert(state.total, place, 0.0, axis=1))
     memory = state.settings[7] if each else state.scale[0, 1]
-    numbers = [1.0, memory, 0.0, *(INITIAL if state.scale.shape[1] > 3 else ())]
+    numbers = [1.0, memory, 0.0]
+    if state.scale.shape[1] > 3:
+        numbers += fresh_sigmoid(state.scale[0, -1])
     # The factor of a shape that all classes have together is the first, wherever the class goes.
     numbers[0] = state.scale[0, 0] if state.structure in (SHARED, JOINT) else 1.0
     state.scale = np.insert(state.scale, place, numbers, axis=0)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
+from oblong.solvers.online._sigmoid import DRIFTING, SQUARE
 from oblong.solvers.online._sketch import shrink, sketch_apply
 from oblong.solvers.online.pooled import as_one_output, from_one_output
 from oblong.solvers.online.state import FULL, JOINT, NONE, SHARED, SKETCH, OnlineState
@@ -14,20 +15,49 @@ from oblong.solvers.online.state import FULL, JOINT, NONE, SHARED, SKETCH, Onlin
 __all__ = ["merge_states"]
 
 
+def _has_scale(state: OnlineState) -> bool:
+    """Whether the scale of the shape means anything to the rule."""
+    return state.codes[4] != 2
+
+
 def _natural(state: OnlineState, exponent: int) -> tuple[np.ndarray, np.ndarray]:
-    """Precisions and precisions times weights, in the given unit."""
+    """Precisions and precisions times weights, in the given unit.
+
+    Precisions without a scale get the initial one as the mean of their diagonals.
+    """
     n = state.n_features + 1
-    change = exponent - state.exponent
-    weights = np.ldexp(np.asarray(state.weights(), dtype=np.float64), change).T
+    weights = np.asarray(state.weights(), dtype=np.float64).T
     if state.structure not in (FULL, SHARED):
-        precision = 1.0 / np.ldexp(state.diagonal().astype(np.float64), 2 * change).T
-        return precision, precision * weights
-    precision = np.empty((state.n_outputs, n, n))
-    for k in range(state.n_outputs):
-        own = k if state.structure == FULL else 0
-        S = np.ldexp(state.shape[own, :n, :n] * state.scale[own, 0], 2 * change)
-        precision[k] = cho_solve(cho_factor(S, lower=True), np.eye(n))
-    return precision, np.einsum("kij,kj->ki", precision, weights)
+        precision = 1.0 / state.diagonal().astype(np.float64).T
+        diagonals, target = precision, precision * weights
+    else:
+        precision = np.empty((state.n_outputs, n, n))
+        for k in range(state.n_outputs):
+            own = k if state.structure == FULL else 0
+            S = state.shape[own, :n, :n] * state.scale[own, 0]
+            precision[k] = cho_solve(cho_factor(S, lower=True), np.eye(n))
+        diagonals = np.diagonal(precision, axis1=1, axis2=2)
+        target = np.einsum("kij,kj->ki", precision, weights)
+    if not _has_scale(state):
+        unit = state.initial_variance * diagonals.mean()
+        return precision / unit, target / unit
+    # What is too small to be a number in the unit of the others is nothing beside them.
+    change = state.exponent - exponent
+    return np.ldexp(precision, 2 * change), np.ldexp(target, change)
+
+
+def _merge_sigmoids(merged: OnlineState, states: Sequence[OnlineState], shares: np.ndarray) -> None:
+    """Take the mean of sigmoids; their doubt goes down with the examples."""
+    parts = np.array([state.scale[:, 3:] for state in states])
+    merged.scale[:, 3:] = np.einsum("s,sij->ij", shares, parts)
+    merged.scale[:, 5:8] /= len(states)
+    merged.scale[:, SQUARE + 1] = parts[:, :, SQUARE - 2].sum(axis=0)
+    if abs(merged.scale[0, -1]) == DRIFTING:
+        # Outputs are small where the shape is, and the smallest shape has the largest say.
+        changes = [2 * (merged.exponent - state.exponent) for state in states]
+        with np.errstate(over="ignore"):
+            squares = np.ldexp(parts[:, :, SQUARE - 3], np.array(changes)[:, None])
+        merged.scale[:, SQUARE] = squares.min(axis=0)
 
 
 def _merge_sketches(
@@ -43,6 +73,10 @@ def _merge_sketches(
     n, outputs, width = merged.n_features + 1, merged.n_outputs, merged.shape.shape[2]
     keep = (width - int(merged.codes[3])) // 2
     merged.scale[:, 0] = 1.0
+    if not _has_scale(merged):
+        precisions = [s.table[:n, 2 * outputs :] / s.scale[:, 0] for s in states]
+        factors = shares / [merged.initial_variance * part.mean() for part in precisions]
+    least = 1.0 / merged.initial_variance if _has_scale(merged) else 0.0
     for k in range(outputs):
         exact, target, rows = np.zeros(n), np.zeros(n), []
         for factor, model in zip(factors, models):
@@ -59,7 +93,7 @@ def _merge_sketches(
         block = np.zeros((n + collected.shape[1] + 1, collected.shape[1] + 1))
         block[:n, :-1] = collected
         inverse = np.empty(n)
-        rank = shrink(block, inverse, exact, keep, 1.0 / merged.initial_variance)
+        rank = shrink(block, inverse, exact, keep, least)
         merged.shape[k] = 0.0
         merged.shape[k, :n, :rank] = block[:n, :rank]
         # Counted from the end: there may be room for more features in between.
@@ -85,7 +119,8 @@ def merge_states(
     product : bool
         Whether to multiply the Gaussians and divide by all but one of the priors,
         ``Λ = Σ Λ_k - (K-1) Λ₀`` and likewise for ``Λw``, or to take the mean of the natural
-        parameters, weighted by the rounds.
+        parameters, weighted by the rounds. A shape whose scale means nothing to the rule is first
+        given that of the initial one.
 
     Returns
     -------
@@ -94,19 +129,21 @@ def merge_states(
     """
     merged = states[0].copy()
     merged.counters = np.sum([state.counters for state in states], axis=0)
+    # The unit of the model with the least variance.
+    exponent = max(state.exponent for state in states) if _has_scale(merged) else 0
+    merged.counters[7] = exponent
     merged.total[:] = 0.0
     rounds = np.array([max(1, state.rounds) for state in states], dtype=np.float64)
     shares = rounds / rounds.sum()
     n = merged.n_features + 1
-    # Sigmoids are free of the scale of the outputs; their doubt goes down with the examples.
-    merged.scale[:, 3:] = np.einsum("s,sij->ij", shares, [state.scale[:, 3:] for state in states])
-    merged.scale[:, 5:8] /= len(states)
-    merged.scale[:, 9:10] *= len(states)
+    # What a rule carries along goes down as it learns.
+    merged.scale[:, 1] = np.min([state.scale[:, 1] for state in states], axis=0)
+    if merged.scale.shape[1] > SQUARE:
+        _merge_sigmoids(merged, states, shares)
     if merged.structure == JOINT:
         parts = [as_one_output(state) for state in states]
         one = merge_states(parts, prior=as_one_output(prior), product=product)
         from_one_output(merged, one)
-        merged.counters[7] = one.counters[7]
         return merged
     if merged.structure == NONE:
         mean = sum(p * s.weights().astype(np.float64) for p, s in zip(shares, states))
@@ -114,8 +151,6 @@ def merge_states(
         return merged
     if merged.structure == SKETCH:
         return _merge_sketches(merged, states, prior, shares, product)
-    # The unit of the largest model, so that nothing overflows.
-    exponent = min(state.exponent for state in states)
     naturals = [_natural(state, exponent) for state in states]
     if product:
         base, pull = _natural(prior, exponent)
@@ -125,7 +160,6 @@ def merge_states(
         precision = sum(p * part for p, (part, _) in zip(shares, naturals))
         target = sum(p * part for p, (_, part) in zip(shares, naturals))
     merged.scale[:, 0] = 1.0
-    merged.counters[7] = exponent
     outputs = merged.n_outputs
     if merged.structure not in (FULL, SHARED):
         merged.table[:n, outputs:] = (1.0 / precision).T

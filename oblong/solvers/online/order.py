@@ -7,6 +7,8 @@ matter, copies of a row follow each other, and a row of weight two is the same a
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from oblong._threads import chunks
@@ -21,6 +23,12 @@ def _mix(keys: np.ndarray) -> np.ndarray:
     keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return keys ^ (keys >> np.uint64(31))
+
+
+def _exponent(data: np.ndarray) -> int:
+    """Power of two to divide numbers by that single precision does not hold, else 0."""
+    largest = max(float(data.max(initial=0.0)), -float(data.min(initial=0.0)))
+    return 0 if 1e-30 < largest < 1e30 or largest == 0.0 else math.frexp(largest)[1]
 
 
 def row_keys(
@@ -56,10 +64,14 @@ def row_keys(
     factors = draw.randint(0, 2**64, size=d, dtype=np.uint64) | np.uint64(1)
     keys = _mix((labels.astype(np.uint64) + np.uint64(1)) @ sides)
     width = max(1, int(np.diff(indptr).max(initial=1)))
+    exponent = _exponent(data)
     for start, stop in chunks(n, max(1, _CHUNK // width)):
         low, high = indptr[start], indptr[stop]
+        values = data[low:high]
+        if exponent:
+            values = np.ldexp(values, -exponent)
         # Adding zero makes a positive zero of a negative one.
-        bits = (data[low:high].astype(np.float32) + np.float32(0.0)).view(np.uint32)
+        bits = (values.astype(np.float32) + np.float32(0.0)).view(np.uint32)
         bits = bits.astype(np.uint64)
         if dense:
             bits = bits.reshape(stop - start, -1)

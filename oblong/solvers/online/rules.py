@@ -15,7 +15,7 @@ nothing, whatever its variance (infinity if that depends on the variance): examp
 no look at the shape matrix.
 
 Numba's cache on disk watches the file of a compiled function only. After a change in this file,
-delete the cached code of the pass (``_pass*.nb?`` in ``__pycache__``).
+delete the cached code of its callers (``*.nb?`` in the ``__pycache__`` of this folder).
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import numpy as np
 
 from oblong.solvers.online._pass import learn_rows
 from oblong.solvers.online._pooled import learn_pooled
-from oblong.solvers.online._sigmoid import INITIAL
+from oblong.solvers.online._sigmoid import DRIFTING, STEADY, fresh_sigmoid
 from oblong.solvers.online._single import learn_full, learn_table
 from oblong.solvers.online._sketch import sketch_diagonal
 from oblong.solvers.online._tasks import (
@@ -30,7 +30,7 @@ from oblong.solvers.online.balance import cut
 from oblong.solvers.online.block import learn_blocks, suits_blocks
 from oblong.solvers.online.pooled import fill_new, joint_shape
 from oblong.solvers.online.rows import Rows, plain
-from oblong.solvers.online.rules import Rule
+from oblong.solvers.online.rules import CW_STDEV, CW_VAR, Rule
 from oblong.solvers.online.variances import output_variances
 
 __all__ = [
@@ -197,7 +197,9 @@ class OnlineState:
             # One example may use up a row for each of its steps.
             width = 2 * sketch_size + n_steps
             shape = np.zeros((n_outputs, size + width, width))
-        numbers = [1.0, rule.memory, 0.0, *(INITIAL if calibrated else ())]
+        numbers = [1.0, rule.memory, 0.0]
+        if calibrated:
+            numbers += fresh_sigmoid(DRIFTING if rule.code in (CW_STDEV, CW_VAR) else STEADY)
         scale = np.repeat([numbers], n_outputs, axis=0)
         floor = rule.floor * variance
         parameters = [*rule[1:5], bias, floor, variance, rule.memory]
@@ -242,7 +244,10 @@ class OnlineState:
 
     @property
     def exponent(self) -> int:
-        """Exponent ``k`` of the unit: weights are multiplied by 2ᵏ, and shapes by 4ᵏ."""
+        """Exponent ``k`` of the unit: shapes are multiplied by 4ᵏ.
+
+        So are weights by 2ᵏ, for rules of invariance 1.
+        """
         return int(self.counters[7])
 
     def weights(self) -> np.ndarray:

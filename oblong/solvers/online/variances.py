@@ -41,7 +41,13 @@ def _matrix(S: np.ndarray, k: int, other: int) -> np.ndarray:
 
 
 def output_variances(state: OnlineState, X: Any) -> np.ndarray:
-    """Variances of the outputs, of shape (n_rows, n_outputs)."""
+    """Variances of the outputs, of shape (n_rows, n_outputs), in double precision."""
+    if X.dtype == np.float32 and state.structure in (NONE, DIAGONAL, SKETCH):
+        # Squares of numbers in single precision need not be such.
+        width = X.nnz // max(1, X.shape[0]) if sp.issparse(X) else X.shape[1]
+        spans = chunks(X.shape[0], max(1, _BLOCK // max(1, width)))
+        parts = [output_variances(state, X[i:j].astype(np.float64)) for i, j in spans]
+        return np.concatenate(parts)
     n, outputs, bias = state.n_features + 1, state.n_outputs, state.bias
     scale = state.scale[:, 0]
     if state.structure == SKETCH:
