@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import NoReturn
 
@@ -46,20 +46,46 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv : sequence of str, optional
         Words after ``oblong``; those of the process by default.
     """
+    _open_streams()
+    try:
+        with _ends_at_once():
+            args = _parse(argv)
+        code = args if isinstance(args, int) else _run(args)
+        # Here and not at the end of Python, where nobody can tell of a full disk.
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        return _complain("interrupted", INTERRUPTED)
+    except BrokenPipeError:
+        # The reader has gone.
+        _discard_output()
+        return OK
+    except MemoryError as error:
+        reason = (str(error).splitlines() or ["no more can be had"])[0]
+        return _complain(f"error: out of memory: {reason}", FAILED)
+    except OSError as error:
+        _discard_output()
+        where = f"{error.filename}: " if error.filename else ""
+        return _complain(f"error: {where}{error.strerror or error}", FAILED)
+
+
+def _open_streams() -> None:
+    """Make standard streams what the commands expect them to be."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            # Closed by who called: nothing to read, and nobody to read.
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         # A terminal that lacks a character gets a question mark, not an error.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
-    try:
-        with _ends_at_once():
-            args = _parse(argv)
-        return args if isinstance(args, int) else _run(args)
-    except KeyboardInterrupt:
-        return _complain("interrupted", INTERRUPTED)
-    except BrokenPipeError:
-        # The reader has gone; what Python flushes at its end must not fail a second time.
+
+
+def _discard_output() -> None:
+    """Let what Python flushes at its end not fail a second time."""
+    # It need not be a file of the system.
+    with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return OK
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from sklearn.model_selection import train_test_split
 from oblong.cli.errors import RunError
 from oblong.cli.interrupts import insistent_interrupts
 from oblong.cli.labelled import add_table_options, check_labels, labelled_table
-from oblong.cli.options import busy, whole_number
+from oblong.cli.options import busy, seed, whole_number
 from oblong.cli.preparation import make_pipeline
 from oblong.datasets import DataFileError, Dataset
 from oblong.datasets._dataset import quote
@@ -102,7 +102,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="time first fits, each in a process of its own (default: yes)",
     )
     parser.add_argument(
-        "--seed", type=whole_number(0), default=0, metavar="N", help="seed (default: %(default)s)"
+        "--seed", type=seed, default=0, metavar="N", help="seed (default: %(default)s)"
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of the table")
     parser.set_defaults(run=_run)

@@ -21,6 +21,7 @@ from oblong.datasets import DataFileError, Dataset
 __all__ = ["CellFile"]
 
 _FORMAT = "oblong comparison"
+_FOREIGN = "no results of oblong compare; choose another file with --state"
 
 
 class CellFile:
@@ -53,7 +54,15 @@ class CellFile:
         }
 
     def start(self) -> None:
-        """Make the file anew, with nothing done."""
+        """Make the file anew, with nothing done.
+
+        Raises
+        ------
+        DataFileError
+            If there is a file of another kind, which would be lost.
+        """
+        if self.path.exists() and self.path.stat().st_size:
+            self._records()
         self._rewrite([])
 
     def resume(self, models: Sequence[Model]) -> dict[tuple[str, int], FoldResult]:
@@ -67,23 +76,14 @@ class CellFile:
         if not self.path.exists():
             self.start()
             return {}
-        try:
-            text = self.path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise DataFileError(self.path.name, f"cannot be read ({error})") from None
-        # The end of a line is written with it: what follows the last one is half a line.
-        lines = text.split("\n")[:-1]
-        records = [_record(line) for line in lines]
-        head = records[0] if records else None
-        if not head or head.get("format") != _FORMAT:
-            raise DataFileError(self.path.name, "no results of oblong compare")
+        head, *records = self._records()
         for name, value in self._head.items():
             if head.get(name) != value:
                 shown = {"data": "other data"}.get(name, f"{name} {head.get(name)}")
                 raise DataFileError(self.path.name, f"holds the results of {shown}, not these")
         known = {model.name for model in models}
         done, kept = {}, []
-        for record in records[1:]:
+        for record in records:
             if record is None:
                 continue
             try:
@@ -95,6 +95,18 @@ class CellFile:
                 done[result.model, result.fold] = result
         self._rewrite(kept)
         return done
+
+    def _records(self) -> list[Any]:
+        """What the lines of the file say, the first of which says what they belong to."""
+        try:
+            text = self.path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            raise DataFileError(self.path.name, _FOREIGN) from None
+        # The end of a line is written with it: what follows the last one is half a line.
+        records = [_record(line) for line in text.split("\n")[:-1]]
+        if not records or not records[0] or records[0].get("format") != _FORMAT:
+            raise DataFileError(self.path.name, _FOREIGN)
+        return records
 
     def add(self, result: FoldResult) -> None:
         """Write down one more result."""

@@ -12,7 +12,7 @@ from joblib import cpu_count
 from oblong.cli.cells import CellFile
 from oblong.cli.errors import RunError
 from oblong.cli.labelled import add_table_options, labelled_numbers
-from oblong.cli.options import output_file, whole_number
+from oblong.cli.options import check_apart, is_set_by_name, output_file, seed, whole_number
 from oblong.cli.protocol import check_classes
 from oblong.cli.registry import Model, select
 from oblong.cli.results import FoldResult, Settings
@@ -36,7 +36,7 @@ data:
   a built-in set    {sets}
   a folder of sets  <name>.npz in the folder that the variable OBLONG_DATA names
   a file            .csv .tsv (with or without a header), .libsvm .svmlight .svm,
-                    .parquet, .npz, or any of these with .gz
+                    .parquet, .npz, or any of these with .gz or .zst
   -                 standard input
 
 models:
@@ -92,7 +92,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     parser.add_argument(
         "--seed",
-        type=whole_number(0),
+        type=seed,
         default=0,
         metavar="N",
         help="seed of the folds (default: %(default)s)",
@@ -145,6 +145,7 @@ def _run(args: argparse.Namespace) -> int:
     from oblong.cli.protocol import compare
     from oblong.cli.table import print_table, summary_json
 
+    check_apart([] if is_set_by_name(args.data) else [args.data], [args.report, args.state])
     dataset = labelled_numbers(args)
     settings = Settings(
         cv=args.cv,

@@ -7,7 +7,7 @@ import json
 from importlib.util import find_spec
 from typing import Any
 
-from oblong.cli.options import busy, output_file, write_whole
+from oblong.cli.options import busy, check_apart, output_file, write_whole
 from oblong.datasets import DataFileError
 
 __all__ = ["add_parser"]
@@ -54,6 +54,7 @@ def _run(args: argparse.Namespace) -> int:
     from oblong.export import to_onnx
     from oblong.persistence import load_with_manifest
 
+    check_apart([args.model], [args.output])
     model, manifest = load_with_manifest(args.model)
     try:
         with busy("writing the graph"):
@@ -62,9 +63,10 @@ def _run(args: argparse.Namespace) -> int:
                 input_type="float32" if args.float32 else "float64",
                 feature_names=_names(manifest),
             )
+            content = graph.SerializeToString()
     except ValueError as error:
         raise DataFileError(args.model, str(error)) from None
-    write_whole(args.output, graph.SerializeToString())
+    write_whole(args.output, content)
     columns = {note.key.rpartition(" ")[2]: json.loads(note.value) for note in graph.metadata_props}
     if args.json:
         found = {"file": str(args.output), "operators": len(graph.graph.node)}

@@ -74,8 +74,9 @@ def _lines(manifest: dict[str, Any]) -> Iterator[tuple[str, str]]:
     chosen = training.get("cross_validation")
     if isinstance(chosen, dict):
         yield "held-out error", f"{_percent(chosen.get('error'))} ({chosen.get('folds')} folds)"
-    if "training_error" in training:
-        yield "training error", _percent(training["training_error"])
+    for name in ("training_error", "progressive_error"):
+        if name in training:
+            yield name.replace("_", " "), _percent(training[name])
     yield from _section("certificate", manifest.get("certificate"))
     yield from _section("written with", manifest.get("versions"))
     yield "format", f"{manifest.get('format')} {manifest.get('version')}"

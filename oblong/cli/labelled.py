@@ -77,7 +77,8 @@ def labelled_numbers(args: argparse.Namespace) -> Dataset:
     text, X, names = table.schema.text or [], table.X, table.schema.feature_names
     if text:
         names = names or [str(j + 1) for j in range(table.schema.n_features)]
-        numbers = [j for j in range(table.schema.n_features) if j not in set(text)]
+        among = set(text)
+        numbers = [j for j in range(table.schema.n_features) if j not in among]
         # Which words there are tells nothing of the labels, so all rows may have a say.
         encoder = OneHotEncoder(sparse_output=False).fit(X[:, text])
         X = np.hstack([X[:, numbers].astype(np.float64), encoder.transform(X[:, text])])

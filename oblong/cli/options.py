@@ -7,7 +7,7 @@ import os
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
@@ -19,10 +19,12 @@ from oblong.datasets.loading import BUILT_IN
 
 __all__ = [
     "busy",
+    "check_apart",
     "emphasis",
     "is_set_by_name",
     "output_file",
     "plain_warnings",
+    "seed",
     "whole_number",
     "write_whole",
 ]
@@ -33,6 +35,9 @@ def output_file(text: str) -> Path:
     path = Path(text)
     if path.is_dir():
         raise argparse.ArgumentTypeError(f"expected a file, got the folder {quote(text, 80)}")
+    if path.exists() and not path.is_file():
+        # A file is put in place of what has its name, which must not be /dev/null.
+        raise argparse.ArgumentTypeError(f"expected a file, got the device {quote(text, 80)}")
     if not os.access(path.parent, os.W_OK):
         reason = "cannot be written to" if path.parent.is_dir() else "does not exist"
         raise argparse.ArgumentTypeError(f"the folder {quote(path.parent, 80)} {reason}")
@@ -50,6 +55,26 @@ def whole_number(least: int) -> Callable[[str], int]:
         return int(text)
 
     return parse
+
+
+def seed(text: str) -> int:
+    """A kind of option: seeds that NumPy takes."""
+    value = whole_number(0)(text)
+    if value >= 2**32:
+        raise argparse.ArgumentTypeError(f"expected a number below 2^32, got {quote(text)}")
+    return value
+
+
+def check_apart(inputs: Iterable[str], outputs: Iterable[Path | None]) -> None:
+    """Refuse outputs that would replace an input, or one another."""
+    taken = {os.path.realpath(name): "is what is read" for name in inputs if name != "-"}
+    for path in outputs:
+        if path is None:
+            continue
+        place = os.path.realpath(path)
+        if place in taken:
+            raise DataFileError(quote(path, 80), f"{taken[place]}; choose another file to write")
+        taken[place] = "would be written twice"
 
 
 def is_set_by_name(data: str) -> bool:

@@ -10,11 +10,12 @@ import warnings
 from typing import Any
 
 import numpy as np
+from sklearn.pipeline import Pipeline
 
 from oblong.cli.errors import RunError
-from oblong.cli.options import busy, is_set_by_name, output_file, write_whole
+from oblong.cli.options import busy, check_apart, is_set_by_name, output_file, write_whole
 from oblong.datasets import DataFileError, load
-from oblong.datasets.tables import Schema, read_rows
+from oblong.datasets.tables import Schema, of_width, read_rows
 
 __all__ = ["add_parser"]
 
@@ -62,6 +63,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 def _run(args: argparse.Namespace) -> int:
     from oblong.persistence import load_with_manifest
 
+    by_name = is_set_by_name(args.data)
+    check_apart([args.model, *([] if by_name else [args.data])], [args.output])
     with warnings.catch_warnings():
         # Rows are found by name already; the model itself was fitted to plain arrays.
         warnings.simplefilter("ignore", UserWarning)
@@ -69,12 +72,12 @@ def _run(args: argparse.Namespace) -> int:
         training = manifest.get("training")
         training = training if isinstance(training, dict) else {}
         if args.proba and not hasattr(model, "predict_proba"):
-            name = manifest.get("class")
+            name = type(model[-1] if isinstance(model, Pipeline) else model).__name__
             raise DataFileError(args.model, f"a {name} without probabilities; leave --proba out")
         schema = _schema(model, training, args.model)
         with busy(f"reading {args.data}"):
-            if is_set_by_name(args.data):
-                X = load(args.data).X
+            if by_name:
+                X = of_width(load(args.data).X, schema, args.data)
             else:
                 X = read_rows(args.data, schema, gaps=bool(training.get("gaps")))
         with busy(f"predicting {X.shape[0]:,} rows"):

@@ -41,7 +41,8 @@ def make_pipeline(table: Table, classifier: Any, impute: str | None) -> Pipeline
     steps.append(("scale", MaxAbsScaler() if sparse else StandardScaler()))
     text = table.schema.text or []
     if text:
-        numbers = [j for j in range(table.schema.n_features) if j not in set(text)]
+        words = set(text)
+        numbers = [j for j in range(table.schema.n_features) if j not in words]
         parts = [("text", OneHotEncoder(handle_unknown="ignore", sparse_output=False), text)]
         if numbers:
             parts.insert(0, ("numbers", Pipeline(steps), numbers))

@@ -87,7 +87,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "-o",
         "--output",
-        type=Path,
+        type=_new_folder,
         default=Path(DEFAULT_FOLDER),
         metavar="DIR",
         help="folder for the results (default: %(default)s)",
@@ -213,4 +213,11 @@ def _folder(text: str) -> Path:
     path = Path(text).expanduser()
     if not path.is_dir():
         raise argparse.ArgumentTypeError(f"expected a folder, got {text!r}")
+    return path
+
+
+def _new_folder(text: str) -> Path:
+    path = Path(text).expanduser()
+    if path.exists() and not path.is_dir():
+        raise argparse.ArgumentTypeError(f"expected a folder, got the file {text!r}")
     return path

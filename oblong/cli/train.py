@@ -19,7 +19,15 @@ from sklearn.utils._param_validation import InvalidParameterError
 
 from oblong.cli.errors import RunError
 from oblong.cli.labelled import add_table_options, check_labels, labelled_table
-from oblong.cli.options import busy, output_file, plain_warnings, whole_number
+from oblong.cli.options import (
+    busy,
+    check_apart,
+    is_set_by_name,
+    output_file,
+    plain_warnings,
+    seed,
+    whole_number,
+)
 from oblong.cli.preparation import make_pipeline, spread_of
 from oblong.cli.registry import Model, select
 from oblong.datasets import DataFileError
@@ -80,7 +88,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="choose the other parameters by cross-validation with K folds (5)",
     )
     parser.add_argument(
-        "--seed", type=whole_number(0), default=0, metavar="N", help="seed (default: %(default)s)"
+        "--seed", type=seed, default=0, metavar="N", help="seed (default: %(default)s)"
     )
     parser.add_argument(
         "--jobs",
@@ -100,6 +108,7 @@ def _run(args: argparse.Namespace) -> int:
     from oblong.persistence import ModelFileError, save
 
     model, classifier = _classifier(args)
+    check_apart([] if is_set_by_name(args.data) else [args.data], [args.output])
     with busy(f"reading {args.data}"):
         table = labelled_table(args)
     check_labels(table, args.cv)

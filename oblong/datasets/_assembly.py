@@ -55,8 +55,9 @@ def assemble(
 def _sound(X: np.ndarray, gaps: bool) -> bool:
     """Whether an array may be taken as it is; it may also be where this says no."""
     if not gaps:
-        # A finite sum has finite terms.
-        return bool(np.isfinite(X.sum()))
+        # A finite sum has finite terms; those of others are looked at one by one.
+        with np.errstate(all="ignore"):
+            return bool(np.isfinite(X.sum()))
     X = X if X.flags.c_contiguous else X.T
     return not any(np.isinf(X[k : k + _ROWS]).any() for k in range(0, len(X), _ROWS))
 

@@ -97,21 +97,33 @@ def labels_of(column, source: str, name: str) -> np.ndarray:
             raise DataFileError(
                 source, f"expected class labels, got the type {column.type}", column=quote(name)
             )
-    if all(isinstance(value, (int, float)) and float(value).is_integer() for value in values):
-        return np.array([int(value) for value in values])
+    if all(_is_whole(value) for value in values):
+        return np.array([int(value) for value in values], dtype=np.int64)
     spellings, codes = np.unique([str(value) for value in values], return_inverse=True)
     return decode_labels(spellings.tolist(), codes)
 
 
+def _is_whole(value: Any) -> bool:
+    """Whether a label is a number without a fraction; true and false are words."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return -(2**63) <= value < 2**63 and value == int(value)
+
+
 def read_npz(
-    data: bytes | io.BufferedIOBase, source: str, name: str, *, labelled: bool = True
+    data: bytes | io.BufferedIOBase,
+    source: str,
+    name: str,
+    *,
+    labelled: bool = True,
+    gaps: bool = False,
 ) -> Dataset:
     """Read an NPZ archive; pickled objects are never loaded.
 
     Dense archives hold ``X`` and ``y``; sparse ones ``X_data``, ``X_indices``, ``X_indptr`` and
     ``X_shape`` in place of ``X``. Optional: ``target_names`` (then ``y`` counts into it),
     ``feature_names``, and a test part as ``X_test…`` and ``y_test``. Rows to predict need no
-    ``y`` (``labelled=False``).
+    ``y`` (``labelled=False``); entries may be nan if there may be gaps (``gaps=True``).
     """
     stream = io.BytesIO(data) if isinstance(data, bytes) else data
     try:
@@ -129,18 +141,21 @@ def read_npz(
         )
         raise DataFileError(source, what) from None
 
-    X = _features(arrays, "X", source)
+    X = _features(arrays, "X", source, gaps)
     if not labelled:
         return Dataset(X, np.zeros(X.shape[0], dtype=np.int64), None, (), name=name)
     y = _targets(arrays, "y", X.shape[0], source)
     X_test = y_test = None
     if "y_test" in arrays:
-        X_test = _features(arrays, "X_test", source)
+        X_test = _features(arrays, "X_test", source, gaps)
         y_test = _targets(arrays, "y_test", X_test.shape[0], source)
         if X_test.shape[1] != X.shape[1]:
             problem = f"expected {X.shape[1]} columns as in X, got {X_test.shape[1]}"
             raise DataFileError(source, problem, column=quote("X_test"))
     columns = arrays.get("feature_names")
+    if columns is not None and columns.shape != (X.shape[1],):
+        problem = f"expected {X.shape[1]} names, got the shape {columns.shape}"
+        raise DataFileError(source, problem, column=quote("feature_names"))
     return Dataset(
         X,
         y,
@@ -152,7 +167,7 @@ def read_npz(
     )
 
 
-def _features(arrays: dict[str, np.ndarray], key: str, source: str) -> Matrix:
+def _features(arrays: dict[str, np.ndarray], key: str, source: str, gaps: bool) -> Matrix:
     parts = [f"{key}_{part}" for part in ("data", "indices", "indptr", "shape")]
     if key in arrays:
         X = arrays[key]
@@ -171,7 +186,7 @@ def _features(arrays: dict[str, np.ndarray], key: str, source: str) -> Matrix:
         except (ValueError, TypeError, IndexError) as error:
             problem = f"expected a CSR matrix ({_first_line(error)})"
             raise DataFileError(source, problem, column=quote(key)) from None
-        values = X.data
+        values, gaps = X.data, False
     else:
         found = ", ".join(quote(k) for k in sorted(arrays)[:12]) or "nothing"
         raise DataFileError(source, f"expected the array {quote(key)}, found {found}")
@@ -180,11 +195,15 @@ def _features(arrays: dict[str, np.ndarray], key: str, source: str) -> Matrix:
         raise DataFileError(source, problem, column=quote(key))
     if values.dtype not in (np.float32, np.float64):
         X = X.astype(np.float64)
-    bad = np.argwhere(~np.isfinite(values))
+    bad = np.argwhere(np.isinf(values) if gaps else ~np.isfinite(values))
     if len(bad):
         row, column = bad[0] if values.ndim == 2 else _place(X, bad[0][0])
         raise DataFileError(
-            source, "expected a finite number", row=int(row) + 1, column=str(int(column) + 1)
+            source,
+            f"expected a finite number, got {values[tuple(bad[0])]}",
+            row=int(row) + 1,
+            column=str(int(column) + 1),
+            cause="missing" if np.isnan(values[tuple(bad[0])]) else "infinite",
         )
     return X
 
@@ -201,14 +220,17 @@ def _targets(arrays: dict[str, np.ndarray], key: str, rows: int, source: str) ->
     if y.ndim != 1 or len(y) != rows:
         problem = f"expected {rows} labels, got the shape {y.shape}"
         raise DataFileError(source, problem, column=quote(key))
-    if y.dtype.kind == "f":
-        whole = np.isfinite(y) & (y == np.rint(y))
+    if y.dtype.kind == "b":
+        return y.astype(np.int64 if "target_names" in arrays else str)
+    if y.dtype.kind in "fiu":
+        if y.dtype.kind == "f":
+            whole = (y == np.rint(y)) & (np.abs(y.astype(np.float64)) < 2.0**63)
+        else:
+            whole = y <= np.iinfo(np.int64).max
         if not whole.all():
             row = int(np.flatnonzero(~whole)[0]) + 1
             problem = f"expected a class label, got {quote(y[row - 1])}"
             raise DataFileError(source, problem, row=row, column=quote(key))
-        return y.astype(np.int64)
-    if y.dtype.kind in "iub":
         return y.astype(np.int64)
     if y.dtype.kind == "U":
         return y

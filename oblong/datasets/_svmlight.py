@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from sklearn.datasets import load_svmlight_file
 
 from oblong.datasets._dataset import DataFileError, decode_labels, quote
+from oblong.datasets._delimited import MISSING
 
 __all__ = ["looks_like_svmlight", "read_svmlight", "svmlight_labels"]
 
@@ -36,7 +37,8 @@ def read_svmlight(data: bytes, source: str) -> tuple[sp.csr_matrix, np.ndarray]:
     except Exception:
         # The fast parser fails in many ways and says neither row nor column.
         return _read_carefully(data, source)
-    whole = len(labels) and np.isfinite(labels).all() and np.all(labels == np.rint(labels))
+    # Beyond 2^53 different numbers may have become one.
+    whole = len(labels) and np.all((labels == np.rint(labels)) & (np.abs(labels) < 2.0**53))
     if not whole or not np.isfinite(X.data).all() or X.nnz == 0:
         return _read_carefully(data, source)
     return X, labels.astype(np.int64)
@@ -66,6 +68,9 @@ def _read_carefully(data: bytes, source: str) -> tuple[sp.csr_matrix, np.ndarray
         label, *pairs = fields
         if ":" in label:
             problem = f"expected a class label first, got {quote(label)}"
+            raise DataFileError(source, problem, row=row, column="1")
+        if label.lower() in MISSING:
+            problem = f"expected a class label, got {quote(label)}"
             raise DataFileError(source, problem, row=row, column="1")
         if "," in label:
             problem = f"expected one class label, got {quote(label)}"
@@ -98,11 +103,13 @@ def _read_carefully(data: bytes, source: str) -> tuple[sp.csr_matrix, np.ndarray
 
 def _whole(label: str) -> str:
     """Spell whole numbers alike: ``+1``, ``1`` and ``1.0`` are one class in this format."""
+    if re.fullmatch(r"[+-]?[0-9]{1,18}", label):
+        return str(int(label))
     try:
         number = float(label)
     except ValueError:
         return label
-    return str(int(number)) if number.is_integer() else label
+    return str(int(number)) if number.is_integer() and abs(number) < 2.0**53 else label
 
 
 def _pair(pair: str, source: str, row: int, position: int) -> tuple[int, float]:

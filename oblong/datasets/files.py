@@ -120,7 +120,8 @@ def fetch(path: str | os.PathLike[str]) -> tuple[str, str, bytes]:
 
 
 def _read(path: Path) -> tuple[str, str, bytes]:
-    source = path.name if path.name.isprintable() else ascii(path.name)
+    name = path.name or str(path)
+    source = name if name.isprintable() else ascii(name)
     bare = path.with_suffix("") if path.suffix.lower() in (".gz", ".zst") else path
     extension = bare.suffix.lower()
     if path.is_dir():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ from oblong.datasets._schema import Schema, Table
 from oblong.datasets._svmlight import read_svmlight, svmlight_labels
 from oblong.datasets.files import EXTENSIONS, fetch, is_compressed, sniff
 
-__all__ = ["Schema", "Table", "read_rows", "read_training_table"]
+__all__ = ["Schema", "Table", "of_width", "read_rows", "read_training_table"]
 
 # Different texts that a column may hold before it looks like names and not like categories.
 _MOST_CATEGORIES = 1000
@@ -103,7 +104,7 @@ def read_training_table(
     if kind in ("svmlight", "npz") and not isinstance(categorical, str):
         raise DataFileError(source, "this format has no columns of text; leave --categorical out")
     if kind == "npz":
-        table = Table.of(read_npz(data, source, name=source))
+        table = Table.of(read_npz(data, source, name=source, gaps=gaps))
     elif kind == "svmlight":
         X, y = read_svmlight(data, source)
         table = Table(X, y, svmlight_labels(data, y), Schema(X.shape[1]), source)
@@ -142,9 +143,11 @@ def read_rows(
     source, extension, data = fetch(path)
     kind = EXTENSIONS[extension] or sniff(data)
     if kind == "npz":
-        X = read_npz(data, source, name=source, labelled=False).X
-        return _of_width(X, schema, source)
+        X = read_npz(data, source, name=source, labelled=False, gaps=gaps).X
+        return of_width(X, schema, source)
     if kind == "svmlight":
+        if schema.target_position is not None:
+            raise DataFileError(source, "expected a table, as in training, got LIBSVM rows")
         X, _ = read_svmlight(data, source)
         if X.shape[1] > schema.n_features:
             # Features that the model never saw have no part in it.
@@ -175,7 +178,8 @@ def _lines(data: bytes, source: str, layout: Any) -> Callable[[int], int]:
     return lambda row: line_of(data, source, layout, row)
 
 
-def _of_width(X: Matrix, schema: Schema, source: str) -> Matrix:
+def of_width(X: Matrix, schema: Schema, source: str) -> Matrix:
+    """Rows with as many features as in training; others are an error."""
     if X.shape[1] != schema.n_features:
         problem = f"expected {schema.n_features} features as in training, got {X.shape[1]}"
         raise DataFileError(source, problem)
@@ -185,7 +189,7 @@ def _of_width(X: Matrix, schema: Schema, source: str) -> Matrix:
 def _places(names: list[str], schema: Schema, named: bool, source: str) -> list[int]:
     """Positions of the model's features among the columns of a file."""
     if schema.feature_names is not None and named:
-        return [find_column(names, name, source) for name in schema.feature_names]
+        return _by_name(names, schema.feature_names, source)
     n, target = schema.n_features, schema.target_position
     if len(names) == n + 1:
         # The labels are there too.
@@ -195,6 +199,23 @@ def _places(names: list[str], schema: Schema, named: bool, source: str) -> list[
         problem = f"expected {n} columns as in training, or the labels too, got {len(names)}"
         raise DataFileError(source, problem)
     return list(range(n))
+
+
+def _by_name(names: list[str], wanted: list[str], source: str) -> list[int]:
+    """Positions of columns by name; those that share one are taken in their order."""
+    found: dict[str, list[int]] = {}
+    for j, name in enumerate(names):
+        found.setdefault(name, []).append(j)
+    for name, count in Counter(wanted).items():
+        have = len(found.get(name, ()))
+        if have != count:
+            if count == 1:
+                # Raises, with what is wrong.
+                find_column(names, name, source)
+            problem = f"expected {count} columns named {quote(name)}, got {have}"
+            raise DataFileError(source, problem)
+    places = {name: iter(positions) for name, positions in found.items()}
+    return [next(places[name]) for name in wanted]
 
 
 def _large_table(
@@ -266,6 +287,8 @@ def _parquet_table(
     names = table.column_names
     position = find_column(names, target, source)
     features = [j for j in range(len(names)) if j != position]
+    if not features:
+        raise DataFileError(source, f"expected features and a target, got {len(names)} columns")
     asked = _asked(names, categorical, position, source)
     columns = [arrow_column(table.column(j), source, names[j]) for j in features]
     y = labels_of(table.column(position), source, names[position])

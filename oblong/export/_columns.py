@@ -28,8 +28,10 @@ class Inputs:
     """
 
     def __init__(self, n_features: int, text: Sequence[int] = ()) -> None:
-        self.text = sorted(text)
-        self.numbers = [j for j in range(n_features) if j not in set(text)]
+        self.text, among = sorted(text), set(text)
+        self.numbers = [j for j in range(n_features) if j not in among]
+        # Where each column of the table is in its input.
+        self.places = {j: k for part in (self.text, self.numbers) for k, j in enumerate(part)}
 
     def sizes(self) -> dict[str, int]:
         """Columns of each input; one that would have none is left out."""
@@ -66,16 +68,15 @@ def write_columns(graph: Graph, X: str, step: ColumnTransformer, inputs: Inputs)
     text, results = set(inputs.text), []
     for part, columns in _parts(step):
         if not text & set(columns):
-            chosen = graph.part(X, *(inputs.numbers.index(j) for j in columns))
+            chosen = graph.part(X, *(inputs.places[j] for j in columns))
             results.append(write_steps(graph, chosen, part))
         elif isinstance(part, OneHotEncoder):
             ignores = part.handle_unknown == "ignore"
             for column, known in zip(columns, categories_of(part)):
                 if column in text:
-                    place = inputs.text.index(column)
-                    results.append(_one_hot_text(graph, place, known, ignores))
+                    results.append(_one_hot_text(graph, inputs.places[column], known, ignores))
                 else:
-                    chosen = graph.part(X, inputs.numbers.index(column))
+                    chosen = graph.part(X, inputs.places[column])
                     results.append(one_hot(graph, chosen, [known], ignore_unknown=ignores))
         else:
             raise Unexportable(f"a {type(part).__name__} of columns of text")
@@ -119,9 +120,9 @@ def _positions(step: ColumnTransformer, columns: Any) -> list[int]:
         return np.flatnonzero(listed).tolist()
     if all(isinstance(column, (int, np.integer)) for column in listed):
         return [int(column) % n for column in listed]
-    names = [str(name) for name in getattr(step, "feature_names_in_", ())]
-    if all(isinstance(column, str) and column in names for column in listed):
-        return [names.index(column) for column in listed]
+    places = {str(name): j for j, name in enumerate(getattr(step, "feature_names_in_", ()))}
+    if all(isinstance(column, str) and column in places for column in listed):
+        return [places[column] for column in listed]
     raise Unexportable("a ColumnTransformer whose columns are not listed")
 
 

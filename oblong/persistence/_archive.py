@@ -25,8 +25,8 @@ __all__ = ["Archive", "open_archive", "write_archive"]
 FORMAT = "oblong model"
 VERSION = 1
 MANIFEST, TREE, ARRAYS = "manifest.json", "model.json", "arrays.bin"
-_LARGEST_MANIFEST = 1 << 20
-_LARGEST_TREE = 1 << 26
+# Of each of the two texts.
+_LARGEST = 1 << 26
 _CHUNK = 1 << 20
 # The earliest time that ZIP knows: the same model gives the same bytes.
 _TIME = (1980, 1, 1, 0, 0, 0)
@@ -48,10 +48,11 @@ def write_archive(
     arrays : iterable of bytes
         Its arrays.
     """
+    if path.exists() and not path.is_file():
+        # The rename would put a file in its place, were it /dev/null.
+        raise ModelFileError(path.name or str(path), "cannot be written: not a regular file")
     text = json.dumps(tree, allow_nan=False, separators=(",", ":")).encode()
-    if len(text) > _LARGEST_TREE:
-        problem = f"its structure takes {len(text) >> 20} MB, and a file has {_LARGEST_TREE >> 20}"
-        raise ModelFileError(path.name, f"the model cannot be saved: {problem}")
+    _check_size(text, "structure", path)
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
     try:
         with os.fdopen(descriptor, "wb") as stream:
@@ -64,7 +65,9 @@ def write_archive(
                 archive.writestr(_member(TREE), text)
                 digests = {TREE: hashlib.sha256(text).hexdigest(), ARRAYS: digest.hexdigest()}
                 head = {"format": FORMAT, "version": VERSION, **manifest, "sha256": digests}
-                archive.writestr(_member(MANIFEST), json.dumps(head, indent=1, allow_nan=False))
+                described = json.dumps(head, indent=1, allow_nan=False).encode()
+                _check_size(described, "description", path)
+                archive.writestr(_member(MANIFEST), described)
             stream.flush()
             os.fsync(stream.fileno())
         os.chmod(name, 0o666 & ~_umask())
@@ -73,6 +76,13 @@ def write_archive(
         Path(name).unlink(missing_ok=True)
         raise
     _sync_folder(path.parent)
+
+
+def _check_size(text: bytes, what: str, path: Path) -> None:
+    """Refuse to write what nobody would read."""
+    if len(text) > _LARGEST:
+        problem = f"its {what} takes {len(text) >> 20} MB, and a file has {_LARGEST >> 20}"
+        raise ModelFileError(path.name, f"the model cannot be saved: {problem}")
 
 
 def _member(name: str) -> zipfile.ZipInfo:
@@ -107,7 +117,7 @@ class Archive:
         self._archive, self._source = archive, source
         sizes = {member.filename: member.file_size for member in archive.infolist()}
         self.arrays_length = sizes[ARRAYS]
-        self.manifest = self._json(MANIFEST, _LARGEST_MANIFEST)
+        self.manifest = self._json(MANIFEST)
         self._check_manifest()
         self._arrays: BinaryIO | None = None
 
@@ -139,7 +149,7 @@ class Archive:
 
     def tree(self) -> Any:
         """The JSON values of the model."""
-        return self._json(TREE, _LARGEST_TREE)
+        return self._json(TREE)
 
     def read_array(self, offset: int, into: np.ndarray) -> None:
         """Fill an array of bytes."""
@@ -153,9 +163,10 @@ class Archive:
                 raise ModelFileError(self._source, "damaged: the arrays end early")
             done += count
 
-    def _json(self, name: str, limit: int) -> Any:
-        if self._archive.getinfo(name).file_size > limit:
-            raise ModelFileError(self._source, f"refused: {name} is larger than {limit >> 20} MB")
+    def _json(self, name: str) -> Any:
+        if self._archive.getinfo(name).file_size > _LARGEST:
+            problem = f"refused: {name} is larger than {_LARGEST >> 20} MB"
+            raise ModelFileError(self._source, problem)
         try:
             return json.loads(self._archive.read(name), parse_constant=_no_constant)
         except (ValueError, RecursionError):

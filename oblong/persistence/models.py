@@ -145,7 +145,7 @@ def load_with_manifest(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any
         See :func:`read_manifest`.
     """
     path = Path(path)
-    with open_archive(path, path.name) as archive:
+    with open_archive(path, path.name or str(path)) as archive:
         archive.check_digests()
         decoder = Decoder(archive.read_array, archive.arrays_length)
         try:
@@ -174,7 +174,7 @@ def read_manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
         of the solution, what :func:`save` was told about the training data, and the digests.
     """
     path = Path(path)
-    with open_archive(path, path.name) as archive:
+    with open_archive(path, path.name or str(path)) as archive:
         archive.check_digests()
         return archive.manifest
 

@@ -49,6 +49,8 @@ class LabelCodes:
     ----------
     values : list of int or str
         The labels.
+    spellings : list of str
+        How each was spelled when it first came.
 
     Examples
     --------
@@ -61,6 +63,7 @@ class LabelCodes:
     def __init__(self, declared: Sequence[str] | None = None, *, numbers: bool = False) -> None:
         self.numbers = numbers
         self.values: list[int | str] = []
+        self.spellings: list[str] = []
         self.closed = False
         self.whole: bool | None = None
         self._codes: dict[int | str, int] = {}
@@ -68,12 +71,13 @@ class LabelCodes:
         self._forget()
         if declared is not None:
             words = [self._spelled(word) for word in declared]
-            self.restore([int(w) for w in words] if all(map(_is_whole, words)) else words)
+            values = [int(w) for w in words] if all(map(_is_whole, words)) else words
+            self.restore(values, [word.strip() for word in declared])
             self.closed = True
 
-    def restore(self, values: Sequence[int | str]) -> None:
+    def restore(self, values: Sequence[int | str], spellings: Sequence[str]) -> None:
         """Take over the labels of an earlier run."""
-        self.values = list(values)
+        self.values, self.spellings = list(values), list(spellings)
         self._codes = {value: k for k, value in enumerate(self.values)}
         if self.values:
             self.whole = not isinstance(self.values[0], str)
@@ -127,6 +131,8 @@ class LabelCodes:
         code = self._codes.get(value)
         if code is None:
             code = self._codes[value] = len(self.values)
+            # Before the value: who reads both at the same time finds one for each.
+            self.spellings.append(token.decode("utf-8").strip())
             self.values.append(value)
         if len(self._tokens) > 100_000:
             # Spellings of the same few numbers could be many.

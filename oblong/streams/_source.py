@@ -67,7 +67,7 @@ class LineBuffer:
             self.source = "standard input"
             self._stream = self._decompressed(io.BufferedReader(_standard_input()))
         else:
-            name = Path(path).name
+            name = Path(path).name or str(path)
             self.source = name if name.isprintable() else ascii(name)
             if os.path.isdir(path):
                 raise DataFileError(self.source, "expected a file, got a folder")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from oblong.datasets._dataset import quote
+from oblong.datasets._delimited import field_problem
 from oblong.streams._formats import NUMBER, Format, OneRow, Parsed, RowError, bad_weight, number
 from oblong.streams._hashing import name_column, name_hash
 from oblong.streams._kernels import parse_hashed_table, parse_table
@@ -146,4 +147,6 @@ def split_line(line: bytes, delimiter: str) -> list[str]:
     try:
         return next(csv.reader([text], delimiter=delimiter, strict=True), [])
     except csv.Error as error:
-        raise RowError(f"badly quoted field ({error}); a row has to end on its line") from None
+        problem = field_problem(error)
+        hint = "; a row has to end on its line" if "quoted" in problem else ""
+        raise RowError(problem + hint) from None

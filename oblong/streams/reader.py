@@ -119,6 +119,8 @@ class RowReader:
     ----------
     labels : list of int or str
         The labels seen so far, or declared.
+    spellings : list of str
+        How each of them was spelled when it first came.
     n_columns : int or None
         Number of columns if it is known.
     names : list of str or None
@@ -183,7 +185,7 @@ class RowReader:
         else:
             self.n_columns = 1 << hash_bits if hash_bits else n_features
         if state is not None:
-            self._labels.restore(state["labels"])
+            self._labels.restore(state["labels"], state["spellings"])
             self._rows, self._skipped = state["rows"], state["skipped"]
             self._lines.skip_to(state["offset"], state["line"], state["fingerprint"])
 
@@ -206,6 +208,11 @@ class RowReader:
     def labels(self) -> list[int | str]:
         """The labels seen so far, or declared."""
         return self._labels.values
+
+    @property
+    def spellings(self) -> list[str]:
+        """How each of the labels was spelled when it first came."""
+        return self._labels.spellings
 
     @property
     def dense(self) -> bool:
@@ -245,6 +252,7 @@ class RowReader:
             "format": self.format,
             "layout": self._format.state(),
             "labels": self.labels[: position.n_labels],
+            "spellings": self.spellings[: position.n_labels],
             "offset": position.offset,
             "line": position.line,
             "rows": position.rows,

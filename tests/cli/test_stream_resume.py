@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import zipfile
 
 import numpy as np
 import pytest
@@ -193,3 +194,65 @@ def test_another_input_is_noticed(folder, capsys):
     capsys.readouterr()
     assert main(["stream", "a.libsvm", "--checkpoint", "c.ckpt", "--resume"]) == 2
     assert "not the input of the checkpoint" in capsys.readouterr().err
+
+
+def test_labels_keep_their_spelling(folder, capsys, monkeypatch):
+    text = "".join(f"{'+1' if k % 3 else '-1'} 1:{k % 7} 2:{k % 3}\n" for k in range(60))
+    (folder / "s.libsvm").write_text(text + "1 1:2 2:1\n")
+    words = ["stream", "s.libsvm", "--checkpoint", "c.ckpt", "--every", "20", "-o", "m.oblong"]
+    crash_after(monkeypatch, 2)
+    with pytest.raises(Crash):
+        main(words)
+    monkeypatch.undo()
+    monkeypatch.chdir(folder)
+    assert main([*words, "--resume"]) == 0
+    capsys.readouterr()
+    assert main(["predict", "m.oblong", "s.libsvm"]) == 0
+    assert set(capsys.readouterr().out.split()) == {"+1", "-1"}
+
+
+def forged(path, edit):
+    """A checkpoint with another description."""
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    manifest = json.loads(members["manifest.json"])
+    edit(manifest["training"])
+    members["manifest.json"] = json.dumps(manifest).encode()
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("stream",), 5),
+        (("stream", "options"), [3]),
+        (("stream", "reader"), None),
+        (("stream", "reader", "offset"), -1),
+        (("stream", "reader", "offset"), 10**30),
+        (("stream", "reader", "rows"), "many"),
+        (("stream", "reader", "format"), "other"),
+        (("stream", "reader", "labels"), [[1]]),
+        (("stream", "reader", "spellings"), []),
+        (("stream", "learner"), {}),
+        (("stream", "learner", "classes"), 5),
+        (("stream", "metrics", "windows"), [["a"] * 7]),
+        (("stream", "metrics", "counts"), None),
+    ],
+)
+def test_forged_checkpoints_get_one_line(folder, capsys, place, value):
+    words = ["stream", "a.libsvm", "--checkpoint", "c.ckpt", "--every", "500"]
+    assert main(words) == 0
+
+    def edit(node):
+        for name in place[:-1]:
+            node = node[name]
+        node[place[-1]] = value
+
+    forged(folder / "c.ckpt", edit)
+    capsys.readouterr()
+    assert main([*words, "--resume"]) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert "checkpoint" in err

@@ -275,3 +275,54 @@ def test_unreadable_file(tmp_path):
     path.chmod(0)
     with pytest.raises(DataFileError, match="Permission denied"):
         read_table(path)
+
+
+@pytest.mark.parametrize(
+    ("spellings", "expected"),
+    [
+        (("9007199254740993", "9007199254740992"), [9007199254740993, 9007199254740992]),
+        (("1e300", "2"), ["1e300", "2"]),
+        (("+1", "-1.0"), [1, -1]),
+    ],
+)
+def test_svmlight_labels_beyond_the_doubles_stay_apart(tmp_path, spellings, expected):
+    text = "".join(f"{label} 1:1\n" for label in spellings)
+    found = read_table(write(tmp_path, "t.libsvm", text.encode()))
+    assert found.y.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        ([True, False], ["True", "False"]),
+        ([1e300, 2.0], ["1e+300", "2.0"]),
+        ([2**63, 1], ["9223372036854775808", "1"]),
+        ([3.0, 2.0], [3, 2]),
+    ],
+)
+def test_parquet_labels_keep_their_kind(tmp_path, labels, expected):
+    kind = pa.uint64() if labels[0] == 2**63 else None
+    data = parquet(a=[1.0, 2.0], y=pa.array(labels, kind))
+    assert read_table(write(tmp_path, "t.parquet", data)).y.tolist() == expected
+
+
+def test_npz_labels_that_are_truth_values(tmp_path):
+    X, y = np.eye(2), np.array([True, False])
+    assert read_table(write(tmp_path, "t.npz", npz(X=X, y=y))).y.tolist() == ["True", "False"]
+    named = npz(X=X, y=y, target_names=["no", "yes"])
+    assert read_table(write(tmp_path, "t.npz", named)).target_names == ("no", "yes")
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"y": np.array([2**63, 1], np.uint64)}, 'row 1, column "y": expected a class label'),
+        ({"y": np.array([1.0, 1e19])}, 'row 2, column "y": expected a class label, got "1e'),
+        ({"feature_names": ["a"]}, 'column "feature_names": expected 2 names'),
+        ({"X": np.array([[0.0, np.inf], [1, 1]])}, "row 1, column 2: .* number, got inf"),
+    ],
+)
+def test_npz_that_does_not_fit_together(tmp_path, arrays, message):
+    arrays = {"X": np.eye(2), "y": np.array([0, 1])} | arrays
+    with pytest.raises(DataFileError, match=message):
+        read_table(write(tmp_path, "t.npz", npz(**arrays)))

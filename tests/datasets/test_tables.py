@@ -230,3 +230,46 @@ def test_the_compiled_reader_reads_plain_tables(tmp_path, monkeypatch):
     assert table.y[:3].tolist() == ["u", "v", "u"]
     wide = text.replace("\n", ",9\n", 1).encode()
     assert columns._read_plain(wide, layout, [0, 1, 2, 3, 4], {4}) is None
+
+
+def test_a_table_of_labels_alone(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    pq.write_table(pa.table({"y": ["a", "b"]}), tmp_path / "t.parquet")
+    with pytest.raises(DataFileError, match="expected features and a target, got 1 columns"):
+        read_training_table(tmp_path / "t.parquet")
+
+
+def test_gaps_of_arrays(tmp_path):
+    X = np.array([[1.0, np.nan], [2.0, 3.0]])
+    np.savez(tmp_path / "t.npz", X=X, y=[0, 1])
+    with pytest.raises(DataFileError, match="row 1, column 2: expected a finite number") as caught:
+        read_training_table(tmp_path / "t.npz")
+    assert caught.value.cause == "missing"
+    table = read_training_table(tmp_path / "t.npz", gaps=True)
+    np.testing.assert_array_equal(table.X, X)
+    np.testing.assert_array_equal(read_rows(tmp_path / "t.npz", table.schema, gaps=True), X)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("gaps", [False, True])
+def test_large_numbers_are_numbers(tmp_path, gaps):
+    path = write(tmp_path, "a,b,y\n1e308,1.7e308,p\n-1.5e308,1e308,q\n")
+    expected = [[1e308, 1.7e308], [-1.5e308, 1e308]]
+    assert read_training_table(path, gaps=gaps).X.tolist() == expected
+
+
+def test_long_fields_are_not_called_badly_quoted(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    path = write(tmp_path, "a,y\n1,p\n" + "1" * 140_000 + ",q\n")
+    with pytest.raises(DataFileError, match="row 3: expected fields of at most 131,072 char"):
+        read_training_table(path)
+
+
+def test_thousands_of_names_are_looked_up_at_once(tmp_path, monkeypatch):
+    """One by one, they would be compared with each other."""
+    names = [f"c{j}" for j in range(3000)]
+    text = ",".join(reversed(names)) + "\n" + ",".join(str(j) for j in reversed(range(3000))) + "\n"
+    monkeypatch.setattr("oblong.datasets.tables.find_column", lambda *_: pytest.fail("one by one"))
+    found = read_rows(write(tmp_path, text), Schema(3000, names))
+    assert found.tolist() == [list(range(3000))]

@@ -308,3 +308,20 @@ def test_the_manifest_tells_what_it_is(tmp_path):
     with zipfile.ZipFile(tmp_path / "m") as archive:
         assert archive.testzip() is None
         assert "manifest.json" in archive.namelist()
+
+
+def test_models_of_many_names_come_back(tmp_path):
+    """Whatever can be saved can be loaded."""
+    names = [f"a rather long name of a column, number {j}" for j in range(30_000)]
+    model = oblong.AROWClassifier().fit(np.eye(2), [0, 1])
+    oblong.save(model, tmp_path / "m", training={"schema": names})
+    assert read_manifest(tmp_path / "m")["training"]["schema"] == names
+    assert_same_predictions(oblong.load(tmp_path / "m"), model, np.eye(2))
+
+
+def test_what_would_be_refused_is_not_saved(tmp_path, monkeypatch):
+    monkeypatch.setattr("oblong.persistence._archive._LARGEST", 5000)
+    model = oblong.AROWClassifier()
+    with pytest.raises(ModelFileError, match="m: the model cannot be saved: its description"):
+        oblong.save(model, tmp_path / "m", training={"names": ["x" * 5000]})
+    assert not list(tmp_path.iterdir())

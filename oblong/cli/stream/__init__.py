@@ -6,7 +6,7 @@ import argparse
 import sys
 from importlib.util import find_spec
 
-from oblong.cli.options import output_file, whole_number
+from oblong.cli.options import check_apart, output_file, whole_number
 from oblong.cli.stream.learners import LEARNERS, learner_name, parameter
 from oblong.datasets import DataFileError
 
@@ -165,6 +165,7 @@ def _bits(text: str) -> int:
 def _run(args: argparse.Namespace) -> int:
     if args.resume and args.checkpoint is None:
         raise DataFileError("--resume", "needs --checkpoint, the file to go on from")
+    check_apart([args.data], [args.checkpoint, args.output, args.report])
     page = args.report is not None and args.report.suffix.lower() not in (".json", ".jsonl")
     if page and find_spec("matplotlib") is None:
         raise DataFileError("--report", 'HTML needs matplotlib: pip install "oblong[cli]"')

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import copy
 import glob
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,12 +20,21 @@ from oblong.cli.errors import RunError
 from oblong.cli.stream.learner import StreamLearner
 from oblong.cli.stream.metrics import Metrics
 from oblong.datasets import DataFileError
-from oblong.persistence import ModelFileError, load, read_manifest, save
+from oblong.persistence import ModelFileError, load_with_manifest, save
 from oblong.streams import Position, RowReader
 
-__all__ = ["Checkpoint", "named", "read_checkpoint", "write_checkpoint"]
+__all__ = ["Checkpoint", "named", "read_checkpoint", "sound_checkpoint", "write_checkpoint"]
 
-_VERSION = 2
+_VERSION = 3
+# What is kept of the learner beside the model.
+_KEPT = {
+    "classes": list,
+    "declared": bool,
+    "surprises": int,
+    "waited": int,
+    "width": int,
+    "messages": list,
+}
 
 
 @dataclass(frozen=True)
@@ -34,7 +45,7 @@ class Checkpoint:
     reader: dict[str, Any]
     vocabulary: list[str]
     learner: dict[str, Any]
-    metrics: dict[str, Any]
+    metrics: Metrics
 
     def resume(self, learner: StreamLearner) -> None:
         """Put a learner where that of the checkpoint was."""
@@ -70,10 +81,7 @@ def write_checkpoint(
         "version": _VERSION,
         "options": options,
         "reader": reader.state(position),
-        "learner": {
-            name: getattr(learner, name)
-            for name in ("classes", "declared", "surprises", "waited", "width", "messages")
-        },
+        "learner": {name: getattr(learner, name) for name in _KEPT},
         "metrics": metrics.state(),
     }
     try:
@@ -90,16 +98,42 @@ def read_checkpoint(path: Path, options: dict[str, Any]) -> Checkpoint | None:
     if not path.exists():
         return None
     try:
-        stream = read_manifest(path).get("training", {}).get("stream")
-        model = load(path)
+        model, manifest = load_with_manifest(path)
     except ModelFileError as error:
-        raise DataFileError(path.name, f"no checkpoint: {error}") from None
-    if not isinstance(stream, dict) or stream.get("version") != _VERSION:
+        raise DataFileError(path.name, f"no checkpoint: {error.problem}") from None
+    training = manifest.get("training")
+    stream = training.get("stream") if isinstance(training, dict) else None
+    if not isinstance(stream, dict):
         raise DataFileError(path.name, "a model, but no checkpoint of a stream")
-    for name, value in options.items():
-        before = stream["options"].get(name)
-        if before != value:
-            problem = f"the checkpoint was made with {name} {before}, not {value}"
-            raise DataFileError(path.name, problem)
-    vocabulary = [str(name) for name in vars(model).pop("feature_names_in_", ())]
-    return Checkpoint(model, stream["reader"], vocabulary, stream["learner"], stream["metrics"])
+    if stream.get("version") != _VERSION:
+        problem = "a checkpoint of another oblong; finish with that one, or start anew"
+        raise DataFileError(path.name, problem)
+    with sound_checkpoint(path):
+        for name, value in options.items():
+            before = stream["options"].get(name)
+            if before != value:
+                problem = f"the checkpoint was made with {name} {before}, not {value}"
+                raise DataFileError(path.name, problem)
+        vocabulary = [str(name) for name in vars(model).pop("feature_names_in_", ())]
+        reader, learner = stream["reader"], {name: stream["learner"][name] for name in _KEPT}
+        numbers = (reader[name] for name in ("offset", "line", "rows", "skipped"))
+        sound = (
+            all(type(learner[name]) is kind for name, kind in _KEPT.items())
+            and all(type(value) is int and value >= 0 for value in numbers)
+            and all(type(label) in (int, str) for label in reader["labels"])
+            and len(reader["labels"]) == len(reader["spellings"])
+        )
+        if not sound:
+            raise ValueError
+        return Checkpoint(model, reader, vocabulary, learner, Metrics(stream["metrics"]))
+
+
+@contextmanager
+def sound_checkpoint(path: Path) -> Iterator[None]:
+    """Take what goes wrong for the fault of a checkpoint, whose values may be anything."""
+    try:
+        yield
+    except DataFileError:
+        raise
+    except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError):
+        raise DataFileError(path.name, "damaged: no checkpoint of a stream") from None

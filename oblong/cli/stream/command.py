@@ -8,10 +8,11 @@ import os
 import shlex
 import sys
 import time
+from contextlib import nullcontext
 from typing import Any, TextIO
 
 from oblong.cli.errors import RunError
-from oblong.cli.stream.checkpoint import named, read_checkpoint
+from oblong.cli.stream.checkpoint import Checkpoint, named, read_checkpoint, sound_checkpoint
 from oblong.cli.stream.learner import StreamLearner
 from oblong.cli.stream.learners import make_learner
 from oblong.cli.stream.metrics import Metrics, Window
@@ -31,20 +32,7 @@ def stream(args: argparse.Namespace, out: TextIO) -> int:
         raise DataFileError(quote(args.data, 80), "no such file")
     options = _options(args)
     checkpoint = read_checkpoint(args.checkpoint, options) if args.resume else None
-    with RowReader(
-        args.data,
-        format=args.format,
-        target=args.target,
-        weight=args.weight,
-        classes=args.classes,
-        hash_bits=args.hash_bits,
-        n_features=args.features,
-        zero_based=args.zero_based,
-        header=False if args.no_header else None,
-        skip_bad=args.skip_bad,
-        state=checkpoint.reader if checkpoint else None,
-        vocabulary=checkpoint.vocabulary if checkpoint else (),
-    ) as reader:
+    with _reader(args, checkpoint) as reader:
         model = make_learner(args.learner, dict(args.param), sparse=not reader.dense)
         learner = StreamLearner(model, reader.n_columns, args.classes is not None)
         if checkpoint is not None:
@@ -53,7 +41,7 @@ def stream(args: argparse.Namespace, out: TextIO) -> int:
                 reader.close_labels()
         elif args.resume:
             print("oblong: no checkpoint yet, starting with the first row", file=sys.stderr)
-        metrics = Metrics(checkpoint.metrics if checkpoint else None)
+        metrics = checkpoint.metrics if checkpoint else Metrics()
         schedule = Schedule(args.window, args.checkpoint, args.every, options)
         skipped = run_stream(reader, learner, metrics, schedule, _Printer(args.json, out))
     for message in learner.messages:
@@ -75,6 +63,25 @@ def stream(args: argparse.Namespace, out: TextIO) -> int:
     _write(args, outcome, reader, options)
     _print_end(args, outcome, out)
     return 0
+
+
+def _reader(args: argparse.Namespace, checkpoint: Checkpoint | None) -> RowReader:
+    """The rows, from the first on or after a checkpoint."""
+    with sound_checkpoint(args.checkpoint) if checkpoint else nullcontext():
+        return RowReader(
+            args.data,
+            format=args.format,
+            target=args.target,
+            weight=args.weight,
+            classes=args.classes,
+            hash_bits=args.hash_bits,
+            n_features=args.features,
+            zero_based=args.zero_based,
+            header=False if args.no_header else None,
+            skip_bad=args.skip_bad,
+            state=checkpoint.reader if checkpoint else None,
+            vocabulary=checkpoint.vocabulary if checkpoint else (),
+        )
 
 
 def _options(args: argparse.Namespace) -> dict[str, Any]:
@@ -114,9 +121,11 @@ def _command(args: argparse.Namespace) -> str:
 def _write(args: argparse.Namespace, outcome: Outcome, reader: RowReader, options: dict) -> None:
     try:
         if args.output is not None:
+            spelled = dict(zip(reader.labels, reader.spellings))
             training = {
                 "source": outcome.source,
                 "rows": outcome.rows,
+                "target_names": [spelled[label] for label in outcome.model.classes_.tolist()],
                 "progressive_error": outcome.error,
                 "command": outcome.command,
                 "options": options,

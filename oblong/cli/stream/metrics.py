@@ -80,8 +80,9 @@ class Metrics:
 
     def __init__(self, state: dict[str, Any] | None = None) -> None:
         state = state or {"windows": [], "counts": [], "pending": 0.0}
-        self.windows = [Window(*values) for values in state["windows"]]
-        self.counts: list[int] = list(state["counts"])
+        # Numbers, or an error here and not later: they come from a file.
+        self.windows = [Window(*(0 + value for value in row)) for row in state["windows"]]
+        self.counts: list[int] = [int(count) for count in state["counts"]]
         # Seconds of rows that no window has yet.
         self.pending = float(state["pending"])
 
