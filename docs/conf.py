@@ -7,9 +7,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sphinx.util import logging
+
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
+logger = logging.getLogger(__name__)
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS / "_ext"))
 sys.path.insert(0, str(DOCS.parent))
@@ -82,6 +85,8 @@ sphinx_gallery_conf = {
     "doc_module": ("oblong",),
     "backreferences_dir": "api/generated",
     "inspect_global_variables": True,
+    # The page of times loads scripts from elsewhere.
+    "write_computation_times": False,
     "within_subsection_order": "FileNameSortKey",
     "image_scrapers": ("matplotlib",),
     "reset_modules": ("matplotlib",),
@@ -93,12 +98,20 @@ def insert_benchmarks(app: Sphinx, docname: str, source: list[str]) -> None:
     """Put the tables written by the benchmark scripts into the page on performance."""
     if docname != "performance":
         return
-    tables = sorted((DOCS.parent / "benchmarks" / "results").glob("*.md"))
-    for table in tables:
-        app.env.note_dependency(str(table))
-    text = "\n\n".join(table.read_text(encoding="utf-8") for table in tables)
-    missing = "No measurements are stored in this checkout yet; run `make bench`."
-    source[0] = source[0].replace("<!-- benchmark tables -->", text or missing)
+    tables = {}
+    for path in sorted((DOCS.parent / "benchmarks" / "results").glob("*.md")):
+        app.env.note_dependency(str(path))
+        # A heading in place of the bold title gives each table a line in the list of contents.
+        tables[path.stem] = re.sub(r"\A\*\*(.+)\*\*", r"### \1", path.read_text(encoding="utf-8"))
+
+    def table(mark: re.Match[str]) -> str:
+        return tables.pop(mark[1], "*Not measured yet.*")
+
+    source[0] = re.sub(r"<!-- table: (\w+) -->", table, source[0])
+    if tables:
+        logger.warning(
+            "tables without a place on the page: %s", ", ".join(tables), location=docname
+        )
 
 
 def cut_foreign_references(

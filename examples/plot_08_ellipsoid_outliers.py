@@ -80,8 +80,8 @@ for name, model in spoiled.items():
 # ---------
 # ``transform`` maps the ellipsoid to the unit ball. Any change of units and any mixture of the
 # features gives the same result up to a rotation, so the distances from the centre stay as they
-# are. The second panel shows the points of the first after such a change, with the third and
-# fourth their images.
+# are. The second panel shows the points of the first after such a change, the third and the fourth
+# their images.
 changed = X @ np.array([[1000.0, 3.0], [-400.0, 1.0]]) + 50
 fig, axes = plt.subplots(1, 4, figsize=(12, 3), layout="constrained")
 whitened = []

@@ -1,4 +1,10 @@
-"""Classifiers that use the shape of data, exact and certified, for scikit-learn."""
+"""Classifiers that use the shape of data, exact and certified, for scikit-learn.
+
+All estimators can be imported from here; :func:`save` and :func:`load` keep them on disk. Beside
+them there are :mod:`oblong.display` with pictures, :mod:`oblong.datasets` with data and the reading
+of files, :mod:`oblong.streams` with files of any size, :mod:`oblong.bounds` with the theory, and
+the command ``oblong``.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +74,9 @@ _HOMES = {
     "oblong.persistence": ("ModelFileError", "load", "save"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_MODULES = {home.partition(".")[2] for home in _HOMES}
+_MODULES = {"bounds", "datasets", "display", "streams"} | {
+    home.partition(".")[2] for home in _HOMES
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -82,7 +90,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME_OF})
+    return sorted({*globals(), *_HOME_OF, *_MODULES})
 
 
 __all__ = [

@@ -66,14 +66,25 @@ def test_public_names():
     assert "RelativeMarginClassifier" in names
 
 
-def test_every_estimator_is_public():
-    batch = importlib.import_module("oblong.batch")
+@pytest.mark.parametrize("package", ["oblong.batch", "oblong.geometry", "oblong.online"])
+def test_every_estimator_is_public(package):
     found = {
         name
-        for name, value in inspect.getmembers(batch, inspect.isclass)
+        for name, value in inspect.getmembers(importlib.import_module(package), inspect.isclass)
         if issubclass(value, BaseEstimator) and not name.startswith("_")
     }
+    assert found
     assert found <= set(oblong.__all__)
+
+
+def test_modules_need_no_import_of_their_own():
+    program = """
+import oblong
+print(*(getattr(oblong, name).__name__ for name in ("bounds", "datasets", "display", "streams")))
+print({"bounds", "datasets", "display", "streams"} <= set(dir(oblong)))
+"""
+    names = "oblong.bounds oblong.datasets oblong.display oblong.streams"
+    assert _run(program).splitlines() == [names, "True"]
 
 
 def test_star_import_brings_the_public_names():

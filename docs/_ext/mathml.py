@@ -23,16 +23,27 @@ logger = logging.getLogger(__name__)
 
 # Browsers stretch these to the height of the whole line and set them apart from their contents,
 # unless told otherwise. The brace before a table is meant to stretch.
-_FENCE = re.compile(r'<mo(?: class="math\w+")?>([‖|⟨⟩{}])</mo>(?!\s*<mtable)')
+_FENCE = re.compile(r'<mo(?: class="math\w+"| stretchy="false")?>([‖|⟨⟩{}])</mo>(?!\s*<mtable)')
 _PLAIN_FENCE = r'<mo stretchy="false" lspace="0" rspace="0">\1</mo>'
+# Digits in a row are one number to the converter, but two arguments of a fraction to TeX.
+_SHORT_FRACTION = re.compile(r"(\\[td]?frac) *(\d)(\d)")
+# The thin spaces that TeX has around the name of a function, before a parenthesis excepted.
+_APPLY = "<mo>&ApplyFunction;</mo>"
+_THIN = '<mspace width="0.1667em"></mspace>'
+_AFTER_NAME = re.compile(rf"{_APPLY}(?!\s*<mo[^>]*>[(\[{{])")
+_BEFORE_NAME = re.compile(
+    rf"(</(?:mi|mn|m[a-z]*su[bp]|mfrac|msqrt)>|>[)\]]</mo>)(?=\s*<mi[^>]*>\w+</mi>\s*{_APPLY})"
+)
 
 
 def _mathml(node: nodes.Element, *, block: bool) -> str:
+    tex = _SHORT_FRACTION.sub(r"\1{\2}{\3}", node.astext())
     try:
-        return _FENCE.sub(_PLAIN_FENCE, latex2mathml.tex2mathml(node.astext(), as_block=block))
+        mathml = _FENCE.sub(_PLAIN_FENCE, latex2mathml.tex2mathml(tex, as_block=block))
     except MathError as error:
         logger.warning("cannot typeset %r: %s", node.astext(), error, location=node)
         return f"<code>{html.escape(node.astext())}</code>"
+    return _AFTER_NAME.sub(_APPLY + _THIN, _BEFORE_NAME.sub(rf"\1{_THIN}", mathml))
 
 
 def visit_math(self: HTML5Translator, node: nodes.math) -> None:

@@ -27,7 +27,7 @@ class RegretDisplay:
     Every example is predicted before it is learned from, so that each is a test. A learner whose
     curve is flat has learned what there is to learn; the slope is the present rate of errors.
 
-    It is best made with :meth:`from_estimators` or :meth:`from_predictions`.
+    It is best made with :meth:`from_estimator` or :meth:`from_predictions`.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class RegretDisplay:
     >>> from oblong.display import RegretDisplay
     >>> X = np.random.default_rng(0).normal(size=(1000, 20)) * np.linspace(1, 5, 20)
     >>> learners = {"PA": PassiveAggressiveClassifier(), "AROW": AROWClassifier()}
-    >>> display = RegretDisplay.from_estimators(learners, X, X[:, 0] > 0)
+    >>> display = RegretDisplay.from_estimator(learners, X, X[:, 0] > 0)
     >>> bool(display.mistakes["AROW"][0, -1] < display.mistakes["PA"][0, -1])
     True
     """
@@ -66,7 +66,7 @@ class RegretDisplay:
                 )
 
     @classmethod
-    def from_estimators(
+    def from_estimator(
         cls,
         estimators: ClassifierMixin | Mapping[str, ClassifierMixin],
         X: Any,

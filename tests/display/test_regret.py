@@ -42,7 +42,7 @@ def test_curves_are_progressive(ax):
         "perceptron": Perceptron(random_state=0),
         "PA": PassiveAggressiveClassifier(),
     }
-    display = RegretDisplay.from_estimators(learners, X, Y, ax=ax)
+    display = RegretDisplay.from_estimator(learners, X, Y, ax=ax)
     np.testing.assert_array_equal(display.rounds, np.arange(1, 151))
     assert list(display.mistakes) == list(learners)
     expected = by_hand(Perceptron(random_state=0), X, Y)
@@ -60,8 +60,8 @@ def test_curves_are_progressive(ax):
 
 def test_fewer_points_are_some_of_all(ax):
     learners = {"AROW": AROWClassifier(), "SGD": SGDClassifier(random_state=0)}
-    full = RegretDisplay.from_estimators(learners, X, Y, ax=ax)
-    some = RegretDisplay.from_estimators(learners, X, Y, n_points=7, ax=ax)
+    full = RegretDisplay.from_estimator(learners, X, Y, ax=ax)
+    some = RegretDisplay.from_estimator(learners, X, Y, n_points=7, ax=ax)
     assert len(some.rounds) == 7
     assert some.rounds[-1] == 150
     for name in learners:
@@ -74,8 +74,8 @@ def test_containers(ax, wrap):
     # scikit-learn slows the intercept down if rows are sparse.
     other = SGDClassifier(fit_intercept=False, random_state=0)
     learners = {"AROW": AROWClassifier(), "SGD": other}
-    plain = RegretDisplay.from_estimators(learners, X, Y, n_points=20, ax=ax)
-    other = RegretDisplay.from_estimators(learners, wrap(X), list(Y), n_points=20, ax=ax)
+    plain = RegretDisplay.from_estimator(learners, X, Y, n_points=20, ax=ax)
+    other = RegretDisplay.from_estimator(learners, wrap(X), list(Y), n_points=20, ax=ax)
     for name in learners:
         np.testing.assert_array_equal(plain.mistakes[name], other.mistakes[name])
 
@@ -83,21 +83,21 @@ def test_containers(ax, wrap):
 def test_repeats_share_their_orders(ax):
     learners = {"a": AROWClassifier(), "b": AROWClassifier(), "SGD": SGDClassifier(random_state=0)}
     options = {"n_repeats": 4, "n_points": 10, "batch_size": 15, "ax": ax}
-    display = RegretDisplay.from_estimators(learners, X, Y, random_state=0, **options)
+    display = RegretDisplay.from_estimator(learners, X, Y, random_state=0, **options)
     assert display.mistakes["a"].shape == (4, 10)
     np.testing.assert_array_equal(display.mistakes["a"], display.mistakes["b"])
     assert len({tuple(curve) for curve in display.mistakes["a"]}) > 1
     # The line is the mean, and there is one band a learner.
     np.testing.assert_allclose(ax.lines[0].get_ydata(), display.mistakes["a"].mean(axis=0))
     assert len(ax.collections) == 3
-    again = RegretDisplay.from_estimators(learners, X, Y, random_state=0, **options)
+    again = RegretDisplay.from_estimator(learners, X, Y, random_state=0, **options)
     for name in learners:
         np.testing.assert_array_equal(display.mistakes[name], again.mistakes[name])
 
 
 def test_batches_count_the_first_as_wrong(ax):
     model = SGDClassifier(random_state=0)
-    display = RegretDisplay.from_estimators(model, X, Y, batch_size=40, ax=ax)
+    display = RegretDisplay.from_estimator(model, X, Y, batch_size=40, ax=ax)
     counts = display.mistakes["SGDClassifier"][0]
     np.testing.assert_array_equal(counts[:40], np.arange(1, 41))
     model.partial_fit(X[:40], Y[:40], classes=["no", "yes"])
@@ -109,7 +109,7 @@ def test_batches_count_the_first_as_wrong(ax):
 def test_label_sets(ax):
     labels = (X @ RNG.normal(size=(5, 3)) > 0).astype(int)
     learner = ImprovedEllipsoidClassifier()
-    display = RegretDisplay.from_estimators(learner, X, labels, ax=ax)
+    display = RegretDisplay.from_estimator(learner, X, labels, ax=ax)
     counts = display.mistakes["ImprovedEllipsoidClassifier"][0]
     assert counts[-1] == learner.partial_fit(X, labels).n_mistakes_
     made = RegretDisplay.from_predictions(labels, 1 - labels, ax=ax)
@@ -130,14 +130,14 @@ def test_predictions(ax):
 
 def test_bad_input(ax):
     with pytest.raises(TypeError, match=r"'SVC' \(SVC\) has no partial_fit"):
-        RegretDisplay.from_estimators(SVC(), X, Y, ax=ax)
+        RegretDisplay.from_estimator(SVC(), X, Y, ax=ax)
     with pytest.raises(ValueError, match="empty mapping"):
-        RegretDisplay.from_estimators({}, X, Y, ax=ax)
+        RegretDisplay.from_estimator({}, X, Y, ax=ax)
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
-        RegretDisplay.from_estimators(AROWClassifier(), X, Y[:-1], ax=ax)
+        RegretDisplay.from_estimator(AROWClassifier(), X, Y[:-1], ax=ax)
     for name in ("n_repeats", "n_points", "batch_size"):
         with pytest.raises(ValueError, match=f"{name} must be a whole number"):
-            RegretDisplay.from_estimators(AROWClassifier(), X, Y, ax=ax, **{name: 0})
+            RegretDisplay.from_estimator(AROWClassifier(), X, Y, ax=ax, **{name: 0})
     with pytest.raises(ValueError, match="the predictions of 'a' have shape"):
         RegretDisplay.from_predictions([0, 1], {"a": [0]}, ax=ax)
     with pytest.raises(ValueError, match="at least one row"):

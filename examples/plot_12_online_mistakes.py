@@ -56,12 +56,12 @@ soft = SoftConfidenceWeightedClassifier(confidence=0.75, C=0.2, **plain)
 
 options = {"n_repeats": 20, "n_points": 50, "random_state": 0}
 fig, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
-RegretDisplay.from_estimators(learners, X, y, ax=left, **options)
+RegretDisplay.from_estimator(learners, X, y, ax=left, **options)
 left.set_title("all labels right")
 with warnings.catch_warnings():
     # They say that the classes do not seem to be separable.
     warnings.simplefilter("ignore", ConvergenceWarning)
-    noisy = RegretDisplay.from_estimators(
+    noisy = RegretDisplay.from_estimator(
         {**learners, "SCW, full": soft}, X, flipped, ax=right, **options
     )
 right.set(title="one label in ten wrong", ylabel="")
@@ -89,6 +89,6 @@ learners = {
     "AROW, full": AROWClassifier(),
     "SCW, full": SoftConfidenceWeightedClassifier(),
 }
-display = RegretDisplay.from_estimators(learners, X, y, rate=True, **options)
+display = RegretDisplay.from_estimator(learners, X, y, rate=True, **options)
 display.ax_.set(ylim=(0, 0.3), title="digits")
 plt.show()
