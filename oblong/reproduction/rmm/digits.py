@@ -287,7 +287,7 @@ TABLE_2 = Experiment(
     cells=table_2_cells,
     rows=_table_2_rows,
     bulky=("first", "ballots", *(f"{m}_votes" for m in (*_TITLES, "svm_full", "rmm_full"))),
-    minutes=50,
+    minutes=80,
     data=("optdigits", "usps", "mnist"),
     protocol=(
         "Images of length one; kernels scaled so that the trace is the number of rows; 45 pairs, "
@@ -298,12 +298,21 @@ TABLE_2 = Experiment(
         "1 to 100); ρ 1, 0.5, 0.25, 0.1, 0.05, 0.02, 0 with B = 1 + ρ(θ − 1); Σ-SVM C 1 to 100, "
         "D 0, 0.5, 0.9, 0.99, 0.999; KLDA ridge 10⁻⁴ to 10; Gaussians γ = 1, 3 or 9 over the "
         "median squared distance. Kernel matrices of more than 3,000 rows are in single precision; "
-        "all machines meet the default tolerance of 10⁻³ on their outputs."
+        "all machines meet the default tolerance of 10⁻³ on their outputs. Of settings with the "
+        "same validation error the one with the largest ρ, then the smallest C, is taken. The rows "
+        "with one setting for all pairs take that of the smallest validation error averaged over "
+        "the pairs."
     ),
     finding=(
-        "On optdigits the RMM gains less on the SVM than in the paper. Many pairs have several "
-        "settings with the same validation error, and of equal ones the largest ρ, which is the "
-        "SVM, is taken: that may be why, and was not tested."
+        "With settings chosen pair by pair, as the paper's text has it, the RMM gains less on the "
+        "SVM of optdigits than in print; with one setting for all 45 pairs the printed numbers "
+        "come out for all methods. The held-out rows of a pair are few and easy: with degrees 2 to "
+        "7 of optdigits the median pair has 12 to 28 of 35 settings of the same smallest "
+        "validation error, and for 27 to 34 pairs an SVM is among them, which is what is taken "
+        "then. On mnist-1000, with thousands of held-out rows, an SVM is among the best for at "
+        "most two pairs, and both ways of choosing give the same picture. KLDA, whose ridge the "
+        "paper does not state, and the Gaussian kernel on mnist-1000 are better here than in "
+        "print; why, is not explained."
     ),
     quick="optdigits and USPS only, degree 3, 300 rows a pair, one split, small grids",
 )
