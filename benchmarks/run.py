@@ -16,6 +16,7 @@ MORE = (
     "ellipsoidal_kernel_cost",
     "ellipsoidal_svm_against_peers",
     "online_against_peers",
+    "online_health",
     "reading_files",
     "stream_against_vw",
 )

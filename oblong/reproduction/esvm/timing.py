@@ -128,9 +128,9 @@ FIGURE_1_TIME = Experiment(
     protocol=(
         "Rows of adult without missing values, 14 columns of variance one, exp(−|x − z|²/2), hard "
         "margin, one thread. The paper compares its own SMO in MATLAB with a billiard in C and "
-        "shows a plot; neither width nor stopping rules are stated. Here e-SVM is solved by an "
-        "interior point method, the Bayes point by expectation propagation and by 10,000 draws of "
-        "a sampler, which is the nearer to a billiard."
+        "shows a plot; neither width nor stopping rules are stated. Here e-SVM is solved by the "
+        "library's own method for kernels, the Bayes point by expectation propagation and by "
+        "10,000 draws of a sampler, which is the nearer to a billiard."
     ),
     quick="100, 200 and 400 rows, once, 2,000 draws of the sampler",
 )
