@@ -472,11 +472,11 @@ def test_ctrl_c_ends_cleanly(folder, moment):
         pipe.flush()
         if moment == "reading":
             process.send_signal(signal.SIGINT)
-            process.wait(60)
+            process.wait(300)
     if moment == "training":
         time.sleep(0.5)
         process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=300)
     assert (process.returncode, out, err) == (130, b"", b"oblong: interrupted\n")
     assert [p.name for p in folder.iterdir()] == ["slow.csv"]
 
@@ -508,6 +508,6 @@ def test_ctrl_c_in_the_first_second(folder):
         assert process.stdout.readline() == b"ready\n"
         time.sleep(0.02 + moment)
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=300)
         assert (process.returncode, out, err) == (130, b"", b"oblong: interrupted\n")
     assert {p.name for p in folder.iterdir()} <= {"oblong-report.html.state"}
