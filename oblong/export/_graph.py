@@ -51,13 +51,16 @@ class Graph:
     def node(self, operator: str, *inputs: str, **attributes: Any) -> str:
         """Apply an operator."""
         output = self._name(operator)
-        self.nodes.append(helper.make_node(operator, list(inputs), [output], **attributes))
+        # ONNX Runtime 1.18 fuses nodes under their names, which must differ for it.
+        self.nodes.append(helper.make_node(operator, list(inputs), [output], output, **attributes))
         return output
 
     def nodes_of(self, operator: str, n: int, *inputs: str, **attributes: Any) -> list[str]:
         """Apply an operator that has several outputs."""
         outputs = [self._name(operator) for _ in range(n)]
-        self.nodes.append(helper.make_node(operator, list(inputs), outputs, **attributes))
+        self.nodes.append(
+            helper.make_node(operator, list(inputs), outputs, outputs[0], **attributes)
+        )
         return outputs
 
     # Formulas ------------------------------------------------------------------------------------
@@ -153,7 +156,7 @@ class Graph:
             Notes for those who use the model.
         """
         for name, tensor in outputs.items():
-            self.nodes.append(helper.make_node("Identity", [tensor], [name]))
+            self.nodes.append(helper.make_node("Identity", [tensor], [name], name))
         numbers = {"float64": TensorProto.DOUBLE, "float32": TensorProto.FLOAT}[source]
         columns = [
             helper.make_tensor_value_info(

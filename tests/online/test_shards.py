@@ -182,7 +182,9 @@ def test_features_that_come_late_start_in_the_unit_of_the_others(covariance):
         x = {**dict(zip("abcd", row.tolist())), **zeros}
         late.learn_one(x, label)
         early.learn_one(x, label)
-    np.testing.assert_allclose(late.coef_, early.coef_, rtol=1e-6, atol=1e-9)
+    # Sketches magnify rounding.
+    rtol = 1e-6 if covariance != "sketch" else 5e-3
+    np.testing.assert_allclose(late.coef_, early.coef_, rtol=rtol, atol=1e-9)
 
 
 def test_features_and_classes_that_come_very_late():
