@@ -77,7 +77,8 @@ class FoldKernel:
             product, product.dtype.type(kernel.gamma), out=product if last else None
         )
         if self.name == "rbf":
-            return np.exp(argument, out=argument)
+            kernel.pointwise(argument, argument, 0)
+            return argument
         argument += product.dtype.type(kernel.coef0)
         # The power needs its argument to the end, so that it cannot be overwritten.
         out = np.empty_like(argument)
