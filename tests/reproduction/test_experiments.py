@@ -256,6 +256,8 @@ def test_one_setting_for_all_pairs_is_that_of_the_smallest_mean():
     assert setting == [10.0, 1.0]
     assert wrong > 30
     assert _votes.shared_choice_errors(results, "klda") is None
+    assert _votes.ties(results) == (1.0, 44)
+    assert _votes.ties(Results(list(results)[:-1])) is None
     assert _votes.shared_choice_errors(Results(list(results)[:-1]), "rmm") is None
 
 

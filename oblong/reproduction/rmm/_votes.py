@@ -12,7 +12,7 @@ from oblong.reproduction._experiment import Results
 from oblong.reproduction.rmm._grid import best_on_grid, first_least
 from oblong.reproduction.rmm._pairs import Trials
 
-__all__ = ["PAIRS", "ballots", "pack", "shared_choice_errors", "votes_to_errors"]
+__all__ = ["PAIRS", "ballots", "pack", "shared_choice_errors", "ties", "votes_to_errors"]
 
 PAIRS = tuple(combinations(range(10), 2))
 
@@ -82,6 +82,29 @@ def shared_choice_errors(results: Results, method: str) -> tuple[int, list[float
             family, k, settings = "margin", svm, machines
     votes = {pair: cell["ballots"][family]["votes"] for pair, cell in cells.items()}
     return _errors(cells, votes, k), settings[k]
+
+
+def ties(results: Results) -> tuple[float, int] | None:
+    """How many margin settings share the smallest validation error of a pair.
+
+    Returns
+    -------
+    median : float
+        Their median number over the pairs.
+    pairs : int
+        Pairs with an SVM among them.
+    """
+    cells = _all_pairs(results)
+    if cells is None or any("ballots" not in cell for cell in cells.values()):
+        return None
+    numbers, pairs = [], 0
+    for cell in cells.values():
+        record = cell["ballots"]["margin"]
+        errors = np.round(record["validation"], 9)
+        best = errors == errors.min()
+        numbers.append(int(best.sum()))
+        pairs += any(spread == 1.0 for (_, spread), one in zip(record["settings"], best) if one)
+    return float(np.median(numbers)), pairs
 
 
 def _all_pairs(results: Results) -> dict[tuple, dict] | None:
