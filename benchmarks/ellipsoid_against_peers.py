@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 from _harness import interleaved, parse_arguments, run_per_thread_count, write
 
-from oblong.solvers.ellipsoid import EllipsoidResult, solve_ellipsoid
+from oblong.solvers.ellipsoid.solve import EllipsoidResult, solve_ellipsoid
 
 GAP = 1e-6
 # What slow peers are allowed to stop at.

@@ -26,8 +26,8 @@ from _harness import RESULTS, interleaved, parse_arguments, run_per_thread_count
 
 from oblong import EllipsoidalSVC, datasets
 from oblong.linalg.low_rank import pivoted_cholesky
-from oblong.solvers.bayes_point import solve_bayes_point
-from oblong.solvers.ellipsoidal_svm import EllipsoidalSVMResult, solve_ellipsoidal_svm
+from oblong.solvers.bayes_point.solve import solve_bayes_point
+from oblong.solvers.esvm.solve import EllipsoidalSVMResult, solve_ellipsoidal_svm
 
 # Shrinks every problem, to try the script out.
 SCALE = float(os.environ.get("OBLONG_BENCHMARK_SCALE", "1"))

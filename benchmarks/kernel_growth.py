@@ -21,7 +21,7 @@ from _harness import WARM_MEMORY, interleaved, parse_arguments, run_per_thread_c
 from sklearn.svm import SVC
 
 import oblong.linalg.columns as columns_module
-import oblong.solvers.margin as margin_module
+import oblong.solvers.margin.solver as margin_module
 from oblong import RelativeMarginClassifier, datasets
 
 KERNEL = {"kernel": "poly", "degree": 5, "gamma": 1.0, "coef0": 1.0}

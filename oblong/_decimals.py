@@ -20,7 +20,7 @@ import math
 
 import numpy as np
 
-from oblong._compile import compiled
+from oblong._core.compile import compiled
 
 __all__ = ["HIGHEST", "LOWEST", "SMALL_POWERS", "nearest"]
 

@@ -19,8 +19,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
-from oblong._compile import compiled
-from oblong._threads import run_chunks
+from oblong._core.compile import compiled
+from oblong._core.threads import run_chunks
 
 __all__ = ["KERNELS", "Kernel", "KernelRows", "resolve_gamma"]
 

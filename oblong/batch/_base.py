@@ -12,8 +12,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from oblong._progress import ProgressCallback, print_progress
-from oblong._threads import single_threaded_blas
+from oblong._core.progress import ProgressCallback, print_progress
+from oblong._core.threads import single_threaded_blas
 from oblong.batch._pairwise import PairFit, PairwiseKernelClassifier
 from oblong.linalg.columns import ExplicitColumns, KernelColumns, SymmetricColumns
 from oblong.linalg.definite import check_positive_semidefinite

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from oblong._deferred import Deferred
+from oblong._core.deferred import Deferred
 from oblong.batch._one_vs_rest import stacked
 from oblong.linalg.feature_map import FeatureMap
 

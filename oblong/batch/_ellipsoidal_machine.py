@@ -7,15 +7,15 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from oblong._progress import ProgressCallback
+from oblong._core.progress import ProgressCallback
 from oblong.linalg.feature_map import row_norms
 from oblong.linalg.log_det import inverse_factor
-from oblong.solvers.ellipsoidal_svm import (
+from oblong.solvers.esvm.solve import (
     EllipsoidalSVMResult,
     best_bias,
     solve_ellipsoidal_svm,
 )
-from oblong.solvers.scaled_margin import solve_scaled_margin
+from oblong.solvers.margin.scaled import solve_scaled_margin
 
 __all__ = ["EllipsoidalMachine", "EllipsoidalSetting", "solve_machine"]
 
@@ -164,7 +164,7 @@ def _solver(
 ) -> Callable[[np.ndarray, EllipsoidalSVMResult | None], EllipsoidalSVMResult]:
     if setting.solver == "exact":
         # Only who asks for it needs the extra.
-        from oblong.solvers.exact_ellipsoidal_svm import solve_exact_ellipsoidal_svm
+        from oblong.solvers.esvm.exact import solve_exact_ellipsoidal_svm
 
         def exact(caps: np.ndarray, start: object) -> EllipsoidalSVMResult:
             found = solve_exact_ellipsoidal_svm(

@@ -14,10 +14,10 @@ import scipy.sparse as sp
 
 from oblong.batch._one_vs_one import pairs_of
 from oblong.kernels import Kernel
-from oblong.solvers._margin_grid import MarginGrid, solve_margin_grid
-from oblong.solvers._margin_whole import SharedColumns
-from oblong.solvers.margin import MarginResult
-from oblong.solvers.relative_margin_path import solve_relative_margin_path
+from oblong.solvers.margin.grid import MarginGrid, solve_margin_grid
+from oblong.solvers.margin.path import solve_relative_margin_path
+from oblong.solvers.margin.small import SharedColumns
+from oblong.solvers.margin.solver import MarginResult
 
 __all__ = ["FoldKernel", "Machines", "solve_machines"]
 
@@ -173,7 +173,7 @@ def solve_machines(
     spreads : ndarray
         Spreads.
     tol, max_iter
-        As in :func:`~oblong.solvers.relative_margin_path.solve_relative_margin_path`.
+        As in :func:`~oblong.solvers.margin.path.solve_relative_margin_path`.
     threads : int, default=1
         Threads of the solver.
 

@@ -10,7 +10,7 @@ import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from oblong._threads import chunks, single_threaded_blas
+from oblong._core.threads import chunks, single_threaded_blas
 
 __all__ = ["OneVsRestMixin", "positive_classes", "solve_each", "stacked"]
 

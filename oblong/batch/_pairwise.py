@@ -18,7 +18,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from oblong._threads import available_threads, chunks, single_threaded_blas
+from oblong._core.threads import available_threads, chunks, single_threaded_blas
 from oblong.batch._one_vs_one import (
     class_scores,
     pack_coefficients,

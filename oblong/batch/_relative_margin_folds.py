@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 
-from oblong._threads import chunks
+from oblong._core.threads import chunks
 from oblong.batch._fold_machines import FoldKernel, Machines, solve_machines
 from oblong.batch._one_vs_one import class_scores, pairs_of
 from oblong.batch.relative_margin import RelativeMarginClassifier

@@ -20,7 +20,7 @@ from oblong.batch._one_vs_rest import OneVsRestMixin, positive_classes, solve_ea
 from oblong.batch._pairwise import PairFit
 from oblong.linalg.feature_map import PivotMap, feature_map, row_norms, spanning_rows
 from oblong.linalg.orientation import upright_rotation
-from oblong.solvers.bayes_point import BayesPointResult, solve_bayes_point
+from oblong.solvers.bayes_point.solve import BayesPointResult, solve_bayes_point
 
 __all__ = ["BayesPointClassifier"]
 

@@ -11,15 +11,15 @@ import scipy.sparse as sp
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from oblong._progress import ProgressCallback
-from oblong._threads import chunks
+from oblong._core.progress import ProgressCallback
+from oblong._core.threads import chunks
 from oblong.batch._base import KernelMachine
 from oblong.batch._pairwise import PairFit
 from oblong.geometry import MinimumVolumeEllipsoid
 from oblong.linalg.columns import SymmetricColumns
-from oblong.solvers.ellipsoidal_kernel import UnitBallRows, solve_ellipsoidal_kernel
-from oblong.solvers.margin import MarginResult, solve_margin
-from oblong.solvers.pieces import svm_pieces
+from oblong.solvers.covariance.ellipsoidal_kernel import UnitBallRows, solve_ellipsoidal_kernel
+from oblong.solvers.margin.problem import svm_pieces
+from oblong.solvers.margin.solver import MarginResult, solve_margin
 
 __all__ = ["EllipsoidalKernelClassifier"]
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from oblong._deferred import is_waiting
+from oblong._core.deferred import is_waiting
 from oblong.batch._base import KernelMachine
 from oblong.batch._ellipsoid_metric import EllipsoidMetricMixin
 from oblong.batch._ellipsoidal_machine import (

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from sklearn.utils._param_validation import Interval
 
 from oblong.batch._pairwise import PairFit, PairwiseKernelClassifier
-from oblong.solvers.kernel_fisher import KernelFisherResult, solve_kernel_fisher
+from oblong.solvers.covariance.kernel_fisher import KernelFisherResult, solve_kernel_fisher
 
 __all__ = ["KernelFisherClassifier"]
 

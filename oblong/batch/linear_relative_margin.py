@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from oblong.batch._base import KernelMachine
 from oblong.batch._pairwise import PairFit
-from oblong.solvers.linear_relative_margin import (
+from oblong.solvers.linear.relative import (
     LinearRelativeMarginResult,
     solve_linear_relative_margin,
 )

@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
-from oblong._progress import ProgressCallback
+from oblong._core.progress import ProgressCallback
 from oblong.batch._base import KernelMachine
 from oblong.linalg.columns import SymmetricColumns
-from oblong.solvers.relative_margin import RelativeMarginResult, solve_relative_margin
-from oblong.solvers.variable_bound import solve_variable_bound
+from oblong.solvers.margin.relative import RelativeMarginResult, solve_relative_margin
+from oblong.solvers.margin.variable_bound import solve_variable_bound
 
 __all__ = ["RelativeMarginClassifier"]
 

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_array
 
 from oblong.batch._base import KernelMachine
 from oblong.batch._pairwise import PairFit
-from oblong.solvers.relative_margin_path import (
+from oblong.solvers.margin.path import (
     RelativeMarginPathResult,
     solve_relative_margin_path,
 )

@@ -10,16 +10,16 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils._param_validation import Interval
 
-from oblong._threads import chunks
+from oblong._core.threads import chunks
 from oblong.batch._base import KernelMachine
 from oblong.batch._pairwise import PairFit
 from oblong.linalg.low_rank import LowRank, pivoted_cholesky
-from oblong.solvers.sigma import (
+from oblong.solvers.covariance.sigma import (
     solve_sigma_kernel,
     solve_sigma_linear,
     solve_sigma_low_rank,
 )
-from oblong.solvers.sigma_geometry import SigmaFactor
+from oblong.solvers.covariance.sigma_geometry import SigmaFactor
 
 __all__ = ["SigmaSVC"]
 

@@ -15,7 +15,7 @@ from sklearn.utils.validation import validate_data
 
 from oblong.batch._base import KernelMachine
 from oblong.batch._pairwise import PairFit, all_or_nothing
-from oblong.solvers.universum import UniversumResult, solve_universum
+from oblong.solvers.margin.universum import UniversumResult, solve_universum
 
 __all__ = ["UniversumSVC"]
 

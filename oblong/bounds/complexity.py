@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from oblong.bounds._input import check_number, check_rows, coordinates, whitened
-from oblong.solvers.optimal_design import solve_optimal_design
+from oblong.bounds._optimal_design import solve_optimal_design
 
 __all__ = ["RademacherBound", "rademacher_rmm", "rademacher_sigma", "rademacher_svm"]
 

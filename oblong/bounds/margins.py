@@ -16,7 +16,7 @@ from oblong.bounds._input import (
     coordinates,
     whitened,
 )
-from oblong.solvers.least_distance import solve_least_distance
+from oblong.bounds._least_distance import solve_least_distance
 
 __all__ = ["ClassMargin", "margin_rmm", "margin_sigma", "margin_svm"]
 

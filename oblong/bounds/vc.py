@@ -12,9 +12,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_consistent_length
 
 from oblong.bounds._input import check_number, check_rows, check_signs, coordinates
-from oblong.solvers.ellipsoid import solve_ellipsoid
-from oblong.solvers.enclosing_ball import solve_enclosing_ball
-from oblong.solvers.hard_margin import solve_hard_margin
+from oblong.solvers.ellipsoid.ball import solve_enclosing_ball
+from oblong.solvers.ellipsoid.solve import solve_ellipsoid
+from oblong.solvers.margin.hard import solve_hard_margin
 
 __all__ = [
     "VCEstimate",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from oblong._compile import compiled
+from oblong._core.compile import compiled
 from oblong._decimals import HIGHEST, LOWEST, SMALL_POWERS, nearest
 
 __all__ = ["DONE", "FULL", "SKIPPED", "UNUSUAL", "count", "parse", "place_again"]

@@ -15,7 +15,7 @@ from types import TracebackType
 
 import numpy as np
 
-from oblong._threads import available_threads
+from oblong._core.threads import available_threads
 from oblong.datasets._delimited import MISSING, is_number
 from oblong.datasets._parsing import (
     FULL,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oblong._threads import available_threads
+from oblong._core.threads import available_threads
 from oblong.kernels import Kernel, resolve_gamma
 from oblong.linalg.definite import check_positive_semidefinite
 from oblong.linalg.kernel_coordinates import KernelCoordinates, kernel_coordinates

@@ -15,7 +15,7 @@ from sklearn.base import (
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from oblong._threads import chunks
+from oblong._core.threads import chunks
 
 __all__ = ["UnitBallMap"]
 

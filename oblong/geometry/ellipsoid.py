@@ -12,12 +12,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from oblong._progress import print_progress
+from oblong._core.progress import print_progress
 from oblong.geometry._kernel_rows import KernelizedRows
 from oblong.geometry._unit_ball import UnitBallMap
 from oblong.kernels import KERNELS
 from oblong.linalg.orientation import upright_rotation
-from oblong.solvers.ellipsoid import EllipsoidResult, solve_ellipsoid
+from oblong.solvers.ellipsoid.solve import EllipsoidResult, solve_ellipsoid
 
 __all__ = ["MinimumVolumeEllipsoid"]
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from oblong._compile import compiled
-from oblong._threads import chunks, run_chunks
+from oblong._core.compile import compiled
+from oblong._core.threads import chunks, run_chunks
 from oblong.kernels import Kernel, KernelRows
 
 if TYPE_CHECKING:

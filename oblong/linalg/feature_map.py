@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import solve_triangular, svd
 
-from oblong._threads import chunks
+from oblong._core.threads import chunks
 from oblong.kernels import Kernel
 from oblong.linalg.log_det import moments
 from oblong.linalg.low_rank import pivoted_cholesky

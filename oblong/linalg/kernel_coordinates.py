@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import eigh
 
-from oblong._threads import chunks
+from oblong._core.threads import chunks
 
 __all__ = ["KernelCoordinates", "kernel_coordinates"]
 

@@ -9,7 +9,7 @@ from scipy.linalg import LinAlgError
 from scipy.linalg.blas import dtrmm, strmm
 from scipy.linalg.lapack import dpotrf, dtrtri, strtri
 
-from oblong._threads import available_threads, run_chunks
+from oblong._core.threads import available_threads, run_chunks
 
 __all__ = [
     "inverse_factor",

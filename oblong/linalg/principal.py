@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from oblong._compile import compiled
-from oblong._threads import run_chunks
+from oblong._core.compile import compiled
+from oblong._core.threads import run_chunks
 from oblong.linalg.columns import SymmetricColumns
 
 __all__ = ["PrincipalBlock"]

@@ -13,15 +13,15 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from oblong.online._base import OnlineClassifier
-from oblong.solvers.online.order import row_keys, shuffled
-from oblong.solvers.online.state import Rows
-from oblong.solvers.online_ellipsoidal_svm import (
+from oblong.solvers.esvm.online.state import (
     Certificate,
     OnlineEllipsoidalState,
     certify,
     largest_length,
     merge_machines,
 )
+from oblong.solvers.online.order import row_keys, shuffled
+from oblong.solvers.online.state import Rows
 
 __all__ = ["OnlineEllipsoidalSVC"]
 

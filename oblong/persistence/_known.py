@@ -39,11 +39,11 @@ from oblong.geometry._kernel_rows import KernelizedRows
 from oblong.kernels import Kernel
 from oblong.linalg.feature_map import LinearMap, PivotMap
 from oblong.linalg.kernel_coordinates import KernelCoordinates
-from oblong.solvers.ellipsoidal_svm import EllipsoidalSVMResult
+from oblong.solvers.esvm.online.state import OnlineEllipsoidalState
+from oblong.solvers.esvm.solve import EllipsoidalSVMResult
 from oblong.solvers.online.exact_diagonal import ExactDiagonalState
 from oblong.solvers.online.kernel import KernelState
 from oblong.solvers.online.state import OnlineState
-from oblong.solvers.online_ellipsoidal_svm import OnlineEllipsoidalState
 
 __all__ = ["known_types", "name_of"]
 

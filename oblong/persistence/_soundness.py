@@ -18,6 +18,7 @@ from oblong.batch._pairwise import PairwiseKernelClassifier
 from oblong.kernels import KERNELS, Kernel
 from oblong.linalg.feature_map import LinearMap, PivotMap
 from oblong.online._base import OnlineClassifier
+from oblong.solvers.esvm.online.state import OnlineEllipsoidalState
 from oblong.solvers.online.exact_diagonal import ExactDiagonalState
 from oblong.solvers.online.kernel import KernelState
 from oblong.solvers.online.state import (
@@ -37,7 +38,6 @@ from oblong.solvers.online.state import (
     matrices_of,
     scratch,
 )
-from oblong.solvers.online_ellipsoidal_svm import OnlineEllipsoidalState
 
 __all__ = ["Unsound", "check_sound"]
 

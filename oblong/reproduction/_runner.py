@@ -20,7 +20,7 @@ from typing import Any
 from joblib import Parallel, delayed
 from sklearn.exceptions import ConvergenceWarning
 
-from oblong._threads import single_threaded_blas
+from oblong._core.threads import single_threaded_blas
 from oblong.reproduction._data import Sets
 from oblong.reproduction._experiment import Cell, Experiment, Results
 from oblong.reproduction._figure import save_figure

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from oblong._compile import compiled
+from oblong._core.compile import compiled
 
 __all__ = ["START", "column_of", "extend_hash", "name_column", "name_hash", "tidy_row"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from oblong._compile import compiled
+from oblong._core.compile import compiled
 from oblong._decimals import SMALL_POWERS
 from oblong.streams._hashing import START, column_of, extend_hash, tidy_row
 from oblong.streams._numbers import BAD, EASY, HARD, scan_number

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from oblong._compile import compiled
+from oblong._core.compile import compiled
 from oblong.datasets._dataset import quote
 
 __all__ = ["LabelCodes", "pack_labels"]

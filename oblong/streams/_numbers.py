@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from oblong._compile import compiled
+from oblong._core.compile import compiled
 from oblong._decimals import LOWEST, SMALL_POWERS, nearest
 
 __all__ = ["BAD", "EASY", "HARD", "LARGEST", "scan_number"]

@@ -8,7 +8,7 @@ from sklearn.decomposition import KernelPCA
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
-import oblong.solvers.ellipsoidal_kernel as solver
+import oblong.solvers.covariance.ellipsoidal_kernel as solver
 from oblong import EllipsoidalKernelClassifier, MinimumVolumeEllipsoid
 from tests.batch.data import clouds, parallel_lines, real
 from tests.reference.ellipsoidal_kernel import (

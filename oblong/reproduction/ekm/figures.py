@@ -15,7 +15,7 @@ from oblong.reproduction._experiment import Cell, Experiment, Results
 from oblong.reproduction._figure import INK, class_style, figure, line_across, model_style
 from oblong.reproduction._verdict import Row, claim, statement, value_row
 from oblong.reproduction.ekm._paper import PAPER
-from oblong.solvers.hard_margin import solve_hard_margin
+from oblong.solvers.margin.hard import solve_hard_margin
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,12 +9,12 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from oblong.solvers._margin_grid import solve_margin_grid
-from oblong.solvers._margin_whole import SharedColumns
-from oblong.solvers.kernel_fisher import solve_kernel_fisher
-from oblong.solvers.relative_margin_path import solve_relative_margin_path
-from oblong.solvers.sigma import solve_sigma_kernel
-from oblong.solvers.sigma_geometry import SigmaFactor
+from oblong.solvers.covariance.kernel_fisher import solve_kernel_fisher
+from oblong.solvers.covariance.sigma import solve_sigma_kernel
+from oblong.solvers.covariance.sigma_geometry import SigmaFactor
+from oblong.solvers.margin.grid import solve_margin_grid
+from oblong.solvers.margin.path import solve_relative_margin_path
+from oblong.solvers.margin.small import SharedColumns
 
 __all__ = ["Machines", "fisher_machines", "margin_machines", "sigma_machines"]
 

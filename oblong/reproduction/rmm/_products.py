@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from oblong._threads import chunks
+from oblong._core.threads import chunks
 from oblong.kernels import Kernel
 
 __all__ = ["Products", "kernel_of_products"]

@@ -320,10 +320,11 @@ TABLE_2 = Experiment(
         "all polynomials come out. The held-out rows of a pair are few and easy, "
         "many settings share the smallest validation error, and for most pairs an SVM is among "
         "them, which is what is taken then (the rows on equal settings). On mnist-1000, with "
-        "thousands of held-out rows, that is so for next to no pair, and both ways of choosing give "
-        "the same picture. The lead of the RMM over the Σ-SVM is not confirmed: with D up to 0.999 "
-        "the Σ-SVM is level with it, and better than in print on mnist-1000 with degree 2. So are KLDA, whose ridge the paper does not "
-        "state, and the Gaussian kernel on mnist-1000 with all methods; a narrower grid of D, "
+        "thousands of held-out rows, that is so for next to no pair, and both ways of choosing "
+        "give the same picture. The lead of the RMM over the Σ-SVM is not confirmed: with D up to "
+        "0.999 the Σ-SVM is level with it, and better than in print on mnist-1000 with degree 2. "
+        "So are KLDA, whose ridge the paper does not state, and the "
+        "Gaussian kernel on mnist-1000 with all methods; a narrower grid of D, "
         "ridges and widths in the paper would explain that, which cannot be checked."
     ),
     quick="optdigits and USPS only, degree 3, 300 rows a pair, one split, small grids",

@@ -17,7 +17,7 @@ from oblong.reproduction.rmm._machines import Machines, margin_machines
 from oblong.reproduction.rmm._pairs import unit_rows
 from oblong.reproduction.rmm._paper import PAPER
 from oblong.reproduction.rmm._products import Products
-from oblong.solvers.universum import solve_universum
+from oblong.solvers.margin.universum import solve_universum
 
 __all__ = ["TABLE_3"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from oblong._compile import compiled
+from oblong._core.compile import compiled
 from oblong.solvers.online._single import learn_full, learn_table
 
 __all__ = ["learn_one_full", "learn_one_table"]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 
-from oblong._compile import compiled
+from oblong._core.compile import compiled
 from oblong.solvers.online._shapes import (
     LOOK,
     TINY,

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 
-from oblong._compile import compiled
+from oblong._core.compile import compiled
 from oblong.solvers.online._shapes import TINY
 from oblong.solvers.online._sigmoid import calibrate, calibrate_copies
 from oblong.solvers.online._tasks import EACH, TOP, mistaken, pick

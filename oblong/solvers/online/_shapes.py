@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 
-from oblong._compile import compiled, fast_max
+from oblong._core.compile import compiled, fast_max
 from oblong.solvers.online._sigmoid import SQUARE
 
 __all__ = [

@@ -21,7 +21,7 @@ import math
 
 import numpy as np
 
-from oblong._compile import compiled
+from oblong._core.compile import compiled
 from oblong.solvers.online._tasks import RANK, SINGLE, TOP
 
 __all__ = [

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from oblong._compile import compiled, fast_max
+from oblong._core.compile import compiled, fast_max
 from oblong.solvers.online._pass import reset
 from oblong.solvers.online._shapes import LN_2, LOOK, TINY, full_product, rescale
 from oblong.solvers.online._sigmoid import calibrate, calibrate_copies

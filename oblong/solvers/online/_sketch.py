@@ -17,7 +17,7 @@ import math
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from oblong._compile import compiled
+from oblong._core.compile import compiled
 
 __all__ = [
     "refactor",

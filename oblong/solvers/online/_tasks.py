@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from oblong._compile import compiled
+from oblong._core.compile import compiled
 
 __all__ = [
     "DIAGONAL",

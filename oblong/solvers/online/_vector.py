@@ -17,7 +17,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from oblong._compile import _DISABLED
+from oblong._core.compile import _DISABLED
 
 __all__ = ["LANES", "fold", "multiply", "subtract", "touch"]
 

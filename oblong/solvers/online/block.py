@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.linalg.blas import dsymm, dsyrk, dtrsm
 
-from oblong._threads import single_threaded_blas
+from oblong._core.threads import single_threaded_blas
 from oblong.solvers.online._pass import reset
 from oblong.solvers.online._replay import AGAIN, FIRST, SECOND, expect, replay
 from oblong.solvers.online._shapes import rescale

@@ -18,8 +18,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import solve_triangular
 
-from oblong._compile import compiled
-from oblong._threads import chunks
+from oblong._core.compile import compiled
+from oblong._core.threads import chunks
 from oblong.kernels import Kernel, resolve_gamma
 from oblong.solvers.online._pass import learn_rows
 from oblong.solvers.online.growth import grow

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from oblong._threads import chunks
+from oblong._core.threads import chunks
 
 __all__ = ["row_keys", "shuffled"]
 

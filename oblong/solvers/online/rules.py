@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from oblong._compile import compiled
+from oblong._core.compile import compiled
 
 __all__ = [
     "AROW",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from oblong._threads import chunks
+from oblong._core.threads import chunks
 from oblong.solvers.online._sketch import sketch_variances
 from oblong.solvers.online._tasks import DIAGONAL, JOINT, NONE, SHARED, SKETCH
 from oblong.solvers.online.pooled import joint_shape

@@ -1,0 +1,1 @@
+"""Ground floor: compilation, threads, progress reports."""

@@ -1,0 +1,1 @@
+"""The centre of mass of the version space."""

@@ -1,0 +1,161 @@
+"""The Bayes point: the mean of all weight vectors that agree with the labels.
+
+For the prior ``w ~ N(0, I)``, outputs ``f = Fw`` and labels ``y``, the posterior is ::
+
+    p(w) ∝ N(w; 0, I) Π_i Φ(y_i f_i / √λ),     or    N(w; 0, I) Π_i 1[y_i f_i > 0]   for λ = 0.
+
+Without slack (``λ = 0``) its mean has the direction of the centre of mass of the version space on
+the sphere. With slack it is what the kernel matrix ``K + λI`` in the place of ``K = FF'`` gives.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import eigh
+
+from oblong._core.progress import ProgressCallback
+from oblong.solvers.bayes_point.propagation import Propagated, propagate
+from oblong.solvers.bayes_point.sampling import sample
+from oblong.solvers.bayes_point.sites import (
+    Sites,
+    find_sites,
+    interior_direction,
+    signed_outputs,
+)
+
+__all__ = ["BayesPointResult", "solve_bayes_point"]
+
+# A start for the sampler needs no more than this.
+_START_TOL = 1e-2
+_START_SWEEPS = 100
+# Slower sweeps where a version space that is not empty made the Gaussian collapse.
+_CAREFUL = 0.5
+# Largest relative error of the sampled mean that passes for convergence.
+SAMPLING_TOL = 0.1
+
+
+@dataclass(frozen=True)
+class BayesPointResult:
+    """The Bayes point and the spread about it.
+
+    Attributes
+    ----------
+    w : ndarray of shape (p,)
+        Mean of the posterior; zero if the version space is empty.
+    root : ndarray of shape (p, p)
+        ``R`` with the covariance ``R R'``.
+    log_evidence : float
+        Logarithm of the probability of the labels; without slack, of the share of the sphere that
+        the version space takes. The sampler does not know it (nan).
+    residual : float
+        By expectation propagation, the largest disagreement of moments; by sampling, the
+        estimated error of ``w`` over its length.
+    n_iter : int
+        Sweeps, or steps of each chain.
+    status : {"converged", "max_iter", "few_samples", "empty"}
+        ``"empty"`` if no weight vector agrees with the labels.
+    """
+
+    w: np.ndarray
+    root: np.ndarray
+    log_evidence: float
+    residual: float
+    n_iter: int
+    status: str
+
+
+def solve_bayes_point(
+    F: np.ndarray,
+    y: np.ndarray,
+    *,
+    soft: float = 0.0,
+    method: str = "ep",
+    weights: np.ndarray | None = None,
+    tol: float = 1e-5,
+    max_iter: int = 1000,
+    n_samples: int = 10_000,
+    rng: np.random.Generator | None = None,
+    progress: ProgressCallback | None = None,
+) -> BayesPointResult:
+    """Find the Bayes point.
+
+    Parameters
+    ----------
+    F : ndarray of shape (n, p)
+        Feature vectors.
+    y : ndarray of shape (n,)
+        Labels, -1 or +1.
+    soft : float, default=0.0
+        Variance ``λ`` of the slack.
+    method : {"ep", "sampling"}, default="ep"
+        Expectation propagation, or random walks.
+    weights : ndarray of shape (n,), default=None
+        Weights. A row of weight two counts as two rows, which without slack is no more than one.
+    tol : float, default=1e-5
+        Largest disagreement of moments, for expectation propagation.
+    max_iter : int, default=1000
+        Limit on its sweeps.
+    n_samples : int, default=10000
+        Draws of the sampler.
+    rng : numpy.random.Generator, default=None
+        Source of randomness of the sampler.
+    progress : callable, optional
+        Receives reports.
+
+    Returns
+    -------
+    BayesPointResult
+        The mean and the covariance.
+    """
+    n, p = F.shape
+    sites = find_sites(F, y, soft, np.ones(n) if weights is None else weights)
+    if sites.y.size == 0:
+        # No row says anything: the posterior is the prior.
+        return BayesPointResult(np.zeros(p), np.eye(p), 0.0, 0.0, 0, "converged")
+    sampling = method == "sampling"
+    options = {
+        "tol": _START_TOL if sampling else tol,
+        "max_iter": _START_SWEEPS if sampling else max_iter,
+        "progress": None if sampling else progress,
+    }
+    found = propagate(sites, **options)
+    inside = found.w
+    if sites.hard and not signed_outputs(sites, found.w).min() > 0.0:
+        inside = interior_direction(sites, found.w)
+        if inside is None:
+            zero = np.zeros(p)
+            return BayesPointResult(zero, np.eye(p), -np.inf, np.inf, found.n_iter, "empty")
+        if found.status == "collapsed":
+            found = propagate(sites, damping=_CAREFUL, watch=False, **options)
+    if sampling:
+        rng = np.random.default_rng() if rng is None else rng
+        return _sampled(sites, inside, found, n_samples, rng, progress)
+    return _propagated(found)
+
+
+def _propagated(found: Propagated) -> BayesPointResult:
+    return BayesPointResult(
+        found.w,
+        found.root(),
+        found.log_evidence,
+        found.residual,
+        found.n_iter,
+        found.status,
+    )
+
+
+def _sampled(
+    sites: Sites,
+    start: np.ndarray,
+    guide: Propagated,
+    n_samples: int,
+    rng: np.random.Generator,
+    progress: ProgressCallback | None,
+) -> BayesPointResult:
+    found = sample(sites, start, guide, n_samples, rng, tol=SAMPLING_TOL, progress=progress)
+    values, vectors = eigh(found.covariance, check_finite=False)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    status = "converged" if found.standard_error <= SAMPLING_TOL else "few_samples"
+    return BayesPointResult(found.w, root, np.nan, found.standard_error, found.n_iter, status)

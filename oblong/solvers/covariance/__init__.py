@@ -1,0 +1,1 @@
+"""Classifiers in a metric that the data give."""

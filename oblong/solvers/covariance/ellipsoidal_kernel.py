@@ -1,0 +1,177 @@
+"""The ellipsoidal kernel machine: a support vector machine in the geometry of an ellipsoid.
+
+Shivaswamy and Jebara, "Ellipsoidal Kernel Machines", AISTATS 2007, equation (5)::
+
+    min_{w,b}  ½ w'Σw + Σ C_i [1 - y_i (w·(x_i - μ) + b)]_+
+
+for the ellipsoid ``{x : (x - μ)'Σ^-1 (x - μ) <= 1}`` around the rows. With ``R R' = Σ^-1`` and
+``t = R'(x - μ)`` it is the ordinary support vector machine on the rows ``t``, and ``w = R w_t``.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+import numpy as np
+
+from oblong._core.progress import ProgressCallback
+from oblong._core.threads import single_threaded_blas
+from oblong.kernels import Kernel
+from oblong.linalg.columns import KernelColumns
+from oblong.solvers.covariance.sigma_geometry import weighted_sum
+from oblong.solvers.linear.relative import solve_linear_relative_margin
+from oblong.solvers.margin.problem import svm_pieces
+from oblong.solvers.margin.solver import solve_margin
+
+__all__ = ["EllipsoidalKernelResult", "UnitBallRows", "solve_ellipsoidal_kernel"]
+
+# Rows above which the machine is solved by its weight vector instead of its kernel matrix, if
+# there are that many of them for each coordinate.
+_MANY = 4096
+_ROWS_PER_COORDINATE = 20
+# Coordinates from which on the products of rows are worth threads.
+_WIDE = 256
+# The weight vector is found to this relative gap at least, which costs a step or two more.
+_SMALL_GAP = 1e-6
+# Coefficients below this share of their penalty are those of no support vector.
+_NOTHING = 1e-6
+
+
+@dataclass(frozen=True)
+class UnitBallRows:
+    """Rows after the map that makes the ellipsoid the unit ball.
+
+    Attributes
+    ----------
+    features : ndarray of shape (n, k)
+        ``t = (x - center) @ factor``.
+    center : ndarray of shape (d,)
+        Centre ``μ`` of the ellipsoid.
+    factor : ndarray of shape (d, k)
+        ``R``.
+    """
+
+    features: np.ndarray
+    center: np.ndarray
+    factor: np.ndarray
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the features."""
+        return self.features.shape
+
+    def take(self, rows: np.ndarray) -> UnitBallRows:
+        """Return some of the rows."""
+        return UnitBallRows(self.features[rows], self.center, self.factor)
+
+
+@dataclass(frozen=True)
+class EllipsoidalKernelResult:
+    """Solution of the support vector machine in the unit ball.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (n,)
+        Coefficients ``c`` of the machine ``f = Σ c_i t_i·t + const`` on the mapped rows.
+    direction : ndarray of shape (d,)
+        Weight vector ``w`` for the rows as they were: ``f(x) = w·x + bias``.
+    bias : float
+        Their bias, which the centre has gone into.
+    objective, relative_gap : float
+        Primal objective, and by how much of it the dual objective lies below.
+    n_iter : int
+        Steps.
+    status : {"converged", "max_iter", "stalled"}
+        Why the solver stopped.
+    """
+
+    coef: np.ndarray
+    direction: np.ndarray
+    bias: float
+    objective: float
+    relative_gap: float
+    n_iter: int
+    status: str
+
+
+def solve_ellipsoidal_kernel(
+    rows: UnitBallRows,
+    y: np.ndarray,
+    C: np.ndarray,
+    *,
+    tol: float = 1e-3,
+    max_iter: int = -1,
+    cache_bytes: float = 2.0**30,
+    threads: int = 1,
+    progress: ProgressCallback | None = None,
+) -> EllipsoidalKernelResult:
+    """Solve the second step of the ellipsoidal kernel machine.
+
+    Few rows go to the margin solver, which knows them by their kernel matrix. That of many rows
+    with few coordinates is large and of low rank: they go to the solver of linear machines.
+
+    Parameters
+    ----------
+    rows : UnitBallRows
+        The mapped rows.
+    y, C : ndarray of shape (n,)
+        Labels, -1 or +1, and penalties.
+    tol, max_iter, progress
+        As for :func:`~oblong.solvers.margin.solver.solve_margin`.
+    cache_bytes : float, default=2**30
+        Memory limit of the kernel cache.
+    threads : int, default=1
+        Threads for products.
+
+    Returns
+    -------
+    EllipsoidalKernelResult
+        The solution.
+    """
+    n, k = rows.shape
+    options = {"max_iter": max_iter, "progress": progress}
+    if n > _MANY and k <= n // _ROWS_PER_COORDINATE:
+        return _solve_many(rows, y, C, min(tol, _SMALL_GAP), threads, options)
+    thin = k < _WIDE
+    columns = KernelColumns(
+        Kernel("linear"),
+        rows.features,
+        cache_bytes=cache_bytes,
+        threads=1 if thin else threads,
+    )
+    stage = "ellipsoidal kernel machine"
+    # Thin products are done before the threads of BLAS have woken up.
+    with single_threaded_blas() if thin else nullcontext():
+        margin = solve_margin(columns, svm_pieces(y, C), tol=tol, stage=stage, **options)
+    w = rows.factor @ weighted_sum(margin.coef, rows.features)
+    return EllipsoidalKernelResult(
+        margin.coef,
+        w,
+        margin.bias - columns.offset(margin.coef) - float(w @ rows.center),
+        margin.objective,
+        margin.relative_gap,
+        margin.n_iter,
+        margin.status,
+    )
+
+
+def _solve_many(
+    rows: UnitBallRows, y: np.ndarray, C: np.ndarray, gap: float, threads: int, options: dict
+) -> EllipsoidalKernelResult:
+    """Solve a problem of many rows by an interior point, whose every step costs ``n k²``."""
+    found = solve_linear_relative_margin(
+        rows.features, y, C, spread=1.0, tol=gap, threads=threads, **options
+    )
+    machine = found.solution
+    w = rows.factor @ machine.coef
+    return EllipsoidalKernelResult(
+        # An interior point leaves something everywhere.
+        np.where(np.abs(machine.dual_coef) > _NOTHING * C, machine.dual_coef, 0.0),
+        w,
+        machine.bias - float(w @ rows.center),
+        machine.objective,
+        machine.relative_gap,
+        found.n_iter,
+        machine.status,
+    )

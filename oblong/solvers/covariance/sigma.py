@@ -1,0 +1,201 @@
+"""The Σ-SVM: a support vector machine that regularises the spread of its outputs.
+
+Shivaswamy and Jebara, "Maximum Relative Margin and Data-Dependent Regularization", Journal of
+Machine Learning Research 11 (2010), equation (6)::
+
+    min_{w,b}  ½(1-D)|w|² + ½D w'Σw + Σ C_i [1 - y_i (w·(φ_i - μ) + b)]_+
+
+With the row weights ``p`` of sum one, ``μ`` is the mean ``Σ p_i φ_i`` and ``Σ`` the covariance
+``Σ p_i (φ_i - μ)(φ_i - μ)'``. The dual is that of the support vector machine for the kernel
+``(φ_i - μ)' ((1-D)I + DΣ)^-1 (φ_j - μ)``, which is found in one of three ways: from the kernel
+matrix, from the rows of a linear kernel, or from the features of a low-rank approximation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from oblong._core.progress import ProgressCallback
+from oblong.kernels import Kernel
+from oblong.linalg.columns import ExplicitColumns, KernelColumns
+from oblong.linalg.low_rank import LowRank
+from oblong.solvers.covariance.sigma_geometry import (
+    SigmaFactor,
+    SigmaGeometry,
+    Whitening,
+    weighted_sum,
+)
+from oblong.solvers.margin.problem import svm_pieces
+from oblong.solvers.margin.solver import MarginResult, solve_margin
+
+__all__ = [
+    "SigmaResult",
+    "solve_sigma_kernel",
+    "solve_sigma_linear",
+    "solve_sigma_low_rank",
+]
+
+
+@dataclass(frozen=True)
+class SigmaResult:
+    """Solution of the Σ-SVM.
+
+    Attributes
+    ----------
+    margin : MarginResult
+        The support vector machine in the changed geometry, and its certificate.
+    coef : ndarray of shape (n,)
+        Coefficients ``g`` of the machine ``f(x) = Σ g_j k(x_j, x) + bias`` in terms of the
+        kernel itself.
+    bias : float
+        Its bias, which the mean has gone into.
+    n_iter : int
+        Pair steps.
+    direction : ndarray of shape (d,), default=None
+        The weight vector of a linear machine.
+    """
+
+    margin: MarginResult
+    coef: np.ndarray
+    bias: float
+    n_iter: int
+    direction: np.ndarray | None = None
+
+
+def solve_sigma_kernel(
+    geometry: SigmaGeometry | SigmaFactor,
+    y: np.ndarray,
+    C: np.ndarray,
+    D: float,
+    *,
+    tol: float = 1e-3,
+    max_iter: int = -1,
+    threads: int = 1,
+    near: SigmaResult | None = None,
+    polish: bool = True,
+    progress: ProgressCallback | None = None,
+) -> SigmaResult:
+    """Solve the Σ-SVM from the covariance of its rows in feature space.
+
+    Parameters
+    ----------
+    geometry : SigmaGeometry or SigmaFactor
+        The first serves every ``D``, the second one of them; both every ``y`` and ``C``.
+    y, C : ndarray of shape (n,)
+        Labels, -1 or +1, and penalties.
+    D : float
+        Share of the covariance, at least zero and below one.
+    tol, max_iter, polish, progress
+        As for :func:`~oblong.solvers.margin.solver.solve_margin`.
+    threads : int, default=1
+        Threads for products with the matrix.
+    near : SigmaResult, default=None
+        The solution for the same ``D`` and penalties of which none is larger, to start from.
+
+    Returns
+    -------
+    SigmaResult
+        The solution.
+    """
+    columns = ExplicitColumns(geometry.kernel(D), threads)
+    margin = solve_margin(
+        columns,
+        svm_pieces(y, C),
+        tol=tol,
+        max_iter=max_iter,
+        start=None if near is None else near.margin.coef,
+        start_image=None if near is None else near.margin.image,
+        polish=polish,
+        progress=progress,
+        stage="sigma",
+    )
+    g = geometry.coefficients(margin.coef, D)
+    return SigmaResult(margin, g, margin.bias - geometry.offset(g), margin.n_iter)
+
+
+def solve_sigma_linear(
+    X: Any,
+    y: np.ndarray,
+    C: np.ndarray,
+    D: float,
+    *,
+    weights: np.ndarray | None = None,
+    tol: float = 1e-3,
+    max_iter: int = -1,
+    cache_bytes: float = 2.0**30,
+    threads: int = 1,
+    progress: ProgressCallback | None = None,
+) -> SigmaResult:
+    """Solve the Σ-SVM with the linear kernel by whitening the rows; the cost is ``n d²``.
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix of shape (n, d)
+        The rows.
+    y, C, D, tol, max_iter, threads, progress
+        As for :func:`solve_sigma_kernel`.
+    weights : ndarray of shape (n,), default=None
+        Weights above zero of the rows in the mean and the covariance.
+    cache_bytes : float, default=2**30
+        Memory limit of the kernel cache.
+
+    Returns
+    -------
+    SigmaResult
+        The solution, with its ``direction``.
+    """
+    whitening = Whitening.of(X, D, weights)
+    columns = KernelColumns(
+        Kernel("linear"), whitening.transform(X), cache_bytes=cache_bytes, threads=threads
+    )
+    margin = solve_margin(
+        columns, svm_pieces(y, C), tol=tol, max_iter=max_iter, progress=progress, stage="sigma"
+    )
+    c = margin.coef
+    # From the rows as they are, whose images are rounded to their precision.
+    moment = weighted_sum(c, X) - c.sum() * whitening.mean
+    w = whitening.direction(solve_triangular(whitening.factor, moment, lower=True))
+    # The columns are those of rows shifted to an unweighted mean of zero.
+    shift = columns.offset(c)
+    return SigmaResult(
+        margin,
+        whitening.coefficients(c, margin.image + shift),
+        margin.bias - shift - float(w @ whitening.mean),
+        margin.n_iter,
+        w,
+    )
+
+
+def solve_sigma_low_rank(
+    approximation: LowRank,
+    y: np.ndarray,
+    C: np.ndarray,
+    D: float,
+    **options: Any,
+) -> SigmaResult:
+    """Solve the Σ-SVM for the kernel matrix ``F F'`` of a low-rank approximation.
+
+    The certificate is that of this problem. Only the pivots get coefficients.
+
+    Parameters
+    ----------
+    approximation : LowRank
+        Features, and the pivots they come from.
+    y, C, D
+        As for :func:`solve_sigma_kernel`.
+    **options : object
+        Options of :func:`solve_sigma_linear`.
+
+    Returns
+    -------
+    SigmaResult
+        The solution.
+    """
+    linear = solve_sigma_linear(approximation.features, y, C, D, **options)
+    coef = np.zeros(len(y))
+    coef[approximation.pivots] = approximation.coefficients(linear.direction)
+    return SigmaResult(linear.margin, coef, linear.bias, linear.n_iter)

@@ -1,0 +1,1 @@
+"""Ellipsoids and balls of least volume."""

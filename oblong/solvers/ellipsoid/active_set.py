@@ -1,0 +1,241 @@
+"""Ellipsoids that enclose every row: few rows at a time, chosen by passes over all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.linalg import LinAlgError
+
+from oblong._core.threads import chunks
+from oblong.linalg.log_det import chunk_length, inverse_factor
+from oblong.solvers.ellipsoid.problem import Design, DesignProblem, balanced, settled
+
+__all__ = ["enclose"]
+
+# Working rows at the start and rows added in a round, per dimension.
+_FIRST = 8
+_ADDED = 4
+# Rounds after which the solver gives up.
+_ROUNDS = 200
+# Gap of the working rows' problem, as a share of the gap that the last round left.
+_INNER = 1e-2
+# Rows that can still matter are copied once they are this small a share of the rows times d.
+_COPIED = 4
+# Weights that count as traces, in units of their rows' distances from the boundary.
+_TRACES = (1.0, 1e-2, 1e-4)
+# Mean square of whitened working rows in a direction below which they need more of it.
+_WEAK = 1e-3
+
+
+def enclose(
+    problem: DesignProblem,
+    start: np.ndarray | None = None,
+    kappa: float = np.inf,
+    outside: int = 0,
+) -> Design:
+    """Solve the design problem without a cap, or with one that leaves few rows outside.
+
+    The interior point method solves the problem of a few working rows; a pass over all rows
+    finds those that it leaves outside, which join. Rows deep inside are never needed: after a
+    pass with ``max q = (1 + ε) D``, no row with ``q_i / D < 1 + ε/2 - √(ε (4 + ε - 4/D)) / 2``
+    can be on the boundary of the solution (Harman and Pronzato, Statistics and Probability
+    Letters 77, 2007), so that later passes are over the other rows only. The last one, which
+    certifies, is over all. With a cap, ``outside`` is an upper bound on the rows outside.
+    """
+    coordinates, X, D = problem.coordinates, problem.X, problem.coordinates.D
+    present = problem.present()
+    hard = np.isinf(kappa)
+    if len(present) == D and problem.M0 is None and hard:
+        # A simplex: every row has the same say.
+        u = np.full(D, 1.0 / D)
+        return problem.finish(u, present, coordinates.design(X, present), np.inf, None)
+    everything = _Candidates(X, None if len(present) == problem.n else present)
+    candidates = everything
+    if len(present) <= 2 * (_FIRST * D + outside):
+        rows = present
+    else:
+        q = problem.leverages(coordinates.metric_of_moments(np.eye(D)))
+        rows = everything.largest(q, _FIRST * D + 2 * outside, distinct=hard)
+        if problem.M0 is None:
+            rows = _spanning(problem, rows)
+    if start is not None:
+        rows = np.union1d(rows, present[start[present] > 0])
+    finest = 0.1 * problem.tol
+    inner = finest if len(rows) == len(present) else _INNER
+    best: Design | None = None
+    for _ in range(_ROUNDS):
+        working = rows
+        F = coordinates.design(X, rows)
+        u, inside = _solve_rows(problem, F, D * inner, None if hard else problem.caps(kappa)[rows])
+        if candidates is not everything:
+            q = coordinates.leverages(candidates.X, coordinates.metric(F, u))
+            gap = float(q.max()) / D - 1.0
+            if gap <= problem.tol:
+                candidates = everything
+        certified = candidates is everything
+        if certified:
+            design = problem.finish(u, rows, F, kappa, "max_iter")
+            q, gap = design.q, design.gap
+            best = design if best is None or gap <= best.gap else best
+            if problem.M0 is None and hard:
+                candidates = everything.screened(q, gap, D)
+                q = candidates.of(q)
+        problem.report(gap)
+        if best is not None and best.gap <= problem.tol:
+            return best
+        if problem.n_iter >= problem.max_iter:
+            break
+        mass = float(u @ inside) if hard else design.rho
+        level = mass * (1.0 + 0.1 * problem.tol)
+        new = candidates.largest(q, _ADDED * D, above=level, but=rows, distinct=hard)
+        if new.size == 0 and inner <= finest:
+            # Nothing is outside: the working rows' own gap is what is left, or rounding.
+            if certified and finest < 1e-3 * problem.tol:
+                best = replace(best, status="stalled")
+                break
+            finest = 0.1 * finest if certified else finest
+            candidates = everything
+        inner = max(finest, _INNER * gap) if new.size else finest
+        # Rows that lost their weight and lie well inside make room.
+        rows = np.concatenate([rows[(u > 1e-7) | (inside > 0.9 * mass)], new])
+    if candidates is not everything:
+        design = problem.finish(u, working, F, np.inf, "max_iter")
+        best = design if best is None or design.gap <= best.gap else best
+    return best
+
+
+def _spanning(problem: DesignProblem, rows: np.ndarray) -> np.ndarray:
+    """Add extreme rows in the directions that some rows hardly reach."""
+    coordinates, X = problem.coordinates, problem.X
+    k = coordinates.k
+    for _ in range(coordinates.D):
+        F = coordinates.design(X, rows)
+        values, vectors = np.linalg.eigh(F.T @ F / len(rows))
+        # Whitened rows have a mean square of one in every direction.
+        weak = vectors[:, values < _WEAK]
+        if weak.shape[1] == 0:
+            break
+        extremes = np.zeros((2, weak.shape[1]))
+        found = np.zeros((2, weak.shape[1]), dtype=np.intp)
+        columns = np.arange(weak.shape[1])
+        for start, stop in chunks(problem.n, chunk_length(X.shape[1])):
+            image = (X[start:stop] - coordinates.center) @ (coordinates.forward @ weak[:k])
+            image += weak[k:].sum(axis=0)
+            if problem.weights is not None:
+                image *= (problem.weights[start:stop] > 0)[:, None]
+            for side, sign in enumerate((1.0, -1.0)):
+                place = np.argmax(sign * image, axis=0)
+                value = sign * image[place, columns]
+                better = value > extremes[side]
+                extremes[side, better] = value[better]
+                found[side, better] = start + place[better]
+        problem.n_passes += 1
+        rows = np.union1d(rows, found[extremes > 0.0])
+    return rows
+
+
+def _solve_rows(
+    problem: DesignProblem, F: np.ndarray, tol: float, caps: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Weights of sum one for working rows alone, and their leverages."""
+    size, D = F.shape
+    if problem.M0 is None and caps is None:
+        # Weights of any sum, minus the sum: one equation less, and the sum comes out as D.
+        found = problem.solve_rows(F, np.full(size, D / size), offset=1.0, tol=tol)
+        total = float(found.alpha.sum())
+        u, q = found.alpha / total, found.q * total
+    else:
+        begin, M0 = np.full(size, 1.0 / size), problem.lifted_M0()
+        if caps is not None:
+            begin = caps / caps.sum()
+        found = problem.solve_rows(F, begin, M0=M0, caps=caps, total=1.0, tol=tol)
+        u, q = found.alpha, found.q
+    if caps is not None:
+        return balanced(np.clip(u, 0.0, caps), caps), q
+    return _without_traces(problem, F, u / u.sum(), q, tol)
+
+
+def _without_traces(
+    problem: DesignProblem, F: np.ndarray, u: np.ndarray, q: np.ndarray, tol: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Set to zero the weights that the optimum has there, unless that could be felt."""
+    for share in _TRACES:
+        v = settled(u, q, np.ones(len(u)), float(q.max()), share)
+        if v is None:
+            break
+        M = (F * v[:, None]).T @ F
+        if problem.M0 is not None:
+            M += problem.lifted_M0()
+        try:
+            image = F @ inverse_factor(M)[0].T
+        except LinAlgError:
+            continue
+        found = np.einsum("ij,ij->i", image, image)
+        if float(found.max() - v @ found) <= max(tol, float(q.max() - u @ q)):
+            return v, found
+    return u, q
+
+
+@dataclass(frozen=True)
+class _Candidates:
+    """Rows that can be on the boundary: all of ``X``, or those that ``index`` lists.
+
+    Attributes
+    ----------
+    X : ndarray
+        All rows, or a copy of those that survived.
+    index : ndarray or None
+        Where they stand among all rows; None if nothing is left out.
+    copied : bool
+        Whether ``X`` has the listed rows only.
+    """
+
+    X: np.ndarray
+    index: np.ndarray | None
+    copied: bool = False
+
+    def of(self, q: np.ndarray) -> np.ndarray:
+        """Leverages of the rows of ``X``, given those of all rows."""
+        return q[self.index] if self.copied else q
+
+    def screened(self, q: np.ndarray, gap: float, D: int) -> _Candidates:
+        """Leave out the rows that a pass has proved to be inside."""
+        least = D * (1.0 + 0.5 * gap - 0.5 * np.sqrt(gap * (4.0 + gap - 4.0 / D)))
+        # A little less, for the rounding of leverages.
+        keep = q >= least - 1e-9 * D
+        if self.index is not None:
+            listed = np.zeros(len(q), dtype=bool)
+            listed[self.index] = True
+            keep &= listed
+        count = int(np.count_nonzero(keep))
+        if count * self.X.shape[1] > _COPIED * len(q):
+            return self
+        index = np.flatnonzero(keep)
+        return _Candidates(self.X[index], index, True)
+
+    def largest(
+        self,
+        q: np.ndarray,
+        count: int,
+        above: float = 0.0,
+        but: np.ndarray | None = None,
+        *,
+        distinct: bool,
+    ) -> np.ndarray:
+        """Rows of largest leverage, counted among all rows; equal ones once if ``distinct``."""
+        if self.index is not None and not self.copied:
+            found = self.index[q[self.index] > above]
+        else:
+            found = np.flatnonzero(q > above)
+        if but is not None:
+            place = self.index[found] if self.copied else found
+            found = found[~np.isin(place, but)]
+        more = 2 * count if distinct else count
+        if len(found) > more:
+            found = found[np.argpartition(-q[found], more)[:more]]
+        found = found[np.argsort(-q[found], kind="stable")]
+        if len(found) and distinct:
+            _, first = np.unique(self.X[found], axis=0, return_index=True)
+            found = found[np.sort(first)][:count]
+        return self.index[found] if self.copied else found

@@ -1,0 +1,264 @@
+"""Coordinates on the affine hull of the rows, in which their covariance is the identity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from oblong._core.threads import available_threads, chunks, run_chunks
+from oblong.linalg.log_det import chunk_length, inverse_factor, moments
+
+__all__ = ["Coordinates", "Metric"]
+
+# Rows whose medians are a first guess of the centre.
+_PROBES = 101
+# Above this smallest eigenvalue of the correlations, the Gram matrix has told the rank.
+_CLEAR = 1e-8
+# Rounding of rows, in units of their precision, that a direction has to exceed.
+_ROUNDING = 4.0
+_EPSILON = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """An ellipsoid before it is scaled: rows have the leverage ``lift + |(x - center) T|²``.
+
+    Far from the origin the centre has few digits to tell rows apart, so leverages are computed as
+    ``lift + |(x - base) T - shift|²``, in which the subtraction is exact.
+
+    Attributes
+    ----------
+    center : ndarray of shape (d,)
+        Centre in the coordinates of the data.
+    T : ndarray of shape (d, k)
+        Factor of the inverse covariance.
+    shift : ndarray of shape (k,)
+        ``(center - base) T``, where the base is the centre of the coordinates.
+    inverse : ndarray of shape (k, d)
+        ``x = center + t @ inverse`` on the affine hull.
+    log_det : float
+        ``ln|M(u)|`` in the whitened coordinates.
+    """
+
+    center: np.ndarray
+    T: np.ndarray
+    shift: np.ndarray
+    inverse: np.ndarray
+    log_det: float
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """The map ``(x - center) @ forward`` onto ``k`` whitened coordinates, and back.
+
+    Attributes
+    ----------
+    center : ndarray of shape (d,)
+        Mean of the rows; zero if ellipsoids are centred at the origin.
+    forward : ndarray of shape (d, k)
+        From the data.
+    backward : ndarray of shape (k, d)
+        To the data.
+    log_volume : float
+        Logarithm of the volume of the unit cube of the coordinates.
+    lift : int
+        One if the centre is free, so that a constant one joins the coordinates; else zero.
+    steep : bool
+        Whether some directions are so thin that only the coordinates of the rows, but not their
+        Gram matrix, tell them from nothing.
+    """
+
+    center: np.ndarray
+    forward: np.ndarray
+    backward: np.ndarray
+    log_volume: float
+    lift: int
+    steep: bool = False
+
+    @property
+    def k(self) -> int:
+        """Dimension of the hull."""
+        return self.forward.shape[1]
+
+    @property
+    def D(self) -> int:
+        """Dimension of the design vectors."""
+        return self.k + self.lift
+
+    @classmethod
+    def of(
+        cls, X: np.ndarray, present: np.ndarray | None, *, lift: bool, rank_tol: float
+    ) -> Coordinates:
+        """Find the hull of the rows for which ``present`` is not zero."""
+        n, d = X.shape
+        probes = X[_probed(n, present)]
+        center = np.median(probes.astype(np.float64), axis=0) if lift else np.zeros(d)
+        if n <= d:
+            return cls._by_rows(X, present, center, lift, rank_tol)
+        size = n if present is None else float(present.sum())
+        first, gram = moments(X, center, present)
+        if not np.isfinite(gram).all():
+            raise ValueError("the covariance of X is not finite: scale the data")
+        if lift:
+            shift = first / size
+            center = center + shift
+            gram = gram - size * np.outer(shift, shift)
+        deviation = np.sqrt(np.maximum(gram.diagonal() / size, 0.0))
+        varies, scale = _scales(center, deviation)
+        correlations = (gram / size / scale / scale[:, None])[np.ix_(varies, varies)]
+        values, vectors = np.linalg.eigh(correlations)
+        if values[0] <= _CLEAR * values[-1] or values[0] <= (100 * rank_tol) ** 2 * values[-1]:
+            R = _triangle(X, present, center, np.where(varies, 1.0 / scale, 0.0), lift)
+            _, singular, vt = np.linalg.svd(R[:, varies] / np.sqrt(size), full_matrices=False)
+            noise = _noise(X.dtype, center, scale)[varies]
+            keep = _above_noise(singular, vt, noise, rank_tol)
+            values, vectors = singular[keep] ** 2, vt[keep].T
+        return cls._of_parts(center, scale, varies, values, vectors, lift)
+
+    @classmethod
+    def _by_rows(cls, X, present, center, lift, rank_tol) -> Coordinates:
+        """Fewer rows than columns: a decomposition of the rows themselves."""
+        rows = X if present is None else X[present > 0]
+        rows = rows - center
+        if lift:
+            shift = rows.mean(axis=0)
+            center, rows = center + shift, rows - shift
+        deviation = np.sqrt((rows * rows).mean(axis=0))
+        varies, scale = _scales(center, deviation)
+        part = (rows / scale)[:, varies] / np.sqrt(len(rows))
+        _, singular, vt = np.linalg.svd(part, full_matrices=False)
+        noise = _noise(X.dtype, center, scale)[varies]
+        keep = _above_noise(singular, vt, noise, rank_tol)
+        return cls._of_parts(center, scale, varies, singular[keep] ** 2, vt[keep].T, lift)
+
+    @classmethod
+    def _of_parts(cls, center, scale, varies, values, vectors, lift) -> Coordinates:
+        d, k = len(center), len(values)
+        root = np.sqrt(values)
+        forward, backward = np.zeros((d, k)), np.zeros((k, d))
+        forward[varies] = vectors / root / scale[varies, None]
+        backward[:, varies] = (vectors * root).T * scale[varies]
+        # Columns of backward span the hull; the determinant of their Gram matrix is its scale.
+        log_volume = float(np.log(np.abs(np.linalg.qr(backward.T, mode="r").diagonal())).sum())
+        steep = bool(values.min() <= _CLEAR * values.max())
+        return cls(center, forward, backward, log_volume, int(lift), steep)
+
+    def unwhitened(self) -> Coordinates:
+        """Coordinates of all directions, with the shape of the data: one factor for all."""
+        d = len(self.center)
+        scale = float(np.sqrt(np.sum(self.backward**2) / d))
+        return Coordinates(
+            self.center, np.eye(d) / scale, np.eye(d) * scale, d * np.log(scale), self.lift
+        )
+
+    def design(self, X: np.ndarray, rows: np.ndarray | slice) -> np.ndarray:
+        """Design vectors of some rows: whitened, with a one if the centre is free."""
+        part = X[rows] - self.center
+        F = np.ones((len(part), self.D))
+        F[:, : self.k] = part @ self.forward
+        return F
+
+    def metric(self, F: np.ndarray, u: np.ndarray, M0: np.ndarray | None = None) -> Metric:
+        """Metric of weights ``u`` of sum one on rows with the design vectors ``F``."""
+        k, part = self.k, F[:, : self.k]
+        mean = u @ part if self.lift else np.zeros(k)
+        part = part - mean
+        S = (part * u[:, None]).T @ part
+        return self._metric_of(mean, S if M0 is None else S + M0)
+
+    def metric_of_moments(self, M: np.ndarray) -> Metric:
+        """Metric of a moment matrix of design vectors, whose last entry is one if lifted."""
+        k = self.k
+        if not self.lift:
+            return self._metric_of(np.zeros(k), M)
+        mean = M[:k, k]
+        return self._metric_of(mean, M[:k, :k] - np.outer(mean, mean))
+
+    def _metric_of(self, mean: np.ndarray, S: np.ndarray) -> Metric:
+        G, log_det = inverse_factor(S)
+        L = np.linalg.inv(G)
+        center = self.center + mean @ self.backward
+        return Metric(center, self.forward @ G.T, mean @ G.T, L.T @ self.backward, log_det)
+
+    def leverages(self, X: np.ndarray, metric: Metric, out: np.ndarray | None = None) -> np.ndarray:
+        """Leverages ``q_i = z_i'M(u)^-1 z_i`` of all rows, in one pass."""
+        q = self.squares(X, metric.T, metric.shift, out)
+        if self.lift:
+            q += 1.0
+        return q
+
+    def squares(
+        self, X: np.ndarray, T: np.ndarray, shift: np.ndarray, out: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Squared lengths ``|(x_i - base) T - shift|²`` of all rows, in chunks of them."""
+        n, d = X.shape
+        out = np.empty(n) if out is None else out
+
+        def task(start: int, stop: int) -> None:
+            image = (X[start:stop] - self.center) @ T
+            image -= shift
+            np.einsum("ij,ij->i", image, image, out=out[start:stop])
+
+        run_chunks(task, n, chunk_length(d), available_threads())
+        return out
+
+
+_ONE_POINT = "all rows of X with a weight above zero are the same point: they enclose no volume"
+
+
+def _probed(n: int, present: np.ndarray | None) -> np.ndarray:
+    step = max(1, n // _PROBES)
+    if present is None:
+        return np.arange(0, n, step)
+    found = np.flatnonzero(present)
+    return found[:: max(1, len(found) // _PROBES)]
+
+
+def _scales(center: np.ndarray, deviation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Which features vary, and factors to scale them by.
+
+    Numbers in single precision are exact here, as sums are in double precision: that is what
+    counts, for both.
+    """
+    varies = deviation > 8.0 * _EPSILON * np.abs(center)
+    if not varies.any():
+        raise ValueError(_ONE_POINT)
+    return varies, np.where(varies, deviation, 1.0)
+
+
+def _noise(dtype: np.dtype, center: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Rounding of each scaled feature, had its values been computed in the precision given."""
+    return _ROUNDING * np.finfo(dtype).eps * np.sqrt(1.0 + (center / scale) ** 2)
+
+
+def _above_noise(
+    singular: np.ndarray, vt: np.ndarray, noise: np.ndarray, rank_tol: float
+) -> np.ndarray:
+    """Directions that are more than the rounding of the features that take part in them.
+
+    Where all features are that coarse, nothing is dropped for it but what the Gram matrix could
+    not have told from zero.
+    """
+    own = np.sqrt(np.sum((vt * noise) ** 2, axis=1))
+    least = np.maximum(rank_tol * singular[0], np.minimum(own, np.sqrt(_CLEAR) * singular[0]))
+    return singular > np.maximum(least, 8.0 * _EPSILON * singular[0])
+
+
+def _triangle(
+    X: np.ndarray, present: np.ndarray | None, center: np.ndarray, factor: np.ndarray, lift: bool
+) -> np.ndarray:
+    """Triangular factor of the scaled rows, from factors of chunks of them.
+
+    A free centre takes a column of ones along, which removes what rounding left of the mean.
+    """
+    n, d = X.shape
+    R = np.empty((0, d + lift))
+    for start, stop in chunks(n, max(4 * d, chunk_length(d))):
+        part = (X[start:stop] - center) * factor
+        if present is not None:
+            part = part[present[start:stop] > 0]
+        if lift:
+            part = np.column_stack([np.ones(len(part)), part])
+        R = np.linalg.qr(np.vstack([R, part]), mode="r")
+    return R[int(lift) :, int(lift) :]

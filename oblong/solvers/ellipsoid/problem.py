@@ -1,0 +1,240 @@
+"""The bounded D-optimal design that stands behind an ellipsoid, and its certificate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from oblong._core.progress import Progress, ProgressCallback
+from oblong._core.threads import single_threaded_blas
+from oblong.solvers.ellipsoid.coordinates import Coordinates, Metric
+from oblong.solvers.logdet.interior_point import LogDetResult, solve_log_det
+
+__all__ = [
+    "Design",
+    "DesignProblem",
+    "balanced",
+    "best_threshold",
+    "capped_gap",
+    "settled",
+    "snapped",
+]
+
+# Error of a sum of weights that is left alone.
+_ROUNDING = 1e-14
+
+
+@dataclass(frozen=True)
+class Design:
+    """Weights, and what a pass over all rows says about them.
+
+    Attributes
+    ----------
+    u : ndarray of shape (n,)
+        Weights of sum one.
+    metric : Metric
+        The ellipsoid that they make.
+    q : ndarray of shape (n,)
+        Leverages of all rows.
+    rho : float
+        Threshold with the smallest gap.
+    gap : float
+        Bound on the loss in ``ln|M|``, over ``D``.
+    status : {"converged", "max_iter", "stalled"}
+        Why the solver stopped.
+    """
+
+    u: np.ndarray
+    metric: Metric
+    q: np.ndarray
+    rho: float
+    gap: float
+    status: str
+
+
+@dataclass
+class DesignProblem:
+    """Maximise ``ln|M0 + Σ u_i z_i z_i'|`` with ``Σ u_i = 1`` and ``0 <= u_i <= κ ω_i``.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, d)
+        Rows in single or double precision.
+    coordinates : Coordinates
+        How rows become design vectors ``z``.
+    weights : ndarray of shape (n,) or None
+        ``ω``; None stands for ones. Rows of weight zero are not there.
+    tol : float
+        Largest gap over ``D``.
+    max_iter : int
+        Limit on Newton systems.
+    M0 : ndarray of shape (k, k) or None
+        Constant part of the moments, without the row and column of the constant one.
+    n_iter, n_passes : int
+        Newton systems and passes over all rows so far.
+    """
+
+    X: np.ndarray
+    coordinates: Coordinates
+    weights: np.ndarray | None
+    tol: float
+    max_iter: int
+    progress: ProgressCallback | None = None
+    M0: np.ndarray | None = None
+    n_iter: int = 0
+    n_passes: int = 0
+
+    @property
+    def n(self) -> int:
+        """Number of rows, absent ones included."""
+        return self.X.shape[0]
+
+    @property
+    def total_weight(self) -> float:
+        """Sum of the weights."""
+        return float(self.n if self.weights is None else self.weights.sum())
+
+    def present(self) -> np.ndarray:
+        """Rows with a weight above zero."""
+        return np.arange(self.n) if self.weights is None else np.flatnonzero(self.weights)
+
+    def caps(self, kappa: float) -> np.ndarray:
+        """``κ ω`` of all rows."""
+        return np.full(self.n, kappa) if self.weights is None else kappa * self.weights
+
+    def lifted_M0(self) -> np.ndarray | None:
+        """``M0`` for design vectors."""
+        if self.M0 is None:
+            return None
+        return np.pad(self.M0, (0, self.coordinates.lift))
+
+    def leverages(self, metric: Metric, out: np.ndarray | None = None) -> np.ndarray:
+        """Leverages of all rows: one pass."""
+        self.n_passes += 1
+        return self.coordinates.leverages(self.X, metric, out)
+
+    def report(self, gap: float) -> None:
+        """Tell the listener, if there is one, how far the work is."""
+        if self.progress is not None:
+            self.progress(Progress("ellipsoid", self.n_iter, gap, self.tol))
+
+    def solve_rows(self, F: np.ndarray, start: np.ndarray, **arguments: Any) -> LogDetResult:
+        """Run the interior point method on some rows, within the limit on Newton systems."""
+        # Systems of this size gain nothing from threads, which wait for each other instead. At
+        # the last digit a weight can be its cap; the step is then refused, which is the end.
+        with single_threaded_blas(), np.errstate(divide="ignore", invalid="ignore"):
+            found = solve_log_det(F, start, max_iter=self.max_iter - self.n_iter, **arguments)
+        self.n_iter += found.n_iter
+        return found
+
+    def finish(
+        self, u: np.ndarray, rows: np.ndarray, F: np.ndarray, kappa: float, status: str | None
+    ) -> Design:
+        """Certify weights ``u`` of some rows by a pass over all of them."""
+        metric = self.coordinates.metric(F, u, self.M0)
+        q = self.leverages(metric)
+        rho, gap = capped_gap(q, self.weights, kappa, float(u @ q[rows]))
+        gap /= self.coordinates.D
+        everywhere = np.zeros(self.n)
+        everywhere[rows] = u
+        if gap <= self.tol:
+            status = "converged"
+        return Design(everywhere, metric, q, rho, gap, status or "stalled")
+
+
+def balanced(u: np.ndarray, caps: np.ndarray, sum_to: float = 1.0) -> np.ndarray:
+    """Weights of a given sum between zero and the caps, next to ``u``.
+
+    Rows between their bounds make up for what is missing or too much; those at a bound stay
+    there if that is enough.
+    """
+    for movable in ((u > 0.0) & (u < caps), np.ones(len(u), dtype=bool)):
+        missing = sum_to - float(u.sum())
+        if abs(missing) <= _ROUNDING:
+            break
+        room = np.where(movable, caps - u if missing > 0.0 else -u, 0.0)
+        total = float(room.sum())
+        if total != 0.0:
+            u = u + room * min(1.0, missing / total)
+    return u
+
+
+def snapped(u: np.ndarray, caps: np.ndarray, share: float, sum_to: float = 1.0) -> np.ndarray:
+    """Move weights to the bounds that they are next to, within a share of the cap.
+
+    The rows in between make up for the sum; where they cannot, fewer rows are moved.
+    """
+    u = np.clip(u, 0.0, caps)
+    for cut in (share, 1e-2 * share, 1e-4 * share):
+        low, high = u < cut * caps, u > (1.0 - cut) * caps
+        free = ~(low | high)
+        rest = sum_to - float(caps[high].sum())
+        if -_ROUNDING <= rest <= float(caps[free].sum()) + _ROUNDING:
+            found = np.where(high, caps, 0.0)
+            found[free] = balanced(u[free], caps[free], rest)
+            return found
+    return balanced(u, caps, sum_to)
+
+
+def settled(
+    u: np.ndarray, q: np.ndarray, caps: np.ndarray, rho: float, share: float
+) -> np.ndarray | None:
+    """Move weights to the bounds where complementarity says that they belong.
+
+    A weight, as a share of its cap, below ``share`` times the relative distance of its row from
+    the boundary is a trace that the interior point method leaves; the optimum has zero, or the
+    cap on the other side. None if there is no such weight, or too little is left for the sum.
+    """
+    present = caps > 0.0
+    part = np.divide(u, caps, out=np.zeros(len(u)), where=present)
+    inside = (share / max(rho, float(u @ q))) * (rho - q)
+    low, high = present & (part < inside), present & (1.0 - part < -inside)
+    found = np.where(low, 0.0, np.where(high, caps, u))
+    if np.array_equal(found, u):
+        return None
+    free = present & ~(low | high)
+    rest = 1.0 - float(found[~free].sum())
+    if not -_ROUNDING <= rest <= float(caps[free].sum()) + _ROUNDING:
+        return None
+    found[free] = balanced(u[free], caps[free], rest)
+    return found
+
+
+def best_threshold(q: np.ndarray, weights: np.ndarray | None, kappa: float) -> float:
+    """Lowest threshold ``ρ`` that minimises ``ρ + κ Σ ω_i max(0, q_i - ρ)``."""
+    if weights is not None:
+        q, weights = q[weights > 0], weights[weights > 0]
+    if np.isinf(kappa):
+        return float(q.max())
+    slip = 1.0 + 1e-9
+    if weights is None:
+        above = int(np.floor(slip / kappa))
+        above = min(above, len(q) - 1)
+        return float(np.partition(q, len(q) - 1 - above)[len(q) - 1 - above])
+    order = np.argsort(-q)
+    mass = kappa * np.cumsum(weights[order])
+    first = int(np.searchsorted(mass, slip, side="right"))
+    return float(q[order[min(first, len(q) - 1)]])
+
+
+def capped_gap(
+    q: np.ndarray,
+    weights: np.ndarray | None,
+    kappa: float,
+    mass: float,
+    rho: float | None = None,
+) -> tuple[float, float]:
+    """Threshold and gap ``ρ + κ Σ ω_i max(0, q_i - ρ) - Σ u_i q_i``.
+
+    The gap bounds the loss in ``ln|M|``; the sum at its end is ``D`` unless there is a constant
+    part. Without a cap the threshold is the largest leverage.
+    """
+    if rho is None:
+        rho = best_threshold(q, weights, kappa)
+    if np.isinf(kappa):
+        return rho, max(0.0, rho - mass)
+    excess = np.maximum(q - rho, 0.0)
+    total = float(excess.sum() if weights is None else excess @ weights)
+    return rho, max(0.0, rho + kappa * total - mass)

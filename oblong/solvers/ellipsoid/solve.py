@@ -1,0 +1,126 @@
+"""Ellipsoids of least volume, around all rows or most of them, with a certificate.
+
+With a free centre, ``z = (x, 1)`` and ``D = k + 1``; with the centre at the origin, ``z = x`` and
+``D = k``. The weights ``u`` solve the bounded D-optimal design problem ::
+
+    max ln|M(u)|,  M(u) = Σ u_i z_i z_i',   Σ u_i = 1,  0 <= u_i <= κ ω_i
+
+With the leverages ``q_i = z_i'M(u)^-1 z_i`` and the threshold ``ρ`` that separates weights at the
+cap from weights of zero, the ellipsoid has the centre ``μ = Σ u_i x_i``, the matrix
+``Σ = s Σ u_i (x_i - μ)(x_i - μ)'`` and the squared distances ``(q_i - 1) / s`` with
+``s = ρ - 1`` (or ``q_i / s`` with ``s = ρ``). This is the dual of the problems (3), (4) and (6) of
+Shivaswamy and Jebara, Ellipsoidal Kernel Machines, AISTATS 2007.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from oblong._core.progress import ProgressCallback
+from oblong.solvers.ellipsoid.coordinates import Coordinates
+from oblong.solvers.ellipsoid.free_scale import solve_design, solve_for_penalty, solve_with_ridge
+from oblong.solvers.ellipsoid.problem import DesignProblem
+from oblong.solvers.ellipsoid.result import EllipsoidResult, read_out
+
+__all__ = ["EllipsoidResult", "solve_ellipsoid"]
+
+
+def solve_ellipsoid(
+    X: np.ndarray,
+    *,
+    coverage: float = 1.0,
+    E: float | None = None,
+    center: bool = True,
+    sample_weight: np.ndarray | None = None,
+    ridge: float | None = None,
+    tol: float = 1e-6,
+    max_iter: int = 1000,
+    rank_tol: float = 1e-10,
+    start: np.ndarray | None = None,
+    progress: ProgressCallback | None = None,
+) -> EllipsoidResult:
+    """Find the ellipsoid of least volume that encloses all rows, or most of them.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Finite rows in single or double precision.
+    coverage : float, default=1.0
+        Share of the weight to enclose, in [0, 1]: at most ``1 - coverage`` of it lies strictly
+        outside. With zero all weights are equal and ``Σ`` is the covariance.
+    E : float, optional
+        Penalty of the rows outside in ``½ ln|Σ| + E Σ ω_i ξ_i``, where
+        ``(x_i - μ)'Σ^-1 (x_i - μ) <= 1 + ξ_i``; replaces ``coverage``.
+    center : bool, default=True
+        Whether the centre is free; otherwise it is the origin.
+    sample_weight : ndarray of shape (n,), optional
+        Weights ``ω``, not negative. Without a cap only those of zero matter.
+    ridge : float, optional
+        ``ε > 0`` adds ``ε I`` to ``Σ``.
+    tol : float, default=1e-6
+        Largest gap.
+    max_iter : int, default=1000
+        Limit on Newton systems.
+    rank_tol : float, default=1e-10
+        Directions whose deviation is below this share of the largest are not part of the hull,
+        features being scaled to equal deviations.
+    start : ndarray of shape (n,), optional
+        Weights of an earlier solution for nearly the same rows.
+    progress : callable, default=None
+        Called with a :class:`~oblong._core.progress.Progress` after each round.
+
+    Returns
+    -------
+    EllipsoidResult
+        The ellipsoid with its certificate. With ``coverage=1`` and no ``E`` it encloses every
+        row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from oblong.solvers.ellipsoid.solve import solve_ellipsoid
+    >>> result = solve_ellipsoid(np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]]))
+    >>> bool(np.allclose(result.inverse_factor.T @ result.inverse_factor, [[2, 0], [0, 2]]))
+    True
+    """
+    weights = _checked(X, coverage, E, sample_weight, ridge, start)
+    absent = weights is not None and bool((weights == 0).any())
+    coordinates = Coordinates.of(
+        X, (weights > 0).astype(float) if absent else None, lift=center, rank_tol=rank_tol
+    )
+    problem = DesignProblem(X, coordinates, weights, tol, max_iter, progress, n_passes=1)
+    smallest = 1.0 if weights is None else float(weights[weights > 0].min())
+    nu = 1.0 - coverage
+    kappa = np.inf
+    if nu * problem.total_weight > smallest * (1.0 + 1e-12):
+        kappa = 1.0 / (nu * problem.total_weight)
+    if E is None and ridge is None:
+        design = solve_design(problem, kappa, start)
+        return read_out(problem, design, kappa, None if coverage > 0 else 1.0)
+    if ridge is None:
+        return solve_for_penalty(problem, 2.0 * E, start)
+    return solve_with_ridge(problem, ridge, kappa, None if E is None else 2.0 * E, start)
+
+
+def _checked(X, coverage, E, sample_weight, ridge, start) -> np.ndarray | None:
+    """Raise for bad input; return the weights, None if all are one."""
+    if X.ndim != 2 or X.shape[0] == 0 or X.shape[1] == 0:
+        raise ValueError(f"X must have rows and columns; got an array of shape {X.shape}")
+    if X.dtype not in (np.float32, np.float64):
+        raise ValueError(f"X must be in single or double precision; got {X.dtype}")
+    if not 0.0 <= coverage <= 1.0:
+        raise ValueError(f"coverage must be in [0, 1]; got {coverage!r}")
+    if E is not None and not E > 0.0:
+        raise ValueError(f"E must be above zero; got {E!r}")
+    if ridge is not None and not (ridge > 0.0 and np.isfinite(ridge)):
+        raise ValueError(f"ridge must be above zero and finite; got {ridge!r}")
+    if start is not None and np.shape(start) != (X.shape[0],):
+        raise ValueError(f"start must have shape ({X.shape[0]},); got {np.shape(start)}")
+    if sample_weight is None:
+        return None
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.shape != (X.shape[0],):
+        raise ValueError(f"sample_weight must have shape ({X.shape[0]},); got {weights.shape}")
+    if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
+        raise ValueError("sample_weight must be finite, not negative, and not all zero")
+    return None if (weights == 1.0).all() else weights

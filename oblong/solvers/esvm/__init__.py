@@ -1,0 +1,1 @@
+"""The ellipsoidal support vector machine."""

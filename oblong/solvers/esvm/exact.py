@@ -1,0 +1,306 @@
+"""The ellipsoidal support vector machine before its relaxation: a second-order cone problem.
+
+::
+
+    min  -r ln|E| + (1 - r) tr E + Σ C_i ξ_i
+    s.t. y_i (φ_i'w + b) + ξ_i >= |E φ_i|,  ξ_i >= 0,  |w| <= 1,  E positive definite
+
+(Momma, Hatano and Nakayama, Ellipsoidal Support Vector Machines, ACML 2010, eq. 5, where ``ξ_i`` is
+written ``|φ_i|² ζ_i`` and ``C_i`` is ``1 / (ν |φ_i|²)``.) The ellipsoid ``{w + E u: |u| <= 1}``
+then lies on the right side of every row without slack. It is solved by a general conic solver,
+which the optional packages ``oblong[conic]`` bring; its answer is certified here. For weights
+``α`` in ``[0, C]`` with ``Σ y_i α_i = 0`` and any vectors ``|u_i| <= 1``, no feasible point has a
+smaller value than ::
+
+    r ln|N| - r p ln r + r p - |Σ α_i y_i φ_i|,   N = (1 - r) I + ½ Σ α_i (φ_i u_i' + u_i φ_i')
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from types import ModuleType
+
+import numpy as np
+from scipy.linalg import LinAlgError
+
+from oblong.linalg.log_det import inverse_factor
+from oblong.solvers.esvm.solve import solve_ellipsoidal_svm
+
+__all__ = ["ExactEllipsoidalSVMResult", "solve_exact_ellipsoidal_svm"]
+
+# Rows that the conic solver takes at once; how far beyond the boundary a row may lie, for rows of
+# length one, before it has to be among them.
+_FEW_ROWS = 300
+_MISSED = 1e-9
+
+
+@dataclass(frozen=True)
+class ExactEllipsoidalSVMResult:
+    """Solution of the second-order cone problem.
+
+    Attributes
+    ----------
+    w : ndarray of shape (p,)
+        Direction, of length at most one.
+    b : float
+        Intercept; zero if none is fitted.
+    E : ndarray of shape (p, p)
+        Half axes of the ellipsoid.
+    alpha : ndarray of shape (n,)
+        Dual weights.
+    q : ndarray of shape (n,)
+        ``|E φ_i|``.
+    outputs : ndarray of shape (n,)
+        ``φ_i'w + b``.
+    objective : float
+        Value of the solution; infinite if rows without slack are on the wrong side.
+    dual_objective : float
+        Value that no feasible point is below.
+    gap : float
+        Difference of the two over ``r p``.
+    n_iter : int
+        Iterations of the conic solver.
+    status : {"converged", "inseparable", "stalled"}
+        Whether the gap is small enough, and if not, why.
+    """
+
+    w: np.ndarray
+    b: float
+    E: np.ndarray
+    alpha: np.ndarray
+    q: np.ndarray
+    outputs: np.ndarray
+    objective: float
+    dual_objective: float
+    gap: float
+    n_iter: int
+    status: str
+
+
+def solve_exact_ellipsoidal_svm(
+    F: np.ndarray,
+    y: np.ndarray,
+    *,
+    caps: np.ndarray,
+    r: float,
+    fit_intercept: bool = True,
+    tol: float = 1e-5,
+) -> ExactEllipsoidalSVMResult:
+    """Solve the ellipsoidal support vector machine without its relaxation.
+
+    Parameters
+    ----------
+    F : ndarray of shape (n, p)
+        Feature vectors ``φ_i`` in rows; a few thousand rows of thirty columns are feasible.
+    y : ndarray of shape (n,)
+        Labels, -1 or +1.
+    caps : ndarray of shape (n,)
+        Prices ``C_i`` of slack; infinite for a hard margin. Rows with zero are left out.
+    r : float
+        Weight of the log-determinant, ``0 < r < 1``.
+    fit_intercept : bool, default=True
+        Whether there is a ``b``.
+    tol : float, default=1e-5
+        Gap up to which the solution counts as converged.
+
+    Returns
+    -------
+    ExactEllipsoidalSVMResult
+        The solution with its gap.
+
+    Raises
+    ------
+    ImportError
+        If the conic solver is not installed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from oblong.solvers.esvm.exact import solve_exact_ellipsoidal_svm
+    >>> X, y = np.array([[1.0, 0.0], [-1.0, 0.0]]), np.array([1.0, -1.0])
+    >>> result = solve_exact_ellipsoidal_svm(X, y, caps=np.full(2, np.inf), r=0.9)
+    >>> result.w.round(3).tolist(), float(result.E[0, 0].round(3))
+    ([1.0, 0.0], 1.0)
+    """
+    cp = _conic()
+    F, y = np.asarray(F, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    caps = np.asarray(caps, dtype=np.float64)
+    used = caps > 0.0
+    rows, side, prices = F[used], y[used], caps[used]
+    if not len(rows) or side.min() == side.max():
+        raise ValueError("rows of both classes with positive caps are needed")
+    # Rows of length near one; E, w and the values stay, b, ξ and 1 / C shrink with the rows.
+    length = float(np.sqrt(np.mean(np.einsum("ij,ij->i", rows, rows)))) or 1.0
+    rows, prices = rows / length, prices * length
+    p = rows.shape[1]
+    if p == 1:
+        return _one_column(F, y, caps, r, fit_intercept, tol)
+    chosen = _likely(rows, side, prices, r, fit_intercept)
+    n_iter = 0
+    while True:
+        found = _conic_solution(
+            cp, rows[chosen], side[chosen], prices[chosen], r, fit_intercept, tol
+        )
+        if found is None:
+            return _nothing(F, "inseparable" if np.isinf(prices).any() else "stalled")
+        (w, bias, E, weights), count = found
+        n_iter += count
+        image = rows @ E
+        short = np.sqrt(np.einsum("ij,ij->i", image, image)) - side * (rows @ w + bias)
+        missed = ~chosen & (short > _MISSED)
+        if not missed.any():
+            break
+        chosen |= missed
+    places = np.flatnonzero(used)[chosen]
+    alpha = np.zeros(len(F))
+    alpha[places] = np.clip(weights / length, 0.0, caps[places])
+    point = w, bias * length, E, alpha
+    return _certified(F, y, caps, r, fit_intercept, point, n_iter, tol)
+
+
+def _likely(
+    rows: np.ndarray, side: np.ndarray, prices: np.ndarray, r: float, fit_intercept: bool
+) -> np.ndarray:
+    """Rows that the constraints are likely to touch, by the relaxed problem; all if they are few.
+
+    The work grows with the rows, and the solver gets stuck where most of them say nothing.
+    """
+    everything = np.ones(len(rows), dtype=bool)
+    if len(rows) <= _FEW_ROWS or np.isinf(prices).any():
+        return everything
+    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    pi = 1.0 / np.where(lengths > 0.0, lengths, 1.0)
+    relaxed = solve_ellipsoidal_svm(
+        rows, side, caps=prices, pi=pi, r=r, fit_intercept=fit_intercept, tol=1e-4
+    )
+    if relaxed.status != "converged":
+        return everything
+    spare = side * relaxed.outputs - relaxed.q
+    near = spare <= 0.25 * float(np.mean(np.maximum(spare, 0.0)))
+    return near if side[near].size and side[near].min() < side[near].max() else everything
+
+
+def _conic_solution(
+    cp: ModuleType,
+    rows: np.ndarray,
+    side: np.ndarray,
+    prices: np.ndarray,
+    r: float,
+    fit_intercept: bool,
+    tol: float,
+) -> tuple[tuple[np.ndarray, float, np.ndarray, np.ndarray], int] | None:
+    """``w``, ``b``, ``E`` and the dual weights, with the solver's iterations; None if it fails."""
+    p = rows.shape[1]
+    E, w = cp.Variable((p, p), symmetric=True), cp.Variable(p)
+    b = cp.Variable() if fit_intercept else 0.0
+    hard = ~np.isfinite(prices)
+    xi = cp.Variable(len(rows), nonneg=True)
+    outside = cp.norm(rows @ E, axis=1) <= cp.multiply(side, rows @ w + b) + xi
+    constraints = [outside, cp.norm(w) <= 1]
+    if hard.any():
+        constraints.append(xi[hard] == 0)
+    objective = -r * cp.log_det(E) + (1 - r) * cp.trace(E)
+    objective += np.where(hard, 0.0, prices) @ xi
+    problem = cp.Problem(cp.Minimize(objective), constraints)
+    # As accurately as the solver can; where it gets stuck, as the tolerance asks.
+    rough = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), tol)
+    for options in ({}, rough):
+        try:
+            with warnings.catch_warnings():
+                # The certificate says how accurate the solution is.
+                warnings.simplefilter("ignore", UserWarning)
+                problem.solve(solver=cp.CLARABEL, **options)
+        except cp.SolverError:
+            continue
+        break
+    if E.value is None:
+        return None
+    bias = float(b.value) if fit_intercept else 0.0
+    count = int(problem.solver_stats.num_iters or 0)
+    return (w.value, bias, E.value, np.ravel(outside.dual_value)), count
+
+
+def _one_column(
+    F: np.ndarray, y: np.ndarray, caps: np.ndarray, r: float, fit_intercept: bool, tol: float
+) -> ExactEllipsoidalSVMResult:
+    """Numbers: ``|E φ| = E φ² / |φ|``, so that the relaxed problem is the problem itself."""
+    length = np.abs(F[:, 0])
+    pi = 1.0 / np.where(length > 0.0, length, 1.0)
+    found = solve_ellipsoidal_svm(
+        F, y, caps=caps, pi=pi, r=r, fit_intercept=fit_intercept, tol=0.1 * tol
+    )
+    point = found.w, found.b, r * found.factor.T @ found.factor, found.alpha
+    return _certified(F, y, caps, r, fit_intercept, point, found.n_iter, tol)
+
+
+def _conic() -> ModuleType:
+    try:
+        import clarabel  # noqa: F401
+        import cvxpy
+    except ImportError as error:
+        raise ImportError(
+            "the exact ellipsoidal problem needs a conic solver: pip install 'oblong[conic]'"
+        ) from error
+    return cvxpy
+
+
+def _nothing(F: np.ndarray, status: str) -> ExactEllipsoidalSVMResult:
+    n, p = F.shape
+    zero = np.zeros(n)
+    return ExactEllipsoidalSVMResult(
+        np.zeros(p), 0.0, np.eye(p), zero, zero, zero, np.inf, -np.inf, np.inf, 0, status
+    )
+
+
+def _certified(
+    F: np.ndarray,
+    y: np.ndarray,
+    caps: np.ndarray,
+    r: float,
+    fit_intercept: bool,
+    point: tuple[np.ndarray, float, np.ndarray, np.ndarray],
+    n_iter: int,
+    tol: float,
+) -> ExactEllipsoidalSVMResult:
+    """Value of the point, made feasible, and the bound that its weights give."""
+    w, b, E, alpha = point
+    p = F.shape[1]
+    w = w / max(1.0, float(np.linalg.norm(w)))
+    E = 0.5 * (E + E.T)
+    image = F @ E
+    q = np.sqrt(np.einsum("ij,ij->i", image, image))
+    outputs = F @ w + b
+    side = y * outputs
+    hard = np.isinf(caps)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(q > 0.0, side / q, np.inf)
+    shrink = min(1.0, float(np.min(ratio[hard], initial=1.0)))
+    objective = np.inf
+    if shrink > 0.0:
+        sign, log_det = np.linalg.slogdet(shrink * E)
+        soft = ~hard & (caps > 0.0)
+        loss = float(caps[soft] @ np.maximum(shrink * q[soft] - side[soft], 0.0))
+        if sign > 0:
+            objective = -r * log_det + (1.0 - r) * shrink * float(np.trace(E)) + loss
+    if fit_intercept:
+        for heavier in (1.0, -1.0):
+            ours = y == heavier
+            mine, other = float(alpha[ours].sum()), float(alpha[~ours].sum())
+            if mine > other:
+                alpha = np.where(ours, alpha * (other / mine), alpha)
+    directions = np.divide(image, q[:, None], out=np.zeros_like(image), where=q[:, None] > 0.0)
+    half = (F.T * alpha) @ directions
+    v = (alpha * y) @ F
+    try:
+        log_det = inverse_factor((1.0 - r) * np.eye(p) + 0.5 * (half + half.T))[1]
+        dual = r * log_det + r * p * (1.0 - np.log(r)) - float(np.linalg.norm(v))
+    except LinAlgError:
+        dual = -np.inf
+    gap = (objective - dual) / (r * p)
+    status = "converged" if gap <= tol else "stalled"
+    if objective == np.inf and hard.any():
+        status = "inseparable"
+    return ExactEllipsoidalSVMResult(
+        w, b, E, alpha, q, outputs, objective, dual, gap, n_iter, status
+    )

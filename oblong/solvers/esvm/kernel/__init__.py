@@ -1,0 +1,1 @@
+"""The ellipsoidal SVM in kernel form, by its dual."""

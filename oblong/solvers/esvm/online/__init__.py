@@ -1,0 +1,1 @@
+"""The ellipsoidal SVM of a stream."""

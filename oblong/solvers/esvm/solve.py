@@ -1,0 +1,256 @@
+"""The ellipsoidal support vector machine: the centre of a large ellipsoid in the version space.
+
+For feature vectors ``φ_i``, labels ``y_i = ±1``, caps ``C_i`` and factors ``π_i``, solve ::
+
+    min  -r ln|B| + (1 - r) tr B + Σ C_i ξ_i
+    s.t. y_i (φ_i'w + b) + ξ_i >= π_i φ_i'B φ_i,  ξ_i >= 0,  |w| <= 1,  B positive definite
+
+(Momma, Hatano and Nakayama, Ellipsoidal Support Vector Machines, ACML 2010, eq. 6; its rows have
+``π = 1``, while a relaxation of their exact problem, eq. 5, needs ``π_i = 1 / |φ_i|``.) The dual is
+stated in eq. 7. Where its ``v = Σ α_i y_i φ_i`` does not vanish, ``w = v / |v|``; it does vanish
+for data that overlap and large caps, and the weights ``α`` then do not determine ``w``.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+import numpy as np
+
+from oblong._core.deferred import Deferred, is_waiting
+from oblong._core.progress import Progress, ProgressCallback
+from oblong._core.threads import single_threaded_blas
+from oblong.solvers.esvm.boundary_rows import solve_by_newton, solve_by_working_sets
+from oblong.solvers.esvm.interior_point import solve_by_interior_point
+from oblong.solvers.esvm.problem import Certified, EsvmProblem, best_bias
+from oblong.solvers.esvm.smo import solve_by_smo
+
+__all__ = ["EllipsoidalSVMResult", "best_bias", "solve_ellipsoidal_svm"]
+
+SOLVERS = ("auto", "ipm", "newton", "smo")
+# Rows that are few, whatever their number of columns.
+_FEW = 500
+# Columns, or rows, up to which a second thread of BLAS costs more than it helps; many rows with few
+# columns have threads of their own.
+_THIN, _SHORT = 32, 1200
+# Rows too many for matrices with as many rows and columns.
+_MANY = 12_000
+
+
+@dataclass(frozen=True)
+class EllipsoidalSVMResult:
+    """Solution of the ellipsoidal support vector machine.
+
+    Attributes
+    ----------
+    w : ndarray of shape (p,)
+        Direction, of length at most one.
+    b : float
+        Intercept; zero if none is fitted.
+    alpha : ndarray of shape (n,)
+        Dual weights, ``0 <= α_i <= C_i`` and, with an intercept, ``Σ y_i α_i = 0``.
+    q : ndarray of shape (n,)
+        ``π_i φ_i'B φ_i``.
+    factor : ndarray of shape (p, p)
+        Lower triangular ``G`` with ``B = r G'G``. With almost as many columns as rows it is
+        computed when it is first read, from rows ``F`` that must not have changed.
+    outputs : ndarray of shape (n,)
+        ``φ_i'w + b``.
+    objective : float
+        Value of the primal; infinite if no feasible point is known.
+    dual_objective : float
+        Value of the dual: no feasible point has a smaller objective.
+    gap : float
+        Difference of the two over ``r p``.
+    n_iter : int
+        Newton systems; with a kernel also evaluations of the dual, which lead to the solution
+        without such systems where every row has slack; or steps of the sequential solver.
+    status : {"converged", "inseparable", "max_iter", "stalled"}
+        Why the solver stopped. ``"inseparable"``: a hard margin was asked for, and the weights
+        prove that there is none worth the name, since ``|Σ α_i y_i φ_i| / Σ α_i`` bounds it.
+    """
+
+    w: np.ndarray
+    b: float
+    alpha: np.ndarray
+    q: np.ndarray
+    factor: np.ndarray = Deferred()  # noqa: RUF009
+    outputs: np.ndarray
+    objective: float
+    dual_objective: float
+    gap: float
+    n_iter: int
+    status: str
+
+    def __getstate__(self) -> dict:
+        _ = self.factor
+        return dict(vars(self))
+
+
+def solve_ellipsoidal_svm(
+    F: np.ndarray,
+    y: np.ndarray,
+    *,
+    caps: np.ndarray,
+    pi: np.ndarray,
+    r: float,
+    fit_intercept: bool = True,
+    solver: str = "auto",
+    tol: float = 1e-6,
+    max_iter: int | None = None,
+    polish: bool = False,
+    start: EllipsoidalSVMResult | None = None,
+    progress: ProgressCallback | None = None,
+) -> EllipsoidalSVMResult:
+    """Solve the ellipsoidal support vector machine, with a certificate.
+
+    Parameters
+    ----------
+    F : ndarray of shape (n, p)
+        Feature vectors ``φ_i`` in rows.
+    y : ndarray of shape (n,)
+        Labels, -1 or +1.
+    caps : ndarray of shape (n,)
+        Prices ``C_i`` of slack; infinite for a hard margin. Rows with zero are left out.
+    pi : ndarray of shape (n,)
+        Positive factors ``π_i``.
+    r : float
+        Weight of the log-determinant, ``0 < r < 1``.
+    fit_intercept : bool, default=True
+        Whether there is a ``b``.
+    solver : {"auto", "ipm", "newton", "smo"}, default="auto"
+        ``"ipm"``: primal-dual interior point with all rows; with almost as many columns as rows,
+        faster ways to the same solution are tried first. ``"newton"``: Newton's method on a
+        smoothed problem, and the interior point method for the rows near the boundary; for many
+        rows with few columns. ``"smo"``: the paper's sequential algorithm, corrected.
+        ``"auto"`` takes one of the first two by the shape of ``F``.
+    tol : float, default=1e-6
+        Largest gap.
+    max_iter : int, default=None
+        Limit on iterations; None for a limit that suits the solver.
+    polish : bool, default=False
+        Whether the interior point method goes on to the last digits that rounding leaves, which
+        is cheap for few rows.
+    start : EllipsoidalSVMResult, default=None
+        A solution of a similar problem to start from, where the solver can use one.
+    progress : callable, default=None
+        Called with a :class:`~oblong._core.progress.Progress` now and then.
+
+    Returns
+    -------
+    EllipsoidalSVMResult
+        The solution with its gap.
+
+    Examples
+    --------
+    Two points, hard margin: each has the weight ``r - 1/2``.
+
+    >>> import numpy as np
+    >>> from oblong.solvers.esvm.solve import solve_ellipsoidal_svm
+    >>> result = solve_ellipsoidal_svm(
+    ...     np.array([[1.0, 0.0], [-1.0, 0.0]]),
+    ...     np.array([1.0, -1.0]),
+    ...     caps=np.full(2, np.inf),
+    ...     pi=np.ones(2),
+    ...     r=0.9,
+    ... )
+    >>> result.alpha.round(3).tolist(), result.status
+    ([0.4, 0.4], 'converged')
+    """
+    F, y, caps, pi = _checked(F, y, caps, pi, r, solver)
+    rows = np.flatnonzero(caps > 0.0)
+    everything = len(rows) == len(caps)
+    parts = (F, y, caps, pi) if everything else (F[rows], y[rows], caps[rows], pi[rows])
+    if len(rows) == 0 or parts[1].min() == parts[1].max():
+        raise ValueError("rows of both classes with positive caps are needed")
+    solver = _choose(solver, *parts[0].shape)
+    problem = EsvmProblem(*parts, r, fit_intercept, tol, _limit(solver, max_iter, len(rows)))
+    if progress is not None:
+
+        def report(gap: float) -> None:
+            progress(Progress("ellipsoidal svm", problem.n_iter, gap, tol))
+
+        problem.report = report
+    with single_threaded_blas() if problem.p <= _THIN or problem.n <= _SHORT else nullcontext():
+        found, status = _solve(problem, solver, start, polish)
+    alpha, q, outputs = found.alpha, found.q, found.outputs
+    if not everything:
+        whole = EsvmProblem(F, y, caps, pi, r, fit_intercept, tol, 0)
+        alpha = np.zeros(len(y))
+        alpha[rows] = found.alpha
+        q, g = whole.images(np.sqrt(r) * found.G, found.w)
+        outputs = g + found.b
+    return EllipsoidalSVMResult(
+        found.w,
+        found.b,
+        alpha,
+        q,
+        (lambda: found.G) if is_waiting(found, "G") else found.G,
+        outputs,
+        found.dual + found.gap,
+        found.dual,
+        found.gap / problem.unit,
+        problem.n_iter,
+        status,
+    )
+
+
+def _checked(
+    F: np.ndarray, y: np.ndarray, caps: np.ndarray, pi: np.ndarray, r: float, solver: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    F = np.asarray(F)
+    if F.dtype not in (np.float32, np.float64):
+        F = F.astype(np.float64)
+    if F.ndim != 2:
+        raise ValueError(f"F must be a matrix; it has {F.ndim} dimensions")
+    y, caps, pi = (np.asarray(a, dtype=np.float64) for a in (y, caps, pi))
+    for name, a in (("y", y), ("caps", caps), ("pi", pi)):
+        if a.shape != (len(F),):
+            raise ValueError(f"{name} must have one entry per row of F")
+    if not np.all(np.abs(y) == 1.0):
+        raise ValueError("y must hold -1 and +1")
+    if not np.all(caps >= 0.0):
+        raise ValueError("caps must not be negative")
+    if not (np.all(pi > 0.0) and np.all(np.isfinite(pi))):
+        raise ValueError("pi must be positive and finite")
+    if not 0.0 < r < 1.0:
+        raise ValueError(f"r must lie between 0 and 1, not {r}")
+    if solver not in SOLVERS:
+        raise ValueError(f"solver must be one of {SOLVERS}, not {solver!r}")
+    return F, y, caps, pi
+
+
+def _choose(solver: str, n: int, p: int) -> str:
+    if solver != "auto":
+        return solver
+    return "newton" if n > max(_FEW, min(10 * p * p, _MANY)) else "ipm"
+
+
+def _limit(solver: str, max_iter: int | None, n: int) -> int:
+    if max_iter is not None:
+        return max_iter
+    return 1000 * n if solver == "smo" else 500
+
+
+def _solve(
+    problem: EsvmProblem, solver: str, start: EllipsoidalSVMResult | None, polish: bool
+) -> tuple[Certified, str]:
+    if solver == "smo":
+        return solve_by_smo(problem)
+    if solver == "ipm":
+        found, status = solve_by_interior_point(problem, polish)
+        if status != "stalled" or problem.hard is not None:
+            return found, status
+        # Caps of very different sizes: smoothing copes, unless they are beyond all reason.
+        try:
+            other, status = solve_by_newton(problem)
+        except np.linalg.LinAlgError:
+            return found, "stalled"
+        return (other, status) if other.gap < found.gap else (found, "stalled")
+    if problem.hard is not None:
+        # There is nothing to smooth.
+        return solve_by_working_sets(problem)
+    if start is None or start.w.shape != (problem.p,):
+        return solve_by_newton(problem)
+    return solve_by_newton(problem, (np.sqrt(problem.r) * start.factor.T, start.w, start.b))

@@ -1,0 +1,1 @@
+"""Margin problems in the features themselves."""

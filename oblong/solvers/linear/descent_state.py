@@ -1,0 +1,152 @@
+"""State of coordinate descent on a linear margin problem: coefficients, weights, multipliers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from oblong.solvers.linear.problem import LinearProblem
+from oblong.solvers.linear.row_loops import descend
+
+__all__ = ["DescentState"]
+
+# Strength of the joint constraints, relative to the mean squared norm of the rows.
+_STRENGTH = 0.5
+# The constraint on the sum of the coefficients is weaker by this number over that of the free
+# rows. They all hang together by it, and the more they are, the slower single ones get on; while
+# the bias settles fast already when all of them together pull harder than each by itself.
+_PULL = 100.0
+# A bias that still moves by more than this fraction of its last move is pulled harder.
+_SLOW_BIAS = 0.5
+
+
+class DescentState:
+    """Coefficients, their weights, and the two multipliers of an inner problem.
+
+    Parameters
+    ----------
+    problem : LinearProblem
+        The problem.
+    start : ndarray of shape (n,) or None
+        Coefficients to start from; zero by default.
+    start_bias : float
+        Bias to start from.
+
+    Attributes
+    ----------
+    c, w : ndarray of shape (n,) and (d,)
+        Coefficients and the combination of the rows with them.
+    sums : ndarray of shape (5,)
+        Bias multiplier, ``Σc``, bound multiplier, ``Σe`` and ``w·m`` with the mean ``m``.
+    U : ndarray of shape (n,)
+        Limits of the excess: zero without a bound, infinite with a hard one.
+    norms : ndarray of shape (n,)
+        Squared norms of the rows, centred where there is a bias.
+    R, rho : float
+        Strengths of the constraints on ``Σc`` and ``Σe``; zero for none.
+    """
+
+    def __init__(self, problem: LinearProblem, start: np.ndarray | None, start_bias: float) -> None:
+        rows = problem.rows
+        self.problem = problem
+        self.data, self.indices, self.indptr = rows.compressed()
+        self.norms = rows.squared_norms()
+        if not float(self.norms.max()) < 1e150:
+            raise ValueError("the squared norms of the rows are not finite: scale the data")
+        # With a bias, rows may be centred: not the rows themselves, but their products.
+        self.mean = np.zeros(rows.d)
+        if problem.intercept:
+            self.mean = rows.combination(np.full(rows.n, 1.0 / rows.n))
+        self.along = rows.products(self.mean)
+        self.square = float(self.mean @ self.mean)
+        self.norms = np.maximum(self.norms - 2.0 * self.along + self.square, 0.0)
+        mean = float(self.norms.mean())
+        self.strength = _STRENGTH * mean if mean > 0.0 else 1.0
+        # A row of zeros that nothing else holds back takes a step as long as it likes.
+        self.norms = np.maximum(self.norms, 1e-12 * self.strength)
+        if not problem.bounded:
+            self.U = np.zeros(rows.n)
+        else:
+            self.U = np.full(rows.n, np.inf) if problem.U is None else problem.U
+        self.c = np.zeros(rows.n) if start is None else np.array(start)
+        self.w = rows.combination(self.c)
+        t = 1.0 if problem.D is not None else problem.B
+        excess = float(problem.excess(self.c).sum()) if problem.D is not None else 0.0
+        drift = float(self.w @ self.mean)
+        self.sums = np.array([start_bias + drift, self.c.sum(), t, excess, drift])
+        self.D = 0.0 if problem.D is None else float(problem.D)
+        self.rho = self.strength if problem.D is not None else 0.0
+        self._pull, self._moved = _PULL, np.inf
+        free = rows.n if start is None else self.free().size
+        self.R = self._bias_strength(free) if problem.intercept else 0.0
+
+    def free(self) -> np.ndarray:
+        """Rows whose coefficients lie between two kinks of the dual."""
+        a, C = self.problem.y * self.c, self.problem.C
+        inside = (a > 0.0) & (a < C)
+        if self.problem.bounded:
+            inside |= ((a > C) & (a < C + self.U)) | ((a < 0.0) & (a > -self.U))
+        return np.flatnonzero(inside)
+
+    def visit(self, order: np.ndarray, shrink: float) -> tuple[int, float, float]:
+        """Visit some rows once; those worth another visit are left at the front of ``order``.
+
+        Returns their number, the largest violation and the gap, as :func:`descend` does.
+        """
+        problem = self.problem
+        return descend(
+            self.data,
+            self.indices,
+            self.indptr,
+            order,
+            problem.y,
+            problem.C,
+            self.U,
+            self.norms,
+            self.along,
+            self.c,
+            self.w,
+            self.sums,
+            self.square,
+            self.R,
+            self.rho,
+            self.D,
+            shrink,
+        )
+
+    def refresh(self) -> None:
+        """Take the round-off out of what is kept up to date."""
+        self.w = self.problem.rows.combination(self.c)
+        self.sums[1], self.sums[4] = self.c.sum(), self.w @ self.mean
+        if self.rho > 0.0:
+            self.sums[3] = self.problem.excess(self.c).sum()
+
+    def bound(self, excess: float) -> float:
+        """Slope of the dual in the excess."""
+        t = float(self.sums[2])
+        return max(1.0, t + self.rho * (excess - self.D)) if self.rho > 0.0 else t
+
+    def move_bias(self, violation: float) -> float:
+        """Make the bias of the inner problem the multiplier of the next.
+
+        Returns how far it moved. If that is farther than the violation of the inner problem
+        explains, and not much less than the last time, the next problem holds on to it harder.
+        """
+        if self.R == 0.0:
+            return 0.0
+        change = float(self.R * self.sums[1])
+        self.sums[0] += change
+        if abs(change) > max(_SLOW_BIAS * self._moved, violation):
+            self._pull *= 4.0
+        self._moved = abs(change)
+        self.R = self._bias_strength(self.free().size)
+        return self._moved
+
+    def move_bound(self) -> float:
+        """Do the same for the bound."""
+        if self.rho == 0.0:
+            return 0.0
+        before, self.sums[2] = float(self.sums[2]), self.bound(float(self.sums[3]))
+        return abs(float(self.sums[2]) - before)
+
+    def _bias_strength(self, free: int) -> float:
+        return self.strength * min(1.0, self._pull / max(1, free))

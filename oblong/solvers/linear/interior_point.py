@@ -1,0 +1,335 @@
+"""Primal-dual interior point for linear margin problems with many rows and few columns.
+
+Every sample has a soft inequality for the hinge and, if there is a bound, two more::
+
+    y_i f_i + ξ_i >= 1,     t - f_i + τ_i >= 0,     t + f_i + τ*_i >= 0,     f_i = w·x_i + b
+
+Mehrotra's predictor-corrector method solves for ``z = (w, b, t)``. The three inequalities of a
+sample share its row, so that a Newton step needs one weighted Gram matrix ``Σ ω_i x_i x_i'``,
+made from chunks of rows. The number of steps, ten to thirty, hardly depends on the data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from oblong._core.progress import Progress, ProgressCallback
+from oblong._core.threads import run_chunks
+from oblong.linalg.gram import GramSum, factored
+from oblong.solvers.linear.problem import LinearProblem, LinearResult, certified
+from oblong.solvers.linear.row_loops import advance_rows, bound_step, predict_rows, weigh_rows
+from oblong.solvers.linear.start import Kind, middle
+
+__all__ = ["solve_interior_point"]
+
+# Share of the way to the boundary that a step takes at most while the gap is large.
+_DAMPING = 0.95
+# Steps that are never needed, whatever max_iter allows.
+_MOST_STEPS = 300
+# Steps without a better certificate after which rounding has won.
+_PATIENCE = 6
+# Complementarity, relative to the objective, below which there is nothing left to gain.
+_NOTHING = 1e-18
+# Share of tol that the complementarity is not asked to go below.
+_ENOUGH = 0.05
+# Columns above which BLAS has enough to do in one product for all threads.
+_WIDE = 256
+
+
+def solve_interior_point(
+    problem: LinearProblem,
+    *,
+    tol: float = 1e-8,
+    max_iter: int = -1,
+    progress: ProgressCallback | None = None,
+    stage: str = "interior point",
+) -> LinearResult:
+    """Solve a linear margin problem by an interior-point method.
+
+    Parameters
+    ----------
+    problem : LinearProblem
+        The problem.
+    tol : float, default=1e-8
+        Largest relative gap between the primal and the dual objective.
+    max_iter : int, default=-1
+        Limit on Newton steps; -1 for none but a safeguard.
+    progress : callable, default=None
+        Called with a :class:`~oblong._core.progress.Progress` after each step; the violation is the
+        estimated relative gap.
+    stage : str, default="interior point"
+        Name of this problem in the reports.
+
+    Returns
+    -------
+    LinearResult
+        The solution, with a certificate that does not depend on the method.
+    """
+    limit = _MOST_STEPS if max_iter < 0 else min(max_iter, _MOST_STEPS)
+    method = _InteriorPoint(problem, tol)
+    best: LinearResult | None = None
+    idle = 0
+    for iteration in range(limit + 1):
+        gap = method.relative_gap()
+        if progress is not None:
+            progress(Progress(stage, iteration, gap, tol))
+        # The estimate, often too high, costs nothing; the certificate is worth a pass only when
+        # it may hold.
+        if gap <= 3.0 * tol or iteration == limit or idle:
+            result = method.result(iteration)
+            if best is None or result.relative_gap < 0.9 * best.relative_gap:
+                best, idle = result, 0
+            else:
+                idle += 1
+            if best.relative_gap <= tol:
+                return _ended(best, iteration, "converged")
+            if idle >= _PATIENCE:
+                return _ended(best, iteration, "stalled")
+        if iteration == limit:
+            break
+        if not method.step():
+            result = method.result(iteration)
+            if best is None or result.relative_gap < best.relative_gap:
+                best = result
+            status = "converged" if best.relative_gap <= tol else "stalled"
+            return _ended(best, iteration, status)
+    assert best is not None
+    return _ended(best, limit, "max_iter" if limit == max_iter else "stalled")
+
+
+def _ended(result: LinearResult, n_iter: int, status: str) -> LinearResult:
+    return replace(result, n_iter=n_iter, status=status)
+
+
+class _InteriorPoint:
+    """State of the iteration: the point ``z``, and slacks and multipliers of the rows."""
+
+    def __init__(self, problem: LinearProblem, tol: float) -> None:
+        self.problem = problem
+        self.tol = tol
+        self.rows = rows = problem.rows
+        n, d = rows.n, rows.d
+        self.variable = problem.D is not None
+        # Without a bound no row holds t; any finite number will do.
+        self.t = 2.0 if self.variable else (problem.B if problem.bounded else 1.0)
+        self.z = np.zeros(d + problem.intercept + self.variable)
+        if self.variable:
+            self.z[-1] = self.t
+        self.f = np.zeros(n)
+        self.df = np.zeros(n)
+        self.affine = np.zeros(n)
+        self.kinds, self.floor = middle(problem, self.t)
+        self.pairs = sum(n * (1 + kind.head[0]) for kind in self.kinds) + self.variable
+        self.complementarity = sum(
+            float(k.a @ k.s) + (float(k.v @ k.e) if k.head[0] else 0.0) for k in self.kinds
+        )
+        if self.variable:
+            self.complementarity += self.floor.a * self.floor.s
+        self.residual = np.full_like(self.z, np.inf)
+        self.gap = self.primal = np.inf
+
+    def relative_gap(self) -> float:
+        """Estimate of the relative gap, from the complementarity and the dual residual."""
+        w = self.z[: self.rows.d]
+        primal = self.problem.primal(self.f, float(w @ w), self.t)
+        off = float(np.abs(self.residual) @ (np.abs(self.z) + 1e-300))
+        self.primal = max(primal, np.finfo(float).tiny)
+        self.gap = (self.complementarity + off) / self.primal
+        return self.gap
+
+    def result(self, n_iter: int) -> LinearResult:
+        c = np.zeros(self.rows.n)
+        for kind in self.kinds:
+            _, ky, k1, _ = kind.head
+            c += (ky * self.problem.y + k1) * kind.a
+        return certified(self.problem, self.z[: self.rows.d].copy(), c, self.t, n_iter)
+
+    # One step ------------------------------------------------------------------------------------
+
+    def step(self) -> bool:
+        """Take one predictor-corrector step; false if rounding leaves no direction."""
+        d, variable = self.rows.d, self.variable
+        if self.complementarity <= _NOTHING * self.primal:
+            return False
+        mu = self.complementarity / self.pairs
+        matrix, rhs, floor_weight = self._system()
+        factor = factored(matrix)
+        if factor is None:
+            return False
+        affine = factor(rhs)
+        if not np.isfinite(affine).all():
+            return False
+        dt = float(affine[-1]) if variable else 0.0
+        decrease, change, centre, second = self._predict(affine, dt)
+        floor = self.floor
+        if variable:
+            da = floor_weight * (-floor.s - dt)
+            ds = -floor.s - floor.s * da / floor.a
+            decrease = max(decrease, -da / floor.a, -ds / floor.s)
+            change += da * ds
+            centre[-1] += floor_weight / floor.a
+            second[-1] -= floor_weight * da * ds / floor.a
+        step = min(1.0, 1.0 / decrease) if decrease > 0 else 1.0
+        predicted = (1.0 - step) * self.complementarity + step**2 * change
+        target = mu * min(1.0, max(predicted / self.complementarity, 0.0)) ** 3
+        # A slack far smaller than tol asks for would only cost digits.
+        target = max(target, min(mu, _ENOUGH * self.tol * self.primal / self.pairs))
+        direction = affine + factor(target * centre + second)
+        if not np.isfinite(direction).all():
+            return False
+        dta, dt = dt, (float(direction[-1]) if variable else 0.0)
+        decrease = self._measure(direction, dta, dt, target)
+        if variable:
+            affine_a = floor_weight * (-floor.s - dta)
+            aim = target + affine_a * (floor.s + floor.s * affine_a / floor.a)
+            da = floor_weight * (-floor.s - dt) + floor_weight * aim / floor.a
+            ds = aim / floor.a - floor.s - floor.s * da / floor.a
+            decrease = max(decrease, -da / floor.a, -ds / floor.s)
+        # Caution keeps early steps long; near the end it would spoil the fast convergence.
+        damping = min(0.995, max(_DAMPING, 1.0 - self.gap))
+        step = min(1.0, damping / decrease) if decrease > 0 else 1.0
+        if not step > 1e-10:
+            return False
+        self.complementarity = self._advance(dta, dt, target, step)
+        if variable:
+            floor.a += step * da
+            floor.s += step * ds
+            self.complementarity += floor.a * floor.s
+        self.f += step * self.df
+        self.z += step * direction
+        self.residual *= 1.0 - step
+        if variable:
+            self.t = float(self.z[-1])
+        return bool(np.isfinite(self.complementarity) and np.isfinite(self.z[:d]).all())
+
+    def _common(self, kind: Kind, part: slice) -> tuple:
+        return (*kind.head, self.problem.y[part])
+
+    def _system(self) -> tuple[np.ndarray, np.ndarray, float]:
+        """Newton matrix and right-hand side, in one pass over the rows."""
+        rows, problem = self.rows, self.problem
+        d, p = rows.d, len(self.z)
+        pool = GramSum(d)
+        parts = np.zeros((-(-rows.n // rows.chunk), 4, d))
+        sums = np.zeros((len(parts), 7))
+
+        def task(part: slice, X: np.ndarray) -> None:
+            size = len(X)
+            columns = np.zeros((4, size))
+            weight, cross, rhs, coef = columns
+            total = sums[part.start // rows.chunk]
+            for kind in self.kinds:
+                found = weigh_rows(
+                    *self._common(kind, part), *kind.at(part), weight, cross, rhs, coef
+                )
+                if kind.head[3]:
+                    total[:3] += found
+            total[3:] = columns.sum(axis=1)
+            np.dot(columns, X, out=parts[part.start // rows.chunk])
+            X *= np.sqrt(weight)[:, None]
+            pool.add(X)
+
+        wide = d > _WIDE
+        rows.for_chunks(task, threads=1 if wide else rows.threads)
+        weighed, crossed, targets, combined = parts.sum(axis=0)
+        bound = sums.sum(axis=0)
+        matrix = np.zeros((p, p))
+        gram = pool.total()
+        matrix[:d, :d] = gram
+        matrix[np.arange(d), np.arange(d)] += 1.0
+        rhs = np.zeros(p)
+        residual = np.zeros(p)
+        rhs[:d] = targets
+        residual[:d] = self.z[:d] - combined
+        if problem.intercept:
+            matrix[d, :d] = weighed
+            matrix[d, d] = bound[3]
+            rhs[d] = bound[5]
+            residual[d] = -bound[6]
+        floor_weight = 0.0
+        if self.variable:
+            floor_weight = self.floor.a / self.floor.s
+            matrix[-1, :d] = crossed
+            if problem.intercept:
+                matrix[-1, d] = bound[4]
+            matrix[-1, -1] = bound[0] + floor_weight
+            rhs[-1] = bound[1] - floor_weight * self.floor.s
+            residual[-1] = problem.D - bound[2] - self.floor.a
+        self.residual = residual
+        return matrix, rhs - residual, floor_weight
+
+    def _output_change(self, direction: np.ndarray, X: np.ndarray) -> np.ndarray:
+        d = self.rows.d
+        change = X @ direction[:d]
+        return change + direction[d] if self.problem.intercept else change
+
+    def _predict(
+        self, direction: np.ndarray, dt: float
+    ) -> tuple[float, float, np.ndarray, np.ndarray]:
+        rows, d = self.rows, self.rows.d
+        count = -(-rows.n // rows.chunk)
+        parts = np.zeros((count, 2, d))
+        found = np.zeros((count, 6))
+
+        def task(part: slice, X: np.ndarray) -> None:
+            place = part.start // rows.chunk
+            df = self.affine[part]
+            df[:] = self._output_change(direction, X)
+            columns = np.zeros((2, len(X)))
+            total = found[place]
+            for kind in self.kinds:
+                decrease, change, centre, second = predict_rows(
+                    *self._common(kind, part), df, dt, *kind.at(part), *columns
+                )
+                total[0] = max(total[0], decrease)
+                total[1] += change
+                total[2] += kind.head[3] * centre
+                total[3] += kind.head[3] * second
+            total[4:] = columns.sum(axis=1)
+            np.dot(columns, X, out=parts[place])
+
+        rows.for_chunks(task)
+        sums = found.sum(axis=0)
+        centre, second = np.zeros_like(self.z), np.zeros_like(self.z)
+        centre[:d], second[:d] = parts.sum(axis=0)
+        if self.problem.intercept:
+            centre[d], second[d] = sums[4], sums[5]
+        if self.variable:
+            centre[-1], second[-1] = sums[2], sums[3]
+        return float(found[:, 0].max()), float(sums[1]), centre, second
+
+    def _measure(self, direction: np.ndarray, dta: float, dt: float, mu: float) -> float:
+        """Change of the outputs in the corrected step, and how fast it nears the boundary."""
+        rows = self.rows
+        found = np.zeros(-(-rows.n // rows.chunk))
+
+        def task(part: slice, X: np.ndarray) -> None:
+            df = self.df[part]
+            df[:] = self._output_change(direction, X)
+            affine = self.affine[part]
+            found[part.start // rows.chunk] = max(
+                bound_step(*self._common(kind, part), affine, dta, df, dt, mu, *kind.at(part))
+                for kind in self.kinds
+            )
+
+        rows.for_chunks(task)
+        return float(found.max())
+
+    def _advance(self, dta: float, dt: float, mu: float, step: float) -> float:
+        length = 1 << 16
+        totals = np.zeros(-(-self.rows.n // length))
+
+        def task(start: int, stop: int) -> None:
+            part = slice(start, stop)
+            affine, df = self.affine[part], self.df[part]
+            totals[start // length] = sum(
+                advance_rows(
+                    *self._common(kind, part), affine, dta, df, dt, mu, step, *kind.at(part)
+                )
+                for kind in self.kinds
+            )
+
+        run_chunks(task, self.rows.n, length, self.rows.threads)
+        return float(totals.sum())

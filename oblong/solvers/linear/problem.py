@@ -1,0 +1,346 @@
+"""The linear margin problem: its data, its rows, and the certificate of a solution.
+
+One problem covers every form of the relative margin machine (Shivaswamy & Jebara, "Maximum
+Relative Margin and Data-Dependent Regularization", JMLR 11, 2010) with ``f_i = w·x_i + b``::
+
+    min_{w,b,t}  ½|w|² + Σ C_i [1 - y_i f_i]_+ + D t + Σ U_i [|f_i| - t]_+
+
+where ``t`` is held at ``B`` (their equation 11, ``U`` infinite), or a variable that is at least
+one (14 and, with finite ``U``, 15). The support vector machine is ``B`` infinite. Its dual has
+one signed coefficient a sample, split into ``α = clip(y c, 0, C)`` and the excess
+``e = |y c - α|`` of at most ``U``::
+
+    max_c  Σ α_i - t Σ e_i - ½|Σ c_i x_i|²                          t held
+    max_c  Σ α_i - Σ e_i + D - ½|Σ c_i x_i|²,   Σ e_i <= D          t variable
+
+both subject to ``Σ c_i = 0`` if there is an intercept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import local
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from oblong._core.threads import run_chunks
+from oblong.solvers.linear.row_loops import add_rows, row_norms, row_products
+
+__all__ = ["LinearProblem", "LinearResult", "LinearRows", "certified"]
+
+# Numbers of a chunk of rows, small enough for the cache.
+_CHUNK = 1 << 18
+# A slope of the loss in the bias this small, relative to the penalties, is rounding.
+_FLAT = 1e-10
+
+
+class LinearRows:
+    """Rows of a dense or CSR matrix, used a chunk at a time in double precision.
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix of shape (n, d)
+        The rows, in single or double precision; never copied as a whole.
+    threads : int, default=1
+        Threads to use.
+    centred : bool, default=False
+        Whether to subtract the mean of the rows. With an intercept that is another name for
+        the same problem, with better digits where the mean is large. For dense rows only.
+    """
+
+    def __init__(self, X: Any, threads: int = 1, centred: bool = False) -> None:
+        self.X = X
+        self.n, self.d = X.shape
+        self.sparse = sp.issparse(X)
+        self.threads = threads
+        self._local = local()
+        self.chunk = max(256, _CHUNK // max(1, self.d))
+        self.shift: np.ndarray | None = None
+        if centred and not self.sparse:
+            total = np.zeros(self.d)
+            for start in range(0, self.n, self.chunk):
+                total += X[start : start + self.chunk].sum(axis=0, dtype=np.float64)
+            shift = total / self.n
+            self.shift = shift if np.isfinite(shift).all() else None
+
+    def dense(self, start: int, stop: int) -> np.ndarray:
+        """Return some rows, dense and in double precision.
+
+        The array belongs to the thread, whose next call writes over it.
+        """
+        size = stop - start
+        buffer = getattr(self._local, "buffer", None)
+        if buffer is None or len(buffer) < size:
+            # New memory for every chunk would cost as much as the copy.
+            buffer = self._local.buffer = np.empty((max(size, min(self.chunk, self.n)), self.d))
+        rows = buffer[:size]
+        if self.sparse:
+            self.X[start:stop].astype(np.float64, copy=False).toarray(out=rows)
+            return rows
+        rows[...] = self.X[start:stop]
+        if self.shift is not None:
+            rows -= self.shift
+        return rows
+
+    def compressed(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Values, columns and ends of the rows; dense rows have no columns."""
+        if self.sparse:
+            return self.X.data, self.X.indices, self.X.indptr
+        ends = np.arange(self.n + 1, dtype=np.int64) * self.d
+        return np.ascontiguousarray(self.X).reshape(-1), np.empty(0, dtype=np.int32), ends
+
+    def products(self, w: np.ndarray) -> np.ndarray:
+        """Products of the rows with ``w``."""
+        out = np.empty(self.n)
+        if self.sparse:
+            row_products(*self.compressed(), np.arange(self.n), w, out)
+        else:
+            self.for_chunks(lambda part, X: np.dot(X, w, out=out[part]))
+        return out
+
+    def combination(self, c: np.ndarray) -> np.ndarray:
+        """Sum of the rows times ``c``."""
+        out = np.zeros(self.d)
+        if self.sparse:
+            add_rows(*self.compressed(), np.arange(self.n), c, out)
+        else:
+            parts = np.empty((-(-self.n // self.chunk), self.d))
+            self.for_chunks(lambda part, X: np.dot(c[part], X, out=parts[part.start // self.chunk]))
+            out += parts.sum(axis=0)
+        return out
+
+    def squared_norms(self) -> np.ndarray:
+        """Squared norms of the rows."""
+        out = np.empty(self.n)
+        if self.sparse:
+            row_norms(self.X.data, self.X.indptr, out)
+        else:
+            self.for_chunks(lambda part, X: np.einsum("ij,ij->i", X, X, out=out[part]))
+        return out
+
+    def for_chunks(
+        self, task: Callable[[slice, np.ndarray], object], threads: int | None = None
+    ) -> None:
+        """Call ``task(slice, rows)`` for all chunks."""
+
+        def run(start: int, stop: int) -> None:
+            task(slice(start, stop), self.dense(start, stop))
+
+        run_chunks(run, self.n, self.chunk, self.threads if threads is None else threads)
+
+
+@dataclass(frozen=True)
+class LinearProblem:
+    """The linear margin problem.
+
+    Attributes
+    ----------
+    rows : LinearRows
+        The rows ``x_i``.
+    y : ndarray of shape (n,)
+        Labels, -1 or +1.
+    C : ndarray of shape (n,)
+        Penalties of margin violations.
+    B : float
+        The bound; infinite for none. Not used with ``D``.
+    D : float or None
+        Cost of a unit of the bound, which makes it a variable of at least one.
+    U : ndarray of shape (n,) or None
+        With ``D``: the price of breaking the bound; ``None`` forbids it.
+    intercept : bool
+        Whether there is a bias.
+    """
+
+    rows: LinearRows
+    y: np.ndarray
+    C: np.ndarray
+    B: float = np.inf
+    D: float | None = None
+    U: np.ndarray | None = None
+    intercept: bool = True
+
+    @property
+    def bounded(self) -> bool:
+        """Whether there is a bound at all."""
+        return self.D is not None or np.isfinite(self.B)
+
+    def excess(self, c: np.ndarray) -> np.ndarray:
+        """What the coefficients have beyond the box of the support vector machine."""
+        a = self.y * c
+        return np.abs(a - np.clip(a, 0.0, self.C))
+
+    def feasible(self, c: np.ndarray) -> np.ndarray:
+        """Bring coefficients that keep within their boxes to a point of the dual domain.
+
+        Free coefficients take up a small sum: at the solution the dual is level along them but
+        for the bias. Scaling does the rest: every box holds zero and the excess is convex and
+        zero there, so that shrinking the positive or the negative coefficients, and then all of
+        them, leaves no constraint.
+        """
+        if self.intercept:
+            a = self.y * c
+            room = np.minimum(np.abs(a), np.abs(self.C - a))
+            if self.bounded and self.U is not None:
+                room = np.minimum(room, np.minimum(self.C + self.U - a, self.U + a))
+            elif not self.bounded:
+                room = np.where((a > 0.0) & (a < self.C), room, 0.0)
+            total, surplus = room.sum(), c.sum()
+            if total > abs(surplus):
+                c = c - (surplus / total) * np.maximum(room, 0.0)
+            positive = np.maximum(c, 0.0)
+            up, down = positive.sum(), (positive - c).sum()
+            if min(up, down) <= 0.0:
+                return np.zeros_like(c)
+            c = np.where(c > 0.0, c * min(1.0, down / up), c * min(1.0, up / down))
+        if self.D is not None:
+            total = self.excess(c).sum()
+            if total > self.D:
+                c = c * (self.D / total)
+        return c
+
+    def dual(self, c: np.ndarray, norm: float) -> float:
+        """Dual objective at a feasible point; ``norm`` is ``|Σ c_i x_i|²``."""
+        a = self.y * c
+        alpha = np.clip(a, 0.0, self.C)
+        value = alpha.sum() - 0.5 * norm
+        if self.D is not None:
+            return float(value - np.abs(a - alpha).sum() + self.D)
+        if np.isfinite(self.B):
+            value -= self.B * np.abs(a - alpha).sum()
+        return float(value)
+
+    def primal(self, f: np.ndarray, norm: float, t: float) -> float:
+        """Primal objective at outputs inside the bound; ``norm`` is ``|w|²``."""
+        value = 0.5 * norm + self.C @ np.maximum(1.0 - self.y * f, 0.0)
+        if self.D is not None:
+            value += self.D * t
+            if self.U is not None:
+                value += self.U @ np.maximum(np.abs(f) - t, 0.0)
+        return float(value)
+
+
+@dataclass(frozen=True)
+class LinearResult:
+    """Solution of a linear margin problem with its certificate.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (d,)
+        The weight vector ``w``.
+    bias : float
+        The intercept ``b``, for the rows as they were given.
+    t : float
+        The bound: ``B``, or the variable one.
+    outputs : ndarray of shape (n,)
+        Outputs ``f_i``.
+    dual_coef : ndarray of shape (n,)
+        Signed coefficients of the dual.
+    objective, dual_objective : float
+        Values of the primal problem at ``(coef, bias, t)`` and of the dual at ``dual_coef``.
+    n_iter : int
+        Newton steps, or passes over the rows.
+    status : {"converged", "max_iter", "stalled"}
+        Why the solver stopped.
+    """
+
+    coef: np.ndarray
+    bias: float
+    t: float
+    outputs: np.ndarray
+    dual_coef: np.ndarray
+    objective: float
+    dual_objective: float
+    n_iter: int
+    status: str
+
+    @property
+    def gap(self) -> float:
+        """Primal minus dual objective, an upper bound of the error of both."""
+        return self.objective - self.dual_objective
+
+    @property
+    def relative_gap(self) -> float:
+        """The gap over the primal objective."""
+        return self.gap / max(abs(self.objective), np.finfo(float).tiny)
+
+
+def certified(
+    problem: LinearProblem,
+    w: np.ndarray | None,
+    c: np.ndarray,
+    t: float,
+    n_iter: int,
+    status: str = "converged",
+) -> LinearResult:
+    """Make a feasible primal and a feasible dual point from approximate ones.
+
+    Without ``w``, the weights are those of the dual point. The best bias for them is found
+    exactly, then the best bound; where the outputs still exceed a hard bound, the primal point
+    is scaled into it. The gap of the two points is therefore a certificate, whatever the
+    accuracy of what came in.
+    """
+    rows = problem.rows
+    c = problem.feasible(c)
+    combined = rows.combination(c)
+    w = combined if w is None else w
+    u = rows.products(w)
+    b = best_bias(problem, u, t) if problem.intercept else 0.0
+    f = u + b
+    largest = float(np.abs(f).max())
+    if problem.D is not None:
+        t = best_bound(problem, f)
+    elif largest > problem.B:
+        scale = problem.B / largest
+        w, b, f = scale * w, scale * b, scale * f
+    return LinearResult(
+        coef=w,
+        bias=float(b if rows.shift is None else b - rows.shift @ w),
+        t=float(t),
+        outputs=f,
+        dual_coef=c,
+        objective=problem.primal(f, float(w @ w), t),
+        dual_objective=problem.dual(c, float(combined @ combined)),
+        n_iter=n_iter,
+        status=status,
+    )
+
+
+def best_bias(problem: LinearProblem, u: np.ndarray, t: float) -> float:
+    """Minimise the loss over the bias, for outputs ``u + b`` and the bound ``t``.
+
+    The loss is convex and piecewise linear in ``b``: sort its kinks and sum its slopes. Where
+    the best biases make an interval, its middle is returned, as by the kernel solver.
+    """
+    kinks, jumps = problem.y - u, problem.C
+    start = -problem.C[problem.y > 0].sum()
+    if problem.U is not None:
+        kinks = np.concatenate([kinks, t - u, -t - u])
+        jumps = np.concatenate([jumps, problem.U, problem.U])
+        start -= problem.U.sum()
+    order = np.argsort(kinks)
+    slopes = start + np.cumsum(jumps[order])
+    flat = _FLAT * jumps.sum()
+    last = len(kinks) - 1
+    low = kinks[order[min(last, np.searchsorted(slopes, -flat))]]
+    high = kinks[order[min(last, np.searchsorted(slopes, flat, side="right"))]]
+    if problem.bounded and problem.U is None:
+        # Past a hard bound no loss is small enough; if no bias is inside, the middle is nearest.
+        bottom, top = -t - u.min(), t - u.max()
+        if bottom >= top:
+            return float(0.5 * (bottom + top))
+        low, high = np.clip(low, bottom, top), np.clip(high, bottom, top)
+    return float(0.5 * (low + high))
+
+
+def best_bound(problem: LinearProblem, f: np.ndarray) -> float:
+    """Minimise ``D t + Σ U_i [|f_i| - t]_+`` over ``t >= 1``."""
+    sizes = np.abs(f)
+    if problem.U is None:
+        return max(1.0, float(sizes.max()))
+    order = np.argsort(-sizes)
+    # At t, the slope is D less the prices of the samples beyond: the first to reach D is best.
+    place = int(np.searchsorted(np.cumsum(problem.U[order]), problem.D))
+    return max(1.0, float(sizes[order[place]])) if place < len(f) else 1.0

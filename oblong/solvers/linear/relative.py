@@ -1,0 +1,217 @@
+"""The linear relative margin machine: which method solves it, and in which order.
+
+The problem is that of :mod:`oblong.solvers.linear.problem`. Rows with few columns go to the
+interior point, whose work a step is that of one Gram matrix; sparse and wide rows go to coordinate
+descent, whose work a pass is that of one product.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from oblong._core.progress import ProgressCallback
+from oblong.solvers.linear.descent import solve_descent
+from oblong.solvers.linear.interior_point import solve_interior_point
+from oblong.solvers.linear.problem import LinearProblem, LinearResult, LinearRows
+
+__all__ = ["LinearRelativeMarginResult", "choose_method", "solve_linear_relative_margin"]
+
+# Columns up to which the Gram matrix and its factor are cheap enough.
+_MOST_COLUMNS = 3000
+# A sparse Gram matrix is made from dense chunks: columns squared over the entries of a row, up
+# to which a few dozen of them cost less than a few hundred passes of descent.
+_DENSE_WORK = 1000
+# Numbers up to which wide rows are rotated into as many columns as there are rows.
+_ROTATED = 1 << 22
+# Numbers up to which the last digits cost less than a blink.
+_SMALL = 1 << 18
+_FINE = 1e-11
+
+
+@dataclass(frozen=True)
+class LinearRelativeMarginResult:
+    """Solution of a linear relative margin problem.
+
+    Attributes
+    ----------
+    solution : LinearResult
+        The solution and its certificate.
+    B : float
+        The bound on the outputs.
+    theta : float
+        Largest absolute output of the support vector machine of the same ``C``; NaN where that
+        machine was unnecessary.
+    n_iter : int
+        Steps or passes, those of the support vector machine included.
+    """
+
+    solution: LinearResult
+    B: float
+    theta: float
+    n_iter: int
+
+
+def choose_method(X: Any) -> str:
+    """Choose between ``"interior-point"`` and ``"descent"`` by the shape of the rows."""
+    n, d = X.shape
+    if n < d and n <= _MOST_COLUMNS and n * d <= _ROTATED:
+        return "interior-point"
+    if d > _MOST_COLUMNS:
+        return "descent"
+    if sp.issparse(X) and n * d > _SMALL and d * d > _DENSE_WORK * max(1.0, X.nnz / n):
+        return "descent"
+    return "interior-point"
+
+
+def solve_linear_relative_margin(
+    X: Any,
+    y: np.ndarray,
+    C: np.ndarray,
+    *,
+    B: float | None = None,
+    spread: float = 0.5,
+    D: float | None = None,
+    U: np.ndarray | None = None,
+    intercept: bool = True,
+    method: str = "auto",
+    tol: float = 1e-4,
+    max_iter: int = 1000,
+    threads: int = 1,
+    rng: np.random.Generator | None = None,
+    progress: ProgressCallback | None = None,
+) -> LinearRelativeMarginResult:
+    """Solve the linear relative margin problem in any of its forms.
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix of shape (n, d)
+        The rows.
+    y : ndarray of shape (n,)
+        Labels, -1 or +1.
+    C : ndarray of shape (n,)
+        Penalty of each sample.
+    B : float, default=None
+        The bound, at least one.
+    spread : float, default=0.5
+        With neither ``B`` nor ``D``: the bound is ``1 + spread (theta - 1)``, where ``theta`` is
+        the largest absolute output of the support vector machine.
+    D : float, default=None
+        Price of the bound, which makes it a variable.
+    U : ndarray of shape (n,), default=None
+        With ``D``: prices of breaking the bound; it is hard without.
+    intercept : bool, default=True
+        Whether there is a bias.
+    method : {"auto", "interior-point", "descent"}, default="auto"
+        How to solve it.
+    tol : float, default=1e-4
+        Largest relative gap between the primal and the dual objective.
+    max_iter : int, default=1000
+        Limit on steps or passes in all; -1 for none.
+    threads : int, default=1
+        Threads of the interior point.
+    rng : numpy.random.Generator, default=None
+        Source of the random orders of the descent.
+    progress : callable, default=None
+        Called with the state of the search.
+
+    Returns
+    -------
+    LinearRelativeMarginResult
+        The solution.
+    """
+    if method == "auto":
+        method = choose_method(X)
+    solve, problem, back = _prepared(X, y, C, intercept, method, threads, tol, rng, progress)
+    if D is not None and D > 0.0:
+        if U is not None and U.min() >= D:
+            # No excess can reach such a price, as all of them together are at most D.
+            U = None
+        found = back(solve(replace(problem, D=float(D), U=U), max_iter, "relative margin", None))
+        return LinearRelativeMarginResult(found, found.t, np.nan, found.n_iter)
+    if B is not None and D is None:
+        found = back(solve(replace(problem, B=float(B)), max_iter, "relative margin", None))
+        return LinearRelativeMarginResult(found, float(B), np.nan, found.n_iter)
+    svm = solve(problem, max_iter, "svm", None)
+    theta = float(np.abs(svm.outputs).max())
+    B = max(1.0, theta if D is not None else 1.0 + spread * (theta - 1.0))
+    if theta <= B:
+        return LinearRelativeMarginResult(back(replace(svm, t=B)), B, theta, svm.n_iter)
+    left = max_iter if max_iter < 0 else max(0, max_iter - svm.n_iter)
+    found = back(solve(replace(problem, B=B), left, "relative margin", svm))
+    return LinearRelativeMarginResult(found, B, theta, svm.n_iter + found.n_iter)
+
+
+def _prepared(
+    X: Any,
+    y: np.ndarray,
+    C: np.ndarray,
+    intercept: bool,
+    method: str,
+    threads: int,
+    tol: float,
+    rng: np.random.Generator | None,
+    progress: ProgressCallback | None,
+) -> tuple[Any, LinearProblem, Any]:
+    """Settle how a problem is solved, the problem, and how its solution is brought back."""
+    if method == "descent":
+        problem = LinearProblem(LinearRows(X, threads), y, C, intercept=intercept)
+        rng = np.random.default_rng(0) if rng is None else rng
+
+        def descend(
+            problem: LinearProblem, limit: int, stage: str, start: LinearResult | None
+        ) -> LinearResult:
+            return solve_descent(
+                problem,
+                tol=tol,
+                max_iter=limit,
+                start=None if start is None else start.dual_coef,
+                start_bias=0.0 if start is None else start.bias,
+                rng=rng,
+                progress=progress,
+                stage=stage,
+            )
+
+        return descend, problem, lambda found: found
+
+    n, d = X.shape
+    basis = None
+    rows = LinearRows(X, threads, centred=intercept)
+    if n < d and n * d <= _ROTATED:
+        # The weights lie in the span of the rows: turn it into as many columns as rows.
+        dense = rows.dense(0, n)
+        basis, factor = np.linalg.qr(dense.T)
+        shift = rows.shift
+        rows = LinearRows(factor.T, threads)
+    _check_finite(rows)
+    problem = LinearProblem(rows, y, C, intercept=intercept)
+    fine = min(tol, _FINE) if n * min(n, d) <= _SMALL else tol
+
+    def interior(
+        problem: LinearProblem, limit: int, stage: str, start: LinearResult | None
+    ) -> LinearResult:
+        found = solve_interior_point(
+            problem, tol=fine, max_iter=limit, progress=progress, stage=stage
+        )
+        if found.relative_gap <= tol:
+            found = replace(found, status="converged")
+        return found
+
+    def back(found: LinearResult) -> LinearResult:
+        if basis is None:
+            return found
+        coef = basis @ found.coef
+        bias = found.bias if shift is None else found.bias - float(shift @ coef)
+        return replace(found, coef=coef, bias=bias)
+
+    return interior, problem, back
+
+
+def _check_finite(rows: LinearRows) -> None:
+    """Squares of the numbers enter the Gram matrix, times penalties."""
+    largest = float(rows.squared_norms().max(initial=0.0))
+    if not largest < 1e150:
+        raise ValueError("the squared norms of the rows are not finite: scale the data")

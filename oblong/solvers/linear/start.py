@@ -1,0 +1,78 @@
+"""Where the interior point of the linear solvers starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from oblong.solvers.linear.problem import LinearProblem
+
+__all__ = ["Floor", "Kind", "middle"]
+
+# Products of slacks and multipliers of the bounds, relative to those of the hinge.
+_SIZE = 0.3
+
+
+@dataclass
+class Kind:
+    """One inequality a sample: its coefficients, and its slacks and multipliers.
+
+    ``head`` is ``(soft, ky, k1, kt)`` of :mod:`oblong.solvers.linear.row_loops`.
+    """
+
+    head: tuple[bool, float, float, float]
+    a: np.ndarray
+    s: np.ndarray
+    v: np.ndarray
+    e: np.ndarray
+
+    def at(self, part: slice) -> tuple[np.ndarray, ...]:
+        """Slacks and multipliers of some samples."""
+        return self.a[part], self.s[part], self.v[part], self.e[part]
+
+
+@dataclass
+class Floor:
+    """The inequality ``t >= 1`` with its slack and multiplier."""
+
+    s: float = 1.0
+    a: float = 1.0
+
+
+def middle(problem: LinearProblem, t: float) -> tuple[list[Kind], Floor]:
+    """Start in the middle: outputs zero, the bound ``t``, hinge multipliers half of ``C``."""
+    n, floor = problem.rows.n, Floor(s=t - 1.0)
+    variable = problem.D is not None
+    y, C = problem.y, problem.C
+    # Equal sums of the multipliers in both classes make the bias stationary at once.
+    a = 0.5 * C
+    if problem.intercept:
+        positive = y > 0
+        up, down = a[positive].sum(), a[~positive].sum()
+        a = np.where(positive, a * min(1.0, down / up), a * min(1.0, up / down))
+    v = C - a
+    kinds = [Kind((True, 1.0, 0.0, 0.0), a, np.ones(n), v, np.full(n, 2.0))]
+    if not problem.bounded:
+        return kinds, floor
+    kt = 1.0 if variable else 0.0
+    soft = problem.U is not None
+    # Products of slacks and multipliers not much smaller than those of the hinge make a good
+    # start, even where a small D makes them too large for Σe <= D at first.
+    size = _SIZE * float(a.mean())
+    share = size / t
+    if variable:
+        share = max(share, problem.D / (4.0 * n))
+        floor.a = max(0.5 * problem.D, size)
+    for side in (-1.0, 1.0):
+        bound = np.full(n, share)
+        slack = np.full(n, t)
+        rest = (bound, slack)
+        if soft:
+            bound = np.minimum(bound, 0.5 * problem.U)
+            price = problem.U - bound
+            excess = np.maximum(0.5 * t, size / price)
+            rest = (price, excess)
+            slack = slack + excess
+        kinds.append(Kind((soft, 0.0, side, kt), bound, slack, *rest))
+    return kinds, floor

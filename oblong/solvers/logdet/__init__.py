@@ -1,0 +1,1 @@
+"""Interior point steps of problems with a log-determinant."""

@@ -1,0 +1,1 @@
+"""Margin problems over a kernel matrix."""

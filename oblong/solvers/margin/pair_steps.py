@@ -1,0 +1,282 @@
+"""Compiled loops of the margin solver: pairwise ascent inside one dense block."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from oblong._core.compile import compiled, fast_max, fast_min
+from oblong.solvers.margin.problem import write_slopes
+
+__all__ = ["ascend"]
+
+
+@compiled
+def _place(p, s, i, c):
+    """Right and left slope of term ``i`` at ``c``, and the next breakpoints above and below."""
+    right, above = s[i, 0], p[i, 1]
+    if c >= p[i, 1]:
+        right, above = s[i, 1], p[i, 2]
+    if c >= p[i, 2]:
+        right, above = s[i, 2], p[i, 3]
+    if c >= p[i, 3]:
+        right, above = -np.inf, np.inf
+    left, below = s[i, 2], p[i, 2]
+    if c <= p[i, 2]:
+        left, below = s[i, 1], p[i, 1]
+    if c <= p[i, 1]:
+        left, below = s[i, 0], p[i, 0]
+    if c <= p[i, 0]:
+        left, below = np.inf, -np.inf
+    return right, left, above, below
+
+
+@compiled
+def _snapped(p, i, c, snap):
+    for k in range(4):
+        if abs(c - p[i, k]) <= snap:
+            c = p[i, k]
+    return c
+
+
+@compiled
+def _pair_step(p, s, i, ci, j, cj, up, low, curvature, snap):
+    """Raise ``ci`` and lower ``cj`` by the exact maximiser of the dual along that line.
+
+    ``up`` and ``low`` are the right slope at ``ci`` and the left slope at ``cj`` less the images.
+    The dual is piecewise quadratic along the line: walk from kink to kink, landing exactly on
+    each, until its derivative is no longer positive. Returns the coefficients with their right
+    and left slopes, less the images they had before.
+    """
+    right_i, left_i, above, _ = _place(p, s, i, ci)
+    right_j, left_j, _, below = _place(p, s, j, cj)
+    ui = right_i - up
+    uj = left_j - low
+    moved = 0.0
+    # Two coefficients pass eight breakpoints at most.
+    for _ in range(9):
+        rise = right_i - left_j + (uj - ui) - curvature * moved
+        if not rise > 0.0:
+            break
+        step = rise / curvature
+        room_i = above - ci
+        room_j = cj - below
+        inside = step < room_i and step < room_j
+        if inside:
+            ci = _snapped(p, i, ci + step, snap)
+            cj = _snapped(p, j, cj - step, snap)
+        elif room_i <= room_j:
+            moved += room_i
+            cj = _snapped(p, j, cj - room_i, snap)
+            ci = above
+        else:
+            moved += room_j
+            ci = _snapped(p, i, ci + room_j, snap)
+            cj = below
+        right_i, left_i, above, _ = _place(p, s, i, ci)
+        right_j, left_j, _, below = _place(p, s, j, cj)
+        if inside:
+            break
+    return ci, right_i - ui, left_i - ui, cj, right_j - uj, left_j - uj
+
+
+@compiled
+def _first_equal(values, target):
+    found = values.size
+    for k in range(values.size):
+        found = min(found, k if values[k] == target else values.size)
+    return found
+
+
+@compiled
+def _shift(up, low, di, Ki, dj, Kj):
+    """Subtract a change of the image; return the largest of ``up`` and the least of ``low``."""
+    highest = -np.inf
+    lowest = np.inf
+    for k in range(up.size):
+        change = di * Ki[k] + dj * Kj[k]
+        above = up[k] - change
+        below = low[k] - change
+        up[k] = above
+        low[k] = below
+        highest = fast_max(highest, above)
+        lowest = fast_min(lowest, below)
+    return highest, lowest
+
+
+@compiled
+def _gains(top, low, Kii, diagonal, Ki, tiny, gains):
+    """Gains, to second order, of pairing a coefficient with each of the others."""
+    largest = 0.0
+    for k in range(low.size):
+        gap = fast_max(top - low[k], 0.0)
+        gain = gap * gap / fast_max(Kii + diagonal[k] - 2.0 * Ki[k], tiny)
+        gains[k] = gain
+        largest = fast_max(largest, gain)
+    return largest
+
+
+@compiled
+def _weighted_gains(top, low, weights, gains):
+    """Gains as in ``_gains``, with the inverse curvatures of the pairs at hand."""
+    largest = 0.0
+    for k in range(low.size):
+        gap = fast_max(top - low[k], 0.0)
+        gain = gap * gap * weights[k]
+        gains[k] = gain
+        largest = fast_max(largest, gain)
+    return largest
+
+
+@compiled
+def _ascend_pairs(K, weights, diagonal, p, s, c, up, low, scratch, tol, tiny, snap, max_steps):
+    """Ascend the dual of one block by maximal violating pairs, second-order choice.
+
+    ``up`` and ``low`` are the right and left slopes at ``c`` less the image; the three arrays
+    are updated in place. Extrema are found strip by strip (``scratch`` has the length of one):
+    the index is looked for only in strips that improve on the value so far, while they are in
+    cache. Returns the steps taken and the violation reached, NaN if values are not finite.
+    """
+    q = c.size
+    strip = scratch.size
+    weighted = weights.size > 0
+    di = dj = 0.0
+    # A literal zero would have the functions below compiled for it as well.
+    i = j = np.int64(0)
+    step = 0
+    while True:
+        Ki = K[i]
+        Kj = K[j]
+        top = -np.inf
+        bottom = np.inf
+        for start in range(0, q, strip):
+            part = slice(start, min(q, start + strip))
+            highest, lowest = _shift(up[part], low[part], di, Ki[part], dj, Kj[part])
+            bottom = min(bottom, lowest)
+            if highest > top:
+                top = highest
+                i = start + _first_equal(up[part], top)
+        violation = top - bottom
+        if not violation < np.inf:
+            violation = np.nan
+        if not violation > tol or step == max_steps:
+            return step, violation
+        step += 1
+        best = 0.0
+        Ki = K[i]
+        for start in range(0, q, strip):
+            part = slice(start, min(q, start + strip))
+            gains = scratch[: part.stop - start]
+            if weighted:
+                largest = _weighted_gains(top, low[part], weights[i, part], gains)
+            else:
+                largest = _gains(top, low[part], diagonal[i], diagonal[part], Ki[part], tiny, gains)
+            if largest > best:
+                best = largest
+                j = start + _first_equal(gains, best)
+        curvature = max(diagonal[i] + diagonal[j] - 2.0 * Ki[j], tiny)
+        ci, up_i, low_i, cj, up_j, low_j = _pair_step(
+            p, s, i, c[i], j, c[j], up[i], low[j], curvature, snap
+        )
+        di = ci - c[i]
+        dj = cj - c[j]
+        c[i], up[i], low[i] = ci, up_i, low_i
+        c[j], up[j], low[j] = cj, up_j, low_j
+
+
+@compiled
+def _stride(p, s, c, u, right, left, before, image, snap):
+    """Go on in the direction that the steps since ``before`` have led, to the first kink.
+
+    Near the optimum pair steps zigzag towards it along a few directions, and their sum points
+    the way. The image of the direction is the change of the image, so that nothing has to be
+    multiplied. ``before`` and its ``image`` become the direction and its image.
+    """
+    rise = curvature = 0.0
+    for k in range(c.size):
+        d = c[k] - before[k]
+        before[k] = d
+        image[k] = u[k] - image[k]
+        curvature += d * image[k]
+        if d != 0.0:
+            rise += d * ((right[k] if d > 0.0 else left[k]) - u[k])
+    if not (rise > 0.0 and curvature > 0.0):
+        return
+    step = rise / curvature
+    row = -1
+    end = 0.0
+    for k in range(c.size):
+        d = before[k]
+        if d != 0.0:
+            _, _, above, below = _place(p, s, k, c[k])
+            place = above if d > 0.0 else below
+            if (place - c[k]) / d < step:
+                step = (place - c[k]) / d
+                row = k
+                end = place
+    for k in range(c.size):
+        u[k] += step * image[k]
+        if before[k] != 0.0:
+            c[k] = _snapped(p, k, c[k] + step * before[k], snap)
+    if row >= 0:
+        c[row] = end
+    write_slopes(p, s, c, right, left)
+
+
+@compiled
+def ascend(K, weights, diagonal, p, s, c, u, right, left, work, tol, tiny, snap, max_steps, stride):
+    """Ascend the dual of one block by pair steps, with a long stride now and then.
+
+    Maximises ``Σ g_i(c_i) - ½ c'Kc`` over ``c`` with ``Σc`` fixed, until
+    ``max(right - u) - min(left - u) <= tol``.
+
+    Parameters
+    ----------
+    K : ndarray of shape (q, q or more)
+        The block; columns beyond it are ignored.
+    weights : ndarray of shape (q, q) or (0, 0)
+        Inverse curvatures ``1 / max(K_ii + K_kk - 2 K_ik, tiny)`` of all pairs, on some scale, if
+        known.
+    diagonal : ndarray of shape (q,)
+        Diagonal of ``K``.
+    p, s : ndarray of shape (q, 4) and (q, 3)
+        Breakpoints and slopes of the terms.
+    c, u, right, left : ndarray of shape (q,)
+        Coefficients, image and slopes, updated in place. The image of coefficients that cannot
+        move stays as it is.
+    work : tuple of ndarray
+        Four arrays of length ``q`` and one of the length of a strip.
+    tol, tiny, snap : float
+        Violation to reach, least curvature, and least distance to a breakpoint.
+    max_steps, stride : int
+        Most pair steps, and pair steps between strides.
+
+    Returns
+    -------
+    steps : int
+        Steps taken.
+    violation : float
+        Violation reached; NaN if the values are not finite.
+    """
+    up, low, before, image, scratch = work
+    write_slopes(p, s, c, right, left)
+    steps = 0
+    while True:
+        for k in range(c.size):
+            up[k] = right[k] - u[k]
+            low[k] = left[k] - u[k]
+            before[k] = c[k]
+            image[k] = u[k]
+        allowed = min(stride, max_steps - steps)
+        taken, violation = _ascend_pairs(
+            K, weights, diagonal, p, s, c, up, low, scratch, tol, tiny, snap, allowed
+        )
+        steps += taken
+        write_slopes(p, s, c, right, left)
+        for k in range(c.size):
+            if right[k] > -np.inf:
+                u[k] = right[k] - up[k]
+            elif left[k] < np.inf:
+                u[k] = left[k] - low[k]
+        if not violation > tol or steps >= max_steps:
+            return steps, violation
+        _stride(p, s, c, u, right, left, before, image, snap)

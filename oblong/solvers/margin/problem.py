@@ -1,0 +1,203 @@
+"""The concave piecewise-linear terms that tell one margin machine from another.
+
+Each sample has a term ``g(c)`` of its signed coefficient ``c``: breakpoints
+``p0 <= p1 <= p2 <= p3``, slopes ``s1 >= s2 >= s3`` between them, minus infinity outside
+``[p0, p3]``, and ``g(0) = 0``. Its conjugate ``h(f) = max_c g(c) - c f`` is the loss that the
+sample's output ``f`` pays in the primal problem.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from oblong._core.compile import compiled
+
+__all__ = [
+    "Pieces",
+    "dual_objective",
+    "relative_margin_pieces",
+    "relaxed_margin_pieces",
+    "svm_pieces",
+    "write_slopes",
+]
+
+
+class Pieces(NamedTuple):
+    """Breakpoints and slopes of one concave piecewise-linear term a sample.
+
+    Attributes
+    ----------
+    breakpoints : ndarray of shape (n, 4)
+        Ascending; the first and last may be infinite.
+    slopes : ndarray of shape (n, 3)
+        Descending; slope ``k`` holds between breakpoints ``k`` and ``k + 1``.
+    """
+
+    breakpoints: np.ndarray
+    slopes: np.ndarray
+
+    def take(self, rows: np.ndarray) -> Pieces:
+        """Return the terms of a subset of the samples."""
+        return Pieces(self.breakpoints[rows], self.slopes[rows])
+
+    def slopes_at(self, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Right and left slopes at ``c``; infinite where ``c`` can go no further."""
+        right, left = np.empty(len(c)), np.empty(len(c))
+        write_slopes(*self, c, right, left)
+        return right, left
+
+    def value(self, c: np.ndarray) -> np.ndarray:
+        """Terms ``g(c)`` for coefficients inside the domain."""
+        out = np.empty(len(c))
+        _write_values(*self, c, out)
+        return out
+
+    def loss(self, f: np.ndarray) -> np.ndarray:
+        """Losses ``h(f) = max_c g(c) - c f`` for outputs inside the hard bounds."""
+        out = np.empty(len(f))
+        _write_losses(*self, f, out)
+        return out
+
+    def dual(self, c: np.ndarray, u: np.ndarray) -> float:
+        """Dual objective ``Σ g(c) - ½ c·u`` at coefficients with the image ``u``."""
+        return dual_objective(*self, c, u)
+
+    def objectives(self, c: np.ndarray, u: np.ndarray, bias: float) -> tuple[float, float]:
+        """Primal objective at ``u + bias``, scaled into the hard bounds, and dual objective."""
+        return _objectives(*self, c, u, bias)
+
+    def bound_scale(self, f: np.ndarray) -> float:
+        """Largest factor of at most one that brings ``f`` inside every hard bound.
+
+        An unbounded tail of ``g`` is a hard bound in the primal: ``f <= s1`` where ``p0`` is
+        infinite, ``f >= s3`` where ``p3`` is.
+        """
+        return 1.0 / _excess(*self, f, 0.0)
+
+
+@compiled
+def write_slopes(p, s, c, right, left):
+    """Write the right and left slopes at ``c``; infinite where ``c`` can go no further.
+
+    The comparisons are exact: coefficients that reach a breakpoint are set to it.
+    """
+    for i in range(c.size):
+        value = c[i]
+        above = s[i, 0]
+        below = s[i, 2]
+        if value >= p[i, 1]:
+            above = s[i, 1]
+        if value >= p[i, 2]:
+            above = s[i, 2]
+        if value >= p[i, 3]:
+            above = -np.inf
+        if value <= p[i, 2]:
+            below = s[i, 1]
+        if value <= p[i, 1]:
+            below = s[i, 0]
+        if value <= p[i, 0]:
+            below = np.inf
+        right[i] = above
+        left[i] = below
+
+
+@compiled
+def _term(p, s, c):
+    """One term: the integral of its slope from 0 to ``c``."""
+    total = 0.0
+    for k in range(3):
+        total += s[k] * (min(max(c, p[k]), p[k + 1]) - min(max(0.0, p[k]), p[k + 1]))
+    return total
+
+
+@compiled
+def _write_values(p, s, c, out):
+    for i in range(c.size):
+        out[i] = _term(p[i], s[i], c[i])
+
+
+@compiled
+def _loss(p, s, f):
+    """One loss: ``g(c) - c f`` at the finite breakpoint nearest to where its slope is ``f``."""
+    if f > s[1]:
+        c = p[0] if f > s[0] and p[0] > -np.inf else p[1]
+    else:
+        c = p[3] if f < s[2] and p[3] < np.inf else p[2]
+    return _term(p, s, c) - c * f
+
+
+@compiled
+def _write_losses(p, s, f, out):
+    for i in range(f.size):
+        out[i] = _loss(p[i], s[i], f[i])
+
+
+@compiled
+def _excess(p, s, f, bias):
+    excess = 1.0
+    for i in range(f.size):
+        if p[i, 0] == -np.inf:
+            excess = max(excess, (f[i] + bias) / s[i, 0])
+        if p[i, 3] == np.inf:
+            excess = max(excess, (f[i] + bias) / s[i, 2])
+    return excess
+
+
+@compiled
+def dual_objective(p, s, c, u):
+    """Dual objective ``Σ g(c) - ½ c·u``."""
+    total = 0.0
+    for i in range(c.size):
+        total += _term(p[i], s[i], c[i]) - 0.5 * c[i] * u[i]
+    return total
+
+
+@compiled
+def _objectives(p, s, c, u, bias):
+    scale = 1.0 / _excess(p, s, u, bias)
+    quadratic = losses = 0.0
+    for i in range(c.size):
+        quadratic += 0.5 * c[i] * u[i]
+        losses += _loss(p[i], s[i], scale * (u[i] + bias))
+    return scale * scale * quadratic + losses, dual_objective(p, s, c, u)
+
+
+def svm_pieces(y: np.ndarray, C: np.ndarray) -> Pieces:
+    """Terms of the support vector machine: ``g(c) = y c`` for ``0 <= y c <= C``.
+
+    The loss is ``C [1 - y f]_+``.
+    """
+    signs = np.where(y > 0, 1.0, -1.0)
+    ends = signs * C
+    breakpoints = np.empty((len(y), 4))
+    breakpoints[:, :2] = np.minimum(ends, 0.0)[:, None]
+    breakpoints[:, 2:] = np.maximum(ends, 0.0)[:, None]
+    slopes = np.empty((len(y), 3))
+    slopes[...] = signs[:, None]
+    return Pieces(breakpoints, slopes)
+
+
+def relative_margin_pieces(y: np.ndarray, C: np.ndarray, B: float) -> Pieces:
+    """Terms of the relative margin machine with bound ``B >= 1``.
+
+    With ``a = y c`` the term is ``g = clip(a, 0, C) - B ([-a]_+ + [a - C]_+)``: the SVM's
+    term, continued beyond its ends with slopes ``B`` and ``-B``. The loss is the hinge
+    ``C [1 - y f]_+`` under the hard bound ``|f| <= B``.
+    """
+    return relaxed_margin_pieces(y, C, B, np.inf)
+
+
+def relaxed_margin_pieces(y: np.ndarray, C: np.ndarray, t: float, U: np.ndarray | float) -> Pieces:
+    """Terms of the relative margin machine whose bound ``t >= 1`` may be broken at a price.
+
+    The terms of :func:`relative_margin_pieces` with ends: the outer pieces have length ``U``.
+    The loss is ``C [1 - y f]_+ + U [|f| - t]_+``; an infinite ``U`` makes the bound hard.
+    """
+    breakpoints, slopes = svm_pieces(y, C)
+    breakpoints[:, 0] -= U
+    breakpoints[:, 3] += U
+    slopes[:, 0] = t
+    slopes[:, 2] = -t
+    return Pieces(breakpoints, slopes)

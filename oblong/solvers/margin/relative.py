@@ -1,0 +1,107 @@
+"""The relative margin machine: a support vector machine with bounded outputs.
+
+Shivaswamy and Jebara, "Maximum Relative Margin and Data-Dependent Regularization", Journal
+of Machine Learning Research 11 (2010), solve ::
+
+    min_{w,b}  ½|w|² + Σ C_i [1 - y_i f_i]_+    subject to  |f_i| <= B,   f_i = w·φ_i + b.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from oblong._core.progress import ProgressCallback
+from oblong.linalg.columns import SymmetricColumns
+from oblong.solvers.margin.problem import relative_margin_pieces, svm_pieces
+from oblong.solvers.margin.solver import MarginResult, solve_margin
+
+__all__ = ["RelativeMarginResult", "solve_relative_margin"]
+
+
+@dataclass(frozen=True)
+class RelativeMarginResult:
+    """Solution of the relative margin problem.
+
+    Attributes
+    ----------
+    margin : MarginResult
+        The solution and its certificate.
+    B : float
+        The bound on the outputs.
+    theta : float
+        Largest absolute output of the support vector machine of the same ``C``; NaN where a
+        given bound made that machine unnecessary.
+    n_iter : int
+        Pair steps, those of the support vector machine included.
+    """
+
+    margin: MarginResult
+    B: float
+    theta: float
+    n_iter: int
+
+
+def solve_relative_margin(
+    columns: SymmetricColumns,
+    y: np.ndarray,
+    C: np.ndarray,
+    *,
+    B: float | None = None,
+    spread: float = 0.5,
+    tol: float = 1e-3,
+    max_iter: int = -1,
+    progress: ProgressCallback | None = None,
+) -> RelativeMarginResult:
+    """Solve the relative margin problem for an absolute or a relative bound.
+
+    Parameters
+    ----------
+    columns : SymmetricColumns
+        The kernel matrix.
+    y : ndarray of shape (n,)
+        Labels, -1 or +1.
+    C : ndarray of shape (n,)
+        Penalty of each sample.
+    B : float, default=None
+        The bound, at least one.
+    spread : float, default=0.5
+        Without ``B``: the bound is ``1 + spread (theta - 1)``, where ``theta`` is the largest
+        absolute output of the support vector machine, whose solution starts the search.
+    tol : float, default=1e-3
+        Largest violation of the optimality conditions.
+    max_iter : int, default=-1
+        Limit on pair steps in all; -1 for none.
+    progress : callable, default=None
+        Called with the state of the search.
+
+    Returns
+    -------
+    RelativeMarginResult
+        The solution.
+    """
+    if B is not None:
+        pieces = relative_margin_pieces(y, C, B)
+        bounded = solve_margin(
+            columns, pieces, tol=tol, max_iter=max_iter, progress=progress, stage="relative margin"
+        )
+        return RelativeMarginResult(bounded, float(B), np.nan, bounded.n_iter)
+    svm = solve_margin(
+        columns, svm_pieces(y, C), tol=tol, max_iter=max_iter, progress=progress, stage="svm"
+    )
+    theta = float(np.abs(svm.outputs).max())
+    B = max(1.0, 1.0 + spread * (theta - 1.0))
+    if theta <= B:
+        return RelativeMarginResult(svm, B, theta, svm.n_iter)
+    bounded = solve_margin(
+        columns,
+        relative_margin_pieces(y, C, B),
+        tol=tol,
+        max_iter=max_iter if max_iter < 0 else max_iter - svm.n_iter,
+        start=svm.coef,
+        start_image=svm.image,
+        progress=progress,
+        stage="relative margin",
+    )
+    return RelativeMarginResult(bounded, B, theta, svm.n_iter + bounded.n_iter)

@@ -1,0 +1,195 @@
+"""The largest margin in units that differ from row to row, with a certificate.
+
+::
+
+    max_{|w| <= 1, b}  min_i  y_i (w·φ_i + b) / s_i
+
+With ``s = 1`` this is half the width of the widest street. In the ellipsoidal support vector
+machine (Momma, Hatano and Nakayama, ACML 2010) with a hard margin, ``s_i = π_i |φ_i|²`` tells where
+the ellipsoid is a ball: the margin ``ρ`` of the best direction makes it one for
+``r <= ρ / (1 + ρ)``, and the machine is this one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from oblong.linalg.columns import ExplicitColumns
+from oblong.solvers.margin.problem import Pieces
+from oblong.solvers.margin.solver import solve_margin
+
+__all__ = ["ScaledMarginResult", "solve_scaled_margin", "widest_bias"]
+
+# Penalties for rows in the unit ball: the first that no coefficient reaches is an infinite one.
+_PENALTIES = (1e4, 1e8, 1e12)
+# Rows to begin with, and to add at a time.
+_ROWS = 1500
+_ROUNDS = 50
+
+
+@dataclass(frozen=True)
+class ScaledMarginResult:
+    """The largest margin.
+
+    Attributes
+    ----------
+    w : ndarray of shape (p,)
+        Direction of length one.
+    b : float
+        Bias.
+    margin : float
+        Its margin, which is negative if no direction separates the rows.
+    upper_bound : float
+        No direction has a larger one.
+    n_iter : int
+        Steps.
+    """
+
+    w: np.ndarray
+    b: float
+    margin: float
+    upper_bound: float
+    n_iter: int
+
+
+def solve_scaled_margin(
+    F: np.ndarray,
+    y: np.ndarray,
+    sizes: np.ndarray,
+    *,
+    fit_intercept: bool = True,
+    start: np.ndarray | None = None,
+    tol: float = 1e-10,
+) -> ScaledMarginResult:
+    """Find the direction with the largest margin.
+
+    Parameters
+    ----------
+    F : ndarray of shape (n, p)
+        Rows, which some direction separates.
+    y : ndarray of shape (n,)
+        Labels, -1 or +1.
+    sizes : ndarray of shape (n,)
+        The units ``s_i``, not negative.
+    fit_intercept : bool, default=True
+        Whether there is a ``b``.
+    start : ndarray of shape (n,), optional
+        Outputs of some direction, whose nearest rows are tried first.
+    tol : float, default=1e-10
+        Largest violation of the optimality conditions.
+
+    Returns
+    -------
+    ScaledMarginResult
+        The direction, with its certificate.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from oblong.solvers.margin.scaled import solve_scaled_margin
+    >>> F, y = np.array([[1.0, 0.0], [-3.0, 0.0]]), np.array([1.0, -1.0])
+    >>> result = solve_scaled_margin(F, y, np.array([1.0, 3.0]))
+    >>> round(result.margin, 6), abs(float(result.b)) < 1e-6
+    (1.0, True)
+    """
+    length = float(np.sqrt(np.einsum("ij,ij->i", F, F, dtype=np.float64).max())) or 1.0
+    unit = float(np.median(sizes)) or 1.0
+    sizes = np.asarray(sizes, dtype=np.float64)
+    near = np.full(len(y), np.inf) if start is None else y * start / np.maximum(sizes, 1e-300)
+    chosen = np.sort(_first(near, y, _ROWS))
+    best = ScaledMarginResult(np.zeros(F.shape[1]), 0.0, -np.inf, np.inf, 0)
+    for _ in range(_ROUNDS):
+        rows = F[chosen].astype(np.float64) / length
+        coef, n_iter = _coefficients(rows, y[chosen], sizes[chosen] / unit, fit_intercept, tol)
+        best, ratios = _better(best, F, y, sizes, chosen, coef, fit_intercept)
+        best = replace(best, n_iter=best.n_iter + n_iter)
+        if best.margin >= best.upper_bound * (1.0 - 1e-9):
+            break
+        missing = np.setdiff1d(np.flatnonzero(ratios < best.upper_bound * (1.0 - 1e-12)), chosen)
+        if missing.size == 0:
+            break
+        chosen = np.sort(np.append(chosen, missing[np.argsort(ratios[missing])[:_ROWS]]))
+    return best
+
+
+def _first(near: np.ndarray, y: np.ndarray, count: int) -> np.ndarray:
+    """The nearest rows of either class."""
+    if len(y) <= count:
+        return np.arange(len(y))
+    return np.concatenate(
+        [
+            rows[np.argsort(near[rows], kind="stable")[: count // 2]]
+            for rows in (np.flatnonzero(y > 0), np.flatnonzero(y < 0))
+        ]
+    )
+
+
+def _coefficients(
+    rows: np.ndarray, y: np.ndarray, sizes: np.ndarray, fit_intercept: bool, tol: float
+) -> tuple[np.ndarray, int]:
+    """Signed coefficients ``c`` of the nearest vector ``Σ c_i φ_i`` with outputs ``>= s_i``."""
+    n = len(y)
+    if not fit_intercept:
+        # Rows and their mirror images have a machine without bias.
+        rows, y, sizes = np.vstack([rows, -rows]), np.append(y, -y), np.append(sizes, sizes)
+    columns = ExplicitColumns(rows @ rows.T)
+    slopes = np.repeat((sizes * y)[:, None], 3, axis=1)
+    coef, n_iter = None, 0
+    for penalty in _PENALTIES:
+        low, high = np.where(y > 0, 0.0, -penalty), np.where(y > 0, penalty, 0.0)
+        pieces = Pieces(np.column_stack([low, low, high, high]), slopes)
+        found = solve_margin(columns, pieces, tol=tol, start=coef, stage="margin")
+        coef, n_iter = found.coef, n_iter + found.n_iter
+        if np.abs(coef).max() < penalty:
+            break
+    return coef if fit_intercept else coef[:n] - coef[n:], n_iter
+
+
+def _better(
+    best: ScaledMarginResult,
+    F: np.ndarray,
+    y: np.ndarray,
+    sizes: np.ndarray,
+    chosen: np.ndarray,
+    coef: np.ndarray,
+    fit_intercept: bool,
+) -> tuple[ScaledMarginResult, np.ndarray]:
+    """Certify a direction on all rows; ``|Σ α y φ| / Σ α s`` bounds every margin."""
+    v = coef @ F[chosen].astype(np.float64)
+    length, total = float(np.linalg.norm(v)), float(np.abs(coef) @ sizes[chosen])
+    if length == 0.0 or total == 0.0:
+        return best, np.full(len(y), np.inf)
+    w = v / length
+    outputs = F @ w
+    b = widest_bias(sizes, outputs, y) if fit_intercept else 0.0
+    ratios = y * (outputs + b) / np.maximum(sizes, np.finfo(float).tiny)
+    # A row at the origin only has to be on the right side.
+    ratios = np.where((sizes == 0.0) & (y * (outputs + b) >= 0.0), np.inf, ratios)
+    margin = float(ratios.min())
+    bound = min(best.upper_bound, length / total)
+    if margin > best.margin:
+        return ScaledMarginResult(w, b, margin, bound, best.n_iter), ratios
+    return replace(best, upper_bound=bound), ratios
+
+
+def widest_bias(q: np.ndarray, g: np.ndarray, y: np.ndarray) -> float:
+    """The bias with the largest ``min_i y_i (g_i + b) / q_i``.
+
+    Two lines meet at the top of a concave piecewise linear function; each round adds the lines
+    that are lowest where the last two met.
+    """
+    q = np.maximum(q, np.finfo(float).tiny)
+    positive = y > 0
+    above, below = (q[positive], g[positive]), (q[~positive], g[~positive])
+    b = 0.5 * float(np.max(-above[1], initial=-np.inf) + np.min(-below[1], initial=np.inf))
+    for _ in range(100):
+        i = int(np.argmin((above[1] + b) / above[0]))
+        j = int(np.argmin(-(below[1] + b) / below[0]))
+        a, c = above[0][i], below[0][j]
+        found = -(above[1][i] / a + below[1][j] / c) / (1.0 / a + 1.0 / c)
+        if not np.isfinite(found) or found == b:
+            break
+        b = found
+    return b

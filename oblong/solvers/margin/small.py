@@ -1,0 +1,142 @@
+"""Margin problems whose whole matrix is one block in memory, with as little around it as can be.
+
+Small problems come by the thousand (pairs of classes, times penalties, bounds and folds), and
+what a round of the general method takes stock of then costs as much as the solution itself.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg.lapack import dpotrf, dpotri
+
+from oblong.linalg.columns import ExplicitColumns, SymmetricColumns
+from oblong.linalg.principal import PrincipalBlock
+from oblong.solvers.margin.block import DenseBlock, interval, solve_block
+from oblong.solvers.margin.problem import Pieces, write_slopes
+
+__all__ = ["SharedColumns", "WholeAscent", "ascend_whole", "whole_block"]
+
+# Blocks solved before the general method takes over: rounding may call for a second one.
+_ROUNDS = 2
+# Matrices with a pivot below this share of the diagonal are not inverted.
+_LEAST_PIVOT = 1e-6
+
+
+class SharedColumns(ExplicitColumns):
+    """Columns of a matrix that many problems share.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (n, n)
+        A symmetric matrix.
+    threads : int, default=1
+        Threads for products with it.
+    weights : ndarray of shape (n * n or more,), default=None
+        Memory in single precision for what its block needs.
+
+    Attributes
+    ----------
+    block : DenseBlock or None
+        The whole matrix with what follows from it alone; None in single precision.
+    """
+
+    def __init__(
+        self, matrix: np.ndarray, threads: int = 1, weights: np.ndarray | None = None
+    ) -> None:
+        super().__init__(matrix, threads)
+        self.block: DenseBlock | None = None
+        if self.store.dtype == np.float64:
+            self.block = DenseBlock(self.store)
+            self.block.weigh(weights)
+
+    def invert(self) -> None:
+        """Compute the inverse, unless the matrix is too near to singular for it to help."""
+        shifted = self.store.astype(np.float64)
+        mean = float(shifted.diagonal().mean())
+        shifted.flat[:: self.n + 1] += 1e-10 * mean
+        factor, failed = dpotrf(shifted.T, lower=True, overwrite_a=True)
+        if failed or factor.diagonal().min() ** 2 < _LEAST_PIVOT * mean:
+            return
+        half, failed = dpotri(factor, lower=True, overwrite_c=True)
+        if not failed:
+            self.inverse = np.ascontiguousarray(np.tril(half) + np.tril(half, -1).T)
+            if self.block is not None:
+                self.block.inverse = self.inverse
+
+
+def whole_block(columns: SymmetricColumns) -> DenseBlock | None:
+    """Return the whole matrix as one block, or None where it does not fit in double precision."""
+    if columns.store.dtype != np.float64 or columns.capacity < columns.n:
+        return None
+    block = columns.block if isinstance(columns, SharedColumns) else None
+    if block is None:
+        whole = PrincipalBlock()
+        whole.hold(columns, np.arange(columns.n))
+        block = DenseBlock(whole.wide, columns.inverse)
+    return block if block.finite else None
+
+
+class WholeAscent(NamedTuple):
+    """Coefficients, their image and slopes, and the work that they took."""
+
+    c: np.ndarray
+    u: np.ndarray
+    right: np.ndarray
+    left: np.ndarray
+    violation: float
+    steps: int
+    newton_steps: int
+    rounds: int
+
+
+def ascend_whole(
+    block: DenseBlock,
+    pieces: Pieces,
+    tol: float,
+    limit: int,
+    start: np.ndarray | None,
+    start_image: np.ndarray | None,
+    polish: bool,
+) -> WholeAscent:
+    """Solve the problem of a whole matrix, as far as a round or two of its block lead.
+
+    The image that the violation is measured with is a fresh product with the matrix.
+
+    Parameters
+    ----------
+    block : DenseBlock
+        The matrix, in double precision.
+    pieces : Pieces
+        The terms.
+    tol, limit, start, start_image, polish
+        As in :func:`~oblong.solvers.margin.solver.solve_margin`.
+
+    Returns
+    -------
+    WholeAscent
+        Where the ascent arrived, at a violation of ``tol`` or above.
+    """
+    n = len(block.K)
+    c = np.zeros(n) if start is None else np.array(start, dtype=np.float64)
+    u = np.zeros(n) if start is None else start_image
+    right, left = np.empty(n), np.empty(n)
+    write_slopes(*pieces, c, right, left)
+    if u is None or _violation(right, left, u) <= tol:
+        u = block.K @ c
+    violation = _violation(right, left, u)
+    steps = newton = rounds = 0
+    while violation > tol and rounds < _ROUNDS and steps < limit:
+        outcome = solve_block(block, pieces, c, u, tol, tol, limit - steps, True, polish)
+        u, right, left, taken, more = outcome
+        violation = _violation(right, left, u)
+        steps += taken
+        newton += more
+        rounds += 1
+    return WholeAscent(c, u, right, left, violation, steps, newton, rounds)
+
+
+def _violation(right: np.ndarray, left: np.ndarray, u: np.ndarray) -> float:
+    m, M = interval(right, left, u)
+    return m - M

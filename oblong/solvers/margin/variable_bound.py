@@ -1,0 +1,361 @@
+"""The relative margin machine that chooses its own bound.
+
+Shivaswamy and Jebara, "Maximum Relative Margin and Data-Dependent Regularization", Journal
+of Machine Learning Research 11 (2010), equations (14) and (15): the bound ``t`` is a variable
+that costs ``D`` a unit, and a sample may break it at a price ``U_i``, infinite in (14), ::
+
+    min_{w,b,t>=1}  ½|w|² + Σ C_i [1 - y_i f_i]_+ + D t + Σ U_i [|f_i| - t]_+ .
+
+At a fixed ``t`` this is a margin problem. The derivative of its value with respect to ``t`` is
+``D - h(t)``, where ``h = Σ e_i`` sums the excess ``e_i`` of the coefficients beyond the box of
+the support vector machine. As ``h`` does not increase, the best ``t`` is one if ``h(1) <= D``,
+and otherwise the root of ``h(t) = D``. Where ``h`` jumps over ``D``, a convex combination of
+the solutions on either side is optimal. The dual problem is ::
+
+    max_c  Σ α_i - Σ e_i + D - ½ c'Kc   subject to  Σ c_i = 0,  e_i <= U_i,  Σ e_i <= D
+
+with ``α_i = clip(y_i c_i, 0, C_i)`` and ``e_i = |y_i c_i - α_i|``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from oblong._core.progress import ProgressCallback
+from oblong.linalg.columns import SymmetricColumns
+from oblong.solvers.margin.bound_and_bias import BoundAndBias, best_bound_and_bias
+from oblong.solvers.margin.problem import Pieces, relaxed_margin_pieces, svm_pieces
+from oblong.solvers.margin.relative import RelativeMarginResult
+from oblong.solvers.margin.solver import MarginResult, solve_margin
+
+__all__ = ["solve_variable_bound"]
+
+# Most problems of a fixed bound to solve.
+_MOST_SOLVES = 80
+# Free coefficients up to which the derivative of h is worth a factorisation.
+_LARGEST_FREE_SET = 4096
+# Tolerance of the problems of the search as a share of ``tol``, and the width of the bracket
+# at the end. The second is the larger one, so that a step of that size is seen in the solution.
+_ACCURACY = 0.1
+_WIDTH = 0.25
+# The least width that rounding leaves a meaning.
+_SMALLEST_WIDTH = 1e-9
+# Gap, as a share of ``tol`` and of the objective, at which one solution is as good as two.
+_HIT = 1e-3
+# Relative difference of the excess from ``D`` that is round-off.
+_ROUNDING = 1e-10
+# Bounds tried above one before one itself, whose problem is the hardest: at least, and at most
+# while the price is below so many times what the excess seems to be there.
+_TRIES_ABOVE_ONE = (3, 8)
+_IN_DOUBT = 4.0
+
+
+class _Model(NamedTuple):
+    """The data of the problem."""
+
+    y: np.ndarray
+    C: np.ndarray
+    U: np.ndarray
+    D: float
+
+    def excess(self, c: np.ndarray) -> float:
+        """Sum of what the coefficients have beyond the box of the support vector machine."""
+        a = self.y * c
+        return float(np.abs(a - np.clip(a, 0.0, self.C)).sum())
+
+
+@dataclass(frozen=True)
+class _Point:
+    """The solution for one bound: its total excess, and the derivative of that by the bound."""
+
+    t: float
+    margin: MarginResult
+    h: float
+    slope: float
+
+    def root(self, D: float) -> float:
+        """Where the linear model of ``h`` says that ``h = D``; NaN if it does not say."""
+        return self.t + (D - self.h) / self.slope if self.slope < 0.0 else np.nan
+
+
+class _Settled(NamedTuple):
+    """A dual point, the primal point that it makes, and their objectives."""
+
+    coef: np.ndarray
+    image: np.ndarray
+    linear: BoundAndBias
+    violation: float
+    objective: float
+    dual_objective: float
+
+    @property
+    def gap(self) -> float:
+        return self.objective - self.dual_objective
+
+
+def solve_variable_bound(
+    columns: SymmetricColumns,
+    y: np.ndarray,
+    C: np.ndarray,
+    *,
+    D: float,
+    nu: float | None = None,
+    weights: np.ndarray | None = None,
+    tol: float = 1e-3,
+    max_iter: int = -1,
+    progress: ProgressCallback | None = None,
+) -> RelativeMarginResult:
+    """Solve the relative margin problem with a bound that costs ``D`` a unit.
+
+    Parameters
+    ----------
+    columns : SymmetricColumns
+        The kernel matrix.
+    y : ndarray of shape (n,)
+        Labels, -1 or +1.
+    C : ndarray of shape (n,)
+        Penalty of each sample.
+    D : float
+        Price of the bound, at least zero. Zero makes the support vector machine.
+    nu : float, default=None
+        Larger than zero: samples may break the bound at the price ``U_i = D nu s_i / Σs``. None
+        makes the bound hard.
+    weights : ndarray of shape (n,), default=None
+        The weights ``s`` of the samples in ``U``; ones by default.
+    tol : float, default=1e-3
+        Largest violation of the optimality conditions, on the scale of the outputs.
+    max_iter : int, default=-1
+        Limit on pair steps in all; -1 for none.
+    progress : callable, default=None
+        Called with the state of the search.
+
+    Returns
+    -------
+    RelativeMarginResult
+        The solution. ``B`` is the bound ``t``, and the objectives contain the term ``D t``.
+    """
+    if nu is None:
+        U = np.full(len(y), np.inf)
+    else:
+        share = np.ones(len(y)) if weights is None else weights
+        U = D * nu * share / share.sum()
+    search = _Search(columns, _Model(y, C, U, float(D)), tol, max_iter, progress)
+    return search.run()
+
+
+class _Search:
+    """Search for the bound, with the nearest solution so far as the start of the next."""
+
+    def __init__(
+        self,
+        columns: SymmetricColumns,
+        model: _Model,
+        tol: float,
+        max_iter: int,
+        progress: ProgressCallback | None,
+    ) -> None:
+        self.columns = columns
+        self.model = model
+        self.tol = tol
+        self.max_iter = max_iter
+        self.progress = progress
+        # Solutions that bracket the bound: h > D at ``low``, h <= D at ``high``.
+        self.low: _Point | None = None
+        self.high: _Point | None = None
+        self.theta = np.nan
+        self.n_iter = self.n_newton = self.n_rounds = 0
+
+    def run(self) -> RelativeMarginResult:
+        """Solve the problem."""
+        D = self.model.D
+        if D > 0.0 and self.model.U.sum() <= D * (1.0 + 1e-12):
+            # All the excess there can be does not pay for a larger bound.
+            point = self._solve(1.0, None, self.tol)
+            return self._result(self._settle(point), point.margin.status)
+        svm = self._margin(svm_pieces(self.model.y, self.model.C), self.tol, None, "svm")
+        self.theta = float(np.abs(svm.outputs).max())
+        if D == 0.0 or self.theta <= 1.0:
+            t = max(1.0, self.theta)
+            svm = replace(
+                svm, objective=svm.objective + D * t, dual_objective=svm.dual_objective + D
+            )
+            return RelativeMarginResult(svm, t, self.theta, self.n_iter)
+        point = self.high = _Point(self.theta, svm, 0.0, 0.0)
+        status = "max_iter" if svm.status == "max_iter" else ""
+        widths: list[float] = []
+        while not status:
+            point = self._solve(self._propose(point, widths), point, _ACCURACY * self.tol)
+            if point.h > D:
+                self.low = point
+            else:
+                self.high = point
+            if point.margin.status == "max_iter":
+                status = "max_iter"
+            elif self._closed(point):
+                ends = (self.high, self.low or self.high)
+                violation = max(end.margin.violation for end in ends)
+                status = "converged" if violation <= self.tol else "stalled"
+            elif len(widths) == _MOST_SOLVES:
+                status = "stalled"
+        return self._result(self._best(), status)
+
+    def _margin(self, pieces: Pieces, tol: float, start: _Point | None, stage: str) -> MarginResult:
+        """Solve one margin problem within what is left of the steps."""
+        left = self.max_iter if self.max_iter < 0 else max(0, self.max_iter - self.n_iter)
+        margin = solve_margin(
+            self.columns,
+            pieces,
+            tol=tol,
+            max_iter=left,
+            start=None if start is None else start.margin.coef,
+            start_image=None if start is None else start.margin.image,
+            progress=self.progress,
+            stage=stage,
+        )
+        self.n_iter += margin.n_iter
+        self.n_newton += margin.n_newton
+        self.n_rounds += margin.n_rounds
+        return margin
+
+    def _solve(self, t: float, last: _Point | None, tol: float) -> _Point:
+        """Solve the problem of one bound, from the nearest solution there is."""
+        known = [point for point in (last, self.low, self.high) if point is not None]
+        start = min(known, key=lambda point: abs(point.t - t), default=None)
+        pieces = relaxed_margin_pieces(self.model.y, self.model.C, t, self.model.U)
+        margin = self._margin(pieces, tol, start, f"relative margin, bound {t:.6g}")
+        slope = _excess_slope(self.columns, pieces, margin.coef)
+        return _Point(t, margin, self.model.excess(margin.coef), slope)
+
+    def _width(self) -> float:
+        return max(_WIDTH * self.tol, _SMALLEST_WIDTH) * self.high.t
+
+    def _propose(self, point: _Point, widths: list[float]) -> float:
+        """Choose the next bound: Newton's, the kink between the ends, or the middle."""
+        lowest = 1.0 if self.low is None else self.low.t
+        highest = self.high.t
+        widths.append(highest - lowest)
+        t = point.root(self.model.D)
+        if abs(t - point.t) <= self._width():
+            # The root is next to here: step over it, to have it between two solutions.
+            t += np.copysign(0.8 * self._width(), t - point.t)
+        slow = len(widths) > 2 and widths[-1] > 0.5 * widths[-3]
+        if slow or not lowest < t < highest:
+            t = self._kink()
+        if (len(widths) > 5 and widths[-1] > 0.5 * widths[-6]) or not lowest < t < highest:
+            t = float(np.sqrt(lowest * highest))
+        if self.low is not None:
+            return t
+        at_one = point.h - point.slope * (point.t - 1.0)
+        tries = _TRIES_ABOVE_ONE[_IN_DOUBT * at_one > self.model.D]
+        return 1.0 if t - 1.0 < 0.1 * (highest - 1.0) or len(widths) > tries else t
+
+    def _kink(self) -> float:
+        """Where the tangents of the value at the two ends meet, just to one side of it.
+
+        If ``h`` jumps over ``D`` and changes little elsewhere, the jump is there, and two
+        proposals, one on either side, end the search.
+        """
+        low, high, width = self.low, self.high, self._width()
+        if low is None:
+            return np.nan
+        fall = low.margin.dual_objective - high.margin.dual_objective
+        t = low.t + (fall - high.h * (high.t - low.t)) / (low.h - high.h)
+        if t - low.t <= width:
+            return low.t + 0.8 * width
+        if high.t - t <= width:
+            return high.t - 0.8 * width
+        return t - 0.4 * width
+
+    def _closed(self, point: _Point) -> bool:
+        """Whether the bound is known, and what there is for it good enough."""
+        D, high, low = self.model.D, self.high, self.low
+        width = high.t - 1.0 if low is None else high.t - low.t
+        if width <= _SMALLEST_WIDTH * high.t or abs(point.h - D) <= _ROUNDING * D:
+            return True
+        if not min(width, abs(point.root(D) - point.t)) <= self._width():
+            return False
+        best = self._best()
+        return best.gap <= max(_HIT * self.tol * best.objective, 2.0 * point.margin.gap)
+
+    def _best(self) -> _Settled:
+        """Take the best of the two ends of the bracket and of what lies between them."""
+        candidates = [self._settle(self.high)]
+        if self.low is not None:
+            share = (self.model.D - self.high.h) / (self.low.h - self.high.h)
+            candidates += [self._settle(self.low), self._settle(self.high, self.low, share)]
+        return min(candidates, key=lambda settled: settled.gap)
+
+    def _settle(self, point: _Point, other: _Point | None = None, share: float = 0.0) -> _Settled:
+        """Make a feasible dual point of one solution or two, with the best bound and bias."""
+        model = self.model
+        c, u = point.margin.coef, point.margin.image
+        violation = point.margin.violation
+        if other is not None:
+            # Coefficients that agree must stay on their breakpoints to the last digit.
+            c = np.where(c == other.margin.coef, c, c + share * (other.margin.coef - c))
+            u = u + share * (other.margin.image - u)
+            violation = max(violation, other.margin.violation)
+        excess = model.excess(c)
+        if excess > model.D:
+            # The excess is convex in c and zero at zero, so that the scaled point is feasible.
+            c, u = c * (model.D / excess), u * (model.D / excess)
+        linear = best_bound_and_bias(u, model.y, model.C, model.U, model.D)
+        a = model.y * c
+        alpha = np.clip(a, 0.0, model.C)
+        norm = 0.5 * float(c @ u)
+        return _Settled(
+            c,
+            u,
+            linear,
+            violation,
+            objective=linear.value + norm,
+            dual_objective=float((alpha - np.abs(a - alpha)).sum()) + model.D - norm,
+        )
+
+    def _result(self, best: _Settled, status: str) -> RelativeMarginResult:
+        margin = MarginResult(
+            coef=best.coef,
+            bias=best.linear.bias,
+            bias_interval=best.linear.bias_interval,
+            outputs=best.image + best.linear.bias,
+            objective=best.objective,
+            dual_objective=best.dual_objective,
+            violation=best.violation,
+            n_iter=self.n_iter,
+            n_newton=self.n_newton,
+            n_rounds=self.n_rounds,
+            status=status,
+        )
+        return RelativeMarginResult(margin, best.linear.bound, self.theta, self.n_iter)
+
+
+def _excess_slope(columns: SymmetricColumns, pieces: Pieces, c: np.ndarray) -> float:
+    """Derivative of the total excess by the bound; zero where it is not to be had.
+
+    On the coefficients strictly inside a piece the optimality conditions ``Kc + b = σ`` can be
+    differentiated: ``K_FF dc + db 1 = dσ`` and ``1'dc = 0``, where ``dσ`` is one on pieces of
+    slope ``t``, minus one on pieces of slope ``-t`` and zero on those of the hinge. The excess
+    then changes by ``-dσ'dc``.
+    """
+    right, left = pieces.slopes_at(c)
+    free = np.flatnonzero(right == left)
+    p = pieces.breakpoints[free]
+    direction = np.where(c[free] < p[:, 1], 1.0, np.where(c[free] > p[:, 2], -1.0, 0.0))
+    if not direction.any() or free.size > min(_LARGEST_FREE_SET, columns.capacity):
+        return 0.0
+    slots = columns.fetch(free)
+    block = columns.store[np.ix_(slots, free)].astype(np.float64)
+    mean = float(block.diagonal().mean())
+    block.flat[:: free.size + 1] += mean * (1e-10 if columns.store.dtype == np.float64 else 1e-6)
+    try:
+        factor = cho_factor(block, lower=True, overwrite_a=True, check_finite=False)
+    except LinAlgError:
+        return 0.0
+    both = cho_solve(factor, np.column_stack([direction, np.ones(free.size)]), check_finite=False)
+    change = both[:, 0] - both[:, 0].sum() / both[:, 1].sum() * both[:, 1]
+    slope = -float(direction @ change)
+    return slope if np.isfinite(slope) else 0.0

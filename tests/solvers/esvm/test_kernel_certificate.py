@@ -1,0 +1,112 @@
+"""The certificate of kernel weights without the moments of the rows, and their factor on demand."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import oblong.solvers.esvm.kernel.dual as models
+from oblong.solvers.esvm.kernel.certificate import certify_by_kernel
+from oblong.solvers.esvm.problem import EsvmProblem
+from oblong.solvers.esvm.scaled_part import Part
+from oblong.solvers.esvm.solve import solve_ellipsoidal_svm
+
+from .test_kernel import TOL, both, coordinates, rows_of, soft
+
+
+def certificates(F, y, alpha, r=0.99, tol=TOL):
+    """The certificate of weights by the rows and by the kernel matrix."""
+    given_ = soft(F, r)
+    problem = EsvmProblem(F, y, given_["caps"], given_["pi"], r, True, tol, 100)
+    part = Part(problem, None, None)
+    dual = models.KernelDual(problem, part, np.zeros(len(y)))
+    by_kernel = certify_by_kernel(problem, part, dual.K, alpha, dual._space)
+    return problem.certify(alpha), by_kernel
+
+
+@pytest.mark.parametrize("r", [0.3, 0.99, 1 - 1e-4])
+@pytest.mark.parametrize("width", [0.05, 2.0])
+@pytest.mark.parametrize("step", [3, 40])
+def test_certificate_by_the_kernel_is_that_by_the_rows(r, width, step):
+    X, y = rows_of(16, 150)
+    F = coordinates(X, width)
+    alpha = 0.3 * soft(F, r)["caps"]
+    # Many rows without a weight or few of them, and some with little.
+    alpha[::step] = 0.0
+    alpha[1::7] *= 1e-7
+    by_rows, by_kernel = certificates(F, y, alpha, r)
+    assert by_kernel.gap == pytest.approx(by_rows.gap, rel=1e-8)
+    assert by_kernel.dual == pytest.approx(by_rows.dual, rel=1e-10)
+    assert by_kernel.b == pytest.approx(by_rows.b, abs=1e-8)
+    np.testing.assert_allclose(by_kernel.q, by_rows.q, rtol=1e-7)
+    np.testing.assert_allclose(by_kernel.outputs, by_rows.outputs, atol=1e-8)
+    np.testing.assert_allclose(by_kernel.w, by_rows.w, atol=1e-10)
+    np.testing.assert_allclose(by_kernel.G, by_rows.G)
+    np.testing.assert_array_equal(by_kernel.alpha, by_rows.alpha)
+
+
+def test_rounding_leaves_the_certificate_to_the_rows():
+    X, y = rows_of(17, 120)
+    F = coordinates(X)
+    alpha = 0.3 * soft(F)["caps"]
+    assert certificates(F, y, alpha)[1] is not None
+    assert certificates(F, y, alpha, r=1 - 1e-9)[1] is None
+    assert certificates(F, y, alpha, tol=1e-14)[1] is None
+    assert certificates(F, y, np.zeros(120))[1] is None
+
+
+def test_factor_is_computed_when_it_is_read(monkeypatch):
+    X, y = rows_of(18, 150)
+    F = coordinates(X)
+    calls = []
+    before = EsvmProblem.factor
+
+    def factor(self, alpha):
+        calls.append(len(alpha))
+        return before(self, alpha)
+
+    monkeypatch.setattr(EsvmProblem, "factor", factor)
+    found = solve_ellipsoidal_svm(F, y, **soft(F))
+    assert not calls
+    G = found.factor
+    assert found.factor is G
+    assert calls == [150]
+    M = 0.01 * np.eye(F.shape[1]) + F.T @ ((found.alpha * soft(F)["pi"])[:, None] * F)
+    np.testing.assert_allclose(G.T @ G @ M, np.eye(len(M)), atol=1e-7)
+    for copy in (pickle.loads(pickle.dumps(found)), replace(found, status="stalled")):
+        np.testing.assert_array_equal(copy.factor, G)
+
+
+def test_result_that_was_never_read_is_pickled_with_its_factor():
+    X, y = rows_of(19, 130)
+    F = coordinates(X)
+    found = solve_ellipsoidal_svm(F, y, **soft(F))
+    copy = pickle.loads(pickle.dumps(found))
+    np.testing.assert_array_equal(copy.factor, found.factor)
+    assert copy.gap == found.gap
+
+
+def test_gap_that_grows_is_left_to_the_interior_point(monkeypatch):
+    # Rows in a plane are close to each other, and models of their weights lead far astray.
+    rng = np.random.default_rng(1)
+    angle = rng.uniform(0.0, 2.0 * np.pi, 300)
+    y = np.where(np.arange(300) % 2 == 0, 1.0, -1.0)
+    radius = np.where(y > 0, 0.5, 1.0)
+    X = radius[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
+    X += 0.15 * rng.normal(size=X.shape)
+    F = coordinates(X, width=5.0)
+    seen = []
+    before = models.KernelDual.evaluate
+
+    def evaluate(self, *rest):
+        found = before(self, *rest)
+        seen.append(found.gap)
+        return found
+
+    monkeypatch.setattr(models.KernelDual, "evaluate", evaluate)
+    both(monkeypatch, F, y, direct=False, **soft(F))
+    assert len(seen) == 2
+    assert seen[1] > max(1.0, 2.0 * seen[0])
