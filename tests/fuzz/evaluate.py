@@ -328,4 +328,4 @@ def margin_certificate(
 def rounding(c: np.ndarray, K: np.ndarray, penalties: np.ndarray) -> float:
     """Error of an objective in long double, from outputs that are sums of large numbers."""
     sums = np.abs(K) @ np.abs(c)
-    return EPS * float(np.abs(c) @ sums + penalties @ sums) * 8
+    return 2 * EPS * float(np.abs(c) @ sums + penalties @ sums)

@@ -189,20 +189,32 @@ class Reference:
 def solve(problem: MarginProblem, F: np.ndarray, target: float = 1e-9) -> Reference:
     """Solve a problem on features ``F`` by a primal-dual interior point, in long double.
 
-    Rows ``A z >= rho`` with penalties ``p`` (infinite for hard ones), ``z = (w, b, t)``.
+    The first multipliers matter where columns have very different scales: several are tried.
     """
+    best = Reference(LD(np.inf), LD(-np.inf))
+    size = max(LD(1e-30), np.einsum("ij,ij->i", F, F).max())
+    prices = problem.C if problem.V is None else problem.C + problem.V
+    price = np.median(prices) if problem.D is None else min(np.median(prices), LD(problem.D))
+    for level in (1 / size, price, np.sqrt(price / size), price / 1000):
+        best = _interior_point(problem, F, LD(level), best, target)
+        if best.upper - best.lower <= target * abs(best.upper):
+            break
+    return best
+
+
+def _interior_point(
+    problem: MarginProblem, F: np.ndarray, level: LD, best: Reference, target: float
+) -> Reference:
+    """Rows ``A z >= rho`` with penalties ``p`` (infinite for hard ones), ``z = (w, b, t)``."""
     A, rho, p, H, g, owner = _rows(problem, F)
-    n, r = F.shape
     hard = ~np.isfinite(p.astype(float))
     z = np.zeros(len(H), dtype=LD)
     z[-1] = 2 if problem.D is not None else 0
-    slack = A @ z - rho
-    e = np.where(hard, LD(0), np.maximum(-slack, 0) + 1)
-    s = np.maximum(slack + e, 1)
-    scale = 1 / max(LD(1), np.diag(F @ F.T).max())
-    a = np.where(hard, scale, np.minimum(p, scale * n) / 2)
-    best = Reference(LD(np.inf), LD(-np.inf))
-    for _ in range(120):
+    # Products of slacks and multipliers that are all about the same.
+    a = np.where(hard, level, np.minimum(p / 2, level))
+    s = np.ones(len(a), dtype=LD)
+    e = np.where(hard, LD(0), a / np.where(hard, LD(1), p - a))
+    for _ in range(100):
         best = _better(best, problem, F, z, a, A, owner)
         if best.upper - best.lower <= target * abs(best.upper):
             break
@@ -219,23 +231,13 @@ def solve(problem: MarginProblem, F: np.ndarray, target: float = 1e-9) -> Refere
         if L is None:
             break
 
-        def direction(sigma, cs, ce, v=v, mu=mu, r_d=r_d, r_p=r_p, delta=delta, L=L, k=scales):
-            first = (sigma * mu - cs) / a - s
-            second = np.where(hard, LD(0), (sigma * mu - ce) / v - e)
-            q = first - second - r_p
-            right = -r_d + A.T @ (q / delta)
-            dz = k * upper_solve(L, lower_solve(L, k * right))
-            da = (q - A @ dz) / delta
-            ds = first - (s / a) * da
-            de = np.where(hard, LD(0), second + (e / v) * da)
-            return dz, da, ds, de
-
-        dz, da, ds, de = direction(LD(0), LD(0), LD(0))
+        point = (s, a, e, v, mu, r_d, r_p, delta, L, scales)
+        dz, da, ds, de = _direction(A, hard, point, LD(0), LD(0), LD(0))
         step = _step(s, ds, a, da, e, de, v, hard)
         after = ((s + step * ds) * (a + step * da)).sum()
         after += ((e + step * de) * (v - step * da))[~hard].sum()
         sigma = max(LD(1e-6), (after / pairs / mu) ** 3)
-        dz, da, ds, de = direction(sigma, ds * da, -de * da)
+        dz, da, ds, de = _direction(A, hard, point, sigma, ds * da, -de * da)
         step = min(LD(1), LD(0.995) * _step(s, ds, a, da, e, de, v, hard))
         if not np.isfinite(float(step)) or step < 1e-12:
             break
@@ -275,6 +277,18 @@ def _rows(problem: MarginProblem, F: np.ndarray):
         A = np.vstack([A, np.eye(1, r + 2, r + 1, dtype=LD)])
         rho, p = np.append(rho, LD(1)), np.append(p, LD(np.inf))
     return A, rho.astype(LD), p.astype(LD), H, g, owner
+
+
+def _direction(A, hard, point, sigma, cs, ce):
+    """Newton step towards products of ``sigma * mu``, with corrections of second order."""
+    s, a, e, v, mu, r_d, r_p, delta, L, scales = point
+    first = (sigma * mu - cs) / a - s
+    second = np.where(hard, LD(0), (sigma * mu - ce) / v - e)
+    q = first - second - r_p
+    right = -r_d + A.T @ (q / delta)
+    dz = scales * upper_solve(L, lower_solve(L, scales * right))
+    da = (q - A @ dz) / delta
+    return dz, da, first - (s / a) * da, np.where(hard, LD(0), second + (e / v) * da)
 
 
 def _step(s, ds, a, da, e, de, v, hard) -> LD:

@@ -83,7 +83,7 @@ def _rows(
         copies = rng.integers(n, size=n // 2)
         X[rng.integers(n, size=n // 2)] = X[copies]
     if rng.random() < 0.15:
-        X[-(n // 3) :] = X[: n // 3] + 1e-9 * rng.normal(size=(n // 3, d))
+        X[n - n // 3 :] = X[: n // 3] + 1e-9 * rng.normal(size=(n // 3, d))
     if rng.random() < 0.3:
         noisy = rng.random(n) < 0.15
         noisy[:n_classes] = False

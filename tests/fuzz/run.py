@@ -47,7 +47,7 @@ def one(estimator: str, seed: int, between: Any = None) -> dict[str, Any]:
         found = judge(problem, fitted).found
     except Exception:
         # A fault of the judge must not look like one of the model, nor like success.
-        found = {"undecided": "judge: " + traceback.format_exc(limit=-1).strip()[-200:]}
+        found = {"undecided": "judge: " + traceback.format_exc(limit=-2).strip()[-300:]}
     return {
         "estimator": estimator,
         "seed": seed,
@@ -171,6 +171,7 @@ def summary(results: list[dict[str, Any]], seed: int, limit: float) -> dict[str,
             kinds = {k: sum(k in result["found"] for result in own) for k in (*FAILURES, *COUNTED)}
             counts[name] = {"problems": len(own), **kinds}
     failed = [r for r in results if any(kind in r["found"] for kind in FAILURES)]
+    open_ = [r for r in results if r not in failed and "undecided" in r["found"]]
     return {
         "seed": seed,
         "problems": len(results),
@@ -185,6 +186,7 @@ def summary(results: list[dict[str, Any]], seed: int, limit: float) -> dict[str,
         "long_double_bits": int(np.finfo(np.longdouble).nmant) + 1,
         "counts": counts,
         "failed": sorted(failed, key=lambda r: (r["estimator"], r["seed"])),
+        "undecided": sorted(open_, key=lambda r: (r["estimator"], r["seed"])),
     }
 
 
