@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -15,6 +14,7 @@ from oblong.batch._base import KernelMachine
 from oblong.batch._pairwise import PairFit
 from oblong.linalg.low_rank import LowRank, pivoted_cholesky
 from oblong.solvers.covariance.sigma import (
+    certified_kernel,
     solve_sigma_kernel,
     solve_sigma_linear,
     solve_sigma_low_rank,
@@ -27,7 +27,7 @@ __all__ = ["SigmaSVC"]
 _LARGEST_EXACT = 10_000
 _DEFAULT_RANK = 1000
 # Residuals below this share of the kernel values are round-off of the kernel.
-_ROUND_OFF = {np.float64: 1e-12, np.float32: 1e-5}
+_ROUND_OFF = 1e-12
 
 
 class SigmaSVC(KernelMachine):
@@ -219,15 +219,25 @@ class SigmaSVC(KernelMachine):
         elif rank is not None and rank < n:
             solution = solve_sigma_low_rank(self._low_rank(X, rank, threads), y, C, D, **linear)
         else:
-            K, shift = self._matrix(X, threads)
+            K, rows = self._matrix(X, threads)
             solution = solve_sigma_kernel(SigmaFactor.of(K, D, weights), y, C, D, **options)
-            if shift is not None:
-                shifted = solution.bias - float((solution.coef @ X) @ shift)
-                solution = replace(solution, bias=shifted)
-        return self._pair_fit(solution, solution.coef, solution.bias, solution.direction)
+            solution = certified_kernel(solution, K, y, C, D, weights, rows)
+        certificate = solution.certificate
+        return PairFit(
+            solution,
+            solution.coef,
+            solution.bias,
+            certificate.objective,
+            certificate.relative_gap,
+            solution.n_iter,
+            certificate.status(solution.margin.status),
+            solution.direction,
+        )
 
-    def _matrix(self, X: Any, threads: int) -> tuple[np.ndarray, np.ndarray | None]:
-        """Kernel matrix in double precision, and a shift of the rows that the bias lacks.
+    def _matrix(
+        self, X: Any, threads: int
+    ) -> tuple[np.ndarray, tuple[Any, np.ndarray, np.ndarray] | None]:
+        """Kernel matrix in double precision; for the linear one, the rows and their shift too.
 
         Far from the origin, the centred matrix is a small difference of large numbers.
         """
@@ -235,19 +245,23 @@ class SigmaSVC(KernelMachine):
         if kernel.name == "precomputed":
             return X, None
         shift = None
+        doubled = X.astype(np.float64, copy=False)
         if kernel.shift_invariant and not sp.issparse(X):
-            # In the precision of the rows, so that what is subtracted is what the bias lacks.
-            shift = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
-        rows = kernel.prepare(X, np.float64, shift)
-        return kernel.block(rows, rows, threads=threads), shift if kernel.name == "linear" else None
+            shift = doubled.mean(axis=0)
+            doubled = doubled - shift
+        rows = kernel.prepare(doubled, np.float64)
+        K = kernel.block(rows, rows, threads=threads)
+        if kernel.name != "linear":
+            return K, None
+        return K, (X, np.zeros(X.shape[1]) if shift is None else shift, doubled)
 
     def _low_rank(self, X: Any, rank: int, threads: int) -> LowRank:
         kernel = self._kernel()
-        tolerance = _ROUND_OFF[X.dtype.type]
         if kernel.name == "precomputed":
-            return pivoted_cholesky(X.__getitem__, X.diagonal(), rank, tolerance=tolerance)
-        shift = X.mean(axis=0) if kernel.name == "rbf" and not sp.issparse(X) else None
-        rows = kernel.prepare(X, X.dtype, shift)
+            return pivoted_cholesky(X.__getitem__, X.diagonal(), rank, tolerance=_ROUND_OFF)
+        doubled = X.astype(np.float64, copy=False)
+        shift = doubled.mean(axis=0) if kernel.name == "rbf" and not sp.issparse(X) else None
+        rows = kernel.prepare(doubled, np.float64, shift)
 
         def columns(indices: np.ndarray) -> np.ndarray:
             return kernel.block(rows.take(indices), rows, threads=threads)
@@ -258,4 +272,4 @@ class SigmaSVC(KernelMachine):
             diagonal = np.concatenate([part.diagonal() for part in parts])
         else:
             diagonal = kernel.diagonal(rows)
-        return pivoted_cholesky(columns, diagonal, rank, tolerance=tolerance)
+        return pivoted_cholesky(columns, diagonal, rank, tolerance=_ROUND_OFF)

@@ -13,7 +13,7 @@ matrix, from the rows of a linear kernel, or from the features of a low-rank app
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,17 +23,25 @@ from oblong._core.progress import ProgressCallback
 from oblong.kernels import Kernel
 from oblong.linalg.columns import ExplicitColumns, KernelColumns
 from oblong.linalg.low_rank import LowRank
+from oblong.solvers.covariance.certificate import (
+    Certificate,
+    StoredOutputs,
+    certify_kernel,
+    certify_linear,
+    dual_point,
+)
 from oblong.solvers.covariance.sigma_geometry import (
     SigmaFactor,
     SigmaGeometry,
     Whitening,
-    weighted_sum,
+    centred_sum,
 )
 from oblong.solvers.margin.problem import svm_pieces
 from oblong.solvers.margin.solver import MarginResult, solve_margin
 
 __all__ = [
     "SigmaResult",
+    "certified_kernel",
     "solve_sigma_kernel",
     "solve_sigma_linear",
     "solve_sigma_low_rank",
@@ -56,7 +64,10 @@ class SigmaResult:
     n_iter : int
         Pair steps.
     direction : ndarray of shape (d,), default=None
-        The weight vector of a linear machine.
+        The weight vector of a linear model.
+    certificate : Certificate, default=None
+        That of the model ``coef`` or ``direction`` and ``bias``, where it was asked for; that of
+        ``margin`` belongs to the changed geometry.
     """
 
     margin: MarginResult
@@ -64,6 +75,7 @@ class SigmaResult:
     bias: float
     n_iter: int
     direction: np.ndarray | None = None
+    certificate: Certificate | None = None
 
 
 def solve_sigma_kernel(
@@ -156,18 +168,72 @@ def solve_sigma_linear(
         columns, svm_pieces(y, C), tol=tol, max_iter=max_iter, progress=progress, stage="sigma"
     )
     c = margin.coef
-    # From the rows as they are, whose images are rounded to their precision.
-    moment = weighted_sum(c, X) - c.sum() * whitening.mean
+    moment = centred_sum(c, X, whitening.mean)
     w = whitening.direction(solve_triangular(whitening.factor, moment, lower=True))
     # The columns are those of rows shifted to an unweighted mean of zero.
     shift = columns.offset(c)
-    return SigmaResult(
-        margin,
-        whitening.coefficients(c, margin.image + shift),
-        margin.bias - shift - float(w @ whitening.mean),
-        margin.n_iter,
+    bias = margin.bias - shift - float(w @ whitening.mean)
+    certificate = certify_linear(
+        X,
+        StoredOutputs.of_rows(X, w, bias),
         w,
+        bias,
+        dual_point(margin),
+        y=y,
+        C=C,
+        D=D,
+        share=whitening.share,
+        mean=whitening.mean,
+        factor=whitening.factor,
     )
+    g = whitening.coefficients(c, margin.image + shift)
+    return SigmaResult(margin, g, bias, margin.n_iter, w, certificate)
+
+
+def certified_kernel(
+    solution: SigmaResult,
+    K: np.ndarray,
+    y: np.ndarray,
+    C: np.ndarray,
+    D: float,
+    weights: np.ndarray,
+    rows: tuple[Any, np.ndarray, np.ndarray] | None = None,
+) -> SigmaResult:
+    """Certify a solution from a kernel matrix as it is stored.
+
+    Parameters
+    ----------
+    solution : SigmaResult
+        The solution for the matrix ``K``.
+    K : ndarray of shape (n, n)
+        The kernel matrix; that of a linear kernel may belong to shifted rows.
+    y, C, D, weights
+        As for :func:`solve_sigma_linear`.
+    rows : tuple of (X, shift, moved), default=None
+        For the linear kernel: the rows, what was subtracted from them, and the difference. The
+        model is then stored as a weight vector for ``X``.
+    """
+    g, bias, direction = solution.coef, solution.bias, None
+    if rows is None:
+        outputs = StoredOutputs.of_kernel(K, g, bias)
+        inner = bias
+    else:
+        X, shift, moved = rows
+        direction = np.asarray(g @ moved)
+        inner, bias = bias, bias - float(direction @ shift)
+        outputs = StoredOutputs.of_rows(X, direction, bias)
+    certificate = certify_kernel(
+        K,
+        outputs,
+        g,
+        inner,
+        dual_point(solution.margin),
+        y=y,
+        C=C,
+        D=D,
+        share=weights / weights.sum(),
+    )
+    return replace(solution, bias=bias, direction=direction, certificate=certificate)
 
 
 def solve_sigma_low_rank(
@@ -198,4 +264,4 @@ def solve_sigma_low_rank(
     linear = solve_sigma_linear(approximation.features, y, C, D, **options)
     coef = np.zeros(len(y))
     coef[approximation.pivots] = approximation.coefficients(linear.direction)
-    return SigmaResult(linear.margin, coef, linear.bias, linear.n_iter)
+    return replace(linear, coef=coef, direction=None)

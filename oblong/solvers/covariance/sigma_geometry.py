@@ -17,7 +17,7 @@ from scipy.linalg.lapack import dpotri
 
 from oblong._core.threads import chunks
 
-__all__ = ["SigmaFactor", "SigmaGeometry", "Whitening", "weighted_sum"]
+__all__ = ["SigmaFactor", "SigmaGeometry", "Whitening", "centred_sum", "weighted_sum"]
 
 _CHUNK = 4096
 # Below this share the closed form of the kernel matrix loses too many digits.
@@ -176,8 +176,8 @@ class Whitening:
         return cls(share, mean, cholesky(metric, lower=True), D)
 
     def transform(self, X: Any) -> np.ndarray:
-        """Whiten rows; the result has the precision of ``X``."""
-        result = np.empty(X.shape, dtype=X.dtype)
+        """Whiten rows; the result is in double precision, as the model is."""
+        result = np.empty(X.shape)
         for start, stop, part in _centred_parts(X, self.mean):
             result[start:stop] = solve_triangular(
                 self.factor, part.T, lower=True, check_finite=False
@@ -234,6 +234,14 @@ def weighted_sum(weights: np.ndarray, X: Any) -> np.ndarray:
     """Sum of weighted rows, without a copy of them all in double precision."""
     parts = (weights[start:stop] @ X[start:stop] for start, stop in chunks(X.shape[0], _CHUNK))
     return np.asarray(sum(parts), dtype=np.float64)
+
+
+def centred_sum(weights: np.ndarray, X: Any, mean: np.ndarray) -> np.ndarray:
+    """Weighted sum of differences from a mean, which has digits far from the origin as well."""
+    total = np.zeros(X.shape[1])
+    for start, stop, part in _centred_parts(X, mean):
+        total += weights[start:stop] @ part
+    return total
 
 
 def _centred_parts(X: Any, mean: np.ndarray) -> Iterator[tuple[int, int, np.ndarray]]:
