@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval
 
 from oblong.batch._pairwise import PairFit, PairwiseKernelClassifier
@@ -76,11 +78,12 @@ class KernelFisherClassifier(PairwiseKernelClassifier):
     objective_ : ndarray of shape (n_pairs,)
         Primal objective of the regression that each binary problem is solved as.
     dual_gap_ : ndarray of shape (n_pairs,)
-        The certificate: primal minus dual objective over the primal.
+        The certificate of the model as stored: primal minus dual objective over the primal,
+        rounding included.
     n_iter_ : ndarray of shape (n_pairs,)
         Factorisations, one each.
     converged_ : bool
-        Always true: the method is direct.
+        Whether every gap is at most 1e-3. The method is direct: only rounding can prevent it.
     n_features_in_ : int
         Number of features seen in :meth:`fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -146,30 +149,41 @@ class KernelFisherClassifier(PairwiseKernelClassifier):
     def _fit_pair(
         self, X: Any, y: np.ndarray, penalties: np.ndarray, weights: np.ndarray, threads: int
     ) -> PairFit:
-        kernel = self._kernel()
-        shift = None
+        kernel, rows = self._kernel(), None
         if kernel.name == "precomputed":
             K = X
         else:
+            doubled = X.astype(np.float64, copy=False)
+            shift = np.zeros(X.shape[1])
             if kernel.shift_invariant and not sp.issparse(X):
-                # In the precision of the rows, so that what is subtracted is what the bias lacks.
-                shift = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
-            rows = kernel.prepare(X, np.float64, shift)
-            K = kernel.block(rows, rows, threads=threads)
-        solution = solve_kernel_fisher(K, y, weights, float(self.alpha))
-        bias = solution.bias
-        if shift is not None and kernel.name == "linear":
-            # Shifted rows leave the output of the shift to the bias.
-            bias -= float((solution.coef @ X) @ shift)
+                shift = doubled.mean(axis=0)
+                doubled = doubled - shift
+            prepared = kernel.prepare(doubled, np.float64)
+            K = kernel.block(prepared, prepared, threads=threads)
+            if kernel.name == "linear":
+                rows = (X, shift, doubled)
+        solution = solve_kernel_fisher(K, y, weights, float(self.alpha), rows=rows)
         return PairFit(
             solution,
             solution.coef,
-            bias,
+            solution.bias,
             solution.objective,
             solution.relative_gap,
             solution.n_iter,
             solution.status,
+            solution.direction,
         )
+
+    def _warn_unconverged(self, fits: Sequence[PairFit]) -> None:
+        worst = max(fit.relative_gap for fit in fits)
+        if any(fit.status != "converged" for fit in fits):
+            warnings.warn(
+                f"{type(self).__name__} did not converge: rounding leaves a relative duality gap "
+                f"of {worst:.3g}. Scale the columns, for example with StandardScaler, or take a "
+                f"larger alpha.",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
 
     def _keep(self, solutions: Sequence[KernelFisherResult]) -> None:
         self.loo_error_ = np.array([solution.loo_error for solution in solutions])

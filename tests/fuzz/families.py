@@ -264,7 +264,9 @@ def kernel_fisher(problem: Problem, model: Any, outcome: Outcome, converged: boo
 
         means = [v[own] @ f[own] / v[own].sum() for own in (positive, ~positive)]
         middle = float(abs(means[0] + means[1]) / 2)
-        if not middle <= 1e-6 * float(np.abs(f).max()) + 1e-300:
+        # Nobody can have a threshold with more digits than the outputs.
+        digits = 2.0**-50 * float(_sums(model, problem, pair, K, kernel).max())
+        if not middle <= 1e-6 * float(np.abs(f).max()) + digits:
             outcome.add("objective", f"the threshold is off by {middle:.3g}")
 
         def best(k=kernel, p=pair, K=K, t=t, v=v, total=total, value=value) -> Any:
@@ -295,6 +297,15 @@ def kernel_fisher(problem: Problem, model: Any, outcome: Outcome, converged: boo
             gap=float(model.dual_gap_[pair.index]),
             converged=converged,
         )
+
+
+def _sums(model: Any, problem: Problem, pair: Pair, K: np.ndarray, kernel: KernelOf) -> np.ndarray:
+    """Sums of the absolute terms of the outputs."""
+    if kernel.name == "linear":
+        return np.abs(longdouble(problem.X[pair.rows])) @ np.abs(
+            longdouble(model.coef_[pair.index])
+        )
+    return np.abs(K) @ np.abs(stored_coefficients(model, pair))
 
 
 def _exactly(value: LD) -> Reference:

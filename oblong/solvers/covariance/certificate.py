@@ -31,7 +31,7 @@ __all__ = [
 # Relative gap that a solution must not exceed to have converged.
 PROMISE = 1e-3
 # Relative error of a sum of products, whose errors have random signs.
-_UNIT = 4.0 * float(np.finfo(float).eps)
+UNIT = 4.0 * float(np.finfo(float).eps)
 _CHUNK = 4096
 
 
@@ -84,13 +84,13 @@ class StoredOutputs:
             part = X[start:stop].astype(np.float64, copy=False)
             f[start:stop] = part @ w
             sizes[start:stop] = abs(part) @ np.abs(w)
-        return cls(f + bias, _UNIT * (sizes + abs(bias)))
+        return cls(f + bias, UNIT * (sizes + abs(bias)))
 
     @classmethod
     def of_kernel(cls, K: np.ndarray, g: np.ndarray, bias: float) -> StoredOutputs:
         """Outputs of coefficients on the rows of a kernel matrix."""
         sizes = np.sqrt(np.abs(K.diagonal()).astype(np.float64))
-        return cls(K @ g + bias, _UNIT * (float(np.abs(g) @ sizes) * sizes + abs(bias)))
+        return cls(K @ g + bias, UNIT * (float(np.abs(g) @ sizes) * sizes + abs(bias)))
 
     def loss(self, y: np.ndarray, C: np.ndarray) -> tuple[float, float]:
         """Sum of the hinge losses, and what rounding may add to it."""
@@ -206,9 +206,9 @@ def certify_linear(
     # Rows of which the mean is not exactly zero are one with their spread about it.
     middle = float(share @ v)
     quadratic = 0.5 * (1.0 - D) * float(w @ w) + 0.5 * D * float(share @ (v - middle) ** 2)
-    hidden = _UNIT * quadratic + D * abs(middle) * float(share @ np.abs(v))
+    hidden = UNIT * quadratic + D * abs(middle) * float(share @ np.abs(v))
     residual = moment - (1.0 - D) * w - D * spread
-    unsure = _UNIT * (sizes + (1.0 - D) * np.abs(w))
+    unsure = UNIT * (sizes + (1.0 - D) * np.abs(w))
     inverse = solve_triangular(factor, np.eye(d), lower=True, check_finite=False)
     widths = np.sqrt(np.einsum("ij,ij->j", inverse, inverse))
     far = float(np.linalg.norm(inverse @ residual)) + float(unsure @ widths)

@@ -11,13 +11,20 @@ factorisation of ``K + α diag(1/v)``, which gives all leave-one-out outputs as 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_solve, cholesky
+from scipy.linalg import LinAlgError, cholesky, eigh
 from scipy.linalg.lapack import dtrtri
 
+from oblong.solvers.covariance.certificate import UNIT, Certificate, StoredOutputs
+
 __all__ = ["KernelFisherResult", "solve_kernel_fisher"]
+
+# Negative eigenvalues up to this share of the largest are round-off.
+_ROUND_OFF = 1e-10
 
 
 @dataclass(frozen=True)
@@ -39,11 +46,11 @@ class KernelFisherResult:
     objective : float
         The regression's primal objective, over ``α``.
     gap : float
-        Primal minus dual objective of the regression.
+        Primal minus dual objective of the regression, rounding included.
+    direction : ndarray of shape (d,), default=None
+        The weight vector of a linear kernel, for the rows as given.
     n_iter : int
         Factorisations: one.
-    status : str
-        Always ``"converged"``.
     """
 
     coef: np.ndarray
@@ -53,17 +60,28 @@ class KernelFisherResult:
     loo_error: float
     objective: float
     gap: float
+    direction: np.ndarray | None = None
     n_iter: int = 1
-    status: str = "converged"
 
     @property
     def relative_gap(self) -> float:
         """The gap over the objective."""
         return self.gap / max(abs(self.objective), np.finfo(float).tiny)
 
+    @property
+    def status(self) -> str:
+        """``"converged"``, or ``"stalled"`` where rounding is all that the certificate shows."""
+        return Certificate(self.objective, self.gap).status("converged")
+
 
 def solve_kernel_fisher(
-    K: np.ndarray, y: np.ndarray, weights: np.ndarray, alpha: float, *, leave_one_out: bool = True
+    K: np.ndarray,
+    y: np.ndarray,
+    weights: np.ndarray,
+    alpha: float,
+    *,
+    leave_one_out: bool = True,
+    rows: tuple[Any, np.ndarray, np.ndarray] | None = None,
 ) -> KernelFisherResult:
     """Solve the regularised kernel Fisher problem.
 
@@ -80,6 +98,9 @@ def solve_kernel_fisher(
     leave_one_out : bool, default=True
         Whether to find the leave-one-out outputs, which take as long as the rest; without,
         they and their error are NaN.
+    rows : tuple of (X, shift, moved), default=None
+        For the linear kernel: the rows, what was subtracted from them before ``K`` was made, and
+        the difference. The model is then a weight vector for ``X``.
 
     Returns
     -------
@@ -89,71 +110,78 @@ def solve_kernel_fisher(
     Raises
     ------
     ValueError
-        If ``K + α diag(1/v)`` is not positive definite.
+        If ``K`` is not positive semidefinite.
     """
     positive = y > 0
     total, n_positive = weights.sum(), weights[positive].sum()
     n_negative = total - n_positive
     targets = np.where(positive, total / n_positive, -total / n_negative)
     ridge = alpha / weights
-    factor = _factor(K, ridge)
+    root = _inverse_root(K, ridge)
     right = np.column_stack([targets, np.ones(len(y)), positive.astype(np.float64)])
-    if leave_one_out:
-        # The three solves and the diagonal of the inverse all come from the inverse factor.
-        inverse, _ = dtrtri(factor, lower=1, overwrite_c=1)
-        solved = inverse.T @ (inverse @ right)
-    else:
-        solved = cho_solve((factor, True), right, overwrite_b=True, check_finite=False)
-    of_targets, of_ones, of_positive = solved.T
+    of_targets, of_ones, of_positive = (root.T @ (root @ right)).T
     mass = of_ones.sum()
-    bias = of_targets.sum() / mass
-    coef = of_targets - bias * of_ones
+    coef = of_targets - of_targets.sum() / mass * of_ones
     coef -= coef.sum() / mass * of_ones
-    # The regression outputs are known without another product: r = α c / v at the optimum.
-    image = K @ coef
-    residual = targets - bias - image
-    objective = 0.5 * (coef @ image) + 0.5 * float((residual**2 / ridge).sum())
-    gap = 0.5 * float(((residual - ridge * coef) ** 2 / ridge).sum())
+    direction, rounded = None, 0.0
+    if rows is None:
+        stored = StoredOutputs.of_kernel(K, coef, 0.0)
+    else:
+        X, shift, moved = rows
+        direction = np.asarray(coef @ moved)
+        # The bias is that of rows as given, so the digits of its products are lost in it.
+        stored = StoredOutputs.of_rows(X, direction, -float(direction @ shift))
+        rounded = UNIT * float(np.linalg.norm(np.abs(coef) @ abs(moved)))
+    image, error = stored.f, stored.error
+    norm = coef @ image if direction is None else direction @ direction
+    residual = targets - image
+    bias = float(weights @ residual) / total
+    residual -= bias
+    # Primal minus dual is a sum of squares: of what the residuals miss of α c / v, their value at
+    # the optimum, and of what the weight vector misses of the sum that it stands for.
+    miss = np.abs(residual - ridge * coef) + error
+    objective = 0.5 * float(norm) + 0.5 * float((residual**2 / ridge).sum())
+    gap = 0.5 * float((miss**2 / ridge).sum()) + 0.5 * rounded**2 + abs(bias * math.fsum(coef))
     # From the image alone, next to which the regression's bias may be large.
     middle = _midpoint(image, positive, weights)
     outputs = image - middle
+    threshold = -middle if rows is None else -middle - float(direction @ rows[1])
+    known = {"objective": objective, "gap": gap, "direction": direction}
     if not leave_one_out:
         nothing = np.full(len(y), np.nan)
-        return KernelFisherResult(coef, -middle, outputs, nothing, np.nan, float(objective), gap)
+        return KernelFisherResult(coef, threshold, outputs, nothing, np.nan, **known)
 
     # Inverse of the matrix bordered by the constraint Σc = 0: its diagonal, and its row sums
     # over the positive rows.
-    bordered = np.einsum("ij,ij->j", inverse, inverse) - of_ones**2 / mass
+    bordered = np.einsum("ij,ij->j", root, root) - of_ones**2 / mass
     of_positive = of_positive - of_positive.sum() / mass * of_ones
     with np.errstate(divide="ignore", invalid="ignore"):
         loo = _leave_one_out(
             targets, coef, bordered, of_positive, positive, weights, alpha, total, n_positive
         )
     wrong = ~(np.where(positive, loo, -loo) > 0)
-    return KernelFisherResult(
-        coef,
-        -middle,
-        outputs,
-        loo,
-        float(weights[wrong].sum() / total),
-        float(objective),
-        gap,
-    )
+    error_rate = float(weights[wrong].sum() / total)
+    return KernelFisherResult(coef, threshold, outputs, loo, error_rate, **known)
 
 
-def _factor(K: np.ndarray, ridge: np.ndarray) -> np.ndarray:
-    """Cholesky factor of ``K + diag(ridge)``."""
+def _inverse_root(K: np.ndarray, ridge: np.ndarray) -> np.ndarray:
+    """A matrix ``R`` with ``R'R = (K + diag(ridge))^-1``."""
     shifted = np.array(K, dtype=np.float64)
     if not np.isfinite(shifted).all():
         raise ValueError("the kernel matrix has values that are not finite: scale the data")
     shifted.flat[:: len(K) + 1] += ridge
     try:
-        return cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
+        factor = cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
+        return dtrtri(factor, lower=1, overwrite_c=1)[0]
     except LinAlgError:
-        raise ValueError(
-            "the kernel matrix is not positive semidefinite, or so large that alpha is below its "
-            "rounding: use another kernel, scale the data, or take a larger alpha"
-        ) from None
+        pass
+    # The ridge is below the rounding of the matrix. Its negative eigenvalues are rounding too, or
+    # the kernel is not one.
+    scale = 1.0 / np.sqrt(ridge)
+    values, vectors = eigh(K.astype(np.float64) * scale * scale[:, None], check_finite=False)
+    if values[0] < -_ROUND_OFF * values[-1]:
+        raise ValueError("the kernel matrix is not positive semidefinite: use another kernel")
+    return (vectors * scale[:, None] / np.sqrt(1.0 + np.maximum(values, 0.0))).T
 
 
 def _midpoint(outputs: np.ndarray, positive: np.ndarray, weights: np.ndarray) -> float:
