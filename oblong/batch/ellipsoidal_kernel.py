@@ -14,9 +14,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from oblong._core.progress import ProgressCallback
 from oblong._core.threads import chunks
 from oblong.batch._base import KernelMachine
+from oblong.batch._one_vs_one import pairs_of
 from oblong.batch._pairwise import PairFit
 from oblong.geometry import MinimumVolumeEllipsoid
 from oblong.linalg.columns import SymmetricColumns
+from oblong.solvers.covariance.certificate import StoredOutputs, certify_features
 from oblong.solvers.covariance.ellipsoidal_kernel import UnitBallRows, solve_ellipsoidal_kernel
 from oblong.solvers.margin.problem import svm_pieces
 from oblong.solvers.margin.solver import MarginResult, solve_margin
@@ -25,6 +27,13 @@ __all__ = ["EllipsoidalKernelClassifier"]
 
 # Rows times training rows of a prediction block.
 _PREDICTION_BLOCK = 1 << 22
+
+
+@dataclass(frozen=True)
+class _KernelFit(PairFit):
+    """A model in the geometry of an ellipsoid; in feature space, with coefficients of all rows."""
+
+    kernel_coef: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -254,9 +263,48 @@ class EllipsoidalKernelClassifier(KernelMachine):
     ) -> tuple[list[PairFit], list[np.ndarray]]:
         """Find the ellipsoid of all rows, then solve every pair in its geometry."""
         self.ellipsoid_ = None
-        if self.shape != "none":
-            X = self._unit_ball(X, weights)
-        return super()._fit_pairs(X, labels, penalties, weights)
+        if self.shape == "none":
+            return super()._fit_pairs(X, labels, penalties, weights)
+        mapped = self._unit_ball(X, weights)
+        fits, members = super()._fit_pairs(mapped, labels, penalties, weights)
+        signs = (
+            np.where(labels[rows] == pair[0], 1.0, -1.0)
+            for pair, rows in zip(pairs_of(len(self.classes_)), members)
+        )
+        fits = [
+            self._certified(X, mapped.features[rows], rows, y, self.C * penalties[rows], fit)
+            for rows, y, fit in zip(members, signs, fits)
+        ]
+        return fits, members
+
+    def _certified(
+        self, X: Any, T: np.ndarray, rows: np.ndarray, y: np.ndarray, C: np.ndarray, fit: PairFit
+    ) -> PairFit:
+        """Bring a model to the form in which it is stored, and certify that."""
+        assert isinstance(fit, _KernelFit)
+        basis, known = self._basis(), self.ellipsoid_
+        stored = fit
+        if basis is not None:
+            # f(x) = v·p(x) + b with the coordinates p(x) = (k(x) - means) @ directions.
+            coef = basis.directions @ fit.direction
+            bias = fit.bias - float(coef @ basis.means)
+            stored = replace(fit, bias=bias, kernel_coef=coef)
+            if self.kernel == "linear":
+                stored = self._unfolded(coef, stored)
+        if basis is None or self.kernel == "linear":
+            outputs = StoredOutputs.of_rows(X[rows], stored.direction, stored.bias)
+        else:
+            values = X[rows] if self.kernel == "precomputed" else self._kernel()(X[rows], X)
+            outputs = StoredOutputs.of_values(values, stored.kernel_coef, stored.bias)
+        centre = fit.bias + float(fit.direction @ known.center_)
+        image = known.inverse_factor_ @ fit.direction
+        found = certify_features(T, outputs, image, fit.solution.dual_coef, centre, y=y, C=C)
+        return replace(
+            stored,
+            objective=found.objective,
+            relative_gap=found.relative_gap,
+            status=found.status(fit.status),
+        )
 
     def _unit_ball(self, X: Any, weights: np.ndarray) -> UnitBallRows:
         """Fit the ellipsoid and map the rows."""
@@ -286,7 +334,8 @@ class EllipsoidalKernelClassifier(KernelMachine):
         basis = self._basis()
         center, factor = ellipsoid.center_, ellipsoid.factor_
         if basis is None:
-            features = ellipsoid.transform(X)
+            # In double precision, as the model is.
+            features = ellipsoid.transform(X.astype(np.float64, copy=False))
         else:
             features = (basis.coordinates - center) @ factor
         return UnitBallRows(features, center, factor)
@@ -315,7 +364,7 @@ class EllipsoidalKernelClassifier(KernelMachine):
             threads=threads,
             progress=self._progress(),
         )
-        return PairFit(
+        return _KernelFit(
             solution,
             solution.coef,
             solution.bias,
@@ -353,25 +402,17 @@ class EllipsoidalKernelClassifier(KernelMachine):
         members: list[np.ndarray],
         fits: list[PairFit],
     ) -> None:
-        basis = self._basis()
         self._kernel_coef = None
-        if basis is not None:
-            # f(x) = v·p(x) + b with the coordinates p(x) = (k(x) - means) @ directions.
-            coef = np.array([basis.directions @ fit.direction for fit in fits])
-            biases = [fit.bias - float(row @ basis.means) for row, fit in zip(coef, fits)]
-            fits = [replace(fit, bias=bias) for fit, bias in zip(fits, biases)]
-            if self.kernel == "linear":
-                fits = [self._unfolded(row, fit) for row, fit in zip(coef, fits)]
-            else:
-                self._kernel_coef = coef
-                # A copy: the user may change the rows after the fit.
-                precomputed = self.kernel == "precomputed"
-                self._kernel_vectors = kept if precomputed else X[kept].astype(np.float64)
+        if self._basis() is not None and self.kernel != "linear":
+            self._kernel_coef = np.array([fit.kernel_coef for fit in fits])
+            # A copy: the user may change the rows after the fit.
+            precomputed = self.kernel == "precomputed"
+            self._kernel_vectors = kept if precomputed else X[kept].astype(np.float64)
         super()._store(X, kept, labels, members, fits)
         if self.ellipsoid_ is not None:
             self.converged_ = self.converged_ and self.ellipsoid_.converged_
 
-    def _unfolded(self, coef: np.ndarray, fit: PairFit) -> PairFit:
+    def _unfolded(self, coef: np.ndarray, fit: _KernelFit) -> _KernelFit:
         """Turn coefficients of a linear kernel into a weight vector."""
         known = self.ellipsoid_._kernel_rows
         shift = 0.0 if known.shift is None else known.shift

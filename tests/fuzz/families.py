@@ -213,7 +213,8 @@ def sigma(problem: Problem, model: Any, outcome: Outcome, converged: bool) -> No
     D = LD(model.D)
     for pair in pairs(problem, model.classes_):
         kernel = KernelOf.of(model, problem.X[pair.rows])
-        if model.rank is not None and kernel.name != "linear":
+        n, d = len(pair.rows), problem.X.shape[1]
+        if model.rank is not None and (kernel.name != "linear" or d >= n):
             outcome.add("unchecked", "a low-rank approximation")
             return
         f, half, g, K, noise = stored_outputs(model, problem, kernel, pair)

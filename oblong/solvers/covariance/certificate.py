@@ -92,6 +92,12 @@ class StoredOutputs:
         sizes = np.sqrt(np.abs(K.diagonal()).astype(np.float64))
         return cls(K @ g + bias, UNIT * (float(np.abs(g) @ sizes) * sizes + abs(bias)))
 
+    @classmethod
+    def of_values(cls, values: np.ndarray, coef: np.ndarray, bias: float) -> StoredOutputs:
+        """Outputs of coefficients on rows with given kernel values, of either sign."""
+        sizes = np.abs(values) @ np.abs(coef)
+        return cls(values @ coef + bias, UNIT * (sizes + abs(bias)))
+
     def loss(self, y: np.ndarray, C: np.ndarray) -> tuple[float, float]:
         """Sum of the hinge losses, and what rounding may add to it."""
         value = float(C @ np.maximum(1.0 - y * self.f, 0.0))
@@ -222,6 +228,52 @@ def certify_linear(
         hidden_of_c,
         c,
         bias + float(w @ mean),
+        y,
+        C,
+    )
+
+
+def certify_features(
+    T: np.ndarray,
+    outputs: StoredOutputs,
+    image: np.ndarray,
+    c: np.ndarray,
+    centre: float,
+    *,
+    y: np.ndarray,
+    C: np.ndarray,
+) -> Certificate:
+    """Certify a support vector machine on features, which is stored in another form.
+
+    Parameters
+    ----------
+    T : ndarray of shape (n, k)
+        The features.
+    outputs : StoredOutputs
+        Outputs of the stored model.
+    image : ndarray of shape (k,)
+        Its weight vector for the features.
+    c : ndarray of shape (n,)
+        Coefficients of the dual, inside their boxes.
+    centre : float
+        Its output where the features are zero.
+    y, C : ndarray of shape (n,)
+        Labels and penalties.
+    """
+    combined = c @ T
+    length, error = (
+        float(np.linalg.norm(combined)),
+        UNIT * float(np.linalg.norm(np.abs(c) @ abs(T))),
+    )
+    quadratic, quadratic_of_c = 0.5 * float(image @ image), 0.5 * float(combined @ combined)
+    return _certificate(
+        outputs,
+        quadratic,
+        UNIT * quadratic,
+        quadratic_of_c,
+        error * (length + 0.5 * error),
+        c,
+        centre,
         y,
         C,
     )

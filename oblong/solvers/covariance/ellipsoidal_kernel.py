@@ -19,6 +19,7 @@ from oblong._core.progress import ProgressCallback
 from oblong._core.threads import single_threaded_blas
 from oblong.kernels import Kernel
 from oblong.linalg.columns import KernelColumns
+from oblong.solvers.covariance.certificate import dual_point
 from oblong.solvers.covariance.sigma_geometry import weighted_sum
 from oblong.solvers.linear.relative import solve_linear_relative_margin
 from oblong.solvers.margin.problem import svm_pieces
@@ -74,6 +75,8 @@ class EllipsoidalKernelResult:
     ----------
     coef : ndarray of shape (n,)
         Coefficients ``c`` of the machine ``f = Σ c_i t_i·t + const`` on the mapped rows.
+    dual_coef : ndarray of shape (n,)
+        The dual point that the certificate belongs to.
     direction : ndarray of shape (d,)
         Weight vector ``w`` for the rows as they were: ``f(x) = w·x + bias``.
     bias : float
@@ -87,6 +90,7 @@ class EllipsoidalKernelResult:
     """
 
     coef: np.ndarray
+    dual_coef: np.ndarray
     direction: np.ndarray
     bias: float
     objective: float
@@ -147,6 +151,7 @@ def solve_ellipsoidal_kernel(
     w = rows.factor @ weighted_sum(margin.coef, rows.features)
     return EllipsoidalKernelResult(
         margin.coef,
+        dual_point(margin),
         w,
         margin.bias - columns.offset(margin.coef) - float(w @ rows.center),
         margin.objective,
@@ -168,6 +173,7 @@ def _solve_many(
     return EllipsoidalKernelResult(
         # An interior point leaves something everywhere.
         np.where(np.abs(machine.dual_coef) > _NOTHING * C, machine.dual_coef, 0.0),
+        machine.dual_coef,
         w,
         machine.bias - float(w @ rows.center),
         machine.objective,

@@ -22,6 +22,8 @@ __all__ = ["SigmaFactor", "SigmaGeometry", "Whitening", "centred_sum", "weighted
 _CHUNK = 4096
 # Below this share the closed form of the kernel matrix loses too many digits.
 _LEAST_SHARE = 1e-3
+# Negative eigenvalues up to this share of the kernel values are round-off.
+_ROUND_OFF = 1e-10
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,10 @@ class SigmaFactor:
             metric = D * matrix
             metric.flat[:: len(K) + 1] += 1.0 - D
             inverse = _inverse(metric)
-            if D >= _LEAST_SHARE:
+            if inverse is None:
+                size = float(np.abs(K.diagonal()).max()) * float(roots.max()) ** 2
+                matrix, inverse = _by_eigenvalues(matrix, D, size)
+            elif D >= _LEAST_SHARE:
                 np.multiply(inverse, (D - 1.0) / D, out=matrix)
                 matrix.flat[:: len(K) + 1] += 1.0 / D
             else:
@@ -200,17 +205,30 @@ def _share(n: int, weights: np.ndarray | None) -> np.ndarray:
     return np.full(n, 1.0 / n) if weights is None else weights / weights.sum()
 
 
-def _inverse(metric: np.ndarray) -> np.ndarray:
-    """Inverse of a positive definite matrix, which is overwritten."""
+def _inverse(metric: np.ndarray) -> np.ndarray | None:
+    """Inverse of a matrix, which is overwritten, or None if it is not positive definite."""
     try:
         factor = cholesky(metric, lower=True, overwrite_a=True, check_finite=False)
     except LinAlgError:
-        raise ValueError("the kernel matrix is not positive semidefinite") from None
+        return None
     # The upper triangle of the result is the factor's, which is zero.
     lower, _ = dpotri(factor, lower=1, overwrite_c=1)
     inverse = lower + lower.T
     inverse.flat[:: len(inverse) + 1] *= 0.5
     return inverse
+
+
+def _by_eigenvalues(gram: np.ndarray, D: float, size: float) -> tuple[np.ndarray, np.ndarray]:
+    """``G N`` and ``N`` for a centred matrix whose negative eigenvalues are rounding.
+
+    ``size`` is that of the kernel values before centring, whose digits the matrix has lost.
+    """
+    values, vectors = eigh(gram, check_finite=False, driver="evd")
+    if values[0] < -_ROUND_OFF * max(float(values[-1]), size):
+        raise ValueError("the kernel matrix is not positive semidefinite: use another kernel")
+    values = np.maximum(values, 0.0)
+    metric = (1.0 - D) + D * values
+    return (vectors * (values / metric)) @ vectors.T, (vectors / metric) @ vectors.T
 
 
 def _centred_gram(
