@@ -30,6 +30,8 @@ _SMALL = 256
 _TIGHT = 1e-11
 # Rows whose squared distance is that close to one tell how coarse the rounding is.
 _NEAR_THE_BOUNDARY = 1e-6
+# Gap, rounding included, up to which a solution that met its tolerance has converged.
+_PROMISE = 1e-3
 
 
 class MinimumVolumeEllipsoid(UnitBallMap):
@@ -106,9 +108,10 @@ class MinimumVolumeEllipsoid(UnitBallMap):
     support_ : ndarray of shape (n_support,)
         Rows that determine the ellipsoid, those on its boundary or outside.
     gap_ : float
-        The certificate. With ``rank_ + 1`` (``rank_`` without a centre) in the place of
-        :math:`D`, the log-determinant of the weighted moments is within ``D * gap_`` of the
-        best, and hence the volume within the factor ``exp(D * gap_ / 2)``.
+        The certificate of the stored ellipsoid, rounding included. With ``rank_ + 1`` (``rank_``
+        without a centre) in the place of :math:`D`, the log-determinant of the weighted moments is
+        within ``D * gap_`` of the best, and hence the volume within the factor
+        ``exp(D * gap_ / 2)``.
     volume_, log_volume_ : float
         Volume of the ellipsoid in its own dimensions, and the logarithm, which cannot overflow.
     coverage_ : float
@@ -120,7 +123,7 @@ class MinimumVolumeEllipsoid(UnitBallMap):
     n_iter_ : int
         Steps taken by the solver.
     converged_ : bool
-        Whether the gap met ``tol``.
+        Whether the solver met ``tol``, and the gap is at most 1e-3 (or ``tol``, if that is more).
     n_features_in_ : int
         Number of features seen in :meth:`fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -310,13 +313,11 @@ class MinimumVolumeEllipsoid(UnitBallMap):
         # Rows inside keep a trace of weight, as long as the gap is not exactly zero.
         slack = 1.0 - result.squared_distances
         self.support_ = np.flatnonzero(result.weights > slack.clip(0.0) * result.weights.max())
-        self.gap_ = result.gap
         self.log_volume_ = result.log_volume
         with np.errstate(over="ignore"):
             self.volume_ = float(np.exp(result.log_volume))
         self.E_ = result.E
         self.n_iter_ = max(1, result.n_iter)
-        self.converged_ = result.status == "converged" or result.gap <= self.tol
         self._threshold, self._scale = result.threshold, result.scale
         squares = result.squared_distances
         # Far from the origin, or in many directions of a kernel, the distances of new rows are
@@ -330,16 +331,29 @@ class MinimumVolumeEllipsoid(UnitBallMap):
         slack = max(_SLACK, 4.0 * float(error), 2.0 * float(excess))
         self.offset_ = -1.0 - min(slack, _MOST_SLACK)
         self.coverage_ = float(np.average(squares <= -self.offset_, weights=weights))
+        # What the same rounding costs: the volume that holds the rows again, or their price.
+        lost = self.rank_ * np.log1p(error)
+        if np.isfinite(result.E):
+            lost = (
+                2.0
+                * result.E
+                * float(error)
+                * (near.size if weights is None else weights[near].sum())
+            )
+        self.gap_ = result.gap + float(lost) / (self.rank_ + self.center)
+        met = result.status == "converged" or result.gap <= self.tol
+        self.converged_ = met and self.gap_ <= max(self.tol, _PROMISE)
 
     def _warn(self, result: EllipsoidResult) -> None:
         if not self.converged_:
             why = {
                 "max_iter": f"max_iter={self.max_iter} was reached",
                 "stalled": "rounding allows no further progress",
+                "converged": "far from the origin, rounding moves the centre: shift the rows",
             }[result.status]
             warnings.warn(
                 f"{type(self).__name__} did not converge to tol={self.tol:g}: {why}. The gap "
-                f"reached is {result.gap:.3g}.",
+                f"reached is {self.gap_:.3g}.",
                 ConvergenceWarning,
                 stacklevel=5,
             )

@@ -132,7 +132,9 @@ def kernel_coordinates(
 
     limit = n if rank == "full" else (_default_limit(K) if rank is None else min(int(rank), n))
     values, vectors = _largest(gram, limit)
-    keep = int((values > _ROUND_OFF * values[0]).sum())
+    # Centring leaves the rounding of the values themselves, which may be far larger.
+    rounding = 4.0 * np.finfo(float).eps * np.sqrt(n) * size
+    keep = max(1, int((values > max(_ROUND_OFF * values[0], rounding)).sum()))
     if rank is None:
         needed = int(np.searchsorted(np.cumsum(values), _TRACE_SHARE * trace)) + 1
         keep = min(keep, needed)

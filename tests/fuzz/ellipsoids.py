@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import gammaln
 
-from tests.fuzz.evaluate import SLACK, KernelOf, Outcome, certificate
+from tests.fuzz.evaluate import PROMISE, SLACK, KernelOf, Outcome, certificate
 from tests.fuzz.exact import LD, Reference, cholesky, longdouble
 from tests.fuzz.problems import Problem
 
@@ -65,7 +65,7 @@ def ellipsoid(problem: Problem, model: Any, outcome: Outcome, converged: bool) -
         # All rows have to be inside: enlarge the ball until they are.
         largest = squares[omega > 0].max()
         value = LD(k) / 2 * np.log(max(largest, LD(1e-300)))
-        if largest > 1 + 1e-6:
+        if converged and largest > max(1 + 1e-6, -model.offset_):
             outcome.add("false", f"a row is outside: squared distance {float(largest):.9g}")
         weights = u * (LD(k) / 2) / u.sum()
     else:
@@ -88,7 +88,7 @@ def ellipsoid(problem: Problem, model: Any, outcome: Outcome, converged: bool) -
         own=lower,
         reference=lambda: None,
         scale=D / 2,
-        promise=model.tol,
+        promise=max(model.tol, PROMISE),
     )
 
 
@@ -189,7 +189,7 @@ def ellipsoidal_svm(problem: Problem, model: Any, outcome: Outcome, converged: b
         own=None,
         reference=reference,
         scale=float(r * p),
-        promise=model.tol,
+        promise=max(model.tol, PROMISE),
     )
 
 
@@ -300,7 +300,7 @@ def online_ellipsoidal_svm(problem: Problem, model: Any, outcome: Outcome, conve
         own=None,
         reference=reference,
         scale=float(size),
-        promise=model.tol,
+        promise=max(model.tol, PROMISE),
     )
 
 

@@ -1,0 +1,140 @@
+"""A small part of ``make fuzz``: no certificate is false on some random problems."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.fuzz.evaluate import FAILURES, Fitted, fit, judge
+from tests.fuzz.exact import LD, MarginProblem, cholesky, features, kernel_matrix, longdouble, solve
+from tests.fuzz.problems import ESTIMATORS, make
+from tests.fuzz.run import run, summary, table, tasks
+from tests.reference.margin import solve_primal
+from tests.reference.variable_bound import solve_variable_primal
+
+COUNT = 150
+# Rows up to which a problem is judged in a fraction of a second.
+MOST_ROWS = 60
+# Problems of a full run that were once wrong, and quick to look at.
+ONCE_WRONG = [
+    ("LinearRelativeMarginClassifier", 107),
+    ("LinearRelativeMarginClassifier", 427),
+    ("SigmaSVC", 106),
+    ("SigmaSVC", 118),
+    ("KernelFisherClassifier", 108),
+    ("EllipsoidalKernelClassifier", 1006),
+    ("EllipsoidalKernelClassifier", 1133),
+    ("MinimumVolumeEllipsoid", 115),
+    ("MinimumVolumeEllipsoid", 1132),
+    ("MinimumVolumeEllipsoid", 1188),
+]
+
+
+def test_random_problems():
+    small = [
+        task for task in tasks(ESTIMATORS, 0, 3 * COUNT) if make(*task).X.shape[0] <= MOST_ROWS
+    ]
+    results = list(run(small[:COUNT], jobs=1))
+    assert len(results) == COUNT
+    found = summary(results, 0, 30.0)
+    assert not found["failed"], table(found)
+
+
+@pytest.mark.parametrize(("estimator", "seed"), ONCE_WRONG)
+def test_problems_that_were_once_wrong(estimator, seed):
+    problem = make(estimator, seed)
+    assert not judge(problem, fit(problem)).failures
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_a_problem_is_made_from_its_seed(estimator):
+    first, again = make(estimator, 5), make(estimator, 5)
+    assert str(first) == str(again)
+    np.testing.assert_array_equal(longdouble(first.X), longdouble(again.X))
+    assert str(first) != str(make(estimator, 6))
+
+
+def small_model():
+    problem = replace(make("LinearRelativeMarginClassifier", 1), params={"C": 1.0, "B": 1.5})
+    rng = np.random.default_rng(0)
+    problem.X = rng.normal(size=(40, 3))
+    problem.y = (problem.X[:, 0] + 0.3 * rng.normal(size=40) > 0).astype(int)
+    problem.fit_params = {}
+    fitted = fit(problem)
+    assert not judge(problem, fitted).failures
+    return problem, fitted
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "kind"),
+    [
+        ("coef_", lambda value: value * 0.99, "false"),
+        ("coef_", lambda value: value * 2.0, "false"),
+        ("intercept_", lambda value: value + 0.05, "false"),
+        ("coef_", lambda value: value * np.nan, "nan"),
+        ("objective_", lambda value: value * (1 - 1e-3), "objective"),
+        ("dual_gap_", lambda value: value + 0.01, "promise"),
+    ],
+)
+def test_a_model_that_is_not_what_it_says_is_found_out(name, change, kind):
+    problem, fitted = small_model()
+    setattr(fitted.model, name, change(getattr(fitted.model, name)))
+    assert kind in judge(problem, fitted).failures
+
+
+def test_other_kinds_of_failure_are_found():
+    problem, fitted = small_model()
+    fitted.model.converged_ = False
+    assert "silent" in judge(problem, fitted).failures
+    assert "foreign" in judge(problem, Fitted(error=ZeroDivisionError("x"))).failures
+    refusal = Fitted(error=ValueError("the matrix is not positive semidefinite"))
+    assert "refused" in judge(problem, refusal).failures
+    assert set(judge(problem, Fitted(error=ValueError("scale the data"))).found) == {"declined"}
+
+
+def test_a_fit_without_end_is_a_hang():
+    name, seed = "RelativeMarginClassifierCV", 1
+    (result,) = run([(name, seed)], jobs=1, limit=0.001)
+    assert set(result["found"]) == {"hang"}
+    assert set(result["found"]) <= set(FAILURES)
+
+
+@pytest.mark.parametrize("C", [1e-3, 1.0, 1e4])
+@pytest.mark.parametrize("form", ["svm", "B", "D", "nu"])
+def test_the_reference_agrees_with_another(C, form):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(25, 3)) * [1, 10, 0.1]
+    y = np.where(X[:, 0] + 0.5 * rng.normal(size=25) > 0, 1.0, -1.0)
+    rows = longdouble(X)
+    K = kernel_matrix("rbf", rows, rows, 0.3, 3, 0.0)
+    penalties = np.full(25, C)
+    U = np.full(25, 0.4) if form == "nu" else None
+    problem = MarginProblem(
+        longdouble(y),
+        longdouble(penalties),
+        B=1.3 if form == "B" else np.inf,
+        D=2.0 if form in ("D", "nu") else None,
+        U=None if U is None else longdouble(U),
+    )
+    found = solve(problem, features(K))
+    assert 0 <= float(found.upper - found.lower) <= 1e-9 * float(found.upper)
+    double = K.astype(float)
+    if problem.D is None:
+        expected = solve_primal(double, y, penalties, problem.B).objective
+    else:
+        expected = solve_variable_primal(double, y, penalties, 2.0, U).objective
+    assert float(found.upper) == pytest.approx(expected, rel=1e-7)
+
+
+def test_factors_in_long_double():
+    rng = np.random.default_rng(2)
+    A = longdouble(rng.normal(size=(12, 8)))
+    L = cholesky(A.T @ A)
+    assert L.dtype == LD
+    np.testing.assert_allclose((L @ L.T - A.T @ A).astype(float), 0, atol=1e-16)
+    F = features(A @ A.T)
+    assert F.shape == (12, 8)
+    np.testing.assert_allclose((F @ F.T - A @ A.T).astype(float), 0, atol=1e-16)
+    assert cholesky(-np.eye(3)) is None
