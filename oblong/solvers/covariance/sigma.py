@@ -107,7 +107,7 @@ def solve_sigma_kernel(
         svm_pieces(y, C),
         tol=tol,
         max_iter=max_iter,
-        start=None if near is None else near.margin.coef,
+        start=None if near is None else near.margin.dual_coef,
         start_image=None if near is None else near.margin.image,
         polish=polish,
         progress=progress,
@@ -163,7 +163,7 @@ def solve_sigma_linear(
     shift = columns.offset(c)
     return SigmaResult(
         margin,
-        whitening.coefficients(c, margin.image + shift),
+        whitening.coefficients(c, margin.outputs - margin.bias + shift),
         margin.bias - shift - float(w @ whitening.mean),
         margin.n_iter,
         w,

@@ -99,7 +99,7 @@ def solve_relative_margin(
         relative_margin_pieces(y, C, B),
         tol=tol,
         max_iter=max_iter if max_iter < 0 else max_iter - svm.n_iter,
-        start=svm.coef,
+        start=svm.dual_coef,
         start_image=svm.image,
         progress=progress,
         stage="relative margin",
