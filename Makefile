@@ -8,6 +8,13 @@ VENV ?= .venv
 WORKERS ?= auto
 REPORT ?= oblong-report.html
 
+# Of make fuzz: the first problem, how many, which estimators (with commas; empty for all), processes.
+SEED ?= 0
+COUNT ?= 1000
+ESTIMATORS ?=
+JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
+OUTPUT ?=
+
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
@@ -16,7 +23,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_N
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test test-lowest lint format docs bench clean
+.PHONY: help install demo test test-lowest fuzz lint format docs bench clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +45,10 @@ test-lowest: ## run the tests with the oldest supported dependencies, in .venv-l
 		touch .venv-lowest/.stamp; }
 	@$(ONE_THREAD) NUMBA_CACHE_DIR=.venv-lowest/numba .venv-lowest/bin/python -m pytest \
 		--numprocesses $(WORKERS) --maxprocesses 8
+
+fuzz: $(VENV)/.stamp-test ## judge certificates on random problems: SEED=0 COUNT=1000 ESTIMATORS= JOBS= OUTPUT=x.json
+	@$(ONE_THREAD) $(BIN)/python -m tests.fuzz.run --seed $(SEED) --count $(COUNT) --jobs $(JOBS) \
+		--estimators "$(ESTIMATORS)" $(if $(OUTPUT),--output $(OUTPUT))
 
 lint: $(VENV)/.stamp-test ## check style, formatting and the direction of imports
 	@echo "==> ruff"

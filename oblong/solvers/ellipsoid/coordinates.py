@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import qr
 
 from oblong._core.threads import available_threads, chunks, run_chunks
 from oblong.linalg.log_det import chunk_length, inverse_factor, moments
@@ -139,8 +140,7 @@ class Coordinates:
         forward, backward = np.zeros((d, k)), np.zeros((k, d))
         forward[varies] = vectors / root / scale[varies, None]
         backward[:, varies] = (vectors * root).T * scale[varies]
-        # Columns of backward span the hull; the determinant of their Gram matrix is its scale.
-        log_volume = float(np.log(np.abs(np.linalg.qr(backward.T, mode="r").diagonal())).sum())
+        log_volume = _log_volume(backward, np.log(root).sum() + np.log(scale[varies]).sum())
         steep = bool(values.min() <= _CLEAR * values.max())
         return cls(center, forward, backward, log_volume, int(lift), steep)
 
@@ -262,3 +262,18 @@ def _triangle(
             part = np.column_stack([np.ones(len(part)), part])
         R = np.linalg.qr(np.vstack([R, part]), mode="r")
     return R[int(lift) :, int(lift) :]
+
+
+def _log_volume(backward: np.ndarray, whole: float) -> float:
+    """Logarithm of the volume that the rows of ``backward`` span; ``whole`` if they are square.
+
+    Only a matrix with as many rows as columns other than zero is a rotation between scales, whose
+    logarithms can be added. Otherwise long features come first, which keeps the digits of short
+    ones.
+    """
+    lengths = np.abs(backward).max(axis=0)
+    if len(backward) == np.count_nonzero(lengths):
+        return float(whole)
+    order = np.argsort(-lengths, kind="stable")
+    R = qr(backward[:, order].T, mode="r", pivoting=True)[0]
+    return float(np.log(np.abs(R.diagonal())).sum())

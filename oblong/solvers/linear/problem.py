@@ -18,8 +18,9 @@ both subject to ``Σ c_i = 0`` if there is an intercept.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import local
 from typing import Any
 
@@ -29,12 +30,14 @@ import scipy.sparse as sp
 from oblong._core.threads import run_chunks
 from oblong.solvers.linear.row_loops import add_rows, row_norms, row_products
 
-__all__ = ["LinearProblem", "LinearResult", "LinearRows", "certified"]
+__all__ = ["LinearProblem", "LinearResult", "LinearRows", "as_stored", "certified"]
 
 # Numbers of a chunk of rows, small enough for the cache.
 _CHUNK = 1 << 18
 # A slope of the loss in the bias this small, relative to the penalties, is rounding.
 _FLAT = 1e-10
+# Relative error of a sum of products, whose errors have random signs.
+_UNIT = 4.0 * float(np.finfo(float).eps)
 
 
 class LinearRows:
@@ -111,6 +114,26 @@ class LinearRows:
             self.for_chunks(lambda part, X: np.dot(c[part], X, out=parts[part.start // self.chunk]))
             out += parts.sum(axis=0)
         return out
+
+    def absolute_products(self, w: np.ndarray) -> np.ndarray:
+        """Products of the rows' absolute values with ``w``."""
+        if self.sparse:
+            return np.asarray(abs(self.X) @ w, dtype=np.float64)
+        out = np.empty(self.n)
+        self.for_chunks(lambda part, X: np.dot(np.abs(X, out=X), w, out=out[part]))
+        return out
+
+    def absolute_combination(self, c: np.ndarray) -> np.ndarray:
+        """Sum of the rows' absolute values times ``c``."""
+        if self.sparse:
+            return np.asarray(c @ abs(self.X), dtype=np.float64)
+        parts = np.empty((-(-self.n // self.chunk), self.d))
+
+        def add(part: slice, X: np.ndarray) -> None:
+            np.dot(c[part], np.abs(X, out=X), out=parts[part.start // self.chunk])
+
+        self.for_chunks(add)
+        return parts.sum(axis=0)
 
     def squared_norms(self) -> np.ndarray:
         """Squared norms of the rows."""
@@ -244,6 +267,8 @@ class LinearResult:
         Newton steps, or passes over the rows.
     status : {"converged", "max_iter", "stalled"}
         Why the solver stopped.
+    rounding : float, default=0.0
+        What rounding may hide in the two objectives.
     """
 
     coef: np.ndarray
@@ -255,11 +280,12 @@ class LinearResult:
     dual_objective: float
     n_iter: int
     status: str
+    rounding: float = 0.0
 
     @property
     def gap(self) -> float:
-        """Primal minus dual objective, an upper bound of the error of both."""
-        return self.objective - self.dual_objective
+        """Primal minus dual objective, rounding included: an upper bound of the error of both."""
+        return max(self.objective - self.dual_objective, 0.0) + self.rounding
 
     @property
     def relative_gap(self) -> float:
@@ -306,6 +332,68 @@ def certified(
         n_iter=n_iter,
         status=status,
     )
+
+
+def as_stored(X: Any, problem: LinearProblem, found: LinearResult) -> LinearResult:
+    """Certify the model that is stored, for the rows as given and as a prediction evaluates it.
+
+    A solver works on centred or rotated rows. Far from the origin the outputs ``w·x + b`` of the
+    rows as given are small differences of large numbers: what rounding makes of the two
+    objectives is part of the gap.
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix of shape (n, d)
+        The rows as given.
+    problem : LinearProblem
+        The problem, on whatever rows it was solved.
+    found : LinearResult
+        Its solution, ``coef`` and ``bias`` being those of the rows as given.
+    """
+    rows = LinearRows(X, problem.rows.threads)
+    w, b = found.coef, found.bias
+    f = rows.products(w) + b
+    error = _UNIT * (rows.absolute_products(np.abs(w)) + abs(b))
+    worst = float((np.abs(f) + error).max())
+    t = found.t
+    if problem.D is not None:
+        t = best_bound(problem, f)
+    elif worst > problem.B:
+        scale = problem.B / worst
+        w, b, f, error = scale * w, scale * b, scale * f, scale * error
+    objective = problem.primal(f, float(w @ w), t)
+    hidden = problem.primal(f - problem.y * error, float(w @ w), t) - objective
+    if problem.D is not None:
+        hidden += float(error.max()) * (problem.D if problem.U is None else 0.0)
+        hidden += 0.0 if problem.U is None else float(problem.U @ error)
+    dual, doubt = _dual_of_rows(X, problem, found)
+    return replace(
+        found,
+        coef=w,
+        bias=float(b),
+        t=float(t),
+        outputs=f,
+        objective=objective,
+        dual_objective=dual,
+        rounding=hidden + doubt,
+    )
+
+
+def _dual_of_rows(X: Any, problem: LinearProblem, found: LinearResult) -> tuple[float, float]:
+    """Dual objective at the coefficients, for the rows as given, and its rounding."""
+    c = found.dual_coef
+    rows = LinearRows(X, problem.rows.threads, centred=problem.intercept)
+    combined, sizes = rows.combination(c), rows.absolute_combination(np.abs(c))
+    length, error = float(np.linalg.norm(combined)), _UNIT * float(np.linalg.norm(sizes))
+    doubt = error * (length + 0.5 * error)
+    if problem.intercept:
+        # A sum of coefficients other than zero meets every bias, the best one too.
+        centre = found.bias if rows.shift is None else found.bias + float(rows.shift @ found.coef)
+        doubt += abs(math.fsum(c)) * 2.0 * max(1.0, abs(centre))
+    dual = problem.dual(c, float(combined @ combined))
+    # No coefficients are a dual point too.
+    nothing = 0.0 if problem.D is None else problem.D
+    return (dual, doubt) if dual - doubt > nothing else (nothing, 0.0)
 
 
 def best_bias(problem: LinearProblem, u: np.ndarray, t: float) -> float:

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from oblong._core.progress import ProgressCallback
 from oblong.solvers.linear.descent import solve_descent
 from oblong.solvers.linear.interior_point import solve_interior_point
-from oblong.solvers.linear.problem import LinearProblem, LinearResult, LinearRows
+from oblong.solvers.linear.problem import LinearProblem, LinearResult, LinearRows, as_stored
 
 __all__ = ["LinearRelativeMarginResult", "choose_method", "solve_linear_relative_margin"]
 
@@ -30,6 +30,8 @@ _ROTATED = 1 << 22
 # Numbers up to which the last digits cost less than a blink.
 _SMALL = 1 << 18
 _FINE = 1e-11
+# Relative gap, rounding included, up to which a solution that met its tolerance has converged.
+_PROMISE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -126,22 +128,34 @@ def solve_linear_relative_margin(
     if method == "auto":
         method = choose_method(X)
     solve, problem, back = _prepared(X, y, C, intercept, method, threads, tol, rng, progress)
+
+    def settle(task: LinearProblem, found: LinearResult) -> LinearResult:
+        """Certify the model as it is stored: rounding may be all that the certificate shows."""
+        stored = as_stored(X, task, back(found))
+        if stored.relative_gap > max(tol, _PROMISE) and stored.status == "converged":
+            return replace(stored, status="stalled")
+        return stored
+
     if D is not None and D > 0.0:
         if U is not None and U.min() >= D:
             # No excess can reach such a price, as all of them together are at most D.
             U = None
-        found = back(solve(replace(problem, D=float(D), U=U), max_iter, "relative margin", None))
+        task = replace(problem, D=float(D), U=U)
+        found = settle(task, solve(task, max_iter, "relative margin", None))
         return LinearRelativeMarginResult(found, found.t, np.nan, found.n_iter)
     if B is not None and D is None:
-        found = back(solve(replace(problem, B=float(B)), max_iter, "relative margin", None))
+        task = replace(problem, B=float(B))
+        found = settle(task, solve(task, max_iter, "relative margin", None))
         return LinearRelativeMarginResult(found, float(B), np.nan, found.n_iter)
     svm = solve(problem, max_iter, "svm", None)
     theta = float(np.abs(svm.outputs).max())
     B = max(1.0, theta if D is not None else 1.0 + spread * (theta - 1.0))
     if theta <= B:
-        return LinearRelativeMarginResult(back(replace(svm, t=B)), B, theta, svm.n_iter)
+        found = settle(problem, replace(svm, t=B))
+        return LinearRelativeMarginResult(found, B, theta, svm.n_iter)
     left = max_iter if max_iter < 0 else max(0, max_iter - svm.n_iter)
-    found = back(solve(replace(problem, B=B), left, "relative margin", svm))
+    task = replace(problem, B=B)
+    found = settle(task, solve(task, left, "relative margin", svm))
     return LinearRelativeMarginResult(found, B, theta, svm.n_iter + found.n_iter)
 
 
