@@ -382,10 +382,10 @@ class KernelColumns:
 
     def promoted(self) -> KernelColumns:
         """Columns in double precision, which from now on are also the :attr:`latest`."""
+        if self.exact:
+            return self
         if self._promoted is None:
-            self._promoted = self if self.exact else self._like(self._X, np.float64)
-            # The memory of the single ones is free.
-            self.store, self.held = self.store[:0], None
+            self._promoted = self._like(self._X, np.float64)
         return self._promoted
 
     @property

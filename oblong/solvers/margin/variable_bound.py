@@ -148,16 +148,19 @@ def solve_variable_bound(
     else:
         share = np.ones(len(y)) if weights is None else weights
         U = D * nu * share / share.sum()
-    result = None
     spent = 0
-    for _ in range(_TIGHTENINGS):
+    promise = DEFAULTS.promise(tol)
+    for last in (False,) * (_TIGHTENINGS - 1) + (True,):
         left = max_iter if max_iter < 0 else max(0, max_iter - spent)
         result = _Search(columns, _Model(y, C, U, float(D)), tol, left, progress).run()
-        spent += result.n_iter
         margin = result.margin
-        if margin.status != "stalled" or margin.rounding > 0.5 * margin.gap:
+        spent += result.n_iter
+        if margin.status != "converged" or margin.relative_gap <= promise:
             break
-        # The tolerance was met, or nearly so, and proves too little: ask for more.
+        if last or margin.rounding > 0.5 * margin.gap:
+            result = replace(result, margin=replace(margin, status="stalled"))
+            break
+        # The tolerance was met and proves too little: ask for more.
         tol *= 0.1
     return replace(result, n_iter=spent)
 
@@ -193,7 +196,7 @@ class _Search:
             return self._result(self._settle(point), point.margin.status)
         svm = self._margin(svm_pieces(self.model.y, self.model.C), self.tol, None, "svm")
         self.theta = float(np.abs(svm.outputs).max())
-        if D == 0.0 or self.theta <= 1.0:
+        if D == 0.0 or (self.theta <= 1.0 and svm.status == "converged"):
             t = max(1.0, self.theta)
             svm = replace(
                 svm, objective=svm.objective + D * t, dual_objective=svm.dual_objective + D
@@ -210,7 +213,7 @@ class _Search:
                 self.high = point
             if point.margin.status == "max_iter":
                 status = "max_iter"
-            elif self._closed(point):
+            elif self._closed(point) or point.margin.status == "stalled":
                 ends = (self.high, self.low or self.high)
                 violation = max(end.margin.violation for end in ends)
                 status = "converged" if violation <= self.tol else "stalled"
@@ -334,9 +337,21 @@ class _Search:
 
     def _result(self, best: _Settled, status: str) -> RelativeMarginResult:
         """Certify the best point with its outputs in double precision."""
-        model, c = self.model, best.coef
+        certified = self._certified(best.coef, best.image, best, status)
+        zero = np.zeros(len(best.coef))
+        if certified.margin.status != "converged":
+            # Coefficients that drown in rounding may be worse than none.
+            other = self._certified(zero, zero, best, status)
+            if not certified.margin.gap <= other.margin.gap:
+                return other
+        return certified
+
+    def _certified(
+        self, c: np.ndarray, image: np.ndarray, best: _Settled, status: str
+    ) -> RelativeMarginResult:
+        model = self.model
         pieces = relaxed_margin_pieces(model.y, model.C, best.linear.bound, model.U)
-        expansion = expand(self.columns.latest, pieces, c, best.image, best.linear.bias)
+        expansion = expand(self.columns.latest, pieces, c, image, best.linear.bias)
         linear = best_bound_and_bias(expansion.image, model.y, model.C, model.U, model.D)
         f, error, t = expansion.image + linear.bias, expansion.error, linear.bound
         hinge = float(model.C @ np.maximum(1.0 - model.y * f + error, 0.0))
@@ -347,6 +362,11 @@ class _Search:
         unbalanced = abs(math.fsum(c)) * 2.0 * max(1.0, abs(linear.bias))
         alpha = np.clip(model.y * c, 0.0, model.C)
         objective = linear.value + 0.5 * expansion.norm
+        dual = float((alpha - np.abs(model.y * c - alpha)).sum()) + model.D - 0.5 * expansion.norm
+        hidden = 0.5 * expansion.norm_error + unbalanced
+        if not dual - hidden >= model.D:
+            # Zero coefficients are a dual point too.
+            dual, hidden = model.D, 0.0
         margin = MarginResult(
             coef=c,
             bias=linear.bias,
@@ -356,10 +376,8 @@ class _Search:
             scale=1.0,
             bias_interval=linear.bias_interval,
             objective=objective,
-            dual_objective=float((alpha - np.abs(model.y * c - alpha)).sum())
-            + model.D
-            - 0.5 * expansion.norm,
-            rounding=max(hinge + beyond - linear.value, 0.0) + expansion.norm_error + unbalanced,
+            dual_objective=dual,
+            rounding=max(hinge + beyond - linear.value, 0.0) + 0.5 * expansion.norm_error + hidden,
             violation=best.violation,
             n_iter=self.n_iter,
             n_newton=self.n_newton,
@@ -367,8 +385,6 @@ class _Search:
             status=status,
             direction=expansion.direction,
         )
-        if status == "converged" and margin.relative_gap > DEFAULTS.promise(self.tol):
-            margin = replace(margin, status="stalled")
         return RelativeMarginResult(margin, linear.bound, self.theta, self.n_iter)
 
 
