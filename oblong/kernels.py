@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
 from oblong._core.compile import compiled
-from oblong._core.threads import run_chunks
+from oblong._core.threads import chunks, run_chunks
 
 __all__ = ["KERNELS", "Kernel", "KernelRows", "resolve_gamma"]
 
@@ -30,8 +30,9 @@ Matrix: TypeAlias = Any  # a dense array or a CSR matrix
 
 # A chunk of a block that stays in the second-level cache between product and map.
 _CHUNK_BYTES = 1 << 20
-# Rounding of the exponent of the rbf kernel above which a product is too coarse for it.
-_COARSE = 1e-2
+# Rounding of the exponent of the rbf kernel, in double and single precision, above which squared
+# distances are summed from differences instead of coming from a product.
+_COARSE = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}
 
 
 def resolve_gamma(gamma: str | float, X: Matrix, weights: np.ndarray | None = None) -> float:
@@ -83,9 +84,10 @@ class KernelRows:
     @property
     def coarse(self) -> bool:
         """Whether squared distances from a product would be mere rounding for near rows."""
-        if self.half_norms is None or self.half_norms.size == 0 or sp.issparse(self.left):
+        if self.half_norms is None or self.half_norms.size == 0:
             return False
-        return float(self.half_norms.max()) * np.finfo(self.left.dtype).eps > _COARSE
+        dtype = self.left.dtype
+        return float(self.half_norms.max()) * np.finfo(dtype).eps > _COARSE[dtype]
 
     @property
     def n(self) -> int:
@@ -128,29 +130,47 @@ class Kernel:
 
     @property
     def shift_invariant(self) -> bool:
-        """Whether a machine with ``Σc = 0`` sees no shift of the data.
+        """Whether a model with ``Σc = 0`` does not change when the data are shifted.
 
         The rbf kernel does not change at all; the linear kernel changes by terms that vanish
         under ``Σc = 0`` or go into the bias.
         """
         return self.name in ("linear", "rbf")
 
+    def centre(self, X: Matrix) -> np.ndarray | None:
+        """Point to subtract from all rows before any product, or None.
+
+        Far from the origin, differences of rows are small differences of large numbers. In a
+        sparse matrix only columns without implicit zeros can be shifted, and only these need it:
+        the values of the others reach as far as zero.
+        """
+        if not self.shift_invariant:
+            return None
+        if not sp.issparse(X):
+            return X.mean(axis=0, dtype=np.float64)
+        if X.nnz < X.shape[0] or not X.has_canonical_format:
+            return None
+        full = np.bincount(X.indices, minlength=X.shape[1]) == X.shape[0]
+        if not full.any():
+            return None
+        sums = np.bincount(X.indices, X.data.astype(np.float64), minlength=X.shape[1])
+        return np.where(full, sums / X.shape[0], 0.0)
+
     def prepare(
         self, X: Matrix, dtype: np.dtype | type, shift: np.ndarray | None = None
     ) -> KernelRows:
         """Cast the rows, and bring them to the form that makes a block one product and a map.
 
-        ``shift`` is subtracted first (dense rows only): far from the origin the squared
-        distance of two rows is a small difference of large numbers.
+        ``shift``, see :meth:`centre`, is subtracted first, in double precision.
         """
         if callable(self.name) or self.name == "precomputed":
             return KernelRows(X, X)
         if sp.issparse(X):
-            rows = X.astype(dtype)
-        elif shift is None:
-            rows = np.ascontiguousarray(X, dtype=dtype)
+            data = X.data if shift is None else X.data - shift[X.indices]
+            rows = sp.csr_matrix((data.astype(dtype), X.indices, X.indptr), shape=X.shape)
         else:
-            rows = np.ascontiguousarray(X - shift.astype(X.dtype, copy=False), dtype=dtype)
+            rows = X if shift is None else np.subtract(X, shift, dtype=np.float64)
+            rows = np.ascontiguousarray(rows, dtype=dtype)
         if self.name == "linear":
             return KernelRows(rows, rows)
         if self.name != "rbf":
@@ -199,23 +219,39 @@ class Kernel:
         return out
 
     def _called(self, A: KernelRows, B: KernelRows) -> np.ndarray:
+        assert callable(self.name)
         values = self.name(A.left, B.right)
         values = np.asarray(values.toarray() if sp.issparse(values) else values, dtype=np.float64)
         if values.shape != (A.n, B.n):
             raise ValueError(
                 f"the kernel callable returned shape {values.shape}, expected {(A.n, B.n)}"
             )
+        if not np.isfinite(values).all():
+            raise ValueError("the kernel callable returned values that are not finite")
         return values
 
     def _sparse_block(self, A: KernelRows, B: KernelRows) -> np.ndarray:
+        if self.name == "rbf" and (A.coarse or B.coarse):
+            return self._distant_block(A.left, B.left)
         G = (A.left @ B.right.T).toarray()
-        if self.name == "rbf":
+        if A.half_norms is not None and B.half_norms is not None:
             G -= A.half_norms[:, None]
             G -= B.half_norms
         elif self.name in ("poly", "sigmoid"):
             G += G.dtype.type(self.coef0)
         out = np.empty_like(G)
         self.pointwise(G, out, 0)
+        return out
+
+    def _distant_block(self, A: Matrix, B: Matrix) -> np.ndarray:
+        """Rbf kernel of sparse rows so far apart that only differences have digits left."""
+        out = np.empty((A.shape[0], B.shape[0]), dtype=A.dtype)
+        length = max(1, _CHUNK_BYTES // (8 * A.shape[1]))
+        for first, last in chunks(A.shape[0], length):
+            some = A[first:last].toarray()
+            for start, stop in chunks(B.shape[0], length):
+                squares = cdist(some, B[start:stop].toarray(), "sqeuclidean")
+                self.pointwise(-0.5 * squares, out[first:last], start)
         return out
 
     def pointwise(self, G: np.ndarray, out: np.ndarray, start: int) -> None:
@@ -233,7 +269,13 @@ class Kernel:
             target[...] = G
 
     def diagonal(self, rows: KernelRows) -> np.ndarray:
-        """Values ``k(x, x)`` in double precision, for a kernel with a formula."""
+        """Values ``k(x, x)`` in double precision, for a kernel with a formula.
+
+        Raises
+        ------
+        ValueError
+            If one of them overflows.
+        """
         if self.name == "rbf":
             return np.ones(rows.n)
         if sp.issparse(rows.left):
@@ -243,18 +285,28 @@ class Kernel:
             values = np.einsum("ij,ij->i", rows.left, rows.right, dtype=np.float64).reshape(-1, 1)
         out = np.empty_like(values)
         self.pointwise(values, out, 0)
+        self.check_finite(out, "k(x, x) of")
         return out[:, 0]
+
+    @staticmethod
+    def check_finite(values: np.ndarray, what: str) -> None:
+        """Raise ``ValueError`` that names the first rows whose values are not finite."""
+        bad = np.flatnonzero(~np.isfinite(values).all(axis=1))
+        if bad.size:
+            more = f" and {bad.size - 5} more" if bad.size > 5 else ""
+            raise ValueError(
+                f"{what} row {', '.join(map(str, bad[:5]))}{more} is not a finite number: "
+                f"scale the columns, for example with StandardScaler, or choose other kernel "
+                f"parameters"
+            )
 
     def __call__(self, X: Matrix, Z: Matrix | None = None) -> np.ndarray:
         """Kernel matrix between the rows of ``X`` and of ``Z`` (``X`` itself by default)."""
         if self.name == "precomputed":
             return np.asarray(X)
-        dtype = np.result_type(X.dtype, np.float32)
-        shift = None
-        if self.name == "rbf" and not sp.issparse(X):
-            shift = X.mean(axis=0)
-        A = self.prepare(X, dtype, shift)
-        B = A if Z is None else self.prepare(Z, dtype, shift)
+        shift = self.centre(X) if self.name == "rbf" and not sp.issparse(X) else None
+        A = self.prepare(X, np.float64, shift)
+        B = A if Z is None else self.prepare(Z, np.float64, shift)
         return self.block(A, B)
 
 

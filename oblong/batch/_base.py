@@ -17,6 +17,7 @@ from oblong._core.threads import single_threaded_blas
 from oblong.batch._pairwise import PairFit, PairwiseKernelClassifier
 from oblong.linalg.columns import ExplicitColumns, KernelColumns, SymmetricColumns
 from oblong.linalg.definite import check_positive_semidefinite
+from oblong.solvers.margin.options import DEFAULTS
 
 __all__ = ["KernelMachine"]
 
@@ -57,7 +58,7 @@ class KernelMachine(PairwiseKernelClassifier):
         class_weight: Any = None,
         cache_size: float = 1024,
         decision_function_shape: str = "ovr",
-        break_ties: str = "first",
+        break_ties: str | bool = "first",
         n_jobs: int | None = None,
         verbose: int = 0,
         random_state: Any = None,
@@ -139,13 +140,13 @@ class KernelMachine(PairwiseKernelClassifier):
         with single_threaded_blas() if X.shape[1] < _WIDE else nullcontext():
             solution = self._solve_pair(columns, y, C, progress, weights)
         margin = solution.margin
-        bias = margin.bias - columns.offset(margin.coef)
-        return self._pair_fit(solution, margin.coef, bias)
+        bias = margin.bias - columns.offset(margin.coef, margin.direction)
+        return self._pair_fit(solution, margin.coef, bias, margin.direction)
 
     def _pair_fit(
         self, solution: Any, coef: np.ndarray, bias: float, direction: np.ndarray | None = None
     ) -> PairFit:
-        """Put a solution's certificate and its machine together."""
+        """Put a solution's certificate and its model together."""
         margin = solution.margin
         return PairFit(
             solution,
@@ -156,6 +157,7 @@ class KernelMachine(PairwiseKernelClassifier):
             solution.n_iter,
             margin.status,
             direction,
+            margin.rounding > 0.5 * margin.gap,
         )
 
     def _progress(self) -> ProgressCallback | None:
@@ -173,14 +175,19 @@ class KernelMachine(PairwiseKernelClassifier):
             default=None,
         )
         if worst is not None:
-            why = {
-                "max_iter": f"max_iter={self.max_iter} was reached",
-                "stalled": "rounding allows no further progress",
-            }[worst.status]
+            if worst.status == "max_iter":
+                why, remedy = f"max_iter={self.max_iter} was reached", "Increase max_iter."
+            elif worst.rounded:
+                why = "rounding hides the rest"
+                remedy = "Scale the columns, for example with StandardScaler."
+            else:
+                why = "the solver makes no further progress"
+                remedy = f"Lower C (now {self.C:g}) or scale the columns."
+            promise = DEFAULTS.promise(self.tol)
             warnings.warn(
-                f"{type(self).__name__} did not converge to tol={self.tol:g}: {why}. The "
-                f"relative duality gap reached is {worst.relative_gap:.3g}. Scaling the "
-                f"features may help.",
+                f"{type(self).__name__} did not converge to tol={self.tol:g} and a relative "
+                f"duality gap of {promise:g}: {why}. The gap reached is "
+                f"{worst.relative_gap:.3g}. {remedy}",
                 ConvergenceWarning,
                 stacklevel=5,
             )

@@ -53,7 +53,9 @@ class PairFit:
     status : str
         ``"converged"``, or why not.
     direction : ndarray of shape (n_features,), default=None
-        For the linear kernel: ``Σ c_i x_i``, where the solver knows it better than the sum.
+        For the linear kernel: the weight vector, which the certificate is computed with.
+    rounded : bool, default=False
+        Whether most of the gap is rounding.
     """
 
     solution: Any
@@ -64,6 +66,7 @@ class PairFit:
     n_iter: int
     status: str = "converged"
     direction: np.ndarray | None = None
+    rounded: bool = False
 
 
 class PairwiseKernelClassifier(ClassifierMixin, BaseEstimator):
@@ -79,7 +82,7 @@ class PairwiseKernelClassifier(ClassifierMixin, BaseEstimator):
         "degree": [Interval(Integral, 0, None, closed="left")],
         "coef0": [Interval(Real, None, None, closed="neither")],
         "decision_function_shape": [StrOptions({"ovo", "ovr"})],
-        "break_ties": [StrOptions({"first", "confidence", "random"})],
+        "break_ties": [StrOptions({"first", "confidence", "random"}), "boolean"],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
     }
@@ -268,31 +271,38 @@ class PairwiseKernelClassifier(ClassifierMixin, BaseEstimator):
             accept_large_sparse=False,
             reset=False,
         )
-        intercept = self.intercept_.astype(X.dtype)
-        outputs = np.empty((X.shape[0], intercept.size), dtype=X.dtype)
+        with np.errstate(over="ignore", invalid="ignore"):
+            outputs = self._evaluate(X)
+        Kernel.check_finite(outputs, "the decision value of")
+        return outputs
+
+    def _evaluate(self, X: Any) -> np.ndarray:
+        """Outputs of validated rows, computed in double precision whatever that of the rows.
+
+        An output is often a small difference of large numbers; only the result is rounded to the
+        precision of the rows.
+        """
+        outputs = np.empty((X.shape[0], self.intercept_.size), dtype=X.dtype)
         if self.kernel == "linear":
-            # In double precision, a part at a time: far from the origin, an output is a small
-            # difference of large numbers.
             for start, stop in chunks(X.shape[0], max(1, _PREDICTION_BLOCK // X.shape[1])):
                 outputs[start:stop] = X[start:stop] @ self.coef_.T + self.intercept_
             return outputs
         vectors, coef = self._expansion()
-        coef = coef.T.astype(X.dtype)
+        coef = coef.T
         if self.kernel == "precomputed":
-            return X[:, self.support_] @ coef + intercept
+            outputs[...] = X[:, self.support_] @ coef + self.intercept_
+            return outputs
         if vectors.shape[0] == 0:
-            outputs[...] = intercept
+            outputs[...] = self.intercept_
             return outputs
         if sp.issparse(X) != sp.issparse(vectors):
             X, vectors = sp.csr_matrix(X), sp.csr_matrix(vectors)
         kernel = self._kernel()
-        dense = not sp.issparse(X)
-        shift = vectors.mean(axis=0) if dense and kernel.name == "rbf" else None
-        right = kernel.prepare(vectors, X.dtype, shift)
+        shift = None if sp.issparse(X) else kernel.centre(vectors)
+        right = kernel.prepare(vectors, np.float64, shift)
         for start, stop in chunks(X.shape[0], max(1, _PREDICTION_BLOCK // right.n)):
-            left = kernel.prepare(X[start:stop], X.dtype, shift)
-            outputs[start:stop] = kernel.block(left, right) @ coef
-        outputs += intercept
+            left = kernel.prepare(X[start:stop], np.float64, shift)
+            outputs[start:stop] = kernel.block(left, right) @ coef + self.intercept_
         return outputs
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -336,7 +346,7 @@ class PairwiseKernelClassifier(ClassifierMixin, BaseEstimator):
         if n_classes == 2:
             return self.classes_[(outputs[:, 0] > 0).astype(np.intp)]
         votes, _ = pair_outcomes(outputs, n_classes)
-        if self.break_ties == "confidence":
+        if self.break_ties is True or self.break_ties == "confidence":
             votes = class_scores(outputs, n_classes)
         elif self.break_ties == "random":
             votes += 0.5 * check_random_state(self.random_state).random_sample(votes.shape)

@@ -11,7 +11,9 @@ from sklearn.utils._param_validation import Interval
 
 from oblong._core.progress import ProgressCallback
 from oblong.batch._base import KernelMachine
+from oblong.batch._pairwise import PairFit
 from oblong.linalg.columns import SymmetricColumns
+from oblong.solvers.linear.relative import solve_linear_relative_margin
 from oblong.solvers.margin.relative import RelativeMarginResult, solve_relative_margin
 from oblong.solvers.margin.variable_bound import solve_variable_bound
 
@@ -265,6 +267,35 @@ class RelativeMarginClassifier(KernelMachine):
             tol=self.tol,
             max_iter=self.max_iter,
             progress=progress,
+        )
+
+    def _fit_pair(
+        self, X: Any, y: np.ndarray, penalties: np.ndarray, weights: np.ndarray, threads: int
+    ) -> PairFit:
+        fit = super()._fit_pair(X, y, penalties, weights, threads)
+        if self.kernel != "linear" or fit.status != "stalled":
+            return fit
+        # Products of rows have lost what the rows still tell: solve for the weights themselves.
+        U = None
+        if self.D is not None and self.nu is not None:
+            U = self.D * self.nu * weights / weights.sum()
+        found = solve_linear_relative_margin(
+            X, y, self.C * penalties, B=self.B, spread=self.spread, D=self.D, U=U, tol=self.tol
+        )
+        linear = found.margin
+        if not linear.relative_gap < fit.relative_gap:
+            return fit
+        coef = np.where(np.abs(linear.dual_coef) > 1e-9 * self.C, linear.dual_coef, 0.0)
+        return PairFit(
+            found,
+            coef,
+            linear.bias,
+            linear.objective,
+            linear.relative_gap,
+            fit.n_iter + found.n_iter,
+            linear.status,
+            linear.coef,
+            linear.rounding > 0.5 * linear.gap,
         )
 
     def _keep(self, solutions: Sequence[RelativeMarginResult]) -> None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_array
 
 from oblong.batch._base import KernelMachine
 from oblong.batch._pairwise import PairFit
@@ -22,9 +21,9 @@ SPREADS = (1.0, 0.5, 0.25, 0.1, 0.05, 0.02, 0.0)
 
 
 class RelativeMarginPathMachine(KernelMachine):
-    """A kernel machine of two classes with one solution for each spread.
+    """A kernel classifier of two classes with one solution for each spread.
 
-    Its outputs have one column a spread, where those of other machines have one a pair.
+    Its outputs have one column per spread, where those of other classifiers have one per pair.
     """
 
     spreads: np.ndarray
@@ -59,7 +58,9 @@ class RelativeMarginPathMachine(KernelMachine):
         columns = self._columns(X)
         path = self._solve_pair(columns, y, self.C * penalties, self._progress(), weights)
         self.coefs_ = np.array([margin.coef for margin in path.margins])
-        self.biases_ = np.array([m.bias - columns.offset(m.coef) for m in path.margins])
+        self.biases_ = np.array(
+            [m.bias - columns.offset(m.coef, m.direction) for m in path.margins]
+        )
         # The support vector machine counts even where it is no point of the path: it sets the scale
         # of all bounds.
         every = (path.svm, *path.margins)
@@ -83,7 +84,7 @@ class RelativeMarginPathMachine(KernelMachine):
         """Take the coefficients of all rows, of shape (n_spreads, n), for prediction."""
         self.support_coef_ = coef[:, self.support_]
         if self.kernel == "linear":
-            self.coef_ = np.asarray(self.support_coef_ @ self.support_vectors_)
+            self.coef_ = np.array([margin.direction for margin in self.path_.margins])
 
     def _expansion(self) -> tuple[Any, np.ndarray]:
         return self.support_vectors_, self.support_coef_
@@ -292,9 +293,8 @@ def relative_margin_path(
 
 def check_spreads(spreads: Sequence[float]) -> np.ndarray:
     """Spreads as an array, or ``ValueError`` if one is not between 0 and 1."""
-    values = check_array(
-        np.atleast_1d(np.asarray(spreads, dtype=np.float64)), ensure_2d=False, input_name="spreads"
-    )
-    if values.ndim != 1 or values.min() < 0.0 or values.max() > 1.0:
-        raise ValueError(f"spreads must be numbers between 0 and 1, got {spreads}")
+    values = np.atleast_1d(np.asarray(spreads, dtype=np.float64))
+    good = values.ndim == 1 and values.size > 0 and bool((values >= 0.0).all())
+    if not good or not (values <= 1.0).all():
+        raise ValueError(f"spreads must be one or more numbers between 0 and 1, got {spreads!r}")
     return values

@@ -271,7 +271,8 @@ class UniversumSVC(KernelMachine):
             progress=self._progress(),
         )
         margin = solution.margin
-        return self._pair_fit(solution, solution.coef, margin.bias - columns.offset(margin.coef))
+        bias = margin.bias - columns.offset(margin.coef, margin.direction)
+        return self._pair_fit(solution, solution.coef, bias, margin.direction)
 
     def _keep(self, solutions: Sequence[UniversumResult]) -> None:
         coef = np.array([solution.universum_coef for solution in solutions])
@@ -281,8 +282,6 @@ class UniversumSVC(KernelMachine):
             self.universum_vectors_ = self.support_vectors_[:0]
         else:
             self.universum_vectors_ = self._universum[support]
-        if self.kernel == "linear" and support.size:
-            self.coef_ = self.coef_ + np.asarray(self.universum_coef_ @ self.universum_vectors_)
 
     def _expansion(self) -> tuple[Any, np.ndarray]:
         vectors, coef = super()._expansion()

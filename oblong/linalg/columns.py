@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import scipy.sparse as sp
 
 from oblong._core.compile import compiled
 from oblong._core.threads import chunks, run_chunks
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from oblong.linalg.principal import PrincipalBlock
 
 __all__ = [
+    "Expansion",
     "ExplicitColumns",
     "KernelColumns",
     "SymmetricColumns",
@@ -34,21 +35,48 @@ _SINGLE_EXPONENT_ERROR = 1e-5
 _SINGLE_RANGE = (1e-25, 1e30)
 
 
+@dataclass(frozen=True)
+class Expansion:
+    """The function ``Σ c_i k(x_i, ·)`` on the rows, in double precision, with its rounding.
+
+    Attributes
+    ----------
+    image : ndarray of shape (n,)
+        Values ``u = Kc``; on rows that were not asked for, those of the cached columns.
+    error : ndarray of shape (n,)
+        Bound on the rounding of each value.
+    norm : float
+        Squared norm ``c'Kc`` of the function.
+    norm_error : float
+        Bound on the difference of the squared norm from that of the exact coefficients.
+    direction : ndarray of shape (d,) or None
+        For the linear kernel, the weight vector ``Σ c_i x_i`` that the values come from.
+    """
+
+    image: np.ndarray
+    error: np.ndarray
+    norm: float
+    norm_error: float
+    direction: np.ndarray | None = None
+
+
 class SymmetricColumns(Protocol):
     """What a solver needs of a symmetric matrix of shape (n, n).
 
     ``store[slot]`` is a column; ``fetch`` makes sure that columns are there and tells where.
     ``rounding`` bounds the error of products with the columns. ``exact`` says whether they are
     all the precision there is; when they are not, ``image`` multiplies in double precision, and
-    ``promoted`` gives columns that are exact. ``inverse`` is that of the matrix, where many
-    problems share it and somebody has computed it, and ``held`` the block that the last of them
-    worked on.
+    ``promoted`` gives columns that are exact. ``expand`` evaluates a solution for its certificate.
+    ``definite`` says whether the formula of the kernel makes the matrix positive semidefinite.
+    ``inverse`` is that of the matrix, where many problems share it and it has been computed, and
+    ``held`` the block that the last of them worked on.
     """
 
     n: int
     store: np.ndarray
     capacity: int
     exact: bool
+    definite: bool
     threads: int
     inverse: np.ndarray | None
     held: PrincipalBlock | None
@@ -62,14 +90,32 @@ class SymmetricColumns(Protocol):
     def rounding(self, columns: np.ndarray, coef: np.ndarray) -> np.ndarray:
         """Bound, row by row, on the error of ``K[:, columns] @ coef`` from the cache."""
 
-    def offset(self, coef: np.ndarray) -> float:
+    def expand(self, coef: np.ndarray, image: np.ndarray, rows: np.ndarray | None) -> Expansion:
+        """Evaluate a solution in double precision.
+
+        Parameters
+        ----------
+        coef : ndarray of shape (n,)
+            Coefficients.
+        image : ndarray of shape (n,)
+            Their image by the cached columns.
+        rows : ndarray of int or None
+            Rows whose values matter, those with a coefficient among them; None for all.
+        """
+
+    def offset(self, coef: np.ndarray, direction: np.ndarray | None = None) -> float:
         """What outputs with these columns lack of those with the kernel itself.
 
-        A constant for ``Σ coef = 0``: the columns may be those of shifted rows.
+        A constant for ``Σ coef = 0``: the columns may be those of shifted rows. ``direction`` is
+        the weight vector of a linear kernel, if known.
         """
 
     def promoted(self) -> SymmetricColumns:
         """Columns in double precision."""
+
+    @property
+    def latest(self) -> SymmetricColumns:
+        """The promoted columns where there are some, else these."""
 
     def restricted(self, rows: np.ndarray) -> SymmetricColumns:
         """Columns of the principal block of some rows."""
@@ -87,6 +133,7 @@ class ExplicitColumns:
     """
 
     exact = True
+    definite = False
     inverse: np.ndarray | None = None
     held: PrincipalBlock | None = None
 
@@ -106,14 +153,26 @@ class ExplicitColumns:
 
     def rounding(self, columns: np.ndarray, coef: np.ndarray) -> np.ndarray:
         """Bound, row by row, on the error of ``K[:, columns] @ coef``."""
-        return _rounding(self.store.diagonal(), columns, coef, np.float64)
+        unit = 4.0 * float(np.finfo(np.float64).eps)
+        return _rounding(self.store.diagonal(), columns, coef, unit)
 
-    def offset(self, coef: np.ndarray) -> float:
+    def expand(self, coef: np.ndarray, image: np.ndarray, rows: np.ndarray | None) -> Expansion:
+        """Evaluate a solution in double precision; all values are fresh."""
+        support = np.flatnonzero(coef)
+        image = self.store @ coef
+        return _by_kernel(coef, image, self.rounding(support, coef[support]))
+
+    def offset(self, coef: np.ndarray, direction: np.ndarray | None = None) -> float:
         """Return zero: these columns are the kernel itself."""
         return 0.0
 
     def promoted(self) -> ExplicitColumns:
         """Return the matrix itself: it is all the precision there is."""
+        return self
+
+    @property
+    def latest(self) -> ExplicitColumns:
+        """The matrix itself."""
         return self
 
     def restricted(self, rows: np.ndarray) -> ExplicitColumns:
@@ -161,8 +220,8 @@ class KernelColumns:
         self.threads = threads
         self._X = X
         self._cache_bytes = cache_bytes
-        dense = not sp.issparse(X)
-        self._shift = X.mean(axis=0) if dense and kernel.shift_invariant else None
+        self._promoted: KernelColumns | None = None
+        self._shift = kernel.centre(X)
         if dtype is None:
             large = self.n > single_above and not callable(kernel.name)
             dtype = np.float32 if large else np.float64
@@ -171,6 +230,9 @@ class KernelColumns:
             dtype = np.float64
             self._rows = kernel.prepare(X, dtype, self._shift)
         self.exact = np.dtype(dtype) == np.float64
+        self.definite = kernel.always_positive_semidefinite
+        # Before any work: no value of a kernel with a formula exceeds those of its diagonal.
+        self._diagonal = None if callable(kernel.name) else kernel.diagonal(self._rows)
         column_bytes = self.n * np.dtype(dtype).itemsize
         self.capacity = int(min(self.n, max(2, cache_bytes // column_bytes)))
         # The operating system backs these pages only as columns are written.
@@ -185,7 +247,11 @@ class KernelColumns:
         if self._rows.half_norms is not None:
             exponent = float(self._rows.half_norms.max())
             return exponent * np.finfo(np.float32).eps <= _SINGLE_EXPONENT_ERROR
-        largest = float(np.abs(self.kernel.diagonal(self._rows)).max())
+        with np.errstate(over="ignore"):
+            try:
+                largest = float(np.abs(self.kernel.diagonal(self._rows)).max())
+            except ValueError:
+                return False
         return _SINGLE_RANGE[0] < largest < _SINGLE_RANGE[1]
 
     def fetch(self, indices: np.ndarray) -> np.ndarray:
@@ -251,19 +317,81 @@ class KernelColumns:
 
         Unknown, and zero here, for a kernel that is a Python function.
         """
-        if callable(self.kernel.name):
-            return np.zeros(self.n)
-        return _rounding(self.kernel.diagonal(self._rows), columns, coef, self.store.dtype)
+        return self._rounding(columns, coef, self.store.dtype)
 
-    def offset(self, coef: np.ndarray) -> float:
+    def _rounding(
+        self, columns: np.ndarray, coef: np.ndarray, dtype: np.dtype | type
+    ) -> np.ndarray:
+        if self._diagonal is None:
+            return np.zeros(self.n)
+        units = 4.0
+        if self._rows.half_norms is not None and not self._rows.coarse:
+            # The exponent is a small difference of the norms.
+            units += float(self._rows.half_norms.max(initial=0.0))
+        elif self.kernel.name == "poly":
+            units += self.kernel.degree
+        return _rounding(self._diagonal, columns, coef, units * float(np.finfo(dtype).eps))
+
+    def expand(self, coef: np.ndarray, image: np.ndarray, rows: np.ndarray | None) -> Expansion:
+        """Evaluate a solution in double precision, by the weight vector where there is one."""
+        support = np.flatnonzero(coef)
+        if self.kernel.name == "linear":
+            return self._by_direction(support, coef[support])
+        if self.exact:
+            fresh = np.zeros(self.n)
+            for first, last in chunks(support.size, self.capacity):
+                part = support[first:last]
+                add_columns(fresh, self, self.fetch(part), coef[part])
+        else:
+            fresh = image.copy()
+            some = np.arange(self.n) if rows is None else rows
+            fresh[some] = self.image(some, support, coef[support])
+        return _by_kernel(coef, fresh, self._rounding(support, coef[support], np.float64))
+
+    def direction(self, support: np.ndarray, coef: np.ndarray) -> np.ndarray:
+        """Weight vector of the linear kernel: ``Σ c_i (x_i - shift)``, as ``Σc = 0``."""
+        total = np.zeros(self._X.shape[1])
+        for first, last in chunks(support.size, _IMAGE_ROWS):
+            total += coef[first:last] @ self._doubled(support[first:last]).left
+        return total
+
+    def _by_direction(self, support: np.ndarray, coef: np.ndarray) -> Expansion:
+        w = self.direction(support, coef)
+        image = np.empty(self.n)
+        for first, last in chunks(self.n, _IMAGE_ROWS):
+            image[first:last] = self._doubled(np.arange(first, last)).left @ w
+        sizes = np.sqrt(self._diagonal)
+        unit = 4.0 * float(np.finfo(np.float64).eps)
+        length = float(np.linalg.norm(w))
+        # The bias of the rows as they are is rounded to the size of w·shift.
+        far = 0.0 if self._shift is None else float(np.abs(w) @ np.abs(self._shift))
+        # The vector itself is off from that of the exact coefficients by this much.
+        doubt = unit * float(np.abs(coef) @ sizes[support])
+        return Expansion(
+            image, unit * (sizes * length + far), length**2, doubt * (2.0 * length + doubt), w
+        )
+
+    def offset(self, coef: np.ndarray, direction: np.ndarray | None = None) -> float:
         """What the outputs lack by the shift of the rows: ``w·shift`` for the linear kernel."""
         if self._shift is None or self.kernel.name != "linear":
             return 0.0
-        return float((coef @ self._X) @ self._shift)
+        if direction is None:
+            support = np.flatnonzero(coef)
+            direction = self.direction(support, coef[support])
+        return float(direction @ self._shift)
 
     def promoted(self) -> KernelColumns:
-        """Columns in double precision."""
-        return self._like(self._X, np.float64)
+        """Columns in double precision, which from now on are also the :attr:`latest`."""
+        if self.exact:
+            return self
+        if self._promoted is None:
+            self._promoted = self._like(self._X, np.float64)
+        return self._promoted
+
+    @property
+    def latest(self) -> KernelColumns:
+        """The promoted columns where there are some, else these."""
+        return self if self._promoted is None else self._promoted
 
     def restricted(self, rows: np.ndarray) -> KernelColumns:
         """Columns of the principal block of some rows."""
@@ -276,15 +404,19 @@ class KernelColumns:
 
 
 def _rounding(
-    diagonal: np.ndarray, columns: np.ndarray, coef: np.ndarray, dtype: np.dtype | type
+    diagonal: np.ndarray, columns: np.ndarray, coef: np.ndarray, unit: float
 ) -> np.ndarray:
-    """Bound on the error of products with a kernel matrix of some precision.
+    """Bound on the error of products with a kernel matrix whose entries are off by a ``unit``.
 
-    An entry is off by a few units of round-off of ``sqrt(K_ii K_jj)``; that the errors of the
-    columns add up with random signs covers what a few units do not.
+    An entry is off by a unit of ``sqrt(K_ii K_jj)``; that the errors of the columns add up with
+    random signs covers what a few units of round-off do not.
     """
     sizes = np.sqrt(np.abs(diagonal), dtype=np.float64)
-    return 4.0 * np.finfo(dtype).eps * float(np.abs(coef) @ sizes[columns]) * sizes
+    return unit * float(np.abs(coef) @ sizes[columns]) * sizes
+
+
+def _by_kernel(coef: np.ndarray, image: np.ndarray, error: np.ndarray) -> Expansion:
+    return Expansion(image, error, float(coef @ image), float(np.abs(coef) @ error))
 
 
 def add_columns(

@@ -25,7 +25,6 @@ __all__ = [
     "StoredOutputs",
     "certify_kernel",
     "certify_linear",
-    "dual_point",
 ]
 
 # Relative gap that a solution must not exceed to have converged.
@@ -105,17 +104,13 @@ class StoredOutputs:
         return value, worst - value
 
 
-def dual_point(margin: Any) -> np.ndarray:
-    """Coefficients of the dual, where they differ from those of the model by a factor."""
-    return getattr(margin, "dual_coef", margin.coef)
-
-
 def certify_kernel(
     K: np.ndarray,
     outputs: StoredOutputs,
     g: np.ndarray,
     bias: float,
     c: np.ndarray,
+    scale: float,
     *,
     y: np.ndarray,
     C: np.ndarray,
@@ -138,6 +133,8 @@ def certify_kernel(
         The stored model.
     c : ndarray of shape (n,)
         Coefficients of the dual, inside their boxes.
+    scale : float
+        The factor of the dual point that the model is.
     y, C : ndarray of shape (n,)
         Labels and penalties.
     D : float
@@ -151,7 +148,7 @@ def certify_kernel(
     quadratic = 0.5 * (1.0 - D) * float(g @ u) + 0.5 * D * float(share @ v**2)
     hidden = 0.5 * (1.0 - D) * float(np.abs(g) @ error)
     hidden += D * float(share @ (doubt * (np.abs(v) + 0.5 * doubt)))
-    residual = c - (1.0 - D) * g - D * share * v
+    residual = scale * c - (1.0 - D) * g - D * share * v
     unsure = np.abs(residual) + D * share * doubt
     means = K @ share
     spreads = np.maximum(K.diagonal() - 2.0 * means + float(share @ means), 0.0)
@@ -160,9 +157,8 @@ def certify_kernel(
     hidden_of_c = hidden + float(unsure @ doubt) + D * float(share @ (doubt * np.abs(v)))
     # The mean drops out only as far as the coefficients have the sum zero.
     hidden_of_c += (1.0 - D) * abs(math.fsum(g)) * abs(mean)
-    return _certificate(
-        outputs, quadratic, hidden, quadratic_of_c, hidden_of_c, c, bias + mean, y, C
-    )
+    bound = _unscaled(quadratic_of_c + hidden_of_c, scale)
+    return _certificate(outputs, quadratic, hidden, bound, c, bias + mean, y, C)
 
 
 def certify_linear(
@@ -171,6 +167,7 @@ def certify_linear(
     w: np.ndarray,
     bias: float,
     c: np.ndarray,
+    scale: float,
     *,
     y: np.ndarray,
     C: np.ndarray,
@@ -188,7 +185,7 @@ def certify_linear(
     ----------
     X : ndarray or CSR matrix of shape (n, d)
         The rows as given.
-    outputs, c, y, C, D, share
+    outputs, c, scale, y, C, D, share
         As for :func:`certify_kernel`.
     w, bias : ndarray of shape (d,), float
         The stored model.
@@ -205,10 +202,10 @@ def certify_linear(
         part = (part.toarray() if sp.issparse(part) else part) - mean
         some, own = slice(start, stop), share[start:stop]
         v[some] = part @ w
-        moment += c[some] @ part
+        moment += scale * c[some] @ part
         spread += (own * v[some]) @ part
         np.abs(part, out=part)
-        sizes += (np.abs(c[some]) + D * own * np.abs(v[some])) @ part
+        sizes += (scale * np.abs(c[some]) + D * own * np.abs(v[some])) @ part
     # Rows of which the mean is not exactly zero are one with their spread about it.
     middle = float(share @ v)
     quadratic = 0.5 * (1.0 - D) * float(w @ w) + 0.5 * D * float(share @ (v - middle) ** 2)
@@ -220,17 +217,13 @@ def certify_linear(
     far = float(np.linalg.norm(inverse @ residual)) + float(unsure @ widths)
     quadratic_of_c = quadratic + float(residual @ w) + 0.5 * far**2
     hidden_of_c = hidden + float(unsure @ np.abs(w))
-    return _certificate(
-        outputs,
-        quadratic,
-        hidden,
-        quadratic_of_c,
-        hidden_of_c,
-        c,
-        bias + float(w @ mean),
-        y,
-        C,
-    )
+    bound = _unscaled(quadratic_of_c + hidden_of_c, scale)
+    return _certificate(outputs, quadratic, hidden, bound, c, bias + float(w @ mean), y, C)
+
+
+def _unscaled(quadratic: float, scale: float) -> float:
+    """Quadratic term of a dual point, from that of a multiple."""
+    return quadratic / scale**2 if scale > 0.0 else np.inf
 
 
 def certify_features(
@@ -261,22 +254,11 @@ def certify_features(
         Labels and penalties.
     """
     combined = c @ T
-    length, error = (
-        float(np.linalg.norm(combined)),
-        UNIT * float(np.linalg.norm(np.abs(c) @ abs(T))),
-    )
-    quadratic, quadratic_of_c = 0.5 * float(image @ image), 0.5 * float(combined @ combined)
-    return _certificate(
-        outputs,
-        quadratic,
-        UNIT * quadratic,
-        quadratic_of_c,
-        error * (length + 0.5 * error),
-        c,
-        centre,
-        y,
-        C,
-    )
+    length = float(np.linalg.norm(combined))
+    error = UNIT * float(np.linalg.norm(np.abs(c) @ np.abs(T)))
+    quadratic = 0.5 * float(image @ image)
+    bound = 0.5 * (length + error) ** 2
+    return _certificate(outputs, quadratic, UNIT * quadratic, bound, c, centre, y, C)
 
 
 def _certificate(
@@ -284,17 +266,17 @@ def _certificate(
     quadratic: float,
     hidden: float,
     quadratic_of_c: float,
-    hidden_of_c: float,
     c: np.ndarray,
     centre: float,
     y: np.ndarray,
     C: np.ndarray,
 ) -> Certificate:
+    """Put the two objectives together; ``quadratic_of_c`` is a bound, rounding included."""
     loss, unsure = outputs.loss(y, C)
     objective = quadratic + loss
     # A sum of coefficients other than zero meets every bias, the best one too.
     unbalanced = abs(math.fsum(c)) * 2.0 * max(1.0, abs(centre))
-    dual = float(np.clip(y * c, 0.0, C).sum()) - quadratic_of_c - hidden_of_c - unbalanced
+    dual = float(np.clip(y * c, 0.0, C).sum()) - quadratic_of_c - unbalanced
     # No coefficients are a dual point too.
     gap = max(objective - max(dual, 0.0), 0.0) + hidden + unsure
     return Certificate(objective, gap)

@@ -19,7 +19,6 @@ from oblong._core.progress import ProgressCallback
 from oblong._core.threads import single_threaded_blas
 from oblong.kernels import Kernel
 from oblong.linalg.columns import KernelColumns
-from oblong.solvers.covariance.certificate import dual_point
 from oblong.solvers.covariance.sigma_geometry import weighted_sum
 from oblong.solvers.linear.relative import solve_linear_relative_margin
 from oblong.solvers.margin.problem import svm_pieces
@@ -151,7 +150,7 @@ def solve_ellipsoidal_kernel(
     w = rows.factor @ weighted_sum(margin.coef, rows.features)
     return EllipsoidalKernelResult(
         margin.coef,
-        dual_point(margin),
+        margin.dual_coef,
         w,
         margin.bias - columns.offset(margin.coef) - float(w @ rows.center),
         margin.objective,

@@ -28,7 +28,6 @@ from oblong.solvers.covariance.certificate import (
     StoredOutputs,
     certify_kernel,
     certify_linear,
-    dual_point,
 )
 from oblong.solvers.covariance.sigma_geometry import (
     SigmaFactor,
@@ -119,7 +118,7 @@ def solve_sigma_kernel(
         svm_pieces(y, C),
         tol=tol,
         max_iter=max_iter,
-        start=None if near is None else near.margin.coef,
+        start=None if near is None else near.margin.dual_coef,
         start_image=None if near is None else near.margin.image,
         polish=polish,
         progress=progress,
@@ -178,7 +177,8 @@ def solve_sigma_linear(
         StoredOutputs.of_rows(X, w, bias),
         w,
         bias,
-        dual_point(margin),
+        margin.dual_coef,
+        margin.scale,
         y=y,
         C=C,
         D=D,
@@ -186,7 +186,7 @@ def solve_sigma_linear(
         mean=whitening.mean,
         factor=whitening.factor,
     )
-    g = whitening.coefficients(c, margin.image + shift)
+    g = whitening.coefficients(c, margin.outputs - margin.bias + shift)
     return SigmaResult(margin, g, bias, margin.n_iter, w, certificate)
 
 
@@ -227,7 +227,8 @@ def certified_kernel(
         outputs,
         g,
         inner,
-        dual_point(solution.margin),
+        solution.margin.dual_coef,
+        solution.margin.scale,
         y=y,
         C=C,
         D=D,

@@ -7,13 +7,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oblong._core.compile import compiled, fast_max
+from oblong.solvers.margin.interior_point import interior_point
 from oblong.solvers.margin.newton import newton_steps
+from oblong.solvers.margin.options import DEFAULTS, MarginOptions
 from oblong.solvers.margin.pair_steps import ascend
 from oblong.solvers.margin.problem import Pieces, write_slopes
 
 __all__ = [
     "BlockOutcome",
     "DenseBlock",
+    "NoMaximum",
     "balance",
     "check_definite",
     "interval",
@@ -23,14 +26,12 @@ __all__ = [
 
 # Coefficients looked at together, so that they stay in first-level cache.
 _STRIP = 512
-# Turns of pair steps and Newton steps before the outer loop takes stock.
-_STRETCHES = 8
-# Rows up to which more digits than asked for cost next to nothing.
-_POLISHED = 1024
-# Fewest pair steps between strides.
-_LEAST_STRIDE = 50
 _EPS = float(np.finfo(np.float64).eps)
 _NO_WEIGHTS = np.empty((0, 0), dtype=np.float32)
+
+
+class NoMaximum(Exception):
+    """A block whose problem has no maximum: its matrix is indefinite, or not finite."""
 
 
 class DenseBlock:
@@ -110,6 +111,7 @@ class BlockOutcome(NamedTuple):
     left: np.ndarray
     steps: int
     newton_steps: int
+    violation: float
 
 
 def solve_block(
@@ -122,6 +124,8 @@ def solve_block(
     budget: int,
     whole: bool,
     polish: bool = True,
+    interior: bool = False,
+    options: MarginOptions = DEFAULTS,
 ) -> BlockOutcome:
     """Solve the margin problem of one dense block to ``tol``.
 
@@ -148,11 +152,20 @@ def solve_block(
     polish : bool, default=True
         Whether to end the whole problem, if it is not a large one, with Newton steps, which make
         the solution exact once the pieces are right that its coefficients lie on.
+    interior : bool, default=False
+        Whether to begin with an interior point method, which costs some twenty Cholesky factors.
+    options : MarginOptions
+        Tuning constants.
 
     Returns
     -------
     BlockOutcome
         Slopes at the new coefficients, their image if the block is whole, and the work done.
+
+    Raises
+    ------
+    NoMaximum
+        If the block is indefinite and the problem unbounded, or values are not finite.
     """
     K = block.K
     u = np.array(u)
@@ -163,11 +176,13 @@ def solve_block(
     snap = snap_distance(pieces.breakpoints, c, final_tol, block.largest)
     stretch = _stretch(len(c), fresh)
     steps = newton = since = 0
+    if interior:
+        _begin_inside(block, pieces, c, u, 0.1 * tol, options)
     if block.inverse is not None:
         # With the inverse at hand Newton steps are cheap, and the start is likely a good one.
         write_slopes(*pieces, c, right, left)
         newton += newton_steps(block, pieces, c, u, right, left, snap)
-    for _ in range(_STRETCHES):
+    for _ in range(options.stretches):
         allowed = min(stretch, budget - steps)
         taken, violation = ascend(
             block.wide,
@@ -183,16 +198,16 @@ def solve_block(
             block.tiny,
             snap,
             allowed,
-            max(_LEAST_STRIDE, len(c) // 2),
+            max(options.least_stride, len(c) // 2),
         )
         steps += taken
         if np.isnan(violation):
-            raise _without_solution(K, pieces)
+            raise NoMaximum
         finished = violation <= tol or steps >= budget
         if fresh:
             balance(c, right, left)
             np.dot(K, c, out=u)
-            check_definite(K, pieces, c, u, tol)
+            check_definite(pieces, c, u, tol)
         if finished:
             break
         since += taken
@@ -203,7 +218,7 @@ def solve_block(
     if origin is not None:
         # Single precision may have moved the image away from that of the coefficients.
         u[...] = origin[1] + K @ (c - origin[0]).astype(K.dtype)
-    if whole and polish and violation <= tol and len(c) <= _POLISHED:
+    if whole and polish and violation <= tol and len(c) <= options.polished:
         state = (c, u, right, left)
         before = [array.copy() for array in state]
         newton += newton_steps(block, pieces, c, u, right, left, snap)
@@ -211,36 +226,57 @@ def solve_block(
         if highest - lowest > violation:
             for array, old in zip(state, before):
                 array[...] = old
-    return BlockOutcome(u, right, left, steps, newton)
+        else:
+            violation = highest - lowest
+    return BlockOutcome(u, right, left, steps, newton, violation)
 
 
-def check_definite(K: np.ndarray, pieces: Pieces, c: np.ndarray, u: np.ndarray, tol: float) -> None:
+def _begin_inside(
+    block: DenseBlock,
+    pieces: Pieces,
+    c: np.ndarray,
+    u: np.ndarray,
+    tol: float,
+    options: MarginOptions,
+) -> None:
+    """Replace coefficients and image by those of the interior point method, if they are better."""
+    K = block.K.astype(np.float64, copy=False)
+    found = interior_point(K, pieces, c, u, tol, options)
+    if found is None:
+        return
+    image = u + K @ (found - c)
+    if float(pieces.dual(found, image)) >= float(pieces.dual(c, u)) or _violates_less(
+        pieces, found, image, c, u
+    ):
+        c[...], u[...] = found, image
+
+
+def _violates_less(
+    pieces: Pieces, c: np.ndarray, u: np.ndarray, other: np.ndarray, image: np.ndarray
+) -> bool:
+    first, second = (
+        interval(*pieces.slopes_at(coef), values) for coef, values in ((c, u), (other, image))
+    )
+    return first[0] - first[1] < second[0] - second[1]
+
+
+def check_definite(pieces: Pieces, c: np.ndarray, u: np.ndarray, tol: float) -> None:
     """Notice when the problem has no maximum: the dual is above what the outputs zero cost.
 
     Raises
     ------
-    ValueError
+    NoMaximum
         If so, or if the coefficients have grown beyond all numbers.
     """
     quadratic = float(c @ u)
     if quadratic >= 0.0:
         return
     if not quadratic > -np.inf:
-        raise _without_solution(K, pieces)
-    if np.isinf(pieces.breakpoints).any():
+        raise NoMaximum
+    if pieces.bounded:
         ceiling = float(pieces.loss(np.zeros(len(c))).sum())
         if pieces.dual(c, u) > ceiling * (1.0 + 1e-6) + tol:
-            raise _without_solution(K, pieces)
-
-
-def _without_solution(K: np.ndarray, pieces: Pieces) -> ValueError:
-    """Tell what is wrong with a matrix whose problem leads nowhere."""
-    if np.isfinite(K).all() and np.isinf(pieces.breakpoints).any():
-        return ValueError(
-            "the kernel matrix is not positive semidefinite, so that the bounded problem has "
-            "no solution: use another kernel, or no bound"
-        )
-    return ValueError("the kernel matrix has values that are not finite: scale the data")
+            raise NoMaximum
 
 
 def _stretch(size: int, fresh: bool) -> int:

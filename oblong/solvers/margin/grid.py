@@ -12,9 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from oblong.solvers.margin.grid_loops import ascend_grid, certify, note_theta, write_terms
+from oblong.solvers.margin.options import DEFAULTS
 from oblong.solvers.margin.problem import Pieces
 from oblong.solvers.margin.small import SharedColumns
-from oblong.solvers.margin.solver import LARGEST_ERROR, MarginResult, solve_margin
+from oblong.solvers.margin.solver import MarginResult, solve_margin
 
 __all__ = ["MarginGrid", "solve_margin_grid"]
 
@@ -124,7 +125,7 @@ def solve_margin_grid(
     images = coefs @ block.K
     checks = np.empty((different.size, 3))
     certify(*grid, different, images, checks)
-    certain = (checks[:, 0] <= tol) & (block.rounding(coefs) <= max(tol, LARGEST_ERROR))
+    certain = (checks[:, 0] <= tol) & (block.rounding(coefs) <= max(tol, DEFAULTS.largest_error))
     rank = np.full(count, -1)
     rank[different] = np.arange(different.size)
     for place in different[~certain]:
@@ -187,7 +188,7 @@ def _solve_alone(
         start_image=grid.images[place],
         polish=False,
     )
-    grid.coefs[place] = result.coef
+    grid.coefs[place] = result.dual_coef
     grid.images[place] = result.image
     grid.converged[place] = result.status == "converged"
     note_theta(*grid, place, result.bias)

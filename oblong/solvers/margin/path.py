@@ -101,7 +101,7 @@ def solve_relative_margin_path(
             pieces,
             tol=tol,
             max_iter=max_iter,
-            start=start if best is None else best.coef,
+            start=start if best is None else best.dual_coef,
             start_image=None if best is None else best.image,
             polish=polish,
             progress=progress,
@@ -110,7 +110,7 @@ def solve_relative_margin_path(
 
     def holds(earlier: MarginResult) -> bool:
         # Short of the smaller penalties the terms are the same, and so is what is optimal.
-        return earlier.status == "converged" and bool((y * earlier.coef < near.C).all())
+        return earlier.status == "converged" and bool((y * earlier.dual_coef < near.C).all())
 
     unbounded, bounded = svm_pieces(y, C), relative_margin_pieces(y, C, 1.0)
     same = near is not None and holds(near.svm)
@@ -144,4 +144,4 @@ def _best_start(pieces: Pieces, starts: Sequence[MarginResult]) -> MarginResult 
     if len(starts) < 2:
         return starts[0] if starts else None
 
-    return max(starts, key=lambda start: pieces.dual(start.coef, start.image))
+    return max(starts, key=lambda start: pieces.dual(start.dual_coef, start.image))

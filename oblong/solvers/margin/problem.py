@@ -17,6 +17,7 @@ from oblong._core.compile import compiled
 __all__ = [
     "Pieces",
     "dual_objective",
+    "loss_and_slope",
     "relative_margin_pieces",
     "relaxed_margin_pieces",
     "svm_pieces",
@@ -64,17 +65,27 @@ class Pieces(NamedTuple):
         """Dual objective ``Σ g(c) - ½ c·u`` at coefficients with the image ``u``."""
         return dual_objective(*self, c, u)
 
-    def objectives(self, c: np.ndarray, u: np.ndarray, bias: float) -> tuple[float, float]:
-        """Primal objective at ``u + bias``, scaled into the hard bounds, and dual objective."""
-        return _objectives(*self, c, u, bias)
+    def uncertain_loss(self, f: np.ndarray, error: np.ndarray) -> float:
+        """Largest total loss of outputs that differ from ``f`` by at most ``error``."""
+        out = np.empty(len(f))
+        _write_losses(*self, f + error, out)
+        upper = np.empty(len(f))
+        _write_losses(*self, f - error, upper)
+        return float(np.maximum(out, upper, out=out).sum())
 
-    def bound_scale(self, f: np.ndarray) -> float:
-        """Largest factor of at most one that brings ``f`` inside every hard bound.
+    def bound_scale(self, f: np.ndarray, error: np.ndarray | float = 0.0) -> float:
+        """Largest factor that brings ``f``, give or take ``error``, inside every hard bound.
 
         An unbounded tail of ``g`` is a hard bound in the primal: ``f <= s1`` where ``p0`` is
-        infinite, ``f >= s3`` where ``p3`` is.
+        infinite, ``f >= s3`` where ``p3`` is. Infinite if there is no such bound, or none in reach.
         """
-        return 1.0 / _excess(*self, f, 0.0)
+        excess = max(_excess(*self, f + error), _excess(*self, f - error))
+        return 1.0 / excess if excess > 0.0 else np.inf
+
+    @property
+    def bounded(self) -> bool:
+        """Whether some output has a hard bound."""
+        return bool(np.isinf(self.breakpoints[:, [0, 3]]).any())
 
 
 @compiled
@@ -119,29 +130,36 @@ def _write_values(p, s, c, out):
 
 
 @compiled
-def _loss(p, s, f):
-    """One loss: ``g(c) - c f`` at the finite breakpoint nearest to where its slope is ``f``."""
+def loss_and_slope(p, s, f):
+    """One loss and its derivative, which is minus the coefficient that attains it.
+
+    That is the finite breakpoint nearest to where the slope of the term is ``f``.
+    """
     if f > s[1]:
         c = p[0] if f > s[0] and p[0] > -np.inf else p[1]
     else:
         c = p[3] if f < s[2] and p[3] < np.inf else p[2]
-    return _term(p, s, c) - c * f
+    return _term(p, s, c) - c * f, -c
 
 
 @compiled
 def _write_losses(p, s, f, out):
     for i in range(f.size):
-        out[i] = _loss(p[i], s[i], f[i])
+        out[i] = loss_and_slope(p[i], s[i], f[i])[0]
 
 
 @compiled
-def _excess(p, s, f, bias):
-    excess = 1.0
+def _excess(p, s, f):
+    """Largest ratio of an output to its hard bound; zero if there is none.
+
+    A hard bound of zero is met by outputs on the right side of it only, whatever the factor.
+    """
+    excess = 0.0
     for i in range(f.size):
-        if p[i, 0] == -np.inf:
-            excess = max(excess, (f[i] + bias) / s[i, 0])
-        if p[i, 3] == np.inf:
-            excess = max(excess, (f[i] + bias) / s[i, 2])
+        if p[i, 0] == -np.inf and f[i] > 0.0:
+            excess = max(excess, f[i] / s[i, 0] if s[i, 0] > 0.0 else np.inf)
+        if p[i, 3] == np.inf and f[i] < 0.0:
+            excess = max(excess, f[i] / s[i, 2] if s[i, 2] < 0.0 else np.inf)
     return excess
 
 
@@ -152,16 +170,6 @@ def dual_objective(p, s, c, u):
     for i in range(c.size):
         total += _term(p[i], s[i], c[i]) - 0.5 * c[i] * u[i]
     return total
-
-
-@compiled
-def _objectives(p, s, c, u, bias):
-    scale = 1.0 / _excess(p, s, u, bias)
-    quadratic = losses = 0.0
-    for i in range(c.size):
-        quadratic += 0.5 * c[i] * u[i]
-        losses += _loss(p[i], s[i], scale * (u[i] + bias))
-    return scale * scale * quadratic + losses, dual_objective(p, s, c, u)
 
 
 def svm_pieces(y: np.ndarray, C: np.ndarray) -> Pieces:

@@ -92,14 +92,14 @@ def solve_relative_margin(
     )
     theta = float(np.abs(svm.outputs).max())
     B = max(1.0, 1.0 + spread * (theta - 1.0))
-    if theta <= B:
+    if theta <= B and svm.status == "converged":
         return RelativeMarginResult(svm, B, theta, svm.n_iter)
     bounded = solve_margin(
         columns,
         relative_margin_pieces(y, C, B),
         tol=tol,
         max_iter=max_iter if max_iter < 0 else max_iter - svm.n_iter,
-        start=svm.coef,
+        start=svm.dual_coef,
         start_image=svm.image,
         progress=progress,
         stage="relative margin",

@@ -1,16 +1,33 @@
-"""What the margin solver returns: a solution with its certificate."""
+"""What the margin solver returns: the model, and a certificate for that model.
+
+For any coefficients ``c`` with ``Σc = 0`` inside the domains of the terms, the dual objective
+``Σ g_i(c_i) - ½ c'Kc`` is a lower bound of every primal objective. The primal point is the model
+itself: ``κ Σ c_i φ_i`` with the bias ``κ b`` and the outputs that it gives in double precision. Its
+objective minus the bound, plus what rounding may hide in both, is the duality gap.
+
+The factor ``κ`` is one, or smaller where a hard bound on the outputs asks for it, or the best one
+where the gap would be too large otherwise: with large penalties a violation of ``tol`` on many
+rows costs much, and a slightly larger model costs little.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
-from oblong.solvers.margin.block import balance, interval
-from oblong.solvers.margin.problem import Pieces
+from oblong._core.compile import compiled
+from oblong.linalg.columns import Expansion, SymmetricColumns
+from oblong.solvers.margin.options import DEFAULTS, MarginOptions
+from oblong.solvers.margin.problem import Pieces, loss_and_slope
 
-__all__ = ["MarginResult", "settled"]
+__all__ = ["MarginResult", "certify", "expand"]
+
+# Halvings of the interval of the scale: its last digits do not matter.
+_HALVINGS = 50
 
 
 @dataclass(frozen=True)
@@ -20,79 +37,204 @@ class MarginResult:
     Attributes
     ----------
     coef : ndarray of shape (n,)
-        Signed coefficients ``c``.
+        Signed coefficients of the model.
     bias : float
-        Midpoint of ``bias_interval``.
-    bias_interval : tuple of float
-        ``(m, M)``, ascending at an exact optimum: every bias in it is optimal.
+        Its bias.
     outputs : ndarray of shape (n,)
-        Outputs ``f = Kc + b``.
+        Its outputs ``f`` on the rows.
+    dual_coef : ndarray of shape (n,)
+        Coefficients of the dual point: ``coef`` before it was scaled.
+    image : ndarray of shape (n,)
+        The product ``K @ dual_coef``.
+    scale : float
+        The factor ``κ`` between the two.
+    bias_interval : tuple of float
+        ``(m, M)`` at the dual point, ascending at an exact optimum: every bias in it is optimal.
     objective : float
-        Primal objective at ``outputs``, scaled into the hard bounds where they exceed them.
+        Primal objective of the model.
     dual_objective : float
-        Dual objective at ``coef``.
+        Dual objective at ``dual_coef``.
+    rounding : float
+        What rounding may hide in the two objectives.
     violation : float
         ``m - M``.
     n_iter, n_newton, n_rounds : int
         Pair steps, Newton steps and working sets taken.
     status : {"converged", "max_iter", "stalled"}
-        Why the solver stopped; ``"stalled"`` means that rounding allows no further progress.
+        Why the solver stopped; ``"stalled"`` means that it makes no further progress.
+    direction : ndarray of shape (d,) or None
+        The weight vector of the model, for a linear kernel.
     """
 
     coef: np.ndarray
     bias: float
-    bias_interval: tuple[float, float]
     outputs: np.ndarray
+    dual_coef: np.ndarray
+    image: np.ndarray
+    scale: float
+    bias_interval: tuple[float, float]
     objective: float
     dual_objective: float
+    rounding: float
     violation: float
     n_iter: int
     n_newton: int
     n_rounds: int
     status: str
+    direction: np.ndarray | None = None
 
     @property
     def gap(self) -> float:
-        """Primal minus dual objective, an upper bound of the error of both."""
-        return self.objective - self.dual_objective
+        """Primal minus dual objective, rounding included: a bound on the error of both."""
+        return max(self.objective - self.dual_objective, 0.0) + self.rounding
 
     @property
     def relative_gap(self) -> float:
         """The gap over the primal objective."""
         return self.gap / max(abs(self.objective), np.finfo(float).tiny)
 
-    @property
-    def image(self) -> np.ndarray:
-        """The product ``u = Kc``."""
-        return self.outputs - self.bias
-
     def under(self, pieces: Pieces) -> MarginResult:
-        """Return the same solution, free of charge, for other terms that it is optimal for."""
-        objective, dual_objective = pieces.objectives(self.coef, self.image, self.bias)
+        """Return the same solution, at no cost, for other terms that it is optimal for."""
+        # The terms differ where no coefficient is: only the sums of terms and losses change.
+        change = float((pieces.value(self.dual_coef)).sum())
+        norm = float(self.dual_coef @ self.image)
         return replace(
             self,
-            objective=objective,
-            dual_objective=dual_objective,
+            objective=0.5 * self.scale**2 * norm + float(pieces.loss(self.outputs).sum()),
+            dual_objective=change - 0.5 * norm,
             n_iter=0,
             n_newton=0,
             n_rounds=0,
         )
 
 
-def settled(
+class _Values(NamedTuple):
+    scale: float
+    objective: float
+    upper: float
+
+
+def expand(
+    columns: SymmetricColumns,
     pieces: Pieces,
     c: np.ndarray,
     u: np.ndarray,
-    right: np.ndarray,
-    left: np.ndarray,
+    bias: float,
+    options: MarginOptions = DEFAULTS,
+) -> Expansion:
+    """Evaluate a solution in double precision, on all rows whose outputs matter.
+
+    ``u`` is the image by the cached columns. If these are in single precision, rows far beyond the
+    margin, whose loss is zero whatever the rounding, keep it.
+    """
+    if columns.exact:
+        return columns.expand(c, u, None)
+    f = u + bias
+    support = np.flatnonzero(c)
+    some = support[:: max(1, support.size // options.rounding_sample)]
+    fresh = columns.image(some, support, c[support])
+    # Ten times the rounding seen on some rows bounds that of the others.
+    error = 10.0 * options.beyond_sample * float(np.abs(fresh - u[some]).max(initial=0.0))
+    matters = np.maximum(pieces.loss(f + error), pieces.loss(f - error)) > 0.0
+    if pieces.bounded:
+        # The rows that come nearest to a hard bound set the scale.
+        sizes = np.abs(f)
+        matters |= sizes >= sizes.max() - 2.0 * error
+    matters[support] = True
+    return columns.expand(c, u, np.flatnonzero(matters))
+
+
+def certify(
+    pieces: Pieces,
+    c: np.ndarray,
+    expansion: Expansion,
+    interval: tuple[float, float],
     counts: Sequence[int],
     status: str,
+    promise: float,
 ) -> MarginResult:
-    """Settle the round-off of ``Σc``, the bias and the certificate."""
-    balance(c, right, left)
-    m, M = interval(right, left, u)
+    """Make the model of a dual point, and its certificate.
+
+    Parameters
+    ----------
+    pieces : Pieces
+        The terms.
+    c : ndarray of shape (n,)
+        Coefficients, inside the domains.
+    expansion : Expansion
+        What they are on the rows.
+    interval : tuple of float
+        Largest of the right slopes less the image, and least of the left slopes less it.
+    counts : sequence of int
+        Pair steps, Newton steps and rounds.
+    status : str
+        Why the solver stopped.
+    promise : float
+        Relative gap that is small enough: only for a larger one the best scale is looked for.
+    """
+    m, M = interval
     bias = 0.5 * (m + M)
-    objective, dual_objective = pieces.objectives(c, u, bias)
+    if not math.isfinite(bias):
+        bias = 0.0
+    f = expansion.image + bias
+    terms = float(pieces.value(c).sum())
+    dual = terms - 0.5 * expansion.norm
+    # A sum of coefficients other than zero meets every bias, the optimal one too.
+    unbalanced = abs(math.fsum(c)) * 2.0 * max(1.0, abs(bias))
+    doubt = 0.5 * expansion.norm_error + unbalanced
+    if not math.isfinite(dual) or dual - doubt < 0.0:
+        # Zero coefficients are a dual point too.
+        dual, doubt = 0.0, 0.0
+    limit = pieces.bound_scale(f, expansion.error)
+    found = _evaluate(pieces, expansion, f, min(1.0, limit))
+    if not found.upper - dual + doubt <= promise * abs(found.objective):
+        scale = _best_scale(*pieces, f, expansion.norm, min(limit, 4.0), _HALVINGS)
+        other = _evaluate(pieces, expansion, f, scale)
+        if not found.upper <= other.upper:
+            found = other
+    scale = found.scale
+    direction = expansion.direction
     return MarginResult(
-        c, bias, (m, M), u + bias, objective, dual_objective, m - M, *counts, status
+        coef=scale * c,
+        bias=scale * bias,
+        outputs=scale * f,
+        dual_coef=c,
+        image=expansion.image,
+        scale=scale,
+        bias_interval=(m, M),
+        objective=found.objective,
+        dual_objective=dual,
+        rounding=found.upper - found.objective + doubt,
+        violation=m - M,
+        n_iter=counts[0],
+        n_newton=counts[1],
+        n_rounds=counts[2],
+        status=status,
+        direction=None if direction is None else scale * direction,
     )
+
+
+def _evaluate(pieces: Pieces, expansion: Expansion, f: np.ndarray, scale: float) -> _Values:
+    """Primal objective at a multiple of the model, and what it may be with rounding."""
+    quadratic = 0.5 * scale**2 * max(expansion.norm, 0.0)
+    objective = quadratic + float(pieces.loss(scale * f).sum())
+    upper = pieces.uncertain_loss(scale * f, scale * expansion.error)
+    # A weight vector is what it is; coefficients make one that rounding hides.
+    hidden = 0.0 if expansion.direction is not None else 0.5 * scale**2 * expansion.norm_error
+    return _Values(scale, objective, max(quadratic + upper + hidden, objective))
+
+
+@compiled
+def _best_scale(p, s, f, norm, limit, halvings):
+    """Minimise ``½ κ² |w|² + Σ h_i(κ f_i)`` over ``0 <= κ <= limit`` by halving."""
+    low, high = 0.0, limit
+    for _ in range(halvings):
+        scale = 0.5 * (low + high)
+        slope = scale * norm
+        for i in range(f.size):
+            slope += loss_and_slope(p[i], s[i], scale * f[i])[1] * f[i]
+        if slope > 0.0:
+            high = scale
+        else:
+            low = scale
+    return low

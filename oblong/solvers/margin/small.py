@@ -14,12 +14,11 @@ from scipy.linalg.lapack import dpotrf, dpotri
 from oblong.linalg.columns import ExplicitColumns, SymmetricColumns
 from oblong.linalg.principal import PrincipalBlock
 from oblong.solvers.margin.block import DenseBlock, interval, solve_block
+from oblong.solvers.margin.options import MarginOptions
 from oblong.solvers.margin.problem import Pieces, write_slopes
 
 __all__ = ["SharedColumns", "WholeAscent", "ascend_whole", "whole_block"]
 
-# Blocks solved before the general method takes over: rounding may call for a second one.
-_ROUNDS = 2
 # Matrices with a pivot below this share of the diagonal are not inverted.
 _LEAST_PIVOT = 1e-6
 
@@ -99,8 +98,11 @@ def ascend_whole(
     start: np.ndarray | None,
     start_image: np.ndarray | None,
     polish: bool,
+    options: MarginOptions,
 ) -> WholeAscent:
-    """Solve the problem of a whole matrix, as far as a round or two of its block lead.
+    """Solve the problem of a whole matrix by rounds on its one block.
+
+    After pair steps that would have paid for an interior point method, one is tried.
 
     The image that the violation is measured with is a fresh product with the matrix.
 
@@ -110,7 +112,7 @@ def ascend_whole(
         The matrix, in double precision.
     pieces : Pieces
         The terms.
-    tol, limit, start, start_image, polish
+    tol, limit, start, start_image, polish, options
         As in :func:`~oblong.solvers.margin.solver.solve_margin`.
 
     Returns
@@ -127,13 +129,23 @@ def ascend_whole(
         u = block.K @ c
     violation = _violation(right, left, u)
     steps = newton = rounds = 0
-    while violation > tol and rounds < _ROUNDS and steps < limit:
-        outcome = solve_block(block, pieces, c, u, tol, tol, limit - steps, True, polish)
-        u, right, left, taken, more = outcome
+    interior = False
+    while violation > tol and steps < limit:
+        crawling = steps >= options.crawl(n)
+        if crawling and interior:
+            break
+        interior = crawling
+        outcome = solve_block(
+            block, pieces, c, u, tol, tol, limit - steps, True, polish, interior, options
+        )
+        u, right, left, taken, more, _ = outcome
         violation = _violation(right, left, u)
-        steps += taken
+        # Rounds that take no step make no progress either.
+        steps += max(taken, 1)
         newton += more
         rounds += 1
+        if not taken and not more and not interior:
+            break
     return WholeAscent(c, u, right, left, violation, steps, newton, rounds)
 
 

@@ -1,4 +1,4 @@
-"""The margin solver: one method for every machine that maximises a margin.
+"""The margin solver: one method for every model that maximises a margin.
 
 For a positive semidefinite ``K`` and concave piecewise-linear terms ``g_i`` it solves ::
 
@@ -12,46 +12,35 @@ whose primal is ``min_{w,b} ½|w|² + Σ h_i(w·φ_i + b)`` with the conjugate l
 The method is decomposition with a large working set. Each round takes the worst violators,
 solves their problem with the others held fixed (maximal violating pairs with second-order
 choice and exact steps over kinks, sped up by Newton steps on the free coefficients) and adds
-the change to ``u``. It stops when ``m - M <= tol``, LIBSVM's rule.
+the change to ``u``. It stops when ``m - M <= tol``, LIBSVM's rule, and the certificate of
+:mod:`oblong.solvers.margin.result` proves the gap that a converged solution promises. Where pair
+steps crawl, an interior point method on the block takes over; where nothing helps any more, the
+solver stops as stalled, with the gap it reached.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from oblong._core.progress import Progress, ProgressCallback
-from oblong.linalg.columns import SymmetricColumns, add_columns
+from oblong.linalg.columns import Expansion, SymmetricColumns, add_columns
 from oblong.linalg.principal import PrincipalBlock
-from oblong.solvers.margin.block import DenseBlock, check_definite, interval, solve_block
+from oblong.solvers.margin.block import (
+    DenseBlock,
+    NoMaximum,
+    balance,
+    check_definite,
+    interval,
+    solve_block,
+)
+from oblong.solvers.margin.options import DEFAULTS, MarginOptions
 from oblong.solvers.margin.problem import Pieces
-from oblong.solvers.margin.result import MarginResult, settled
+from oblong.solvers.margin.result import MarginResult, certify, expand
 from oblong.solvers.margin.small import ascend_whole, whole_block
 
-__all__ = ["LARGEST_ERROR", "MarginResult", "solve_margin"]
+__all__ = ["MarginResult", "solve_margin"]
 
 _NO_LIMIT = np.iinfo(np.int64).max
-# Up to this size the whole problem is one block.
-_ONE_BLOCK = 1024
-_WORKING_SET = 512
-# A working set may have this many rows, or more as long as its block is no larger than the cache.
-_LARGE_WORKING_SET = 4096
-# Above this size the solution of a fraction of the rows makes the start.
-_SAMPLE_ABOVE = 4096
-_SAMPLE_FRACTION = 5
-_SMALLEST_SAMPLE = 2048
-# Rounds without progress in the dual or in the violation that count as standing still.
-_PATIENCE = 10
-# Recomputations in double precision before the columns themselves become double.
-_REFRESHES = 8
-# Rounding of the outputs, on the scale of the margin, beyond which they mean nothing.
-LARGEST_ERROR = 1e-3
-# Rows that tell how large the rounding of single precision is.
-_ROUNDING_SAMPLE = 256
-# How much larger than in the sample the rounding may be elsewhere: the largest of 10⁶ normal
-# deviates is 1.5 times the largest of 256.
-_BEYOND_SAMPLE = 2.0
 
 
 def solve_margin(
@@ -66,6 +55,7 @@ def solve_margin(
     polish: bool = True,
     progress: ProgressCallback | None = None,
     stage: str = "margin",
+    options: MarginOptions = DEFAULTS,
 ) -> MarginResult:
     """Maximise ``Σ g_i(c_i) - ½ c'Kc`` over ``Σc = 0``.
 
@@ -87,12 +77,14 @@ def solve_margin(
         Smallest number of coefficients in a working set. By default the whole problem up to
         1024 rows and 512 beyond. It grows with the number of free coefficients.
     polish : bool, default=True
-        Whether a problem of one block ends with Newton steps, which make it more exact than
-        ``tol`` asks for and can take as long as the rest.
+        Whether to go beyond ``tol``: a problem of one block ends with Newton steps, and a solution
+        that meets ``tol`` but proves too large a gap is made more exact.
     progress : callable, default=None
         Called with a :class:`~oblong._core.progress.Progress` after each round.
     stage : str, default="margin"
         Name of this problem in the reports.
+    options : MarginOptions
+        Tuning constants.
 
     Returns
     -------
@@ -106,28 +98,31 @@ def solve_margin(
         is unbounded.
     """
     limit = _NO_LIMIT if max_iter < 0 else max_iter
+    columns = columns.latest
     spent = 0
-    if start is None and columns.n > _SAMPLE_ABOVE:
-        start, spent = _sample_start(columns, pieces, tol, limit, progress)
-    counts = (spent, 0, 0)
-    block = whole_block(columns) if columns.n <= _ONE_BLOCK and working_set is None else None
-    if block is not None:
-        whole = ascend_whole(block, pieces, tol, limit, start, start_image, polish)
-        c, u, right, left, violation, *counts = whole
-        if progress is not None:
-            progress(Progress(stage, whole.steps, violation, tol))
-        if violation <= tol and block.rounding(c) <= max(tol, LARGEST_ERROR):
-            return settled(pieces, c, u, right, left, counts, "converged")
-        # What stands in the way, the limit or rounding, is the business of the rounds.
-        start, start_image = c, u
-    ascent = _Ascent(columns, pieces, tol, start, start_image, working_set, polish)
+    if start is None and columns.n > options.sample_above:
+        start, spent = _sample_start(columns, pieces, tol, limit, progress, options)
+    counts: tuple[int, ...] = (spent, 0, 0)
+    if columns.n <= options.one_block and working_set is None:
+        block = whole_block(columns)
+        if block is not None:
+            try:
+                whole = ascend_whole(block, pieces, tol, limit, start, start_image, polish, options)
+            except NoMaximum:
+                # The general loop below tells rounding from an indefinite kernel.
+                pass
+            else:
+                if progress is not None:
+                    progress(Progress(stage, whole.steps, whole.violation, tol))
+                start, start_image, counts = whole.c, whole.u, whole[5:]
+    ascent = _Ascent(columns, pieces, tol, start, start_image, working_set, polish, options)
     ascent.n_iter, ascent.n_newton, ascent.n_rounds = counts
-    status = ""
-    while not status:
-        status = ascent.round(limit)
+    while True:
+        result = ascent.round(limit)
+        if result is not None:
+            return result
         if progress is not None:
             progress(Progress(stage, ascent.n_iter, ascent.violation, tol))
-    return ascent.result(status)
 
 
 def _sample_start(
@@ -136,6 +131,7 @@ def _sample_start(
     tol: float,
     limit: int,
     progress: ProgressCallback | None,
+    options: MarginOptions,
 ) -> tuple[np.ndarray, int]:
     """Coefficients from the problem of a sample of the rows, and the steps they took.
 
@@ -143,7 +139,7 @@ def _sample_start(
     the whole length.
     """
     n = columns.n
-    size = max(_SMALLEST_SAMPLE, n // _SAMPLE_FRACTION)
+    size = max(options.smallest_sample, n // options.sample_fraction)
     # Rows are taken evenly along the middle slope, so that both classes come in proportion.
     order = np.argsort(pieces.slopes[:, 1], kind="stable")
     rows = np.sort(order[np.linspace(0, n - 1, size).astype(np.intp)])
@@ -152,11 +148,13 @@ def _sample_start(
         pieces.take(rows),
         tol=10.0 * tol,
         max_iter=limit,
+        polish=False,
         progress=progress,
         stage="sample of the rows",
+        options=options,
     )
     start = np.zeros(n)
-    start[rows] = sample.coef
+    start[rows] = sample.dual_coef
     return start, sample.n_iter
 
 
@@ -172,10 +170,12 @@ class _Ascent:
         start_image: np.ndarray | None,
         working_set: int | None,
         polish: bool,
+        options: MarginOptions,
     ) -> None:
         n = columns.n
         self.columns = columns
         self.pieces = pieces
+        self.options = options
         self.tol = self.target = tol
         self.polish = polish
         self.c = np.zeros(n) if start is None else np.array(start, dtype=np.float64)
@@ -186,18 +186,19 @@ class _Ascent:
         elif start is not None:
             self._add(np.flatnonzero(self.c), self.c[self.c != 0])
         if working_set is None:
-            working_set = n if n <= _ONE_BLOCK else _WORKING_SET
+            working_set = n if n <= options.one_block else options.working_set
         self.smallest_set = max(2, working_set)
         cached = int(np.sqrt(columns.capacity * n))
-        self.largest_set = max(self.smallest_set, _LARGE_WORKING_SET, cached)
+        self.largest_set = max(self.smallest_set, options.large_working_set, cached)
         # The rows of the last working set.
         self.last: np.ndarray | None = None
-        self.terms = float(pieces.value(self.c).sum())
-        self.best_dual = -np.inf
-        self.least_violation = np.inf
-        self.idle_rounds = 0
+        self.progress_watch = _Watch(options.patience)
+        # Pair steps on blocks that they left unsolved; their number when an interior point method
+        # last took over; and whether it did not solve the whole problem either.
+        self.crawled = self.inside = 0
+        self.exhausted = False
         self.refreshes = 0
-        self.error = np.zeros(n)
+        self.tightened = 0
         self.n_iter = self.n_newton = self.n_rounds = 0
 
     @property
@@ -209,36 +210,66 @@ class _Ascent:
         m, M = self.interval
         return m - M
 
-    @property
-    def _drowned(self) -> bool:
-        """Whether the outputs drown in rounding, which no smaller ``tol`` can be blamed for."""
-        return float(self.error.max()) > max(self.tol, LARGEST_ERROR)
-
-    def round(self, limit: int) -> str:
-        """Do one round; return why to stop, or an empty string."""
+    def round(self, limit: int) -> MarginResult | None:
+        """Do one round; return the result if it was the last one."""
         m, M = self.interval
         if m - M <= self.target:
-            self._refresh(m, M)
+            result = self._converged(m, M)
+            if result is not None:
+                return result
             m, M = self.interval
-            if m - M <= self.target:
-                return "stalled" if self._drowned else "converged"
-            if self.refreshes > _REFRESHES and self.columns.exact:
-                return "stalled"
         if self.n_iter >= limit:
-            return "max_iter"
-        if self.idle_rounds >= _PATIENCE:
-            return "stalled"
-        chosen = self._choose(m, M)
-        self._improve(chosen, m - M, limit - self.n_iter)
+            return self.result("max_iter")
+        if self.exhausted or self.progress_watch.stalled:
+            if self.columns.exact:
+                return self.result("stalled")
+            self._promote()
+        elif not self.columns.exact and self.n_iter > self.options.single_steps * self.columns.n:
+            self._promote()
+        try:
+            self._improve(self._choose(m, M), m - M, limit - self.n_iter)
+            check_definite(self.pieces, self.c, self.u, self.tol)
+        except NoMaximum:
+            return self._without_maximum()
         self._watch()
-        return ""
+        return None
+
+    def _converged(self, m: float, M: float) -> MarginResult | None:
+        """Return the result if fresh outputs confirm the violation and the gap is small enough."""
+        if self.columns.exact or self._rounding_is_harmless(m, M):
+            result = self.result("converged")
+            # Rounding in the outputs allows for no smaller violation.
+            slack = 1e-6 * self.tol + 4.0 * self.last_error
+            if result.violation > self.tol + slack:
+                self.u = result.image.copy()
+                if self.refreshes > self.options.refreshes and self.columns.exact:
+                    return self.result("stalled")
+                self.refreshes += 1
+                return None
+            promise = self.options.promise(self.tol)
+            if not self.polish or result.relative_gap <= promise:
+                return result
+            if self.tightened == self.options.tightenings or result.rounding > 0.5 * result.gap:
+                if self.columns.exact:
+                    return self.result("stalled")
+                self._promote()
+            self.tightened += 1
+            self.progress_watch = _Watch(self.options.patience)
+            self.crawled, self.inside, self.exhausted = 0, self.n_iter, False
+            # The gap falls about as the violation does.
+            share = 0.5 * promise / max(result.relative_gap, promise)
+            self.target *= min(0.1, max(1e-3, share))
+            self.u = result.image.copy()
+        return None
 
     def _choose(self, m: float, M: float) -> np.ndarray:
         """Choose the working set: the worst violators, then the last set, free ones first."""
         n = self.columns.n
         free = int(np.count_nonzero(self.right == self.left))
-        size = max(self.smallest_set, int(1.1 * free) + 2)
-        size = min(size, self.largest_set, n, self.columns.capacity)
+        size = min(max(self.smallest_set, int(1.1 * free) + 2), self.largest_set)
+        if self.n_iter - self.inside >= self.options.crawl(n) and self._fits(n):
+            size = n
+        size = min(size, n, self.columns.capacity)
         if size == n:
             return np.arange(n)
         last = np.flatnonzero(self.c) if self.last is None else self.last
@@ -254,6 +285,10 @@ class _Ascent:
             taken[np.concatenate([rest[is_free], rest[~is_free]])[:room]] = True
         return np.flatnonzero(taken)
 
+    def _fits(self, size: int) -> bool:
+        """Whether an interior point method can have so many rows."""
+        return size <= min(self.options.interior_point_rows, self.columns.capacity)
+
     def _improve(self, chosen: np.ndarray, violation: float, budget: int) -> None:
         """Solve the problem of the working set and carry the change to everything else."""
         new = chosen.size
@@ -264,32 +299,39 @@ class _Ascent:
         whole = chosen.size == self.columns.n
         dense = DenseBlock(block.values, self.columns.inverse if whole else None, block.wide)
         if not dense.finite:
-            if self.columns.exact:
-                raise ValueError("the kernel matrix has values that are not finite: scale the data")
-            return self._promote()
+            raise NoMaximum
         accuracy = _accuracy(new / chosen.size)
-        # All rows in their order need no list of them, and views do instead of copies.
+        # All rows in order: slice, so that NumPy returns views.
         rows = slice(None) if block.wide is self.columns.store else chosen
         terms = self.pieces.take(rows)
         c = self.c[rows].copy()
+        tol = self.target if whole else max(0.5 * self.target, accuracy * violation)
+        steps = self.n_iter - self.inside if whole else self.crawled
+        interior = steps >= self.options.crawl(chosen.size) and self._fits(chosen.size)
         outcome = solve_block(
             dense,
             terms,
             c,
             self.u[rows],
-            tol=self.target if whole else max(0.5 * self.target, accuracy * violation),
-            final_tol=self.tol,
+            tol=tol,
+            final_tol=self.target,
             budget=budget,
             whole=whole,
             polish=self.polish,
+            interior=interior,
+            options=self.options,
         )
+        self.crawled = self.crawled + outcome.steps if outcome.violation > tol else 0
+        if interior:
+            # What the interior point method leaves unsolved, pair steps do not solve either.
+            self.crawled, self.inside = 0, self.n_iter + outcome.steps
+            self.exhausted = whole and outcome.violation > tol
         if whole:
             self.u[rows] = outcome.u
         else:
             change = c - self.c[rows]
             moved = change != 0
             self._add(chosen[moved], change[moved])
-        self.terms += float((terms.value(c) - terms.value(self.c[rows])).sum())
         self.c[rows] = c
         self.right[rows] = outcome.right
         self.left[rows] = outcome.left
@@ -297,7 +339,6 @@ class _Ascent:
         self.n_newton += outcome.newton_steps
         self.n_rounds += 1
         self.last = chosen
-        return None
 
     def _hold(self, rows: np.ndarray) -> PrincipalBlock:
         """Have the block of some rows, in the memory of the problem before where there was one."""
@@ -308,52 +349,63 @@ class _Ascent:
 
     def _watch(self) -> None:
         """Notice when nothing moves any more."""
-        dual = self.terms - 0.5 * float(self.c @ self.u)
-        if self.columns.held is not None:
-            check_definite(self.columns.held.values, self.pieces, self.c, self.u, self.tol)
-        # Near the optimum the dual is flat to the last digit while the violation still falls.
-        violation = self.violation
-        idle = (
-            dual <= self.best_dual + 1e-15 * abs(dual) and violation >= 0.9 * self.least_violation
-        )
-        self.idle_rounds = self.idle_rounds + 1 if idle else 0
-        self.best_dual = max(self.best_dual, dual)
-        self.least_violation = min(self.least_violation, violation)
+        m, M = self.interval
+        f = self.u + 0.5 * (m + M)
+        dual = self.pieces.dual(self.c, self.u)
+        scale = min(1.0, self.pieces.bound_scale(f))
+        primal = 0.5 * scale**2 * float(self.c @ self.u) + float(self.pieces.loss(scale * f).sum())
+        self.progress_watch.see(m - M, primal - dual)
 
-    def _refresh(self, m: float, M: float) -> None:
-        """Free ``u`` of the rounding of many updates, and of single precision where it matters.
+    def _without_maximum(self) -> MarginResult | None:
+        """Deal with a matrix that looks indefinite: rounding, unless the kernel is to blame."""
+        if not self.columns.exact:
+            self._promote()
+            return None
+        if self.columns.definite:
+            return self.result("stalled")
+        if not self.pieces.bounded:
+            raise ValueError("the kernel matrix has values that are not finite: scale the data")
+        raise ValueError(
+            "the kernel matrix is not positive semidefinite, so that the bounded problem has "
+            "no solution: use another kernel, or no bound"
+        )
+
+    def _rounding_is_harmless(self, m: float, M: float) -> bool:
+        """Free ``u`` of the rounding of single precision where it matters.
 
         A row farther inside its interval than the rounding of its image cannot become a
         violator, so only the rows near the ends of theirs are worth a product in double
         precision; and if some of these show that the rounding is harmless, not even they.
+        Returns whether the violation is known to meet the target.
         """
+        options = self.options
         self.refreshes += 1
         support = np.flatnonzero(self.c)
         coef = self.c[support]
         rounding = self.columns.rounding(support, coef)
-        if self.columns.exact:
-            self.u[:] = 0.0
-            self._add(support, coef)
-            self.error = rounding
-            return
         near = (self.right - self.u > M - rounding) | (self.left - self.u < m + rounding)
         rows = np.flatnonzero(near)
-        if rows.size > _ROUNDING_SAMPLE:
-            some = rows[:: rows.size // _ROUNDING_SAMPLE]
+        if rows.size > options.rounding_sample:
+            some = rows[:: rows.size // options.rounding_sample]
             fresh = self.columns.image(some, support, coef)
-            error = _BEYOND_SAMPLE * float(np.abs(fresh - self.u[some]).max())
+            error = options.beyond_sample * float(np.abs(fresh - self.u[some]).max())
             self.u[some] = fresh
-            if 2.0 * error <= 0.5 * self.tol:
+            if 2.0 * error <= 0.5 * self.target:
                 # To be surer of the cached image is cheaper than to compute another one.
-                self.target = min(self.target, self.tol - 2.0 * error)
-                return
+                self.target = min(self.target, max(self.tol - 2.0 * error, 0.5 * self.target))
+                return self.violation <= self.target
         self.u[rows] = self.columns.image(rows, support, coef)
-        if self.refreshes > _REFRESHES:
+        if self.refreshes > options.refreshes:
             self._promote()
+        return self.violation <= self.target
 
     def _promote(self) -> None:
+        """Go on with columns in double precision."""
         self.columns = self.columns.promoted()
         self.last = None
+        self.refreshes = self.crawled = 0
+        self.inside, self.exhausted = self.n_iter, False
+        self.progress_watch = _Watch(self.options.patience)
         support = np.flatnonzero(self.c)
         self.u = self.columns.image(np.arange(self.columns.n), support, self.c[support])
 
@@ -364,19 +416,46 @@ class _Ascent:
             add_columns(self.u, self.columns, slots, coef[part])
 
     def result(self, status: str) -> MarginResult:
-        """Settle what is left to settle, and certify it."""
+        """Certify the coefficients as they are."""
+        balance(self.c, self.right, self.left)
+        expansion = self._expansion()
+        self.last_error = float(expansion.error.max(initial=0.0))
         counts = (self.n_iter, self.n_newton, self.n_rounds)
-        result = settled(self.pieces, self.c, self.u, self.right, self.left, counts, status)
-        if not self._drowned:
-            return result
-        # What the rounding of the image may do to the two objectives belongs to the gap.
-        lipschitz = np.abs(self.pieces.breakpoints[:, 1:3]).max(axis=1)
-        doubt = 0.5 * float(np.abs(self.c) @ self.error)
-        return replace(
-            result,
-            objective=result.objective + float(lipschitz @ self.error) + doubt,
-            dual_objective=result.dual_objective - doubt,
+        return certify(
+            self.pieces,
+            self.c.copy(),
+            expansion,
+            interval(self.right, self.left, expansion.image),
+            counts,
+            status,
+            self.options.promise(self.tol),
         )
+
+    def _expansion(self) -> Expansion:
+        """Outputs in double precision, on all rows that may have a loss."""
+        m, M = self.interval
+        return expand(self.columns, self.pieces, self.c, self.u, 0.5 * (m + M), self.options)
+
+
+class _Watch:
+    """Notices when neither the violation nor the gap falls by a tenth in so many rounds."""
+
+    def __init__(self, patience: int) -> None:
+        self.patience = patience
+        self.violation = self.gap = np.inf
+        self.idle = 0
+
+    @property
+    def stalled(self) -> bool:
+        return self.idle >= self.patience
+
+    def see(self, violation: float, gap: float) -> None:
+        """Note the state after a round."""
+        progress = violation < 0.9 * self.violation or gap < 0.9 * self.gap
+        self.idle = 0 if progress else self.idle + 1
+        if progress:
+            self.violation = min(self.violation, violation)
+            self.gap = min(self.gap, gap)
 
 
 def _accuracy(fresh: float) -> float:

@@ -105,7 +105,7 @@ def solve_universum(
         pieces,
         tol=tol,
         max_iter=max_iter,
-        start=None if near is None else near.margin.coef,
+        start=None if near is None else near.margin.dual_coef,
         start_image=None if near is None else near.margin.image,
         progress=progress,
         stage="universum",

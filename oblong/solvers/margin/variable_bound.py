@@ -19,6 +19,7 @@ with ``α_i = clip(y_i c_i, 0, C_i)`` and ``e_i = |y_i c_i - α_i|``.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -28,8 +29,10 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from oblong._core.progress import ProgressCallback
 from oblong.linalg.columns import SymmetricColumns
 from oblong.solvers.margin.bound_and_bias import BoundAndBias, best_bound_and_bias
+from oblong.solvers.margin.options import DEFAULTS
 from oblong.solvers.margin.problem import Pieces, relaxed_margin_pieces, svm_pieces
 from oblong.solvers.margin.relative import RelativeMarginResult
+from oblong.solvers.margin.result import expand
 from oblong.solvers.margin.solver import MarginResult, solve_margin
 
 __all__ = ["solve_variable_bound"]
@@ -46,6 +49,8 @@ _WIDTH = 0.25
 _SMALLEST_WIDTH = 1e-9
 # Gap, as a share of ``tol`` and of the objective, at which one solution is as good as two.
 _HIT = 1e-3
+# Times the search is done, each with a tenth of the tolerance before.
+_TIGHTENINGS = 3
 # Relative difference of the excess from ``D`` that is round-off.
 _ROUNDING = 1e-10
 # Bounds tried above one before one itself, whose problem is the hardest: at least, and at most
@@ -143,8 +148,21 @@ def solve_variable_bound(
     else:
         share = np.ones(len(y)) if weights is None else weights
         U = D * nu * share / share.sum()
-    search = _Search(columns, _Model(y, C, U, float(D)), tol, max_iter, progress)
-    return search.run()
+    spent = 0
+    promise = DEFAULTS.promise(tol)
+    for last in (False,) * (_TIGHTENINGS - 1) + (True,):
+        left = max_iter if max_iter < 0 else max(0, max_iter - spent)
+        result = _Search(columns, _Model(y, C, U, float(D)), tol, left, progress).run()
+        margin = result.margin
+        spent += result.n_iter
+        if margin.status != "converged" or margin.relative_gap <= promise:
+            break
+        if last or margin.rounding > 0.5 * margin.gap:
+            result = replace(result, margin=replace(margin, status="stalled"))
+            break
+        # The tolerance was met and proves too little: ask for more.
+        tol *= 0.1
+    return replace(result, n_iter=spent)
 
 
 class _Search:
@@ -178,7 +196,7 @@ class _Search:
             return self._result(self._settle(point), point.margin.status)
         svm = self._margin(svm_pieces(self.model.y, self.model.C), self.tol, None, "svm")
         self.theta = float(np.abs(svm.outputs).max())
-        if D == 0.0 or self.theta <= 1.0:
+        if D == 0.0 or (self.theta <= 1.0 and svm.status == "converged"):
             t = max(1.0, self.theta)
             svm = replace(
                 svm, objective=svm.objective + D * t, dual_objective=svm.dual_objective + D
@@ -195,7 +213,7 @@ class _Search:
                 self.high = point
             if point.margin.status == "max_iter":
                 status = "max_iter"
-            elif self._closed(point):
+            elif self._closed(point) or point.margin.status == "stalled":
                 ends = (self.high, self.low or self.high)
                 violation = max(end.margin.violation for end in ends)
                 status = "converged" if violation <= self.tol else "stalled"
@@ -211,7 +229,7 @@ class _Search:
             pieces,
             tol=tol,
             max_iter=left,
-            start=None if start is None else start.margin.coef,
+            start=None if start is None else start.margin.dual_coef,
             start_image=None if start is None else start.margin.image,
             progress=self.progress,
             stage=stage,
@@ -227,8 +245,8 @@ class _Search:
         start = min(known, key=lambda point: abs(point.t - t), default=None)
         pieces = relaxed_margin_pieces(self.model.y, self.model.C, t, self.model.U)
         margin = self._margin(pieces, tol, start, f"relative margin, bound {t:.6g}")
-        slope = _excess_slope(self.columns, pieces, margin.coef)
-        return _Point(t, margin, self.model.excess(margin.coef), slope)
+        slope = _excess_slope(self.columns.latest, pieces, margin.dual_coef)
+        return _Point(t, margin, self.model.excess(margin.dual_coef), slope)
 
     def _width(self) -> float:
         return max(_WIDTH * self.tol, _SMALLEST_WIDTH) * self.high.t
@@ -292,11 +310,12 @@ class _Search:
     def _settle(self, point: _Point, other: _Point | None = None, share: float = 0.0) -> _Settled:
         """Make a feasible dual point of one solution or two, with the best bound and bias."""
         model = self.model
-        c, u = point.margin.coef, point.margin.image
+        c, u = point.margin.dual_coef, point.margin.image
         violation = point.margin.violation
         if other is not None:
             # Coefficients that agree must stay on their breakpoints to the last digit.
-            c = np.where(c == other.margin.coef, c, c + share * (other.margin.coef - c))
+            end = other.margin.dual_coef
+            c = np.where(c == end, c, c + share * (end - c))
             u = u + share * (other.margin.image - u)
             violation = max(violation, other.margin.violation)
         excess = model.excess(c)
@@ -317,20 +336,56 @@ class _Search:
         )
 
     def _result(self, best: _Settled, status: str) -> RelativeMarginResult:
+        """Certify the best point with its outputs in double precision."""
+        certified = self._certified(best.coef, best.image, best, status)
+        zero = np.zeros(len(best.coef))
+        if certified.margin.status != "converged":
+            # Coefficients that drown in rounding may be worse than none.
+            other = self._certified(zero, zero, best, status)
+            if not certified.margin.gap <= other.margin.gap:
+                return other
+        return certified
+
+    def _certified(
+        self, c: np.ndarray, image: np.ndarray, best: _Settled, status: str
+    ) -> RelativeMarginResult:
+        model = self.model
+        pieces = relaxed_margin_pieces(model.y, model.C, best.linear.bound, model.U)
+        expansion = expand(self.columns.latest, pieces, c, image, best.linear.bias)
+        linear = best_bound_and_bias(expansion.image, model.y, model.C, model.U, model.D)
+        f, error, t = expansion.image + linear.bias, expansion.error, linear.bound
+        hinge = float(model.C @ np.maximum(1.0 - model.y * f + error, 0.0))
+        if np.isinf(model.U[0]):
+            beyond = model.D * max(1.0, float((np.abs(f) + error).max()))
+        else:
+            beyond = model.D * t + float(model.U @ np.maximum(np.abs(f) + error - t, 0.0))
+        unbalanced = abs(math.fsum(c)) * 2.0 * max(1.0, abs(linear.bias))
+        alpha = np.clip(model.y * c, 0.0, model.C)
+        objective = linear.value + 0.5 * expansion.norm
+        dual = float((alpha - np.abs(model.y * c - alpha)).sum()) + model.D - 0.5 * expansion.norm
+        hidden = 0.5 * expansion.norm_error + unbalanced
+        if not dual - hidden >= model.D:
+            # Zero coefficients are a dual point too.
+            dual, hidden = model.D, 0.0
         margin = MarginResult(
-            coef=best.coef,
-            bias=best.linear.bias,
-            bias_interval=best.linear.bias_interval,
-            outputs=best.image + best.linear.bias,
-            objective=best.objective,
-            dual_objective=best.dual_objective,
+            coef=c,
+            bias=linear.bias,
+            outputs=f,
+            dual_coef=c,
+            image=expansion.image,
+            scale=1.0,
+            bias_interval=linear.bias_interval,
+            objective=objective,
+            dual_objective=dual,
+            rounding=max(hinge + beyond - linear.value, 0.0) + 0.5 * expansion.norm_error + hidden,
             violation=best.violation,
             n_iter=self.n_iter,
             n_newton=self.n_newton,
             n_rounds=self.n_rounds,
             status=status,
+            direction=expansion.direction,
         )
-        return RelativeMarginResult(margin, best.linear.bound, self.theta, self.n_iter)
+        return RelativeMarginResult(margin, linear.bound, self.theta, self.n_iter)
 
 
 def _excess_slope(columns: SymmetricColumns, pieces: Pieces, c: np.ndarray) -> float:

@@ -23,7 +23,7 @@ def test_two_points_have_a_closed_form(B):
     for C, slope in ((0.1, 0.2), (10.0, 1.0)):
         problem = Problem(np.outer(x, x), x, np.full(2, C), B)
         result = solve(problem, tol=1e-9)
-        assert result.coef @ x == pytest.approx(slope)
+        assert result.dual_coef @ x == pytest.approx(slope)
         assert result.bias == pytest.approx(0.0, abs=1e-9)
         low, high = sorted(result.bias_interval)
         # With C exhausted every b keeping both hinges active, |f| <= 1, is optimal.
@@ -38,7 +38,7 @@ def test_rounding_of_penalties_does_not_pin_the_bias(C, B):
     y = np.array([1.0, -1.0, -1.0])
     problem = Problem(1e-3 * np.eye(3), y, np.array(C), B)
     result = solve(problem, tol=1e-6)
-    assert np.array_equal(np.abs(result.coef), C)
+    assert np.array_equal(np.abs(result.dual_coef), C)
     assert result.bias_interval == pytest.approx((-1.0, 1.0), abs=2e-3)
     assert result.bias == pytest.approx(0.0, abs=1e-3)
 
@@ -51,7 +51,7 @@ def test_constant_kernels_leave_only_the_bias(level, B):
     problem = Problem(np.full((5, 5), level), y, np.ones(5), B)
     result = solve(problem, tol=1e-6)
     assert result.violation <= 1e-6
-    assert result.coef @ problem.K @ result.coef == pytest.approx(0.0, abs=1e-6)
+    assert result.dual_coef @ problem.K @ result.dual_coef == pytest.approx(0.0, abs=1e-6)
     assert result.objective == pytest.approx(4.0, rel=1e-5)
     assert result.bias == pytest.approx(1.0, abs=1e-5)
 
@@ -84,7 +84,7 @@ def test_every_row_duplicated_with_the_other_label():
     y = np.concatenate([half.y, -half.y])
     result = solve(Problem(K, y, np.ones(40), 1.5), tol=TOL)
     assert result.objective == pytest.approx(40.0, rel=1e-5)
-    assert result.coef @ K @ result.coef == pytest.approx(0.0, abs=1e-5)
+    assert result.dual_coef @ K @ result.dual_coef == pytest.approx(0.0, abs=1e-5)
 
 
 def test_duplicate_rows_equal_heavier_ones():

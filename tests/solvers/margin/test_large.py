@@ -32,10 +32,10 @@ def test_single_precision_is_used_and_meets_the_tolerance(problem, solved):
     assert KernelColumns(kernel, X).store.dtype == np.float32
     assert solved.status == "converged"
     # The optimality conditions, from scratch and in double precision.
-    u = kernel(X) @ solved.coef
-    right, left = svm_pieces(y, np.ones(ROWS)).slopes_at(solved.coef)
+    u = kernel(X) @ solved.dual_coef
+    right, left = svm_pieces(y, np.ones(ROWS)).slopes_at(solved.dual_coef)
     assert (right - u).max() - (left - u).min() <= 1.2e-4
-    assert abs(solved.coef.sum()) < 1e-10
+    assert abs(solved.dual_coef.sum()) < 1e-10
     assert -1e-9 <= solved.relative_gap <= 1e-4
 
 
@@ -73,7 +73,7 @@ def test_sorted_and_unbalanced_rows_give_a_sample_of_both_classes():
     )
     assert stages[0] == "sample of the rows"
     assert result.status == "converged"
-    assert np.count_nonzero(result.coef[:40]) > 0
+    assert np.count_nonzero(result.dual_coef[:40]) > 0
 
 
 @pytest.mark.parametrize("columns", [40, 700])
@@ -91,7 +91,7 @@ def test_bounded_outputs_from_the_start_of_the_svm(problem, solved):
     bound = 1.0 + 0.25 * (np.abs(solved.outputs).max() - 1.0)
     pieces = relative_margin_pieces(y, np.ones(ROWS), bound)
     columns = KernelColumns(kernel, X)
-    warm = solve_margin(columns, pieces, start=solved.coef, start_image=solved.image)
+    warm = solve_margin(columns, pieces, start=solved.dual_coef, start_image=solved.image)
     cold = solve_margin(columns, pieces)
     assert np.abs(warm.outputs).max() <= bound + 1e-3
     assert warm.objective == pytest.approx(cold.objective, rel=2e-3)
@@ -107,8 +107,8 @@ def test_single_precision_that_cannot_certify_becomes_double():
     assert not columns.exact
     pieces = svm_pieces(y, np.full(2500, 100.0))
     result = solve_margin(columns, pieces, tol=1e-5)
-    u = (X - X.mean(axis=0)) @ ((X - X.mean(axis=0)).T @ result.coef)
-    right, left = pieces.slopes_at(result.coef)
+    u = (X - X.mean(axis=0)) @ ((X - X.mean(axis=0)).T @ result.dual_coef)
+    right, left = pieces.slopes_at(result.dual_coef)
     assert result.status == "converged"
     assert (right - u).max() - (left - u).min() <= 1.1e-5
 

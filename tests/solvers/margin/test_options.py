@@ -26,7 +26,7 @@ from tests.solvers.margin.problems import (
 def test_warm_start_at_the_solution_takes_no_steps():
     problem = make_problem("rbf", 80, 10.0, 1.2, seed=4)
     cold = solve(problem, tol=TOL)
-    warm = solve(problem, tol=TOL, start=cold.coef)
+    warm = solve(problem, tol=TOL, start=cold.dual_coef)
     assert warm.n_iter <= 1
     assert warm.objective == pytest.approx(cold.objective, rel=1e-9)
 
@@ -40,10 +40,10 @@ def test_warm_start_from_the_svm():
         theta = np.abs(svm.outputs).max()
         bounded = free._replace(B=1 + 0.8 * (theta - 1))
         cold = solve(bounded, tol=TOL)
-        warm = solve(bounded, tol=TOL, start=svm.coef)
+        warm = solve(bounded, tol=TOL, start=svm.dual_coef)
         assert warm.violation <= TOL
         assert warm.objective == pytest.approx(cold.objective, rel=1e-5)
-        known = solve(bounded, tol=TOL, start=svm.coef, start_image=free.K @ svm.coef)
+        known = solve(bounded, tol=TOL, start=svm.dual_coef, start_image=free.K @ svm.dual_coef)
         assert known.objective == pytest.approx(cold.objective, rel=1e-5)
         steps += warm.n_iter, cold.n_iter
     assert steps[0] < steps[1]
@@ -58,7 +58,7 @@ def test_max_iter_stops_early_with_an_honest_gap():
         assert result.status == "max_iter"
         assert result.n_iter <= steps
         assert result.violation > TOL
-        assert abs(result.coef.sum()) <= 1e-9
+        assert abs(result.dual_coef.sum()) <= 1e-9
         assert result.dual_objective <= best * (1 + 1e-9)
         assert result.objective >= best * (1 - 1e-9)
         assert result.gap == pytest.approx(result.objective - result.dual_objective)
@@ -87,7 +87,7 @@ def test_tight_tolerance_is_reached(kernel, seed, B):
     problem = Problem(kernel_matrix(X, X, kernel), y, np.ones(100), B)
     result = solve(problem, tol=1e-10)
     assert result.status == "converged"
-    low, high = bias_interval(problem.K, problem.pieces, result.coef)
+    low, high = bias_interval(problem.K, problem.pieces, result.dual_coef)
     assert low - high <= 2e-10
     assert result.relative_gap <= 1e-9
 
@@ -107,7 +107,7 @@ def test_progress_reports_and_stays_within_its_target():
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
 def test_interruption_leaves_the_inputs_alone(error):
     problem = make_problem("poly", 150, 100.0, 1.1, seed=1)
-    start = solve(problem, tol=1e-1).coef.copy()
+    start = solve(problem, tol=1e-1).dual_coef.copy()
     start_before, K_before = start.copy(), problem.K.copy()
     pieces = problem.pieces
     points_before = pieces.breakpoints.copy()
@@ -146,8 +146,8 @@ def test_small_working_sets_reach_the_same_optimum(kernel, B):
     assert blocks.n_rounds > whole.n_rounds
     assert blocks.violation <= 1e-5
     assert blocks.objective == pytest.approx(whole.objective, rel=1e-5)
-    assert abs(blocks.coef.sum()) <= 1e-10
-    low, high = bias_interval(problem.K, problem.pieces, blocks.coef)
+    assert abs(blocks.dual_coef.sum()) <= 1e-10
+    low, high = bias_interval(problem.K, problem.pieces, blocks.dual_coef)
     assert low - high <= 1.01e-5
 
 
@@ -157,9 +157,9 @@ def test_single_precision_blocks(B):
     pieces = problem.pieces
     exact = solve(problem, tol=1e-3)
     single = solve_matrix(problem.K.astype(np.float32), pieces, tol=1e-3)
-    assert single.coef.dtype == np.float64
+    assert single.dual_coef.dtype == np.float64
     assert single.violation <= 1e-3
-    low, high = bias_interval(problem.K, pieces, single.coef)
+    low, high = bias_interval(problem.K, pieces, single.dual_coef)
     assert low - high <= 1e-3 + 1e-4
     assert single.objective == pytest.approx(exact.objective, rel=1e-3)
 
@@ -183,7 +183,7 @@ def test_small_caches_reach_the_same_optimum(kernel, B, dtype):
         assert result.status == "converged"
         assert result.objective == pytest.approx(expected.objective, rel=1e-4)
         # Single precision is for speed only: the result holds in double.
-        low, high = bias_interval(problem.K, problem.pieces, result.coef)
+        low, high = bias_interval(problem.K, problem.pieces, result.dual_coef)
         assert low - high <= 1.01 * TOL
 
 
@@ -191,13 +191,13 @@ def test_memory_order_of_the_matrix_does_not_matter():
     problem = make_problem("poly", 60, 1.0, 1.3, seed=2)
     row_major = solve(problem, tol=1e-4)
     column_major = solve_matrix(np.asfortranarray(problem.K), problem.pieces, tol=1e-4)
-    assert np.array_equal(row_major.coef, column_major.coef)
+    assert np.array_equal(row_major.dual_coef, column_major.dual_coef)
 
 
 def test_repeated_runs_are_identical():
     problem = make_problem("poly", 120, 100.0, 1.1, seed=2)
     first, second = solve(problem), solve(problem)
-    assert np.array_equal(first.coef, second.coef)
+    assert np.array_equal(first.dual_coef, second.dual_coef)
     assert first.bias == second.bias
     assert first.n_iter == second.n_iter
 

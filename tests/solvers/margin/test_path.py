@@ -68,14 +68,14 @@ def test_coefficients_are_piecewise_linear_in_the_bound(kernel, C):
     for B in 1.0 + np.linspace(0.05, 0.9, 12) * (theta - 1.0):
         step = 1e-3 * (theta - 1.0)
         low, middle, high = at(B - step), at(B), at(B + step)
-        sides = [np.sign(m.coef * (np.abs(m.coef) > 1e-9)) for m in (low, middle, high)]
-        inside = [np.abs(np.abs(m.coef) - C) > 1e-9 for m in (low, middle, high)]
+        sides = [np.sign(m.dual_coef * (np.abs(m.dual_coef) > 1e-9)) for m in (low, middle, high)]
+        inside = [np.abs(np.abs(m.dual_coef) - C) > 1e-9 for m in (low, middle, high)]
         if all((s == sides[0]).all() for s in sides) and all(
             (i == inside[0]).all() for i in inside
         ):
             straight += 1
-            change = np.abs(high.coef - low.coef).max()
-            bend = np.abs(middle.coef - 0.5 * (low.coef + high.coef)).max()
+            change = np.abs(high.dual_coef - low.dual_coef).max()
+            bend = np.abs(middle.dual_coef - 0.5 * (low.dual_coef + high.dual_coef)).max()
             assert change > 1e-6
             assert bend <= 1e-4 * change + 1e-9
     assert straight >= 4
@@ -109,14 +109,14 @@ def test_start_from_the_solution_of_fewer_rows_leads_to_the_same_place(kernel):
     K = problem.K[np.ix_(part, part)]
     few = solve_margin(ExplicitColumns(K), svm_pieces(problem.y[part], problem.C[part]), tol=1e-7)
     start = np.zeros(60)
-    start[part] = few.coef
+    start[part] = few.dual_coef
     before = start.copy()
     cold, warm = _path(problem), _path(problem, start=start)
     assert np.array_equal(start, before)
     for one, other in zip(cold.margins, warm.margins):
         assert other.objective == pytest.approx(one.objective, rel=1e-6)
         np.testing.assert_allclose(other.outputs, one.outputs, atol=1e-4)
-    again = _path(problem, spreads=(1.0,), start=cold.svm.coef)
+    again = _path(problem, spreads=(1.0,), start=cold.svm.dual_coef)
     assert again.n_iter <= 0.1 * cold.svm.n_iter
 
 
@@ -169,4 +169,4 @@ def test_two_rows():
     path = solve_relative_margin_path(ExplicitColumns(K), y, np.full(2, 10.0), (1.0, 0.0))
     assert path.theta == pytest.approx(1.0)
     expected = solve_margin(ExplicitColumns(K), svm_pieces(y, np.full(2, 10.0)))
-    np.testing.assert_allclose(path.margins[1].coef, expected.coef)
+    np.testing.assert_allclose(path.margins[1].dual_coef, expected.dual_coef)

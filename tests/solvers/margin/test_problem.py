@@ -85,8 +85,8 @@ def test_scale_into_the_bounds():
     f = np.array([0.5, -2.0, 3.4, 0.0])
     assert _all(1.7).bound_scale(f) == pytest.approx(0.5)
     assert _all(1.7).bound_scale(-f) == pytest.approx(0.5)
-    assert _all(5.0).bound_scale(f) == 1.0
-    assert _all(np.inf).bound_scale(f) == 1.0
+    assert _all(5.0).bound_scale(f) == pytest.approx(5.0 / 3.4)
+    assert _all(np.inf).bound_scale(f) == np.inf
 
 
 def test_take_keeps_rows_together():

@@ -57,21 +57,21 @@ def test_solution_is_feasible_optimal_and_certified(problem):
     pieces, rounding = problem.pieces, _scale(problem)
 
     assert result.status == "converged"
-    assert abs(result.coef.sum()) <= 1e-12 * problem.C.sum()
+    assert abs(result.dual_coef.sum()) <= 1e-12 * problem.C.sum()
     assert np.all(np.abs(result.outputs) <= problem.B + TOL)
 
-    low, high = bias_interval(problem.K, pieces, result.coef)
+    low, high = bias_interval(problem.K, pieces, result.dual_coef)
     assert low - high <= TOL + rounding
     assert min(low, high) - rounding <= result.bias <= max(low, high) + rounding
 
-    primal = primal_value(problem, result.coef, result.bias)
-    dual = dual_value(problem.K, pieces, result.coef)
-    blur = 1e-12 + rounding * np.abs(result.coef).sum()
+    primal = primal_value(problem, result.dual_coef, result.bias)
+    dual = dual_value(problem.K, pieces, result.dual_coef)
+    blur = 1e-12 + rounding * np.abs(result.dual_coef).sum()
     assert np.isclose(result.objective, primal, rtol=1e-9, atol=blur)
     assert np.isclose(result.dual_objective, dual, rtol=1e-9, atol=blur)
     assert result.gap >= -1e-9 * abs(primal)
     # Each hinge and each bound can be off by the violation, no more.
-    assert result.gap <= 3 * TOL * (problem.C.sum() + np.abs(result.coef).sum()) + 1e-12
+    assert result.gap <= 3 * TOL * (problem.C.sum() + np.abs(result.dual_coef).sum()) + 1e-12
 
 
 @given(problems(), st.integers(0, 2**32 - 1), st.integers(0, 30))
@@ -97,9 +97,9 @@ def test_kernel_and_penalty_scale_together(problem, scale):
         problem._replace(K=problem.K * scale, C=problem.C / scale),
         tol=TOL,
     )
-    budget = 3 * TOL * (problem.C.sum() + np.abs(one.coef).sum()) + 1e-12
+    budget = 3 * TOL * (problem.C.sum() + np.abs(one.dual_coef).sum()) + 1e-12
     assert abs(other.dual_objective * scale - one.dual_objective) <= budget
-    _same_function(problem, one, other.coef * scale, other.bias_interval)
+    _same_function(problem, one, other.dual_coef * scale, other.bias_interval)
 
 
 @given(problems(), st.randoms(use_true_random=False))
@@ -109,8 +109,8 @@ def test_order_of_rows_does_not_matter(problem, random):
     K, y, C, B = problem
     one = solve(problem, tol=TOL)
     other = solve(Problem(K[np.ix_(order, order)], y[order], C[order], B), tol=TOL)
-    coef = np.empty_like(other.coef)
-    coef[order] = other.coef
+    coef = np.empty_like(other.dual_coef)
+    coef[order] = other.dual_coef
     _same_function(problem, one, coef, other.bias_interval)
 
 
@@ -119,7 +119,7 @@ def test_swapping_the_labels_flips_the_machine(problem):
     one = solve(problem, tol=TOL)
     other = solve(problem._replace(y=-problem.y), tol=TOL)
     low, high = other.bias_interval
-    _same_function(problem, one, -other.coef, (-high, -low))
+    _same_function(problem, one, -other.dual_coef, (-high, -low))
 
 
 @given(problems(), st.floats(0.0, 5.0))
@@ -127,7 +127,7 @@ def test_constant_added_to_the_kernel_changes_nothing(problem, constant):
     """Σc = 0 hides a constant in the kernel, which is what an unpenalised bias means."""
     one = solve(problem, tol=TOL)
     other = solve(problem._replace(K=problem.K + constant), tol=TOL)
-    _same_function(problem, one, other.coef, other.bias_interval)
+    _same_function(problem, one, other.dual_coef, other.bias_interval)
 
 
 def _same_function(problem, one, coef, interval):
@@ -135,9 +135,9 @@ def _same_function(problem, one, coef, interval):
 
     The objective is strongly convex in w, so ½‖w − w'‖² is at most the sum of both gaps.
     """
-    difference = one.coef - coef
+    difference = one.dual_coef - coef
     distance = max(difference @ problem.K @ difference, 0.0)
-    mass = problem.C.sum() + np.abs(one.coef).sum() + np.abs(coef).sum()
+    mass = problem.C.sum() + np.abs(one.dual_coef).sum() + np.abs(coef).sum()
     budget = 8 * TOL * mass + 1e-9
     assert distance / 2 <= budget
     reach = TOL + np.sqrt(2 * budget * np.abs(np.diag(problem.K)).max(initial=0)) + 1e-9

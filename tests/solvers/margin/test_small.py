@@ -7,6 +7,7 @@ import pytest
 
 from oblong.linalg.columns import ExplicitColumns
 from oblong.solvers.margin.block import DenseBlock, balance, solve_block
+from oblong.solvers.margin.options import DEFAULTS
 from oblong.solvers.margin.pair_steps import ascend
 from oblong.solvers.margin.small import SharedColumns, ascend_whole, whole_block
 from oblong.solvers.margin.solver import solve_margin
@@ -111,7 +112,7 @@ def test_shared_matrices_give_the_same_solutions(kernel, B, inverted, polish):
         result = solve_margin(columns, problem.pieces, tol=TOL, polish=polish)
         assert result.status == "converged"
         assert result.n_rounds == 1
-        low, high = bias_interval(problem.K, problem.pieces, result.coef)
+        low, high = bias_interval(problem.K, problem.pieces, result.dual_coef)
         assert low - high <= 1.01 * TOL
         assert result.objective == pytest.approx(expected.objective, rel=1e-5)
         assert -1e-9 <= result.relative_gap <= 1e-4
@@ -140,13 +141,13 @@ def test_blocks_in_single_precision_are_for_the_rounds():
 def test_start_that_is_optimal_takes_nothing():
     problem = make_problem("rbf", 60, 10.0, 1.2)
     block = DenseBlock(problem.K)
-    first = ascend_whole(block, problem.pieces, 1e-6, NO_LIMIT, None, None, True)
-    again = ascend_whole(block, problem.pieces, 1e-3, NO_LIMIT, first.c, first.u, True)
+    first = ascend_whole(block, problem.pieces, 1e-6, NO_LIMIT, None, None, True, DEFAULTS)
+    again = ascend_whole(block, problem.pieces, 1e-3, NO_LIMIT, first.c, first.u, True, DEFAULTS)
     assert (again.steps, again.newton_steps, again.rounds) == (0, 0, 0)
     np.testing.assert_array_equal(again.c, first.c)
     # An image that is wrong is found out before anything is called optimal.
     wrong = np.where(first.right > first.u, first.u, first.right)
-    fooled = ascend_whole(block, problem.pieces, 1e-3, NO_LIMIT, first.c, wrong, True)
+    fooled = ascend_whole(block, problem.pieces, 1e-3, NO_LIMIT, first.c, wrong, True, DEFAULTS)
     np.testing.assert_allclose(fooled.u, problem.K @ fooled.c, atol=1e-9)
     assert fooled.violation <= 1e-3
 

@@ -63,13 +63,12 @@ def test_agrees_with_the_reference(kernel, C, B, n, shape):
     low, high = result.bias_interval
     assert min(low, high) - 1e-5 <= reference.bias <= max(low, high) + 1e-5
     assert result.bias == pytest.approx((low + high) / 2)
-    assert abs(result.coef.sum()) <= 1e-12 * C * n
-    assert _no_residue(result.coef, problem.pieces)
+    assert abs(result.dual_coef.sum()) <= 1e-12 * C * n
+    assert _no_residue(result.dual_coef, problem.pieces)
 
-    assert result.gap >= -1e-9 * abs(result.objective)
-    assert result.gap == pytest.approx(
-        result.objective - result.dual_objective, abs=1e-12 * abs(result.objective)
-    )
+    assert 0.0 <= result.rounding <= 1e-8 * abs(result.objective)
+    assert result.gap >= result.objective - result.dual_objective
+    assert result.gap <= max(0.0, result.objective - result.dual_objective) + result.rounding
     if C <= 10:
         assert result.relative_gap <= 10 * TOL
 
@@ -92,23 +91,25 @@ def test_result_is_consistent_with_its_coefficients(kernel, B, seed):
     problem = make_problem(kernel, 40, 3.0, B, seed=seed, conflicts=seed % 2 == 1)
     result = solve(problem, tol=TOL)
 
-    low, high = bias_interval(problem.K, problem.pieces, result.coef)
+    low, high = bias_interval(problem.K, problem.pieces, result.dual_coef)
     assert low - high <= TOL
     # The recomputation differs from the solver's own u by rounding only.
     scale = 1e-10 * np.abs(problem.K).sum(axis=1).max() * problem.C.max()
     assert result.bias_interval == pytest.approx((low, high), abs=scale)
     assert result.violation == pytest.approx(low - high, abs=scale)
 
-    f = problem.K @ result.coef + result.bias
-    right, left = slope_interval(result.coef, problem.pieces.breakpoints, problem.pieces.slopes)
+    f = problem.K @ result.dual_coef + result.bias
+    right, left = slope_interval(
+        result.dual_coef, problem.pieces.breakpoints, problem.pieces.slopes
+    )
     assert np.all(right - TOL <= f)
     assert np.all(f <= left + TOL)
     assert result.outputs == pytest.approx(f, abs=scale)
     assert result.dual_objective == pytest.approx(
-        dual_value(problem.K, problem.pieces, result.coef), rel=1e-9
+        dual_value(problem.K, problem.pieces, result.dual_coef), rel=1e-9
     )
     assert result.objective == pytest.approx(
-        primal_value(problem, result.coef, result.bias), rel=1e-9
+        primal_value(problem, result.dual_coef, result.bias), rel=1e-9
     )
 
 
@@ -119,8 +120,8 @@ def test_multipliers_are_complementary(kernel, B):
     problem = make_problem(kernel, 60, 5.0, B, seed=3, conflicts=True)
     result = solve(problem, tol=TOL)
     y, C, f = problem.y, problem.C, result.outputs
-    alpha = np.clip(y * result.coef, 0, C)
-    rest = result.coef - alpha * y
+    alpha = np.clip(y * result.dual_coef, 0, C)
+    rest = result.dual_coef - alpha * y
     upper, lower = np.maximum(-rest, 0), np.maximum(rest, 0)
 
     assert np.all(np.abs(f) <= B + TOL)
@@ -132,7 +133,7 @@ def test_multipliers_are_complementary(kernel, B):
     assert np.all((y * f)[alpha > 0] <= 1 + TOL)
     assert (upper + lower).max() > 0, "no output is bounded: the test would see nothing"
     value = alpha.sum() - B * (upper + lower).sum()
-    value -= result.coef @ problem.K @ result.coef / 2
+    value -= result.dual_coef @ problem.K @ result.dual_coef / 2
     assert value == pytest.approx(result.dual_objective, rel=1e-9)
 
 
@@ -236,7 +237,7 @@ def test_bounds_with_capped_multipliers(kernel, t, cap):
 
     f = result.outputs
     cost = C @ np.maximum(1 - y * f, 0) + cap * np.maximum(np.abs(f) - t, 0).sum()
-    value = cost + result.coef @ K @ result.coef / 2
+    value = cost + result.dual_coef @ K @ result.dual_coef / 2
     assert value == pytest.approx(result.dual_objective, rel=1e-5)
 
 
@@ -254,7 +255,7 @@ def test_universum_rows():
     f = result.outputs
     value = np.maximum(1 - (y * f)[~extra], 0).sum()
     value += cost * np.maximum(np.abs(f[extra]) - epsilon, 0).sum()
-    value += result.coef @ K @ result.coef / 2
+    value += result.dual_coef @ K @ result.dual_coef / 2
     assert value == pytest.approx(result.dual_objective, rel=1e-5)
 
 
@@ -262,12 +263,15 @@ def _check_pieces(K, pieces):
     result = solve_matrix(K, pieces, tol=TOL)
     reference = solve_pieces(K, pieces.breakpoints, pieces.slopes)
     assert result.violation <= TOL
-    assert np.all(result.coef >= pieces.breakpoints[:, 0])
-    assert np.all(result.coef <= pieces.breakpoints[:, 3])
-    assert abs(result.coef.sum()) <= 1e-10
-    ours = piece_values(result.coef, *pieces[:2]).sum() - result.coef @ K @ result.coef / 2
+    assert np.all(result.dual_coef >= pieces.breakpoints[:, 0])
+    assert np.all(result.dual_coef <= pieces.breakpoints[:, 3])
+    assert abs(result.dual_coef.sum()) <= 1e-10
+    ours = (
+        piece_values(result.dual_coef, *pieces[:2]).sum()
+        - result.dual_coef @ K @ result.dual_coef / 2
+    )
     assert ours == pytest.approx(reference.objective, rel=2e-5, abs=1e-6)
     assert result.dual_objective == pytest.approx(ours, rel=1e-9, abs=1e-12)
-    low, high = bias_interval(K, pieces, result.coef)
+    low, high = bias_interval(K, pieces, result.dual_coef)
     assert low - high <= 1.01 * TOL
     return result

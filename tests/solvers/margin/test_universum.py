@@ -60,7 +60,7 @@ def test_no_points_and_points_that_cost_nothing():
     none = solve_universum(
         ExplicitColumns(K[:30, :30]), y, C, C_universum=1.0, epsilon=0.1, tol=1e-8
     )
-    assert np.array_equal(none.margin.coef, svm.coef)
+    assert np.array_equal(none.margin.dual_coef, svm.dual_coef)
     assert none.universum_coef.size == 0
     free = solve_universum(ExplicitColumns(K), y, C, C_universum=1.0, epsilon=100.0, tol=1e-8)
     assert (free.universum_coef == 0).all()

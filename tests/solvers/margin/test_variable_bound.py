@@ -143,7 +143,7 @@ def test_high_price_is_the_tightest_bound(kernel):
     bounded = solve_relative_margin(
         ExplicitColumns(problem.K), problem.y, problem.C, B=1.0, tol=TOL
     ).margin
-    enough = _excess(problem, bounded.coef).sum()
+    enough = _excess(problem, bounded.dual_coef).sum()
     result = _solve(problem, 1.01 * enough)
     assert result.B <= 1.0 + 1e-9
     np.testing.assert_allclose(result.margin.outputs, bounded.outputs, atol=1e-6)
@@ -198,7 +198,7 @@ def test_bound_to_price_to_bound(kernel, share):
     problem = make_problem(kernel, N, 3.0, 1.0, seed=8)
     columns = ExplicitColumns(problem.K)
     bounded = solve_relative_margin(columns, problem.y, problem.C, spread=share, tol=1e-9)
-    D = _excess(problem, bounded.margin.coef).sum()
+    D = _excess(problem, bounded.margin.dual_coef).sum()
     priced = _solve(problem, D, tol=1e-9)
     assert abs(priced.B - bounded.B) <= 1e-6
     np.testing.assert_allclose(priced.margin.outputs, bounded.margin.outputs, atol=1e-6)
@@ -360,7 +360,7 @@ def test_derivative_of_the_excess(kernel, nu):
 
     def solution(t):
         pieces = relaxed_margin_pieces(problem.y, problem.C, t, U)
-        return pieces, solve_margin(columns, pieces, tol=1e-10).coef
+        return pieces, solve_margin(columns, pieces, tol=1e-10).dual_coef
 
     for t in (1.15, 1.3):
         pieces, c = solution(t)
@@ -408,7 +408,7 @@ def test_relaxed_terms():
     for f in (-3.0, -1.7, -1.0, 0.0, 0.4, 1.0, 1.5, 4.0):
         expected = C * np.maximum(1 - y * f, 0) + U * max(abs(f) - 1.7, 0)
         np.testing.assert_allclose(pieces.loss(np.full(2, f)), expected)
-    assert pieces.bound_scale(np.array([5.0, -5.0])) == 1.0
+    assert pieces.bound_scale(np.array([5.0, -5.0])) == np.inf
     hard = relaxed_margin_pieces(y, C, 1.7, np.full(2, np.inf))
     for ours, theirs in zip(hard, relative_margin_pieces(y, C, 1.7)):
         np.testing.assert_array_equal(ours, theirs)

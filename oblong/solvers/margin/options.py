@@ -1,0 +1,102 @@
+"""Tuning constants of the margin solver."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["DEFAULTS", "MarginOptions"]
+
+
+@dataclass(frozen=True)
+class MarginOptions:
+    """Tuning constants of the margin solver.
+
+    Attributes
+    ----------
+    largest_gap : float
+        Relative duality gap that a converged solution proves, or ``tol`` if that is larger.
+    one_block : int
+        Rows up to which the whole problem is one block.
+    working_set : int
+        Least number of coefficients in a working set of a larger problem.
+    large_working_set : int
+        A working set may have this many rows, or more while its block is no larger than the cache.
+    sample_above : int
+        Rows above which the solution of a sample of them is the start.
+    sample_fraction : int
+        The sample has one row in so many.
+    smallest_sample : int
+        It has at least this many rows.
+    patience : int
+        Rounds in which neither the violation nor the duality gap falls by a tenth before the
+        solver counts as stalled.
+    refreshes : int
+        Recomputations of the image in double precision before single-precision columns are
+        replaced by double ones.
+    single_steps : int
+        Pair steps per row after which single-precision columns are replaced, too: rounding that
+        hides small eigenvalues shows as slow progress.
+    rounding_sample : int
+        Rows that tell how large the rounding of single precision is.
+    beyond_sample : float
+        How much larger than in the sample the rounding may be elsewhere: the largest of 10⁶ normal
+        deviates is 1.5 times the largest of 256.
+    largest_error : float
+        Rounding of the outputs, on the scale of the margin, beyond which they mean nothing.
+    stretches : int
+        Turns of pair steps and Newton steps inside a block before the outer loop looks at it.
+    polished : int
+        Rows up to which a whole problem ends with Newton steps: more digits cost next to nothing.
+    least_stride : int
+        Fewest pair steps between strides along their sum.
+    pair_steps : int
+        Least number of pair steps before interior point steps take over.
+    pair_steps_per_square : float
+        The same as a multiple of the squared size of the block: a pair step costs a few
+        nanoseconds per row, an interior point method some twenty Cholesky factors.
+    interior_point_rows : int
+        Largest matrix that interior point steps are taken on.
+    interior_point_steps : int
+        Most interior point steps in a row; ten to thirty are usual.
+    interior_point_breakdown : float
+        They end when complementarity and residuals exceed their least value so far by this factor.
+    factor_attempts : int
+        Times a matrix is factored, with a ridge a hundred times as large each time.
+    tightenings : int
+        Times the tolerance is tightened for a solution that meets it but proves too large a gap.
+    """
+
+    largest_gap: float = 1e-3
+    one_block: int = 1024
+    working_set: int = 512
+    large_working_set: int = 4096
+    sample_above: int = 4096
+    sample_fraction: int = 5
+    smallest_sample: int = 2048
+    patience: int = 40
+    refreshes: int = 8
+    single_steps: int = 50
+    rounding_sample: int = 256
+    beyond_sample: float = 2.0
+    largest_error: float = 1e-3
+    stretches: int = 8
+    polished: int = 1024
+    least_stride: int = 50
+    pair_steps: int = 20_000
+    pair_steps_per_square: float = 0.25
+    interior_point_rows: int = 4096
+    interior_point_steps: int = 100
+    interior_point_breakdown: float = 1e3
+    factor_attempts: int = 4
+    tightenings: int = 6
+
+    def crawl(self, size: int) -> int:
+        """Pair steps on a block of this size after which interior point steps take over."""
+        return max(self.pair_steps, int(self.pair_steps_per_square * size**2))
+
+    def promise(self, tol: float) -> float:
+        """Relative duality gap that a solution converged to ``tol`` proves."""
+        return max(tol, self.largest_gap)
+
+
+DEFAULTS = MarginOptions()
