@@ -34,7 +34,7 @@ extensions = [
     "mathml",
     "reproduction_page",
 ]
-exclude_patterns = ["_build", "auto_examples/**/*.py.md5", "**/GALLERY_HEADER.rst"]
+exclude_patterns = ["_build", "_data", "auto_examples/**/*.py.md5", "**/GALLERY_HEADER.rst"]
 templates_path = ["_templates"]
 nitpicky = False
 default_role = "py:obj"
