@@ -117,8 +117,6 @@ __all__ = [
     "SoftConfidenceWeightedClassifier",
     "UniversumSVC",
     "__version__",
-    "load",
     "relative_margin_path",
-    "save",
     "to_onnx",
 ]

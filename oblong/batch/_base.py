@@ -124,12 +124,21 @@ class KernelMachine(PairwiseKernelClassifier):
 
     def _check_kernel(self, X: Any) -> None:
         kernel = self._kernel()
-        consequence = self._if_indefinite()
-        if consequence is None or kernel.always_positive_semidefinite:
+        self._indefinite = False
+        if kernel.always_positive_semidefinite:
             return
+        consequence = self._if_indefinite()
         step = max(1, -(-X.shape[0] // _DEFINITENESS_ROWS))
         sample = self._select(X, np.arange(0, X.shape[0], step))
-        check_positive_semidefinite(np.asarray(kernel(sample), dtype=np.float64), consequence)
+        try:
+            check_positive_semidefinite(
+                np.asarray(kernel(sample), dtype=np.float64), str(consequence)
+            )
+        except ValueError:
+            if consequence is not None:
+                raise
+            # The solver still finds a stationary point, but no duality bounds its objective.
+            self._indefinite = True
 
     def _fit_pair(
         self, X: Any, y: np.ndarray, penalties: np.ndarray, weights: np.ndarray, threads: int
@@ -153,9 +162,9 @@ class KernelMachine(PairwiseKernelClassifier):
             coef,
             bias,
             margin.objective,
-            margin.relative_gap,
+            np.inf if self._indefinite else margin.relative_gap,
             solution.n_iter,
-            margin.status,
+            "indefinite" if self._indefinite else margin.status,
             direction,
             margin.rounding > 0.5 * margin.gap,
         )
@@ -177,6 +186,12 @@ class KernelMachine(PairwiseKernelClassifier):
         if worst is not None:
             if worst.status == "max_iter":
                 why, remedy = f"max_iter={self.max_iter} was reached", "Increase max_iter."
+            elif worst.status == "indefinite":
+                why = (
+                    "the kernel matrix is not positive semidefinite, so that the solution is a "
+                    "stationary point and no gap can be proved"
+                )
+                remedy = "Use another kernel."
             elif worst.rounded:
                 why = "rounding hides the rest"
                 remedy = "Scale the columns, for example with StandardScaler."

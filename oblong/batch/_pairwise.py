@@ -346,7 +346,7 @@ class PairwiseKernelClassifier(ClassifierMixin, BaseEstimator):
         if n_classes == 2:
             return self.classes_[(outputs[:, 0] > 0).astype(np.intp)]
         votes, _ = pair_outcomes(outputs, n_classes)
-        if self.break_ties is True or self.break_ties == "confidence":
+        if self.break_ties in (True, "confidence"):
             votes = class_scores(outputs, n_classes)
         elif self.break_ties == "random":
             votes += 0.5 * check_random_state(self.random_state).random_sample(votes.shape)

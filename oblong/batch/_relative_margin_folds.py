@@ -88,7 +88,7 @@ class GridFold:
     tol: float
     max_iter: int
     class_weight: Any
-    break_ties: str
+    break_ties: str | bool
     decision_function_shape: str
     random_state: Any
     scorer: Callable | None = None
@@ -185,7 +185,7 @@ class GridFold:
         noise = None
         if self.break_ties == "random" and classes.size > 2:
             noise = check_random_state(self.random_state).random_sample((test.size, classes.size))
-        by_scores = self.break_ties == "confidence" and classes.size > 2
+        by_scores = self.break_ties in (True, "confidence") and classes.size > 2
         which = [pair.which.ravel() for pair in machines.pairs]
         labels, decisions = [], []
         for start, stop in chunks(test.size, max(1, _OUTPUTS // (n_pairs * n_machines))):

@@ -156,7 +156,7 @@ class LinearRelativeMarginClassifier(KernelMachine):
         "max_iter": [Interval(Integral, -1, None, closed="left")],
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "decision_function_shape": [StrOptions({"ovo", "ovr"})],
-        "break_ties": [StrOptions({"first", "confidence", "random"})],
+        "break_ties": [StrOptions({"first", "confidence", "random"}), "boolean"],
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],
         "random_state": ["random_state"],

@@ -13,7 +13,10 @@ from oblong._core.progress import ProgressCallback
 from oblong.batch._base import KernelMachine
 from oblong.batch._pairwise import PairFit
 from oblong.linalg.columns import SymmetricColumns
-from oblong.solvers.linear.relative import solve_linear_relative_margin
+from oblong.solvers.linear.relative import (
+    LinearRelativeMarginResult,
+    solve_linear_relative_margin,
+)
 from oblong.solvers.margin.relative import RelativeMarginResult, solve_relative_margin
 from oblong.solvers.margin.variable_bound import solve_variable_bound
 
@@ -86,9 +89,15 @@ class RelativeMarginClassifier(KernelMachine):
         Memory limit of the kernel cache in MB. Memory is taken only as it is needed.
     decision_function_shape : {"ovr", "ovo"}, default="ovr"
         Shape of :meth:`decision_function` with more than two classes.
-    break_ties : {"first", "confidence", "random"}, default="first"
+    break_ties : {"first", "confidence", "random"} or bool, default="first"
         Which of several classes with equal votes is predicted: the first, the one with the
-        largest summed outputs, or one at random, as in the paper.
+        largest summed outputs, or one at random, as in the paper. The values of
+        :class:`sklearn.svm.SVC` are known too: False is "first" and True is "confidence".
+    shrinking : bool, default=True
+        Accepted so that code written for :class:`sklearn.svm.SVC` runs; it has no effect.
+    probability : bool, default=False
+        Only False: for probabilities wrap the classifier in
+        :class:`sklearn.calibration.CalibratedClassifierCV`.
     n_jobs : int, default=None
         Pairs of classes to solve at once.
     verbose : int, default=0
@@ -125,12 +134,13 @@ class RelativeMarginClassifier(KernelMachine):
     objective_ : ndarray of shape (n_pairs,)
         Primal objective of each binary problem, the term ``D * t`` included.
     dual_gap_ : ndarray of shape (n_pairs,)
-        The certificate: primal minus dual objective over the primal. No solution is better by
-        more than this fraction.
+        The certificate: primal minus dual objective, rounding included, over the primal. No
+        solution is better than this model by more than this fraction.
     n_iter_ : ndarray of shape (n_pairs,)
         Steps taken by the solver.
     converged_ : bool
-        Whether every binary problem met ``tol``.
+        Whether every binary problem met ``tol`` and has a ``dual_gap_`` of at most
+        ``max(tol, 1e-3)``.
     n_features_in_ : int
         Number of features seen in :meth:`fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -178,6 +188,8 @@ class RelativeMarginClassifier(KernelMachine):
         "spread": [Interval(Real, 0.0, 1.0, closed="both")],
         "D": [Interval(Real, 0.0, None, closed="left"), None],
         "nu": [Interval(Real, 0.0, None, closed="neither"), None],
+        "shrinking": ["boolean"],
+        "probability": ["boolean"],
     }
 
     def __init__(
@@ -197,7 +209,9 @@ class RelativeMarginClassifier(KernelMachine):
         class_weight: Any = None,
         cache_size: float = 1024,
         decision_function_shape: str = "ovr",
-        break_ties: str = "first",
+        break_ties: str | bool = "first",
+        shrinking: bool = True,
+        probability: bool = False,
         n_jobs: int | None = None,
         verbose: int = 0,
         random_state: Any = None,
@@ -222,9 +236,16 @@ class RelativeMarginClassifier(KernelMachine):
         self.spread = spread
         self.D = D
         self.nu = nu
+        self.shrinking = shrinking
+        self.probability = probability
 
     def _check_rows(self, X: Any) -> None:
         super()._check_rows(X)
+        if self.probability:
+            raise ValueError(
+                "probability=True is not supported: wrap the classifier in "
+                "sklearn.calibration.CalibratedClassifierCV"
+            )
         if self.D is None and self.nu is not None:
             raise ValueError(f"nu={self.nu!r} needs D, whose bound it lets rows break; got D=None")
         if self.D is not None and self.B is not None:
@@ -282,7 +303,7 @@ class RelativeMarginClassifier(KernelMachine):
         found = solve_linear_relative_margin(
             X, y, self.C * penalties, B=self.B, spread=self.spread, D=self.D, U=U, tol=self.tol
         )
-        linear = found.margin
+        linear = found.solution
         if not linear.relative_gap < fit.relative_gap:
             return fit
         coef = np.where(np.abs(linear.dual_coef) > 1e-9 * self.C, linear.dual_coef, 0.0)
@@ -298,9 +319,9 @@ class RelativeMarginClassifier(KernelMachine):
             linear.rounding > 0.5 * linear.gap,
         )
 
-    def _keep(self, solutions: Sequence[RelativeMarginResult]) -> None:
+    def _keep(self, solutions: Sequence[RelativeMarginResult | LinearRelativeMarginResult]) -> None:
         self.B_ = np.array([solution.B for solution in solutions])
         self.theta_ = np.array([solution.theta for solution in solutions])
-        largest = np.array([np.abs(solution.margin.outputs).max() for solution in solutions])
+        largest = np.array([np.abs(solution.outputs).max() for solution in solutions])
         with np.errstate(divide="ignore"):
             self.relative_margin_ = 1.0 / largest

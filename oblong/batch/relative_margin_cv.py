@@ -165,7 +165,7 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "cache_size": [Interval(Real, 0.0, None, closed="neither")],
         "decision_function_shape": [StrOptions({"ovo", "ovr"})],
-        "break_ties": [StrOptions({"first", "confidence", "random"})],
+        "break_ties": [StrOptions({"first", "confidence", "random"}), "boolean"],
         "refit": ["boolean"],
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],
@@ -188,7 +188,7 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
         class_weight: Any = None,
         cache_size: float = 1024,
         decision_function_shape: str = "ovr",
-        break_ties: str = "first",
+        break_ties: str | bool = "first",
         refit: bool = True,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -458,6 +458,22 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
         """
         X = self._validated(X)
         return self.best_estimator_.decision_function(X)
+
+    @property
+    def coef_(self) -> np.ndarray:
+        """Weight vectors of the best classifier, for the linear kernel only."""
+        return self._of_best("coef_")
+
+    @property
+    def intercept_(self) -> np.ndarray:
+        """Biases of the best classifier."""
+        return self._of_best("intercept_")
+
+    def _of_best(self, name: str) -> np.ndarray:
+        best = vars(self).get("best_estimator_")
+        if best is None or not hasattr(best, name):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(best, name)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "cv_results_")

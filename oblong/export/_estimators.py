@@ -98,7 +98,7 @@ def _one_vs_one(
     confidence = graph.times(outputs, positive - negative)
     room = graph.scaled(graph.plus(graph.node("Abs", confidence), 1.0), 3.0)
     scores = graph.node("Add", votes, graph.node("Div", confidence, room))
-    places = graph.largest(scores if break_ties == "confidence" else votes)
+    places = graph.largest(scores if break_ties in (True, "confidence") else votes)
     return Outputs(graph.labels(places, classes), outputs if shape == "ovo" else scores)
 
 

@@ -131,8 +131,12 @@ def _finite(problem: Problem, model: Any, outcome: Outcome) -> bool:
     """Whether the attributes and the outputs are numbers."""
     names = ("objective_", "dual_gap_", "intercept_", "coef_", "dual_coef_", "objective")
     names += ("dual_gap", "intercept", "coef", "gap_", "log_volume_", "center_", "factor_")
+    indefinite = problem.params.get("kernel") == "sigmoid"
     for name in names:
         value = getattr(model, name, None)
+        if name == "dual_gap_" and indefinite and not np.isfinite(value).all():
+            outcome.add("unchecked", "the kernel is not positive semidefinite")
+            return False
         if value is not None and not callable(value) and not np.isfinite(value).all():
             outcome.add("nan", f"{name} is not finite")
             return False

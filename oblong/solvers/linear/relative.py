@@ -56,6 +56,11 @@ class LinearRelativeMarginResult:
     theta: float
     n_iter: int
 
+    @property
+    def outputs(self) -> np.ndarray:
+        """Outputs of the model on the rows."""
+        return self.solution.outputs
+
 
 def choose_method(X: Any) -> str:
     """Choose between ``"interior-point"`` and ``"descent"`` by the shape of the rows."""

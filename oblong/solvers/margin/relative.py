@@ -42,6 +42,11 @@ class RelativeMarginResult:
     theta: float
     n_iter: int
 
+    @property
+    def outputs(self) -> np.ndarray:
+        """Outputs of the model on the rows."""
+        return self.margin.outputs
+
 
 def solve_relative_margin(
     columns: SymmetricColumns,
