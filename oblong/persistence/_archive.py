@@ -13,7 +13,7 @@ import zipfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 
@@ -87,7 +87,7 @@ class Archive:
         self.arrays_length = sizes[ARRAYS]
         self.manifest = self._json(MANIFEST)
         self._check_manifest()
-        self._arrays: BinaryIO | None = None
+        self._arrays: zipfile.ZipExtFile | None = None
 
     def _check_manifest(self) -> None:
         manifest = self.manifest
@@ -122,9 +122,10 @@ class Archive:
     def read_array(self, offset: int, into: np.ndarray) -> None:
         """Fill an array of bytes."""
         if self._arrays is None:
-            self._arrays = self._archive.open(ARRAYS)
+            # What `open` returns; its annotation says only IO.
+            self._arrays = cast(zipfile.ZipExtFile, self._archive.open(ARRAYS))
         self._arrays.seek(offset)
-        view, done = memoryview(into), 0
+        view, done = into.data, 0
         while done < len(view):
             count = self._arrays.readinto(view[done : done + _CHUNK])
             if not count:
