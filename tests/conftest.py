@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Compilation makes the first example slow, and the drawn examples must not depend on the machine.
@@ -13,3 +16,25 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("oblong")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--few",
+        type=int,
+        metavar="N",
+        help="run only the first N cases of every test, as `make test` does with plain Python",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if (few := config.getoption("few")) is None:
+        return
+    seen: Counter[str] = Counter()
+    kept, left = [], []
+    for item in items:
+        name = item.nodeid.partition("[")[0]
+        (kept if seen[name] < few else left).append(item)
+        seen[name] += 1
+    items[:] = kept
+    config.hook.pytest_deselected(items=left)

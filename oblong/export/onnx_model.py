@@ -34,8 +34,8 @@ def to_onnx(
     model : estimator
         A fitted estimator of oblong, a :class:`sklearn.svm.SVC`, or a pipeline that ends in one
         after the imputation of numbers, the one-hot encoding of columns, and what skl2onnx knows
-        of scikit-learn's transformers in double precision (scalers, principal components, selected
-        features, ...), also within a :class:`~sklearn.compose.ColumnTransformer`.
+        of scikit-learn's transformers in double precision (scalers, principal components and
+        others), also within a :class:`~sklearn.compose.ColumnTransformer`.
     input_type : {"float64", "float32"}, default="float64"
         Type of ``X``.
     feature_names : sequence of str, default=None
