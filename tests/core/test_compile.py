@@ -18,8 +18,8 @@ import json
 import numpy as np
 from oblong import RelativeMarginClassifier
 rng = np.random.default_rng(0)
-X = rng.normal(size=(60, 3))
-y = X[:, 0] + 0.5 * rng.normal(size=60) > 0
+X = rng.normal(size=(24, 3))
+y = X[:, 0] + 0.5 * rng.normal(size=24) > 0
 results = []
 for kernel in ("rbf", "poly"):
     machine = RelativeMarginClassifier(C=10, spread=0.2, kernel=kernel, tol=1e-6).fit(X, y)

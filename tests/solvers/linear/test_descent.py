@@ -128,6 +128,7 @@ def test_reports_progress():
     assert seen[-1].violation < seen[0].violation
 
 
+@pytest.mark.large
 @pytest.mark.parametrize(("form", "passes"), [({"B": 1.3}, 180), ({"D": 100.0}, 100)])
 def test_many_rows_under_a_bound(form, passes):
     """Few rows hold the bound, and thousands hang together by the bias."""

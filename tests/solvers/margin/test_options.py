@@ -104,6 +104,7 @@ def test_progress_reports_and_stays_within_its_target():
     assert result.violation <= TOL
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
 def test_interruption_leaves_the_inputs_alone(error):
     problem = make_problem("poly", 150, 100.0, 1.1, seed=1)

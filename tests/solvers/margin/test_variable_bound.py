@@ -373,6 +373,7 @@ def test_derivative_of_the_excess(kernel, nu):
         assert _excess_slope(ExplicitColumns(-problem.K), pieces, c) == 0.0
 
 
+@pytest.mark.large
 @given(
     kernel=st.sampled_from(KERNELS),
     n=st.integers(2, 40),
