@@ -80,7 +80,6 @@ def test_models_find_the_solution(monkeypatch, r, nu):
     np.testing.assert_allclose(found.alpha, wanted.alpha, atol=1e-3 * wanted.alpha.max())
 
 
-@pytest.mark.large
 @given(seed=st.integers(0, 10**6), width=st.floats(0.05, 5.0), nu=st.floats(0.02, 0.9))
 @settings(max_examples=15, deadline=None)
 def test_any_way_leads_to_the_certified_optimum(seed, width, nu):
@@ -159,7 +158,6 @@ def test_fewer_columns_than_rows(monkeypatch, rank):
     both(monkeypatch, F, y, **soft(F))
 
 
-@pytest.mark.large
 @pytest.mark.parametrize("r", [0.01, 1 - 1e-4, 1 - 1e-6])
 def test_ridges_from_large_to_tiny(monkeypatch, r):
     X, y = rows_of(7, 140)
