@@ -104,6 +104,7 @@ def test_rows_of_zeros():
         assert result.objective == pytest.approx(best, rel=1e-4)
 
 
+@pytest.mark.large
 def test_single_precision_and_wide_indices():
     X, y = sparse_cloud(100, 60, 0.2, seed=6)
     X = X.astype(np.float32)

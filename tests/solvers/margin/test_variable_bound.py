@@ -312,6 +312,7 @@ def test_search_that_finds_no_end(monkeypatch):
     assert result.margin.relative_gap > 1e-6
 
 
+@pytest.mark.large
 def test_search_without_derivatives(monkeypatch):
     monkeypatch.setattr(variable_bound, "_LARGEST_FREE_SET", 0)
     for kernel, nu in itertools.product(KERNELS, (None, 5.0)):
