@@ -23,7 +23,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_N
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test test-lowest fuzz lint format docs bench clean
+.PHONY: help install demo test test-lowest fuzz lint types format docs bench clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,17 +34,25 @@ install: $(VENV)/.stamp-test ## make .venv with oblong (editable) and the test t
 demo: $(VENV)/.stamp-cli ## compare the classifiers on a built-in data set
 	@$(BIN)/oblong compare --report $(REPORT)
 
+# Workers share the cache of compiled code; files are kept together so that few functions are compiled twice.
+PYTEST := -m pytest --numprocesses $(WORKERS) --maxprocesses 8 --dist loadfile
+
+# Coverage does not see into compiled code, so the small tests of what is compiled also run as plain Python.
+LOOPS := $(addprefix tests/solvers/,esvm linear margin online) tests/linalg tests/test_kernels.py \
+	$(wildcard tests/streams tests/io)
+
 test: lint $(VENV)/.stamp-river ## run the linters and the whole test suite with coverage
+	@echo "==> tests, without compilation"
+	@$(ONE_THREAD) OBLONG_DISABLE_JIT=1 $(BIN)/python $(PYTEST) --few 1 -m 'not large' \
+		--cov --cov-report= $(LOOPS)
 	@echo "==> tests"
-	@$(ONE_THREAD) $(BIN)/python -m pytest --numprocesses $(WORKERS) --maxprocesses 8 \
-		--cov --cov-report term
+	@$(ONE_THREAD) $(BIN)/python $(PYTEST) --cov --cov-append --cov-report term
 
 test-lowest: ## run the tests with the oldest supported dependencies, in .venv-lowest
 	@test -e .venv-lowest/.stamp || { $(PYTHON) -m venv .venv-lowest && \
 		.venv-lowest/bin/python -m pip --quiet install -c tests/lowest-versions.txt -e ".[test]" && \
 		touch .venv-lowest/.stamp; }
-	@$(ONE_THREAD) NUMBA_CACHE_DIR=.venv-lowest/numba .venv-lowest/bin/python -m pytest \
-		--numprocesses $(WORKERS) --maxprocesses 8
+	@$(ONE_THREAD) NUMBA_CACHE_DIR=.venv-lowest/numba .venv-lowest/bin/python $(PYTEST)
 
 fuzz: $(VENV)/.stamp-test ## judge certificates on random problems: SEED=0 COUNT=1000 ESTIMATORS= JOBS= OUTPUT=x.json
 	@$(ONE_THREAD) $(BIN)/python -m tests.fuzz.run --seed $(SEED) --count $(COUNT) --jobs $(JOBS) \
@@ -56,6 +64,10 @@ lint: $(VENV)/.stamp-test ## check style, formatting and the direction of import
 	@$(BIN)/ruff format --check .
 	@echo "==> import-linter"
 	@$(BIN)/lint-imports
+
+types: $(VENV)/.stamp-test ## check the types of the package
+	@echo "==> mypy"
+	@$(BIN)/mypy
 
 format: $(VENV)/.stamp-test ## rewrite the sources in the house style
 	@$(BIN)/ruff check --fix .

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
+from collections import Counter
 
+import pytest
 from hypothesis import HealthCheck, settings
-
-# Numba's cache on disk is not made for several writers: give each worker its own, before
-# anything compiles.
-if worker := os.environ.get("PYTEST_XDIST_WORKER"):
-    cache = Path(__file__).parents[1] / ".pytest_cache" / "numba" / worker
-    os.environ.setdefault("NUMBA_CACHE_DIR", str(cache))
 
 # Compilation makes the first example slow, and the drawn examples must not depend on the machine.
 settings.register_profile(
@@ -22,3 +16,25 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("oblong")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--few",
+        type=int,
+        metavar="N",
+        help="run only the first N cases of every test, as `make test` does with plain Python",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if (few := config.getoption("few")) is None:
+        return
+    seen: Counter[str] = Counter()
+    kept, left = [], []
+    for item in items:
+        name = item.nodeid.partition("[")[0]
+        (kept if seen[name] < few else left).append(item)
+        seen[name] += 1
+    items[:] = kept
+    config.hook.pytest_deselected(items=left)

@@ -1,1 +1,1 @@
-"""Ground floor: compilation, threads, progress reports."""
+"""Ground floor: compilation, threads, progress, whole files, rollback, class weights, quoting."""

@@ -6,11 +6,19 @@ second class; with more, a positive output of the pair ``(i, j)``, ``i < j``, me
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import combinations
 
 import numpy as np
 
-__all__ = ["class_scores", "pack_coefficients", "pair_outcomes", "pairs_of", "unpack_coefficients"]
+__all__ = [
+    "class_scores",
+    "pack_coefficients",
+    "pair_outcomes",
+    "pairs_of",
+    "unpack_coefficients",
+    "votes_of",
+]
 
 
 def pairs_of(n_classes: int) -> list[tuple[int, int]]:
@@ -52,15 +60,23 @@ def unpack_coefficients(packed: np.ndarray, n_support: np.ndarray) -> np.ndarray
 
 def pair_outcomes(outputs: np.ndarray, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
     """Votes and summed outputs of each class, both of shape (n, n_classes)."""
-    votes = np.zeros((len(outputs), n_classes))
     confidence = np.zeros((len(outputs), n_classes))
     for column, (positive, negative) in zip(outputs.T, pairs_of(n_classes)):
-        wins = column >= 0
-        votes[:, positive] += wins
-        votes[:, negative] += ~wins
         confidence[:, positive] += column
         confidence[:, negative] -= column
-    return votes, confidence
+    return votes_of(outputs.T >= 0, outputs.shape[:1], n_classes).T.astype(np.float64), confidence
+
+
+def votes_of(wins: Iterable[np.ndarray], shape: tuple[int, ...], n_classes: int) -> np.ndarray:
+    """Votes of each class, of shape (n_classes, *shape).
+
+    ``wins`` says for every pair, in the order of :func:`pairs_of`, where its positive class wins.
+    """
+    votes = np.zeros((n_classes, *shape), dtype=np.min_scalar_type(n_classes))
+    for won, (positive, negative) in zip(wins, pairs_of(n_classes)):
+        votes[positive] += won
+        votes[negative] += ~won
+    return votes
 
 
 def class_scores(outputs: np.ndarray, n_classes: int) -> np.ndarray:

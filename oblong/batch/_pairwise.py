@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -18,6 +17,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from oblong._core.rollback import all_or_nothing
 from oblong._core.threads import available_threads, chunks, single_threaded_blas
 from oblong.batch._one_vs_one import (
     class_scores,
@@ -28,7 +28,7 @@ from oblong.batch._one_vs_one import (
 )
 from oblong.kernels import KERNELS, Kernel, resolve_gamma
 
-__all__ = ["PairFit", "PairwiseKernelClassifier", "all_or_nothing"]
+__all__ = ["PairFit", "PairwiseKernelClassifier"]
 
 # Rows times support vectors of a prediction block.
 _PREDICTION_BLOCK = 1 << 22
@@ -360,15 +360,3 @@ class PairwiseKernelClassifier(ClassifierMixin, BaseEstimator):
         tags.input_tags.sparse = self.kernel != "precomputed"
         tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
-
-
-@contextmanager
-def all_or_nothing(estimator: BaseEstimator) -> Iterator[None]:
-    """Put the estimator back as it was if the body does not come to its end."""
-    before = dict(vars(estimator))
-    try:
-        yield
-    except BaseException:
-        vars(estimator).clear()
-        vars(estimator).update(before)
-        raise

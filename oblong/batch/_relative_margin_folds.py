@@ -13,15 +13,13 @@ from sklearn.utils import check_random_state
 
 from oblong._core.threads import chunks
 from oblong.batch._fold_machines import FoldKernel, Machines, solve_machines
-from oblong.batch._one_vs_one import class_scores, pairs_of
+from oblong.batch._one_vs_one import class_scores, votes_of
 from oblong.batch.relative_margin import RelativeMarginClassifier
 from oblong.kernels import Kernel, resolve_gamma
-from oblong.linalg.definite import check_positive_semidefinite
+from oblong.linalg.definite import check_kernel_definite
 
 __all__ = ["FoldOutcome", "Grid", "GridFold"]
 
-# Rows whose kernel matrix is factored to see whether a kernel is positive semidefinite.
-_DEFINITENESS_ROWS = 2000
 # Outputs computed at once.
 _OUTPUTS = 1 << 23
 
@@ -135,10 +133,11 @@ class GridFold:
             number = resolve_gamma(gamma, rows, gamma_weights) if uses_gamma else 1.0
             kernel = Kernel(self.kernel, number, self.degree, self.coef0)
             K, K_test = kernels.matrices(kernel, place == len(self.grid.gammas) - 1)
-            if self.grid.spreads.min() < 1.0 and not kernel.always_positive_semidefinite:
-                step = max(1, -(-len(K) // _DEFINITENESS_ROWS))
-                check_positive_semidefinite(
-                    np.asarray(K[::step, ::step], dtype=np.float64),
+            if self.grid.spreads.min() < 1.0:
+                check_kernel_definite(
+                    kernel,
+                    lambda chosen, K=K: K[np.ix_(chosen, chosen)],
+                    len(K),
                     "a bound on the outputs has no solution; use another kernel, or spreads=(1,)",
                 )
             machines = solve_machines(
@@ -233,12 +232,8 @@ def _vote(
     """Classes by number, of shape (n_machines, n_rows), from the outputs of every pair."""
     if n_classes == 2:
         return (outputs[0] > 0)[which[0]].astype(np.intp)
-    shape = (n_classes, which[0].size, outputs[0].shape[1])
-    votes = np.zeros(shape, dtype=np.min_scalar_type(n_classes))
-    for own, places, (positive, negative) in zip(outputs, which, pairs_of(n_classes)):
-        wins = (own >= 0)[places]
-        votes[positive] += wins
-        votes[negative] += ~wins
+    wins = ((own >= 0)[places] for own, places in zip(outputs, which))
+    votes = votes_of(wins, (which[0].size, outputs[0].shape[1]), n_classes)
     if noise is None:
         return votes.argmax(axis=0)
     return (votes.transpose(1, 2, 0) + 0.5 * noise).argmax(axis=2)

@@ -21,7 +21,7 @@ from oblong.batch._ellipsoidal_machine import (
 )
 from oblong.batch._one_vs_rest import OneVsRestMixin, solve_each
 from oblong.batch._pairwise import PairFit
-from oblong.linalg.definite import check_positive_semidefinite
+from oblong.linalg.definite import check_kernel_definite
 from oblong.linalg.feature_map import (
     PivotMap,
     combination,
@@ -35,8 +35,6 @@ __all__ = ["EllipsoidalSVC"]
 
 # Stands for r = 1, where directions without rows would have no width at all.
 _NEAR_ONE = 1.0 - 1e-9
-# Rows whose kernel matrix is factored to see whether a kernel is positive semidefinite.
-_DEFINITENESS_ROWS = 2000
 # Negative eigenvalues up to this share of the diagonal are round-off.
 _ROUND_OFF = 1e-8
 # Weights below this share of their bound are round-off.
@@ -275,15 +273,13 @@ class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelMachine):
 
     def _check_kernel(self, X: Any) -> None:
         kernel = self._kernel()
-        if kernel.always_positive_semidefinite:
-            return
-        step = max(1, -(-X.shape[0] // _DEFINITENESS_ROWS))
-        sample = self._select(X, np.arange(0, X.shape[0], step))
-        values = np.asarray(kernel(sample))
-        # No better than the numbers are: those in single precision have more round-off.
-        tolerance = _ROUND_OFF if values.dtype == np.float64 else 1e3 * _ROUND_OFF
-        consequence = "there is no ellipsoid; use another kernel"
-        check_positive_semidefinite(values.astype(np.float64), consequence, tolerance)
+        check_kernel_definite(
+            kernel,
+            lambda rows: np.asarray(kernel(self._select(X, rows))),
+            X.shape[0],
+            "there is no ellipsoid; use another kernel",
+            _ROUND_OFF,
+        )
 
     def _fit_pairs(
         self, X: Any, labels: np.ndarray, penalties: np.ndarray, weights: np.ndarray

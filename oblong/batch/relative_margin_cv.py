@@ -19,8 +19,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from oblong._core.rollback import all_or_nothing
 from oblong._core.threads import available_threads, single_threaded_blas
-from oblong.batch._pairwise import all_or_nothing
 from oblong.batch._relative_margin_folds import FoldOutcome, Grid, GridFold
 from oblong.batch.relative_margin import RelativeMarginClassifier
 from oblong.batch.relative_margin_path import SPREADS, check_spreads

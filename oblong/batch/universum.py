@@ -13,8 +13,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import validate_data
 
+from oblong._core.rollback import all_or_nothing
 from oblong.batch._base import KernelMachine
-from oblong.batch._pairwise import PairFit, all_or_nothing
+from oblong.batch._pairwise import PairFit
 from oblong.solvers.margin.universum import UniversumResult, solve_universum
 
 __all__ = ["UniversumSVC"]

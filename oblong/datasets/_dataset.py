@@ -10,6 +10,8 @@ from typing import TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
+from oblong._core.text import quote
+
 __all__ = ["DataFileError", "Dataset", "Matrix", "class_names", "decode_labels", "quote"]
 
 Matrix: TypeAlias = np.ndarray | sp.csr_matrix
@@ -86,15 +88,6 @@ class Dataset:
     description: str = ""
     X_test: Matrix | None = None
     y_test: np.ndarray | None = None
-
-
-def quote(value: object, limit: int = 40) -> str:
-    """Quote a user's text for a message: one line, printable and of bounded length."""
-    text = str(value)
-    if len(text) > limit:
-        text = text[: limit - 1] + "…"
-    printable = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-    return f'"{printable}"'
 
 
 # At most 18 digits, so that the value fits an int64; no leading zeros, since "007" and "7" are

@@ -76,7 +76,7 @@ class BoundaryDisplay:
         *,
         grid_resolution: int = 200,
         class_names: Sequence[str] | None = None,
-        axis_labels: tuple[str, str] | None = None,
+        axis_labels: Sequence[str] | None = None,
         ax: Axes | None = None,
     ) -> BoundaryDisplay:
         """Evaluate fitted classifiers on a grid and plot their boundaries.
@@ -93,7 +93,7 @@ class BoundaryDisplay:
             Grid points a side.
         class_names : sequence of str, optional
             How to print the sorted labels.
-        axis_labels : tuple of two str, optional
+        axis_labels : sequence of two str, optional
             Axis labels; the columns' names by default where `X` has them.
         ax : matplotlib Axes, optional
             Where to draw; a new figure by default.
@@ -126,7 +126,7 @@ class BoundaryDisplay:
         self,
         *,
         class_names: Sequence[str] | None = None,
-        axis_labels: tuple[str, str] | None = None,
+        axis_labels: Sequence[str] | None = None,
         ax: Axes | None = None,
     ) -> BoundaryDisplay:
         """Draw the display.
@@ -135,7 +135,7 @@ class BoundaryDisplay:
         ----------
         class_names : sequence of str, optional
             How to print the sorted labels.
-        axis_labels : tuple of two str, optional
+        axis_labels : sequence of two str, optional
             Axis labels.
         ax : matplotlib Axes, optional
             Where to draw; a new figure by default.
@@ -149,8 +149,10 @@ class BoundaryDisplay:
             raise ValueError(f"expected {len(classes)} class names, got {len(names)}")
         for position, (label, name) in enumerate(zip(classes, names)):
             style = class_style(position)
+            x0, x1 = self.X[self.y == label].T
             ax.scatter(
-                *self.X[self.y == label].T,
+                x0,
+                x1,
                 s=20,
                 alpha=0.75,
                 linewidths=0.4,

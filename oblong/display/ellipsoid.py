@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -83,7 +83,7 @@ class EllipsoidDisplay:
         *,
         grid_resolution: int = 200,
         class_names: Sequence[str] | None = None,
-        axis_labels: tuple[str, str] | None = None,
+        axis_labels: Sequence[str] | None = None,
         ax: Axes | None = None,
     ) -> EllipsoidDisplay:
         """Find the boundaries of fitted ellipsoids and plot them.
@@ -101,7 +101,7 @@ class EllipsoidDisplay:
             Grid points a side, from which the contour of a kernel form is found.
         class_names : sequence of str, optional
             How to print the sorted labels.
-        axis_labels : tuple of two str, optional
+        axis_labels : sequence of two str, optional
             Axis labels; the columns' names by default where `X` has them.
         ax : matplotlib Axes, optional
             Where to draw; a new figure by default.
@@ -133,7 +133,7 @@ class EllipsoidDisplay:
         self,
         *,
         class_names: Sequence[str] | None = None,
-        axis_labels: tuple[str, str] | None = None,
+        axis_labels: Sequence[str] | None = None,
         ax: Axes | None = None,
     ) -> EllipsoidDisplay:
         """Draw the display.
@@ -142,7 +142,7 @@ class EllipsoidDisplay:
         ----------
         class_names : sequence of str, optional
             How to print the sorted labels.
-        axis_labels : tuple of two str, optional
+        axis_labels : sequence of two str, optional
             Axis labels.
         ax : matplotlib Axes, optional
             Where to draw; a new figure by default.
@@ -154,11 +154,12 @@ class EllipsoidDisplay:
             raise ValueError(f"expected {len(classes)} class names, got {len(names)}")
         if ax is None:
             _, ax = plt.subplots(figsize=(6.4, 4.8), layout="constrained")
-        dots = {"s": 20, "alpha": 0.75, "linewidths": 0.4, "edgecolors": "white"}
+        dots: dict[str, Any] = {"s": 20, "alpha": 0.75, "linewidths": 0.4, "edgecolors": "white"}
         if self.y is None:
-            ax.scatter(*self.X.T, color="#8a93a3", **dots)
+            ax.scatter(self.X[:, 0], self.X[:, 1], color="#8a93a3", **dots)
         for position, (label, name) in enumerate(zip(classes, names)):
-            ax.scatter(*self.X[self.y == label].T, label=name, **dots, **class_style(position))
+            x0, x1 = self.X[self.y == label].T
+            ax.scatter(x0, x1, label=name, **dots, **class_style(position))
         for position, (name, curves) in enumerate(self.curves.items()):
             # A single ellipsoid needs no dashes to be told from others.
             style = model_style(position) if len(self.curves) > 1 else {"color": INK}
@@ -222,4 +223,6 @@ def _contour(
     xx0, xx1 = np.meshgrid(*axes)
     grid = _like(X, np.column_stack([xx0.ravel(), xx1.ravel()]))
     squares = ellipsoid.mahalanobis(grid if steps is None else steps.transform(grid))
-    return list(contour_generator(*axes, squares.reshape(xx0.shape)).lines(1.0))
+    lines = contour_generator(axes[0], axes[1], squares.reshape(xx0.shape)).lines(1.0)
+    # Generators of the default kind return arrays of points only.
+    return cast(list[np.ndarray], lines)

@@ -181,7 +181,7 @@ def _signed_outputs(
         X, final = estimator[:-1].transform(X) if len(steps) > 1 else X, steps[-1][1]
     else:
         final = estimator
-    bounds = getattr(final, "B_", None)
+    bounds: Any = getattr(final, "B_", None)
     if np.ndim(bounds) > 1:
         # A matrix by that name is not a bound of the outputs.
         bounds = None

@@ -125,11 +125,11 @@ class RegretDisplay:
         X = X.tocsr() if sp.issparse(X) else X
         y = y.tocsr() if sp.issparse(y) else np.asarray(y)
         n = _num_samples(X)
-        random_state = check_random_state(random_state)
+        generator = check_random_state(random_state)
         rounds = np.unique(np.linspace(0, n, min(n, n_points) + 1).round().astype(int))[1:]
         counts = {name: np.empty((n_repeats, len(rounds)), dtype=int) for name in learners}
         for repeat in range(n_repeats):
-            order = np.arange(n) if n_repeats == 1 else random_state.permutation(n)
+            order = np.arange(n) if n_repeats == 1 else generator.permutation(n)
             rows, labels = _safe_indexing(X, order), _safe_indexing(y, order)
             for name, learner in learners.items():
                 counts[name][repeat] = _progressive(

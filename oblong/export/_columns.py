@@ -99,31 +99,13 @@ def write_steps(graph: Graph, X: str, step: Any) -> str:
 def _parts(step: ColumnTransformer) -> list[tuple[Any, list[int]]]:
     """The transformers with the positions of their columns."""
     parts = []
-    for _, part, columns in step.transformers_:
-        places = _positions(step, columns)
+    for name, part, columns in step.transformers_:
+        if isinstance(columns, (int, np.integer, str)):
+            raise Unexportable("a ColumnTransformer of single columns; name them in a list")
+        places = np.asarray(step._transformer_to_input_indices[name], dtype=np.intp).tolist()
         if places and not (isinstance(part, str) and part == "drop"):
             parts.append((part, places))
     return parts
-
-
-def _positions(step: ColumnTransformer, columns: Any) -> list[int]:
-    n = int(step.n_features_in_)
-    if isinstance(columns, slice) and not isinstance(columns.start or columns.stop, str):
-        return list(range(n))[columns]
-    if isinstance(columns, (int, np.integer)):
-        raise Unexportable("a ColumnTransformer of single columns; name them in a list")
-    try:
-        listed = list(columns)
-    except TypeError:
-        raise Unexportable("a ColumnTransformer whose columns are not listed") from None
-    if listed and all(isinstance(column, (bool, np.bool_)) for column in listed):
-        return np.flatnonzero(listed).tolist()
-    if all(isinstance(column, (int, np.integer)) for column in listed):
-        return [int(column) % n for column in listed]
-    places = {str(name): j for j, name in enumerate(getattr(step, "feature_names_in_", ()))}
-    if all(isinstance(column, str) and column in places for column in listed):
-        return [places[column] for column in listed]
-    raise Unexportable("a ColumnTransformer whose columns are not listed")
 
 
 def _is_text(categories: np.ndarray) -> bool:

@@ -182,12 +182,15 @@ def _bayes_point(graph: Graph, X: str, model: BayesPointClassifier) -> Outputs:
 
 def _online(graph: Graph, X: str, model: OnlineClassifier) -> Outputs:
     state = model._state
-    kernelised = isinstance(state, KernelState)
-    outputs = (_kernel_outputs if kernelised else _linear_outputs)(graph, X, state)
+    write_outputs: Callable[..., str] = _linear_outputs
+    write_variances: Callable[..., str] = _linear_variances
+    if isinstance(state, KernelState):
+        write_outputs, write_variances = _kernel_outputs, _kernel_variances
+    outputs = write_outputs(graph, X, state)
     variances = None
     # A joint shape has no graph, and only its probabilities need it.
     if model._gaussian and not model._is_calibrated() and state.codes[0] != JOINT:
-        variances = (_kernel_variances if kernelised else _linear_variances)(graph, X, state)
+        variances = write_variances(graph, X, state)
     if state.codes[2] == RANK:
         k = len(model.classes_)
         outputs = graph.times(outputs, np.vstack([np.eye(k), -np.ones((1, k))]))

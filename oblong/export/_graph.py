@@ -10,11 +10,11 @@ import onnx
 import scipy.sparse as sp
 from onnx import TensorProto, helper, numpy_helper
 
-__all__ = ["Graph", "Unexportable"]
+__all__ = ["ML_OPSET", "OPSET", "Graph", "Unexportable"]
 
 # Operators of this set are old enough for every runtime in use, and new enough for ours.
-_OPSET = 17
-_ML_OPSET = 3
+OPSET = 17
+ML_OPSET = 3
 _IR_VERSION = 8
 _TINY = float(np.finfo(np.float64).tiny)
 
@@ -35,7 +35,8 @@ class Graph:
         self.constants: list[onnx.TensorProto] = []
         self._count = 0
 
-    def _name(self, what: str) -> str:
+    def new_name(self, what: str) -> str:
+        """A name that nothing else in the graph has."""
         self._count += 1
         return f"{what.lower()}_{self._count}"
 
@@ -44,24 +45,28 @@ class Graph:
         if sp.issparse(value):
             value = value.toarray()
         array = np.ascontiguousarray(value) if dtype is None else np.asarray(value, dtype=dtype)
-        name = self._name("constant")
+        name = self.new_name("constant")
         self.constants.append(numpy_helper.from_array(array, name))
         return name
 
     def node(self, operator: str, *inputs: str, **attributes: Any) -> str:
         """Apply an operator."""
-        output = self._name(operator)
+        output = self.new_name(operator)
         # ONNX Runtime 1.18 fuses nodes under their names, which must differ for it.
         self.nodes.append(helper.make_node(operator, list(inputs), [output], output, **attributes))
         return output
 
     def nodes_of(self, operator: str, n: int, *inputs: str, **attributes: Any) -> list[str]:
         """Apply an operator that has several outputs."""
-        outputs = [self._name(operator) for _ in range(n)]
+        outputs = [self.new_name(operator) for _ in range(n)]
         self.nodes.append(
             helper.make_node(operator, list(inputs), outputs, outputs[0], **attributes)
         )
         return outputs
+
+    def join(self, tensor: str, name: str) -> None:
+        """Give a tensor another name, for operators that were written elsewhere."""
+        self.nodes.append(helper.make_node("Identity", [tensor], [name], name))
 
     # Formulas ------------------------------------------------------------------------------------
 
@@ -156,7 +161,7 @@ class Graph:
             Notes for those who use the model.
         """
         for name, tensor in outputs.items():
-            self.nodes.append(helper.make_node("Identity", [tensor], [name], name))
+            self.join(tensor, name)
         numbers = {"float64": TensorProto.DOUBLE, "float32": TensorProto.FLOAT}[source]
         columns = [
             helper.make_tensor_value_info(
@@ -171,9 +176,9 @@ class Graph:
             [onnx.ValueInfoProto(name=name) for name in outputs],
             self.constants,
         )
-        domains = [helper.make_opsetid("", _OPSET)]
+        domains = [helper.make_opsetid("", OPSET)]
         if any(node.domain for node in self.nodes):
-            domains.append(helper.make_opsetid("ai.onnx.ml", _ML_OPSET))
+            domains.append(helper.make_opsetid("ai.onnx.ml", ML_OPSET))
         model = helper.make_model(
             graph, opset_imports=domains, producer_name="oblong", ir_version=_IR_VERSION
         )

@@ -1,23 +1,21 @@
-"""The transformers that stand before a classifier, as operators."""
+"""The transformers that stand before a classifier, as operators.
+
+skl2onnx knows most of scikit-learn's. Written here is what it does not express in double precision:
+the imputation of numbers, and one column per category for numbers that are not integers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.decomposition import PCA
+from onnx import TensorProto, compose, shape_inference
+from onnx.reference import ReferenceEvaluator
 from sklearn.impute import SimpleImputer
-from sklearn.preprocessing import (
-    FunctionTransformer,
-    MaxAbsScaler,
-    MinMaxScaler,
-    OneHotEncoder,
-    RobustScaler,
-    StandardScaler,
-)
+from sklearn.preprocessing import OneHotEncoder
 
-from oblong.export._graph import Graph, Unexportable
+from oblong.export._graph import ML_OPSET, OPSET, Graph, Unexportable
 
 __all__ = ["categories_of", "one_hot", "write_transformer"]
 
@@ -26,43 +24,56 @@ def write_transformer(graph: Graph, X: str, step: Any) -> str:
     """Write what a fitted transformer does to rows."""
     if step is None or (isinstance(step, str) and step == "passthrough"):
         return X
-    for kind, write in _WRITERS.items():
-        if type(step) is kind:
-            return write(graph, X, step)
-    known = ", ".join(sorted({"ColumnTransformer", *(kind.__name__ for kind in _WRITERS)}))
-    raise Unexportable(f"a {type(step).__name__} in a pipeline (the steps known are {known})")
+    if type(step) is SimpleImputer:
+        return _imputer(graph, X, step)
+    if type(step) is OneHotEncoder:
+        ignores = step.handle_unknown == "ignore"
+        return one_hot(graph, X, categories_of(step), ignore_unknown=ignores)
+    return _converted(graph, X, step)
 
 
-def _standard(graph: Graph, X: str, step: StandardScaler) -> str:
-    if step.mean_ is not None and step.with_mean:
-        X = graph.plus(X, -step.mean_)
-    return graph.scaled(X, 1.0 / step.scale_) if step.with_std else X
+def _converted(graph: Graph, X: str, step: Any) -> str:
+    """Let skl2onnx write a transformer, and compare its operators with the transformer itself."""
+    try:
+        from skl2onnx import convert_sklearn
+        from skl2onnx.common.data_types import DoubleTensorType
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            'ONNX export of pipelines needs the package skl2onnx: pip install "oblong[onnx]"'
+        ) from error
+
+    name = type(step).__name__
+    try:
+        model = convert_sklearn(
+            step,
+            initial_types=[("X", DoubleTensorType([None, step.n_features_in_]))],
+            target_opset={"": OPSET, "ai.onnx.ml": ML_OPSET},
+        )
+        typed = shape_inference.infer_shapes(model, check_type=True, strict_mode=True).graph
+        kinds = {value.type.tensor_type.elem_type for value in (*typed.value_info, *typed.output)}
+        if TensorProto.FLOAT in kinds:
+            raise Unexportable("single precision")
+        _compare(model, step)
+    except Exception as error:
+        # skl2onnx raises a dozen kinds of error for what it does not know.
+        problem = "which skl2onnx does not express in double precision"
+        raise Unexportable(f"a {name} in a pipeline, {problem}") from error
+    part = compose.add_prefix(model, f"{graph.new_name(name)}_").graph
+    graph.constants.extend(part.initializer)
+    graph.join(X, part.input[0].name)
+    graph.nodes.extend(part.node)
+    return part.output[0].name
 
 
-def _robust(graph: Graph, X: str, step: RobustScaler) -> str:
-    X = graph.plus(X, -step.center_) if step.with_centering else X
-    return graph.scaled(X, 1.0 / step.scale_) if step.with_scaling else X
-
-
-def _min_max(graph: Graph, X: str, step: MinMaxScaler) -> str:
-    X = graph.plus(graph.scaled(X, step.scale_), step.min_)
-    if step.clip:
-        low, high = (graph.constant(float(end)) for end in step.feature_range)
-        X = graph.node("Min", graph.node("Max", X, low), high)
-    return X
-
-
-def _max_abs(graph: Graph, X: str, step: MaxAbsScaler) -> str:
-    if getattr(step, "clip", False):
-        raise Unexportable("a MaxAbsScaler that clips")
-    return graph.scaled(X, 1.0 / step.scale_)
-
-
-def _pca(graph: Graph, X: str, step: PCA) -> str:
-    X = graph.times(graph.plus(X, -step.mean_), step.components_.T)
-    if step.whiten:
-        X = graph.scaled(X, 1.0 / np.sqrt(step.explained_variance_))
-    return X
+def _compare(model: Any, step: Any) -> None:
+    """Raise if the operators do not give what the transformer gives, on rows of all magnitudes."""
+    rng = np.random.default_rng(0)
+    shape = (64, step.n_features_in_)
+    rows = rng.normal(size=shape) * 10.0 ** rng.uniform(-3.0, 5.0, size=shape)
+    (found,) = ReferenceEvaluator(model).run(None, {"X": rows})
+    expected = step.transform(rows)
+    expected = expected.toarray() if hasattr(expected, "toarray") else expected
+    np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-9, atol=1e-12)
 
 
 def _imputer(graph: Graph, X: str, step: SimpleImputer) -> str:
@@ -72,13 +83,6 @@ def _imputer(graph: Graph, X: str, step: SimpleImputer) -> str:
     if not (isinstance(step.missing_values, float) and np.isnan(step.missing_values)):
         raise Unexportable("a SimpleImputer of values other than nan")
     return graph.node("Where", graph.node("IsNaN", X), graph.constant(values), X)
-
-
-def _function(graph: Graph, X: str, step: FunctionTransformer) -> str:
-    # A column transformer puts one in place of "passthrough".
-    if step.func is not None:
-        raise Unexportable("a function of Python")
-    return X
 
 
 def categories_of(step: OneHotEncoder) -> list[np.ndarray]:
@@ -93,7 +97,7 @@ def categories_of(step: OneHotEncoder) -> list[np.ndarray]:
 
 
 def one_hot(graph: Graph, X: str, categories: Sequence[np.ndarray], *, ignore_unknown: bool) -> str:
-    """One column a category, for columns of numbers; zeros for values that are not known."""
+    """One column per category, for columns of numbers; zeros for values that are not known."""
     if not ignore_unknown:
         raise Unexportable('a OneHotEncoder of numbers without handle_unknown="ignore"')
     parts = []
@@ -107,20 +111,3 @@ def one_hot(graph: Graph, X: str, categories: Sequence[np.ndarray], *, ignore_un
         equal = graph.node("Equal", graph.part(X, j), graph.constant(values[None, :]))
         parts.append(graph.number(equal))
     return parts[0] if len(parts) == 1 else graph.node("Concat", *parts, axis=1)
-
-
-def _one_hot(graph: Graph, X: str, step: OneHotEncoder) -> str:
-    ignores = step.handle_unknown == "ignore"
-    return one_hot(graph, X, categories_of(step), ignore_unknown=ignores)
-
-
-_WRITERS: dict[type, Callable[[Graph, str, Any], str]] = {
-    FunctionTransformer: _function,
-    MaxAbsScaler: _max_abs,
-    MinMaxScaler: _min_max,
-    OneHotEncoder: _one_hot,
-    PCA: _pca,
-    RobustScaler: _robust,
-    SimpleImputer: _imputer,
-    StandardScaler: _standard,
-}

@@ -33,8 +33,9 @@ def to_onnx(
     ----------
     model : estimator
         A fitted estimator of oblong, a :class:`sklearn.svm.SVC`, or a pipeline that ends in one
-        after scalers, a principal component analysis, the imputation of numbers, and the one-hot
-        encoding of columns, also within a :class:`~sklearn.compose.ColumnTransformer`.
+        after the imputation of numbers, the one-hot encoding of columns, and what skl2onnx knows
+        of scikit-learn's transformers in double precision (scalers, principal components and
+        others), also within a :class:`~sklearn.compose.ColumnTransformer`.
     input_type : {"float64", "float32"}, default="float64"
         Type of ``X``.
     feature_names : sequence of str, default=None
@@ -51,7 +52,7 @@ def to_onnx(
         If ONNX does not express the prediction: kernels that are functions or precomputed
         matrices, ties that are broken at random, other steps of a pipeline.
     ImportError
-        Without the package ``onnx``, which comes with the extra of that name.
+        Without the packages ``onnx`` and, for pipelines, ``skl2onnx``: the extra ``onnx``.
 
     Examples
     --------

@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from oblong._core.progress import print_progress
+from oblong._core.rollback import all_or_nothing
 from oblong.geometry._kernel_rows import KernelizedRows
 from oblong.geometry._unit_ball import UnitBallMap
 from oblong.kernels import KERNELS
@@ -241,13 +242,8 @@ class MinimumVolumeEllipsoid(UnitBallMap):
             The fitted ellipsoid. If fitting fails or is interrupted, the estimator is left as
             it was before.
         """
-        before = dict(vars(self))
-        try:
+        with all_or_nothing(self):
             self._fit(X, sample_weight)
-        except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
-            raise
         return self
 
     def _fit(self, X: Any, sample_weight: Any) -> None:

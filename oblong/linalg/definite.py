@@ -2,14 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, eigvalsh
 
-__all__ = ["check_positive_semidefinite"]
+from oblong.kernels import Kernel
+
+__all__ = ["check_kernel_definite", "check_positive_semidefinite"]
 
 # Eigenvalues below minus this share of the largest diagonal entry are not round-off, not even
 # that of a kernel matrix computed in single precision.
 _TOLERANCE = 1e-5
+# Rows whose kernel matrix is factored: a matter of a second, and enough to see a wrong kernel.
+_ROWS = 2000
+
+
+def check_kernel_definite(
+    kernel: Kernel,
+    matrix: Callable[[np.ndarray], np.ndarray],
+    n_rows: int,
+    consequence: str,
+    tolerance: float = _TOLERANCE,
+) -> None:
+    """Raise ``ValueError`` unless a kernel is positive semidefinite on rows at even distances.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel; one that is positive semidefinite by its formula is not evaluated.
+    matrix : callable
+        Returns the kernel matrix of the rows whose positions it gets.
+    n_rows : int
+        Number of rows.
+    consequence : str
+        End of the message: what an indefinite kernel means to the caller.
+    tolerance : float, default=1e-5
+        Negative eigenvalues up to this share of the largest diagonal entry count as round-off, in
+        single precision up to the default at least.
+    """
+    if kernel.always_positive_semidefinite:
+        return
+    K = matrix(np.arange(0, n_rows, max(1, -(-n_rows // _ROWS))))
+    if K.dtype != np.float64:
+        tolerance = max(tolerance, _TOLERANCE)
+    check_positive_semidefinite(K, consequence, tolerance)
 
 
 def check_positive_semidefinite(

@@ -233,7 +233,7 @@ def _pivots(
     prepared = None if precomputed else kernel.prepare(X, np.float64, shift)
 
     def columns(indices: np.ndarray) -> np.ndarray:
-        if precomputed:
+        if prepared is None:
             block = np.asarray(X[indices], dtype=np.float64)
         else:
             block = kernel.block(prepared.take(indices), prepared)

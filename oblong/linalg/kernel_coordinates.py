@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
@@ -186,7 +187,7 @@ def _largest(gram: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
     """Eigenpairs of the largest eigenvalues, from the largest down; the matrix is overwritten."""
     n = len(gram)
     # Divide and conquer is the fastest way to all eigenvectors, but it cannot leave out any.
-    options = {"driver": "evd"}
+    options: dict[str, Any] = {"driver": "evd"}
     if count <= n // 2:
         options = {"driver": "evr", "subset_by_index": (n - count, n - 1)}
     values, vectors = eigh(gram, overwrite_a=True, check_finite=False, **options)

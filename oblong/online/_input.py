@@ -9,7 +9,8 @@ import scipy.sparse as sp
 from sklearn.utils.multiclass import unique_labels
 from sklearn.utils.validation import validate_data
 
-from oblong.online._labels import check_weights, class_factors, encode, indicator
+from oblong._core.class_weights import class_factors
+from oblong.online._labels import check_weights, encode, indicator
 from oblong.solvers.online.state import Rows
 
 __all__ = ["InputMixin"]
@@ -61,7 +62,8 @@ class InputMixin:
                 "as a dict to learn from batches"
             )
         codes = labels[:, 0]
-        found = weights * class_factors(given, self.classes_, codes, weights)[codes]
+        factors = class_factors(given, self.classes_, codes, weights, allow_zero=True)
+        found = weights * factors[codes]
         return check_weights(found, found[:, None], soft=self._is_soft())
 
     def _factor(self, label: Any) -> float:

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
-__all__ = ["check_weights", "class_factors", "encode", "indicator", "is_multilabel"]
+__all__ = ["check_weights", "encode", "indicator", "is_multilabel"]
 
 
 def is_multilabel(y: Any) -> bool:
@@ -55,24 +55,3 @@ def check_weights(sample_weight: Any, X: Any, *, soft: bool) -> np.ndarray:
             "numbers, which count copies of a row."
         )
     return weights
-
-
-def class_factors(
-    class_weight: Any, classes: np.ndarray, codes: np.ndarray, weights: np.ndarray
-) -> np.ndarray:
-    """Factors of the weights of rows, one a class.
-
-    "balanced" gives all classes the same total weight and leaves that of all rows as it is.
-    """
-    if isinstance(class_weight, str):
-        totals = np.bincount(codes, weights, len(classes))
-        factors = totals.sum() / (len(classes) * np.where(totals > 0.0, totals, 1.0))
-        return np.where(totals > 0.0, factors, 0.0)
-    names = classes.tolist()
-    missing = [name for name in names if name not in class_weight]
-    if missing and any(key not in names for key in class_weight):
-        raise ValueError(f"The classes, {missing}, are not in class_weight")
-    factors = np.array([float(class_weight.get(label, 1.0)) for label in names])
-    if not np.all((factors >= 0.0) & (factors < np.inf)):
-        raise ValueError("class_weight must hold finite numbers that are not negative")
-    return factors

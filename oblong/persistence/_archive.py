@@ -9,15 +9,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 
+from oblong._core.atomic import atomic_write
 from oblong.persistence._errors import ModelFileError
 
 __all__ = ["Archive", "open_archive", "write_archive"]
@@ -35,12 +35,12 @@ _TIME = (1980, 1, 1, 0, 0, 0)
 def write_archive(
     path: Path, manifest: dict[str, Any], tree: Any, arrays: Iterable[memoryview | bytes]
 ) -> None:
-    """Write a file under another name, make it last, and put it in place.
+    """Write a model file, whole or not at all.
 
     Parameters
     ----------
     path : Path
-        Where the file is to be. What was there stays until the new one is complete.
+        The file. What was there stays until the new one is complete.
     manifest : dict
         What to say about the model; format, version and digests are added.
     tree : JSON values
@@ -48,34 +48,23 @@ def write_archive(
     arrays : iterable of bytes
         Its arrays.
     """
-    if path.exists() and not path.is_file():
-        # The rename would put a file in its place, were it /dev/null.
-        raise ModelFileError(path.name or str(path), "cannot be written: not a regular file")
     text = json.dumps(tree, allow_nan=False, separators=(",", ":")).encode()
     _check_size(text, "structure", path)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
-                digest = hashlib.sha256()
-                with archive.open(_member(ARRAYS), "w", force_zip64=True) as member:
-                    for chunk in arrays:
-                        member.write(chunk)
-                        digest.update(chunk)
-                archive.writestr(_member(TREE), text)
-                digests = {TREE: hashlib.sha256(text).hexdigest(), ARRAYS: digest.hexdigest()}
-                head = {"format": FORMAT, "version": VERSION, **manifest, "sha256": digests}
-                described = json.dumps(head, indent=1, allow_nan=False).encode()
-                _check_size(described, "description", path)
-                archive.writestr(_member(MANIFEST), described)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-    _sync_folder(path.parent)
+    with (
+        atomic_write(path) as stream,
+        zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive,
+    ):
+        digest = hashlib.sha256()
+        with archive.open(_member(ARRAYS), "w", force_zip64=True) as member:
+            for chunk in arrays:
+                member.write(chunk)
+                digest.update(chunk)
+        archive.writestr(_member(TREE), text)
+        digests = {TREE: hashlib.sha256(text).hexdigest(), ARRAYS: digest.hexdigest()}
+        head = {"format": FORMAT, "version": VERSION, **manifest, "sha256": digests}
+        described = json.dumps(head, indent=1, allow_nan=False).encode()
+        _check_size(described, "description", path)
+        archive.writestr(_member(MANIFEST), described)
 
 
 def _check_size(text: bytes, what: str, path: Path) -> None:
@@ -89,27 +78,6 @@ def _member(name: str) -> zipfile.ZipInfo:
     return zipfile.ZipInfo(name, _TIME)
 
 
-def _umask() -> int:
-    # There is no way to ask without setting it.
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the new name last as well, where folders can be opened."""
-    try:
-        descriptor = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(descriptor)
-    except OSError:
-        pass
-    finally:
-        os.close(descriptor)
-
-
 class Archive:
     """An open model file whose members have been checked."""
 
@@ -119,7 +87,7 @@ class Archive:
         self.arrays_length = sizes[ARRAYS]
         self.manifest = self._json(MANIFEST)
         self._check_manifest()
-        self._arrays: BinaryIO | None = None
+        self._arrays: zipfile.ZipExtFile | None = None
 
     def _check_manifest(self) -> None:
         manifest = self.manifest
@@ -154,9 +122,10 @@ class Archive:
     def read_array(self, offset: int, into: np.ndarray) -> None:
         """Fill an array of bytes."""
         if self._arrays is None:
-            self._arrays = self._archive.open(ARRAYS)
+            # What `open` returns; its annotation says only IO.
+            self._arrays = cast(zipfile.ZipExtFile, self._archive.open(ARRAYS))
         self._arrays.seek(offset)
-        view, done = memoryview(into), 0
+        view, done = into.data, 0
         while done < len(view):
             count = self._arrays.readinto(view[done : done + _CHUNK])
             if not count:

@@ -221,7 +221,7 @@ class Decoder:
             _refuse(f"the type {str(node['class'])[:80]!r}, which is not one of a model")
         if not isinstance(node["state"], dict):
             _refuse("expected the attributes of an object")
-        result = known.__new__(known)
+        result: Any = object.__new__(known)
         if is_dataclass(known):
             names = {field.name for field in fields(known)}
             if set(node["state"]) != names:

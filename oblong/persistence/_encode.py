@@ -64,7 +64,7 @@ class Encoder:
         for array in self._arrays:
             flat = array.reshape(-1, order="A") if array.ndim != 1 else array
             data = np.ascontiguousarray(flat).view(np.uint8)
-            yield memoryview(data)
+            yield data.data
             yield bytes(padded(data.size) - data.size)
 
     def encode(self, value: Any, place: str = "", depth: int = 0) -> Any:

@@ -7,6 +7,7 @@ make them read, or write, where they must not.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -274,7 +275,7 @@ def _check_svc(model: SVC) -> None:
         _require(len(_doubles(getattr(model, name), None)) in (0, pairs), "probabilities")
 
 
-_CHECKS = (
+_CHECKS: tuple[tuple[type, Callable[[Any], None]], ...] = (
     (Kernel, _check_kernel),
     (OnlineState, _check_online_state),
     (KernelState, _check_kernel_state),

@@ -1,4 +1,4 @@
-"""The switch that turns compilation off."""
+"""Compilation: the switch that turns it off, and compiled code on disk."""
 
 from __future__ import annotations
 
@@ -6,16 +6,20 @@ import json
 import os
 import subprocess
 import sys
+import zipfile
+from pathlib import Path
 
 import numpy as np
+
+from oblong._core.compile import _CacheFile
 
 CODE = """
 import json
 import numpy as np
 from oblong import RelativeMarginClassifier
 rng = np.random.default_rng(0)
-X = rng.normal(size=(60, 3))
-y = X[:, 0] + 0.5 * rng.normal(size=60) > 0
+X = rng.normal(size=(24, 3))
+y = X[:, 0] + 0.5 * rng.normal(size=24) > 0
 results = []
 for kernel in ("rbf", "poly"):
     machine = RelativeMarginClassifier(C=10, spread=0.2, kernel=kernel, tol=1e-6).fit(X, y)
@@ -39,3 +43,101 @@ def test_plain_python_gives_the_same_outputs():
     compiled = _outputs(OBLONG_DISABLE_JIT="0")
     plain = _outputs(OBLONG_DISABLE_JIT="1")
     np.testing.assert_allclose(plain, compiled, atol=1e-6)
+
+
+# A package whose compiled function `outer` calls another one and holds a constant of a third file.
+PACKAGE = {
+    "__init__.py": "",
+    "constants.py": "FACTOR = 10.0",
+    "inner.py": """
+from oblong._core.compile import compiled
+
+@compiled
+def inner(x):
+    return x
+""",
+    "outer.py": """
+from oblong._core.compile import compiled
+from small.constants import (
+    FACTOR,
+)
+from .inner import inner
+
+@compiled
+def outer(x):
+    return FACTOR * inner(x)
+""",
+}
+ROOT = Path(__file__).parents[2]
+CALL = "from small.outer import outer; print(outer(2.0), sum(outer.stats.cache_hits.values()))"
+
+
+def write_package(folder: Path) -> None:
+    (folder / "small").mkdir()
+    for name, text in PACKAGE.items():
+        (folder / "small" / name).write_text(text)
+
+
+def call(path: Path, **environment: str) -> tuple[float, int]:
+    """Answer of `outer` in a new process, and how much of its code came from the disk."""
+    done = subprocess.run(
+        [sys.executable, "-c", CALL],
+        env={
+            **{name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"},
+            "PYTHONPATH": os.pathsep.join([str(path), str(ROOT)]),
+            "OBLONG_DISABLE_JIT": "0",
+            **environment,
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    answer, hits = done.stdout.split()
+    return float(answer), int(hits)
+
+
+def test_an_edit_of_what_a_compiled_function_uses_is_seen(tmp_path):
+    write_package(tmp_path)
+    package = tmp_path / "small"
+    assert call(tmp_path) == (20.0, 0)
+    assert call(tmp_path) == (20.0, 1)
+    (package / "inner.py").write_text(PACKAGE["inner.py"].replace("return x", "return x + 1.0"))
+    assert call(tmp_path) == (30.0, 0)
+    (package / "constants.py").write_text("FACTOR = 15.0")
+    assert call(tmp_path) == (45.0, 0)
+    # Modules that the function does not import leave its code alone.
+    (package / "__init__.py").write_text("# a comment")
+    assert call(tmp_path) == (45.0, 1)
+    # Files of former sources do not pile up.
+    assert len(list((package / "__pycache__").glob("outer.outer*.nbc"))) == 1
+
+
+def test_code_may_be_kept_in_a_folder_of_the_user(tmp_path):
+    write_package(tmp_path)
+    for hits in (0, 1):
+        assert call(tmp_path, NUMBA_CACHE_DIR=str(tmp_path / "cache")) == (20.0, hits)
+    assert list((tmp_path / "cache").rglob("outer.outer*.nbc"))
+    assert not list((tmp_path / "small").rglob("*.nbc"))
+
+
+def test_a_package_in_an_archive_works(tmp_path):
+    archive = tmp_path / "small.zip"
+    for expected, body in ((20.0, "return x"), (30.0, "return x + 1.0")):
+        with zipfile.ZipFile(archive, "w") as file:
+            for name, text in PACKAGE.items():
+                file.writestr(f"small/{name}", text.replace("return x\n", f"{body}\n"))
+        assert call(archive, XDG_CACHE_HOME=str(tmp_path / "user"))[0] == expected
+
+
+def test_writers_at_the_same_time_do_not_mix_up_their_code(tmp_path):
+    first, second = (_CacheFile(str(tmp_path), "function", "stamp") for _ in range(2))
+    before = first._load_index()
+    first.save("one signature", "code of the first")
+    # The second writer read the index before the first one wrote it, and replaces it.
+    second._save_index(before)
+    second.save("another signature", "code of the second")
+    assert second.load("another signature") == "code of the second"
+    assert second.load("one signature") is None
+    first.save("one signature", "code of the first")
+    assert second.load("one signature") == "code of the first"
+    assert second.load("another signature") == "code of the second"

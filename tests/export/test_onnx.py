@@ -10,7 +10,8 @@ from scipy.special import log_ndtr, ndtr
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
 from sklearn.impute import SimpleImputer
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.kernel_approximation import RBFSampler
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import (
     MaxAbsScaler,
     MinMaxScaler,
@@ -156,6 +157,8 @@ def test_far_from_the_origin():
         MaxAbsScaler(),
         RobustScaler(),
         PCA(2, whiten=True),
+        Normalizer(),
+        FeatureUnion([("a", StandardScaler()), ("b", PCA(1))]),
         "passthrough",
     ],
     ids=str,
@@ -163,6 +166,17 @@ def test_far_from_the_origin():
 def test_pipelines(step):
     X, y = rows()
     assert_agrees(make_pipeline(step, oblong.RelativeMarginClassifier()).fit(X, y))
+
+
+def test_a_conversion_that_is_wrong_is_refused():
+    """skl2onnx takes the numbers of a scaler, whatever else it is told to do."""
+    X, y = rows()
+    model = make_pipeline(MaxAbsScaler(), oblong.SigmaSVC()).fit(X, y)
+    graph = oblong.to_onnx(model)
+    assert graph.graph.node[0].op_type == "Identity"
+    model[0].transform = lambda X: np.clip(X / model[0].scale_, -1.0, 1.0)
+    with pytest.raises(ValueError, match="a MaxAbsScaler in a pipeline"):
+        oblong.to_onnx(model)
 
 
 def test_gaps_are_filled():
@@ -219,8 +233,13 @@ def precomputed(kind, **settings):
             'break_ties="random"',
         ),
         (
-            lambda: make_pipeline(Normalizer(), oblong.SigmaSVC()).fit(*rows()),
-            "a Normalizer in a pipeline",
+            lambda: make_pipeline(RBFSampler(), oblong.SigmaSVC()).fit(*rows()),
+            "a RBFSampler in a pipeline",
+        ),
+        (
+            # Single precision.
+            lambda: make_pipeline(OrdinalEncoder(), oblong.SigmaSVC()).fit(*rows()),
+            "a OrdinalEncoder in a pipeline",
         ),
         (lambda: StandardScaler().fit(rows()[0]), "a StandardScaler"),
     ],
@@ -420,3 +439,11 @@ def test_missing_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(ImportError, match=r"pip install \"oblong\[onnx\]\""):
         oblong.to_onnx(oblong.RelativeMarginClassifier().fit(*rows()))
+
+
+def test_missing_skl2onnx(monkeypatch):
+    monkeypatch.setitem(sys.modules, "skl2onnx", None)
+    oblong.to_onnx(oblong.RelativeMarginClassifier().fit(*rows()))
+    model = make_pipeline(StandardScaler(), oblong.SigmaSVC()).fit(*rows())
+    with pytest.raises(ImportError, match=r"pip install \"oblong\[onnx\]\""):
+        oblong.to_onnx(model)

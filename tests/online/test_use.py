@@ -69,7 +69,7 @@ def test_joblib(name, classes, tmp_path):
 
 
 class Incremental:
-    """What ``dask_ml.wrappers.Incremental`` does: blocks in turn, the model sent along."""
+    """Learns blocks of an array in turn, and sends the model along."""
 
     def __init__(self, estimator):
         self.estimator = estimator
@@ -85,7 +85,7 @@ class Incremental:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_blocks_of_a_dask_array(name):
+def test_blocks_in_turn(name):
     X, y = clouds(150, classes=3)
     bounds = [0, 1, 40, 41, 97, 150]
     blocks = [
@@ -103,14 +103,31 @@ def test_blocks_of_a_dask_array(name):
     )
 
 
-def test_dask_ml():
-    wrappers = pytest.importorskip("dask_ml.wrappers")
+@pytest.fixture(scope="module")
+def cluster():
+    """A scheduler and a worker of Dask in this process, which pickle what they exchange."""
+    distributed = pytest.importorskip("distributed")
+    options = {"n_workers": 1, "threads_per_worker": 2, "dashboard_address": None}
+    with distributed.Client(processes=False, protocol="tcp://", **options) as client:
+        yield client
+
+
+def _learn_block(model, X, y):
+    # Values that workers exchange may be kept and used again.
+    return copy.deepcopy(model).partial_fit(X, y, classes=[0, 1])
+
+
+def test_blocks_on_a_dask_cluster(cluster):
     array = pytest.importorskip("dask.array")
     X, y = clouds(200)
-    wrapped = wrappers.Incremental(AROWClassifier())
-    wrapped.fit(array.from_array(X, chunks=(50, 6)), array.from_array(y, chunks=50), classes=[0, 1])
+    rows = array.from_array(X, chunks=(50, 6)).to_delayed().ravel()
+    labels = array.from_array(y, chunks=50).to_delayed()
+    blocks = [cluster.compute(list(pair)) for pair in zip(rows, labels)]
+    model = AROWClassifier()
+    for block in blocks:
+        model = cluster.submit(_learn_block, model, *block)
     whole = AROWClassifier().partial_fit(X, y, classes=[0, 1])
-    np.testing.assert_allclose(wrapped.estimator_.coef_, whole.coef_, rtol=1e-9)
+    np.testing.assert_allclose(model.result().coef_, whole.coef_, rtol=1e-9)
 
 
 # One example at a time ----------------------------------------------------------------------------

@@ -13,9 +13,6 @@ before the rule is asked once more; ``λ < 0`` says that the example fits no sha
 Every rule has four parameters. The first is always the margin from which on the example changes
 nothing, whatever its variance (infinity if that depends on the variance): examples beyond it cost
 no look at the shape matrix.
-
-Numba's cache on disk watches the file of a compiled function only. After a change in this file,
-delete the cached code of its callers (``*.nb?`` in the ``__pycache__`` of this folder).
 """
 
 from __future__ import annotations

@@ -104,6 +104,7 @@ def test_rows_of_zeros():
         assert result.objective == pytest.approx(best, rel=1e-4)
 
 
+@pytest.mark.large
 def test_single_precision_and_wide_indices():
     X, y = sparse_cloud(100, 60, 0.2, seed=6)
     X = X.astype(np.float32)
@@ -128,6 +129,7 @@ def test_reports_progress():
     assert seen[-1].violation < seen[0].violation
 
 
+@pytest.mark.large
 @pytest.mark.parametrize(("form", "passes"), [({"B": 1.3}, 180), ({"D": 100.0}, 100)])
 def test_many_rows_under_a_bound(form, passes):
     """Few rows hold the bound, and thousands hang together by the bias."""

@@ -134,6 +134,7 @@ def test_stops_when_rounding_wins():
     assert result.relative_gap <= 1e-9
 
 
+@pytest.mark.large
 def test_threads_and_chunks_do_not_matter():
     X, y = cloud(5000, 60, seed=1)
     one = make(X, y, 1.0, {"B": 1.5})

@@ -99,6 +99,7 @@ def test_solutions_are_shared_where_problems_are_the_same():
     _check(problem, small, np.array([1e-4]))
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("after", [0, 1])
 def test_with_the_inverse_of_the_matrix(monkeypatch, after):
     """Problems left to Newton steps, and those after the matrix has been inverted."""

@@ -64,6 +64,7 @@ def test_no_street(X):
     assert not found.coef.any()
 
 
+@pytest.mark.large
 @given(seed=st.integers(0, 10**6), scale=st.sampled_from([1e-6, 1.0, 1e6]))
 def test_moves_with_the_points(seed, scale):
     X, y = street(20, 3, 0.5, seed)

@@ -12,6 +12,8 @@ from oblong.linalg.columns import ExplicitColumns, KernelColumns
 from oblong.solvers.margin.problem import relative_margin_pieces, svm_pieces
 from oblong.solvers.margin.solver import solve_margin
 
+pytestmark = pytest.mark.large
+
 ROWS = 4500
 
 

@@ -92,6 +92,7 @@ def test_tight_tolerance_is_reached(kernel, seed, B):
     assert result.relative_gap <= 1e-9
 
 
+@pytest.mark.large
 def test_progress_reports_and_stays_within_its_target():
     reports = []
     problem = make_problem("poly", 150, 100.0, 1.1, seed=1)
@@ -104,6 +105,7 @@ def test_progress_reports_and_stays_within_its_target():
     assert result.violation <= TOL
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
 def test_interruption_leaves_the_inputs_alone(error):
     problem = make_problem("poly", 150, 100.0, 1.1, seed=1)
@@ -194,6 +196,7 @@ def test_memory_order_of_the_matrix_does_not_matter():
     assert np.array_equal(row_major.dual_coef, column_major.dual_coef)
 
 
+@pytest.mark.large
 def test_repeated_runs_are_identical():
     problem = make_problem("poly", 120, 100.0, 1.1, seed=2)
     first, second = solve(problem), solve(problem)

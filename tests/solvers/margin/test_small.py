@@ -59,6 +59,7 @@ def test_state_after_pair_steps_is_consistent(kernel, B, stride):
         assert violation == pytest.approx((right - u).max() - (left - u).min(), abs=1e-10 * scale)
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("B", [1.05, np.inf])
 def test_strides_never_lose_and_save_steps(B):
     problem = make_problem("rbf", 150, 30.0, B, seed=5)

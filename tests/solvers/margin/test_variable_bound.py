@@ -312,6 +312,7 @@ def test_search_that_finds_no_end(monkeypatch):
     assert result.margin.relative_gap > 1e-6
 
 
+@pytest.mark.large
 def test_search_without_derivatives(monkeypatch):
     monkeypatch.setattr(variable_bound, "_LARGEST_FREE_SET", 0)
     for kernel, nu in itertools.product(KERNELS, (None, 5.0)):
@@ -373,6 +374,7 @@ def test_derivative_of_the_excess(kernel, nu):
         assert _excess_slope(ExplicitColumns(-problem.K), pieces, c) == 0.0
 
 
+@pytest.mark.large
 @given(
     kernel=st.sampled_from(KERNELS),
     n=st.integers(2, 40),

@@ -1,0 +1,84 @@
+"""Files that are written whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+__all__ = ["atomic_write"]
+
+
+@contextmanager
+def atomic_write(
+    path: str | os.PathLike[str], mode: str = "wb", *, fsync: bool = True, **options: Any
+) -> Iterator[IO[Any]]:
+    """Open a new file that takes the place of ``path`` when the block ends without an error.
+
+    Until then, and after an error, whatever was at ``path`` is still there. An existing file keeps
+    its permissions and a symbolic link goes on pointing to it.
+
+    Parameters
+    ----------
+    path : path-like
+        The file; its folder has to exist.
+    mode : {"wb", "w"}, default="wb"
+        Whether to write bytes or text.
+    fsync : bool, default=True
+        Whether to wait until the file is on the disk, so that it survives a loss of power.
+    **options : dict
+        For :func:`open`, such as ``encoding`` and ``errors``.
+
+    Yields
+    ------
+    file object
+        To be written to.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written, or ``path`` is a folder or a device.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from oblong._core.atomic import atomic_write
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with atomic_write(Path(folder) / "note.txt", "w", encoding="utf-8") as file:
+    ...         _ = file.write("complete")
+    ...     (Path(folder) / "note.txt").read_text(encoding="utf-8")
+    'complete'
+    """
+    target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_file():
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        # Mode "x" of a new name: the permissions are those of any new file of this user.
+        with open(draft, mode.replace("w", "x"), **options) as file:
+            yield file
+            file.flush()
+            if fsync:
+                os.fsync(file.fileno())
+        with suppress(FileNotFoundError):
+            os.chmod(draft, target.stat().st_mode & 0o777)
+        os.replace(draft, target)
+    finally:
+        draft.unlink(missing_ok=True)
+    if fsync:
+        _sync_folder(target.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the new name last as well, on systems that can open folders."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
