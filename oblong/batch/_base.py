@@ -12,19 +12,18 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from oblong._core.class_weights import class_factors
 from oblong._core.progress import ProgressCallback, print_progress
 from oblong._core.threads import single_threaded_blas
 from oblong.batch._pairwise import PairFit, PairwiseKernelClassifier
 from oblong.linalg.columns import ExplicitColumns, KernelColumns, SymmetricColumns
-from oblong.linalg.definite import check_positive_semidefinite
+from oblong.linalg.definite import check_kernel_definite
 from oblong.solvers.margin.options import DEFAULTS
 
 __all__ = ["KernelMachine"]
 
 # Columns from which on the products of rows are worth the threads of BLAS.
 _WIDE = 256
-# Rows whose kernel matrix is factored to see whether a kernel is positive semidefinite.
-_DEFINITENESS_ROWS = 2000
 
 
 class KernelMachine(PairwiseKernelClassifier):
@@ -35,6 +34,8 @@ class KernelMachine(PairwiseKernelClassifier):
     solutions (:meth:`_keep`).
     """
 
+    # Whether the last fit found the kernel matrix to be indefinite.
+    _indefinite = False
     _parameter_constraints: ClassVar[dict] = {
         **PairwiseKernelClassifier._parameter_constraints,
         "C": [Interval(Real, 0.0, None, closed="neither")],
@@ -97,26 +98,7 @@ class KernelMachine(PairwiseKernelClassifier):
         return
 
     def _penalties(self, labels: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        return weights * self._class_weights(labels, weights)[labels]
-
-    def _class_weights(self, labels: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Factor of each class; "balanced" counts rows by their weights."""
-        n_classes = len(self.classes_)
-        if self.class_weight is None:
-            return np.ones(n_classes)
-        if isinstance(self.class_weight, str):
-            totals = np.bincount(labels, weights, minlength=n_classes)
-            return totals.sum() / (n_classes * totals)
-        # Some other class may be missing from this fold; but a dict that names none of them, or
-        # lacks a class while naming others that do not exist, is a slip.
-        names = self.classes_.tolist()
-        missing = [name for name in names if name not in self.class_weight]
-        if missing and any(key not in names for key in self.class_weight):
-            raise ValueError(f"The classes, {missing}, are not in class_weight")
-        factors = np.array([float(self.class_weight.get(name, 1.0)) for name in names])
-        if not (np.isfinite(factors).all() and (factors > 0.0).all()):
-            raise ValueError("class_weight must hold finite numbers above zero")
-        return factors
+        return weights * class_factors(self.class_weight, self.classes_, labels, weights)[labels]
 
     def _if_indefinite(self) -> str | None:
         """What an indefinite kernel would mean and what to do; None if it does no harm."""
@@ -124,16 +106,14 @@ class KernelMachine(PairwiseKernelClassifier):
 
     def _check_kernel(self, X: Any) -> None:
         kernel = self._kernel()
-        self._indefinite = False
-        if kernel.always_positive_semidefinite:
-            return
         consequence = self._if_indefinite()
-        step = max(1, -(-X.shape[0] // _DEFINITENESS_ROWS))
-        sample = self._select(X, np.arange(0, X.shape[0], step))
+        vars(self).pop("_indefinite", None)
+
+        def matrix(rows: np.ndarray) -> np.ndarray:
+            return np.asarray(kernel(self._select(X, rows)), dtype=np.float64)
+
         try:
-            check_positive_semidefinite(
-                np.asarray(kernel(sample), dtype=np.float64), str(consequence)
-            )
+            check_kernel_definite(kernel, matrix, X.shape[0], str(consequence))
         except ValueError:
             if consequence is not None:
                 raise

@@ -11,10 +11,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 
+from oblong._core.class_weights import class_factors
 from oblong._core.threads import chunks
 from oblong.batch._fold_machines import FoldKernel, Machines, solve_machines
 from oblong.batch._one_vs_one import class_scores, votes_of
-from oblong.batch.relative_margin import RelativeMarginClassifier
 from oblong.kernels import Kernel, resolve_gamma
 from oblong.linalg.definite import check_kernel_definite
 
@@ -115,7 +115,7 @@ class GridFold:
         train, labels = train[order], labels[order]
         starts = np.searchsorted(labels, np.arange(classes.size + 1))
         own = np.ones(train.size) if weights is None else weights[train]
-        penalties = own * self._class_weights(classes, labels, own)
+        penalties = own * class_factors(self.class_weight, classes, labels, own)[labels]
         gamma_weights = None if weights is None else own
         precomputed = self.kernel == "precomputed"
         rows = None if precomputed else X[train]
@@ -162,11 +162,6 @@ class GridFold:
                 )
         gap = float("nan") if np.isnan(gaps).all() else float(np.nanmax(gaps))
         return FoldOutcome(scores.ravel(), margins.ravel(), gap, n_iter)
-
-    def _class_weights(self, classes: np.ndarray, labels: np.ndarray, own: np.ndarray) -> Any:
-        machine = RelativeMarginClassifier(class_weight=self.class_weight)
-        machine.classes_ = classes
-        return machine._class_weights(labels, own)[labels]
 
     def _scores(
         self,
