@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
+from importlib.metadata import entry_points
 from typing import NoReturn
 
 __all__ = ["main"]
@@ -28,7 +29,13 @@ _COMMANDS = {
     "datasets": "datasets_list",
     "stream": "stream",
     "bench": "bench",
-    "reproduce": "reproduce",
+}
+# Other distributions add commands by an entry point of this group, which names a function like
+# the `add_parser` of the modules above. A command may raise DataFileError for bad input.
+_GROUP = "oblong.commands"
+# Commands of distributions that are known, and how to get them.
+_ELSEWHERE = {
+    "reproduce": "pip install oblong-reproduction, or, in a checkout, pip install -e reproduction"
 }
 
 
@@ -119,10 +126,21 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace | int:
     parser.add_argument("--version", action="version", version=f"oblong {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     words = sys.argv[1:] if argv is None else argv
-    named = [word for word in words[:1] if word in _COMMANDS]
-    if words[:1] != ["--version"]:
-        for name in named or _COMMANDS:
-            import_module(f"oblong.cli.{_COMMANDS[name]}").add_parser(commands)
+    first = words[0] if words else ""
+    if first in _COMMANDS:
+        _add_command(commands, first)
+    elif first != "--version":
+        # The list of all commands, with those of other distributions.
+        installed = {point.name: point for point in entry_points(group=_GROUP)}
+        if first in _ELSEWHERE and first not in installed:
+            return _complain(
+                f"error: 'oblong {first}' is a distribution of its own: {_ELSEWHERE[first]}",
+                BAD_INPUT,
+            )
+        for name in () if first in installed else _COMMANDS:
+            _add_command(commands, name)
+        for name in (first,) if first in installed else installed:
+            installed[name].load()(commands)
     try:
         args = parser.parse_args(argv)
     except SystemExit as end:
@@ -131,6 +149,10 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace | int:
         parser.print_help()
         return OK
     return args
+
+
+def _add_command(commands: argparse._SubParsersAction, name: str) -> None:
+    import_module(f"oblong.cli.{_COMMANDS[name]}").add_parser(commands)
 
 
 def _run(args: argparse.Namespace) -> int:
