@@ -19,17 +19,8 @@ __all__ = ["main"]
 
 OK, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
-# Commands and their modules, which are loaded when they are needed.
-_COMMANDS = {
-    "compare": "compare",
-    "train": "train",
-    "predict": "predict",
-    "info": "info",
-    "export": "export",
-    "datasets": "datasets_list",
-    "stream": "stream",
-    "bench": "bench",
-}
+# Modules of `oblong.cli.commands`, which are loaded when they are needed.
+_COMMANDS = ("compare", "train", "predict", "info", "export", "datasets", "stream", "bench")
 # Other distributions add commands by an entry point of this group, which names a function like
 # the `add_parser` of the modules above. A command may raise DataFileError for bad input.
 _GROUP = "oblong.commands"
@@ -152,11 +143,11 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace | int:
 
 
 def _add_command(commands: argparse._SubParsersAction, name: str) -> None:
-    import_module(f"oblong.cli.{_COMMANDS[name]}").add_parser(commands)
+    import_module(f"oblong.cli.commands.{name}").add_parser(commands)
 
 
 def _run(args: argparse.Namespace) -> int:
-    from oblong.cli.errors import RunError
+    from oblong.cli.shared.errors import RunError
     from oblong.datasets import DataFileError
     from oblong.persistence import ModelFileError
 

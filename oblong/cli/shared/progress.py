@@ -1,0 +1,78 @@
+"""Progress on the terminal: on standard error, and only if that is a terminal."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from oblong.cli.comparison.grids import Model
+from oblong.cli.comparison.results import FoldResult, Settings
+
+__all__ = ["fold_progress", "step_progress", "waiting"]
+
+
+@contextmanager
+def fold_progress(
+    models: Sequence[Model], settings: Settings, done: Collection[tuple[str, int]] = ()
+) -> Iterator[Callable[[FoldResult], None]]:
+    """Show a bar for each model over its folds; yields the function that advances it.
+
+    `done` are models and folds of an earlier run.
+    """
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda result: None
+        return
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=36),
+        MofNCompleteColumn(),
+        TextColumn("folds"),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+    )
+    with bar:
+        folds = settings.cv * settings.repeats
+        before = Counter(name for name, _ in done)
+        tasks = {
+            model.name: bar.add_task(model.title, total=folds, completed=before[model.name])
+            for model in models
+        }
+        yield lambda result: bar.advance(tasks[result.model])
+
+
+@contextmanager
+def step_progress(total: int) -> Iterator[Callable[[str], None]]:
+    """Show one bar over all steps; yields the function to call before each, with what comes."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda what: None
+        return
+    bar = Progress(
+        BarColumn(bar_width=36),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+        console=console,
+        transient=True,
+    )
+    with bar:
+        # The first call ends nothing.
+        task = bar.add_task("", total=total, completed=-1)
+        yield lambda what: bar.update(task, advance=1, description=what)
+
+
+@contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """Show that work without steps goes on."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    with console.status(what):
+        yield
