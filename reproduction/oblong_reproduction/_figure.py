@@ -20,7 +20,7 @@ _MODELS = (INK, "#ee3377", "#0077bb", "#009988", "#aa4499", "#997700")
 _LINES = ((0, (5, 2.5)), "-", (0, (1, 1.2)), (0, (7, 2, 1, 2)), (0, (3, 1.5)), "-")
 _CLASSES = ("#33bbee", "#ee7733", "#009988", "#cc3311", "#bbbbbb", "#aa4499", "#ddcc77")
 _MARKERS = "o^sDvPX<>"
-_STYLE: dict[str, Any] = {
+_STYLE: Any = {
     "svg.hashsalt": "oblong",
     "svg.fonttype": "none",
     "font.family": ["sans-serif"],

@@ -52,7 +52,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add the subcommand; the entry point of this distribution in ``oblong.commands``."""
     parser = subparsers.add_parser(
         "reproduce",
-        help="run the experiments of the papers, next to the published numbers",
         description=_DESCRIPTION,
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,

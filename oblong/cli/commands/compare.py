@@ -10,11 +10,17 @@ from importlib.util import find_spec
 from joblib import cpu_count
 
 from oblong.cli.comparison.grids import Model, select
-from oblong.cli.comparison.journal import CellFile
+from oblong.cli.comparison.journal import ComparisonJournal
 from oblong.cli.comparison.protocol import check_classes
 from oblong.cli.comparison.results import FoldResult, Settings
-from oblong.cli.shared.errors import RunError
-from oblong.cli.shared.options import check_apart, is_set_by_name, output_file, seed, whole_number
+from oblong.cli.shared.options import (
+    check_apart,
+    is_set_by_name,
+    output_file,
+    seed,
+    whole_number,
+    write_whole,
+)
 from oblong.cli.shared.tables import add_table_options, labelled_numbers
 from oblong.datasets import DataFileError, Dataset
 from oblong.datasets.loading import BUILT_IN
@@ -57,7 +63,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     defaults = [model.name for model in select()]
     parser = subparsers.add_parser(
         "compare",
-        help="cross-validate models on one data set and write a report",
         description=_DESCRIPTION,
         epilog=_EPILOG.format(
             sets=("\n" + 20 * " ").join(BUILT_IN),
@@ -102,7 +107,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         type=whole_number(1),
         default=cpu_count(),
         metavar="N",
-        help="worker processes (default: one a core)",
+        help="worker processes (default: one per core)",
     )
     parser.add_argument(
         "--report",
@@ -143,7 +148,6 @@ def _run(args: argparse.Namespace) -> int:
     from oblong.cli.comparison.projection import project
     from oblong.cli.comparison.protocol import compare
     from oblong.cli.comparison.table import print_table, summary_json
-    from oblong.cli.shared import html
     from oblong.cli.shared.progress import fold_progress, waiting
 
     check_apart([] if is_set_by_name(args.data) else [args.data], [args.report, args.state])
@@ -157,15 +161,17 @@ def _run(args: argparse.Namespace) -> int:
         impute=args.impute,
     )
     check_classes(dataset, settings.cv)
-    cells = _cells(args, dataset, settings)
-    done = cells.resume(args.models) if args.resume else {}
+    journal = _journal(args, dataset, settings)
+    done = journal.resume(args.models) if args.resume else {}
     if not args.resume:
-        cells.start()
-    with fold_progress(args.models, settings, done) as advance:
+        journal.start()
+    titles = {model.name: model.title for model in args.models}
+    finished = [name for name, _ in done]
+    with fold_progress(titles, settings.cv * settings.repeats, finished) as advance:
 
         def keep(result: FoldResult) -> None:
-            cells.add(result)
-            advance(result)
+            journal.add(result)
+            advance(result.model)
 
         comparison = compare(dataset, args.models, settings, keep, done)
     console = Console(highlight=False)
@@ -174,12 +180,9 @@ def _run(args: argparse.Namespace) -> int:
     with waiting("drawing the report"):
         projection = project(dataset, args.models, settings)
         text = report.render(comparison, projection, _command(args))
-    try:
-        html.write(text, args.report)
-    except OSError as error:
-        raise RunError(f"{args.report} cannot be written: {error.strerror or error}") from None
+    write_whole(args.report, text)
     if args.state is None:
-        cells.remove()
+        journal.remove()
     if args.json:
         print(json.dumps(summary_json(comparison) | {"report": str(args.report)}))
     else:
@@ -187,10 +190,10 @@ def _run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _cells(args: argparse.Namespace, dataset: Dataset, settings: Settings) -> CellFile:
+def _journal(args: argparse.Namespace, dataset: Dataset, settings: Settings) -> ComparisonJournal:
     """The file of finished results, beside the report unless it is named."""
     path = args.state or args.report.with_name(args.report.name + ".state")
-    return CellFile(path, dataset, settings)
+    return ComparisonJournal(path, dataset, settings)
 
 
 def _command(args: argparse.Namespace) -> str:

@@ -22,7 +22,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add the subcommand."""
     parser = subparsers.add_parser(
         "datasets",
-        help="list the data sets that go by a name",
         description="Data sets that go by a name.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,

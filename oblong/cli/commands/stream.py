@@ -44,7 +44,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add the subcommand."""
     parser = subparsers.add_parser(
         "stream",
-        help="run an online learner over a stream of rows",
         description=_DESCRIPTION,
         epilog=_EPILOG.format(
             learners="\n".join(f"  {name:<12}  {about}" for name, (_, about) in LEARNERS.items())
@@ -145,7 +144,7 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
         metavar="FILE",
         help="write the curve of the errors, as HTML or, for .json and .jsonl, as JSON lines",
     )
-    group.add_argument("--json", action="store_true", help="print JSON lines, one a window")
+    group.add_argument("--json", action="store_true", help="print JSON lines, one per window")
 
 
 def _words(text: str) -> list[str]:

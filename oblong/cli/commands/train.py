@@ -61,7 +61,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     models = select(["all"])
     parser = subparsers.add_parser(
         "train",
-        help="fit one model to a file and save it",
         description=_DESCRIPTION,
         epilog=_EPILOG.format(models="\n".join(f"  {m.name:<16}  {m.title}" for m in models)),
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -95,7 +94,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         type=whole_number(1),
         default=cpu_count(),
         metavar="N",
-        help="threads for --cv (default: one a core)",
+        help="threads for --cv (default: one per core)",
     )
     parser.add_argument(
         "-o", "--output", required=True, type=output_file, metavar="FILE", help="the model"

@@ -2,51 +2,22 @@
 
 from __future__ import annotations
 
-import io
-import re
-import warnings
-from collections.abc import Callable, Sequence
-from html import escape
-from typing import Any
-
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from oblong.cli.comparison.projection import Projection
 from oblong.cli.comparison.results import Comparison
-from oblong.cli.streaming.metrics import Window
+from oblong.cli.shared.svg import draw_svg
 from oblong.display import BoundaryDisplay, EllipsoidDisplay, MarginDisplay
 from oblong.display._style import INK, model_style
 
 __all__ = [
     "boundary_figure",
     "confused_pair",
-    "curve_figure",
     "ellipsoid_figure",
     "fold_figure",
     "margin_figure",
 ]
-
-_STYLE: dict[str, Any] = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "oblong",
-    # Names of columns and classes may hold dollar signs.
-    "text.parse_math": False,
-    "font.family": ["sans-serif"],
-    "font.size": 10.5,
-    "axes.edgecolor": INK,
-    "axes.labelcolor": INK,
-    "text.color": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "axes.facecolor": "none",
-    "figure.facecolor": "none",
-    "axes.linewidth": 0.8,
-}
 
 
 def fold_figure(comparison: Comparison) -> str:
@@ -81,7 +52,7 @@ def fold_figure(comparison: Comparison) -> str:
         + " and ".join(m.title for m in comparison.models)
         + "; a bar marks each mean."
     )
-    return _svg(draw, (7.4, 0.95 + 0.75 * len(comparison.models)), title)
+    return draw_svg(draw, (7.4, 0.95 + 0.75 * len(comparison.models)), title)
 
 
 def margin_figure(comparison: Comparison, pair: tuple[object, object] | None) -> str | None:
@@ -91,8 +62,9 @@ def margin_figure(comparison: Comparison, pair: tuple[object, object] | None) ->
     estimators = {}
     for model in comparison.models:
         estimator = comparison.results[model.name][0].estimator
-        outputs = hasattr(estimator, "decision_function")
-        if outputs and (pair is None or "model__decision_function_shape" in estimator.get_params()):
+        if estimator is None or not hasattr(estimator, "decision_function"):
+            continue
+        if pair is None or "model__decision_function_shape" in estimator.get_params():
             estimators[model.title] = estimator
     if not estimators:
         return None
@@ -102,7 +74,7 @@ def margin_figure(comparison: Comparison, pair: tuple[object, object] | None) ->
         + ", with the margin at 1."
     )
     size = (7.4, 1.0 + 1.15 * len(estimators))
-    return _svg(
+    return draw_svg(
         lambda ax: MarginDisplay.from_estimator(estimators, X, y, pair=pair, ax=ax), size, title
     )
 
@@ -137,11 +109,11 @@ def boundary_figure(comparison: Comparison, projection: Projection) -> str:
             projection.points,
             projection.y,
             class_names=[_short(name) for name in comparison.dataset.target_names],
-            axis_labels=tuple(_short(label, 60) for label in projection.axis_labels),
+            axis_labels=_axis_labels(projection),
             ax=ax,
         )
 
-    return _svg(draw, (7.4, 4.6), title)
+    return draw_svg(draw, (7.4, 4.6), title)
 
 
 def ellipsoid_figure(comparison: Comparison, projection: Projection) -> str:
@@ -155,63 +127,17 @@ def ellipsoid_figure(comparison: Comparison, projection: Projection) -> str:
             projection.points,
             projection.y,
             class_names=names,
-            axis_labels=tuple(_short(label, 60) for label in projection.axis_labels),
+            axis_labels=_axis_labels(projection),
             ax=ax,
         )
 
-    return _svg(draw, (7.4, 4.6), "Smallest ellipses around " + " and ".join(ellipsoids) + ".")
+    return draw_svg(draw, (7.4, 4.6), "Smallest ellipses around " + " and ".join(ellipsoids) + ".")
 
 
-def curve_figure(windows: Sequence[Window]) -> str:
-    """Errors along a stream: over each window, and over all rows so far."""
-
-    def draw(ax: Axes) -> None:
-        rows = [window.rows for window in windows]
-        for position, (label, values) in enumerate(
-            {
-                "window": [100 * window.window_error for window in windows],
-                "so far": [100 * window.error for window in windows],
-            }.items()
-        ):
-            marker = "o" if len(rows) == 1 else None
-            color = model_style(position)["color"]
-            ax.plot(rows, values, color=color, linewidth=1.6, marker=marker, label=label)
-        ax.set_ylim(bottom=0)
-        ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-        ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-        ax.set_xlabel("rows")
-        ax.set_ylabel("error, %")
-        ax.legend(frameon=False)
-        for side in ("top", "right"):
-            ax.spines[side].set_visible(False)
-
-    return _svg(draw, (7.4, 3.6), "Errors over each window of rows and over all rows so far.")
+def _axis_labels(projection: Projection) -> tuple[str, str]:
+    first, second = projection.axis_labels
+    return _short(first, 60), _short(second, 60)
 
 
 def _short(text: str, limit: int = 24) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
-
-
-def _svg(draw: Callable[[Axes], object], size: tuple[float, float], title: str) -> str:
-    """Draw a figure and return it as an SVG element that takes the page's font and colour."""
-    with mpl.rc_context(_STYLE), warnings.catch_warnings():
-        # The reader's fonts count, not those matplotlib lacks a glyph in.
-        warnings.simplefilter("ignore")
-        figure = Figure(figsize=size, layout="constrained")
-        FigureCanvasSVG(figure)
-        draw(figure.add_subplot())
-        buffer = io.StringIO()
-        figure.savefig(buffer, format="svg", metadata={"Date": None})
-    text = buffer.getvalue()
-    text = text[text.index("<svg") :]
-    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-    # Names such as "axes_1" repeat from picture to picture and nothing refers to them.
-    text = re.sub(r' id="[A-Za-z]+[0-9]*_[0-9]+"', "", text)
-    text = re.sub(r"font: ([0-9.]+px) [^;\"]*", r"font-size: \1", text)
-    text = text.replace(INK, "currentColor")
-    width, height = (f"{72 * s:.0f}" for s in size)
-    opening = (
-        f'<svg xmlns:xlink="http://www.w3.org/1999/xlink" viewBox="0 0 {width} {height}" '
-        f'role="img"><title>{escape(title)}</title>'
-    )
-    return re.sub(r"<svg[^>]*>", lambda _: opening, text, count=1)

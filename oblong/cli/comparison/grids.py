@@ -236,7 +236,7 @@ register(
     Model(
         "esvm-online",
         "e-SVM, online",
-        # A looser gap than for one machine alone: it is about the error here.
+        # A looser gap than by default: only the error counts here.
         factory=lambda: OnlineEllipsoidalSVC(tol=0.03, max_iter=200, random_state=0),
         grid=lambda unit: {"nu": _ERROR_SHARES, "trace_bound": ("auto", 3.0, 10.0)},
         default=False,

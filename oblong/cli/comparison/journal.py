@@ -1,11 +1,11 @@
-"""Finished parts of a comparison in a file, so that a run that was stopped can go on."""
+"""Finished folds of a comparison in a file, so that a run that was stopped can go on."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +17,16 @@ from oblong.cli.comparison.grids import Model
 from oblong.cli.comparison.results import FoldResult, Settings
 from oblong.cli.shared.errors import RunError
 from oblong.datasets import DataFileError, Dataset
+from oblong.persistence.journal import Journal
 
-__all__ = ["CellFile"]
+__all__ = ["ComparisonJournal"]
 
 _FORMAT = "oblong comparison"
 _FOREIGN = "no results of oblong compare; choose another file with --state"
 
 
-class CellFile:
-    """A line for each model and fold that is done, below one that says what they belong to.
-
-    A line is complete or it does not count, so a run may be stopped at any moment.
+class ComparisonJournal:
+    """A record for each model and fold that is done, below one that says what they belong to.
 
     Parameters
     ----------
@@ -41,6 +40,7 @@ class CellFile:
 
     def __init__(self, path: Path, dataset: Dataset, settings: Settings) -> None:
         self.path = path
+        self._journal = Journal(path)
         self._classes = np.unique(dataset.y)
         self._head = {
             "format": _FORMAT,
@@ -82,57 +82,46 @@ class CellFile:
                 shown = {"data": "other data"}.get(name, f"{name} {head.get(name)}")
                 raise DataFileError(self.path.name, f"holds the results of {shown}, not these")
         known = {model.name for model in models}
-        done, kept = {}, []
+        done = {}
         for record in records:
-            if record is None:
-                continue
             try:
                 result = self._result(record)
             except (KeyError, TypeError, ValueError, IndexError):
                 raise DataFileError(self.path.name, "damaged: a line makes no sense") from None
-            kept.append(record)
             if result.model in known:
                 done[result.model, result.fold] = result
-        self._rewrite(kept)
+        self._rewrite(records)
         return done
 
-    def _records(self) -> list[Any]:
-        """What the lines of the file say, the first of which says what they belong to."""
+    def _records(self) -> list[dict[str, Any]]:
+        """The records of the file, the first of which says what they belong to."""
         try:
-            text = self.path.read_text(encoding="utf-8")
+            records = self._journal.read()
         except (OSError, UnicodeDecodeError):
-            raise DataFileError(self.path.name, _FOREIGN) from None
-        # The end of a line is written with it: what follows the last one is half a line.
-        records = [_record(line) for line in text.split("\n")[:-1]]
-        if not records or not records[0] or records[0].get("format") != _FORMAT:
+            records = []
+        if not records or records[0].get("format") != _FORMAT:
             raise DataFileError(self.path.name, _FOREIGN)
         return records
 
     def add(self, result: FoldResult) -> None:
         """Write down one more result."""
-        line = json.dumps(self._line(result)) + "\n"
-        try:
-            with open(self.path, "a", encoding="utf-8") as stream:
-                stream.write(line)
-                stream.flush()
-                os.fsync(stream.fileno())
-        except OSError as error:
-            raise RunError(f"{self.path} cannot be written: {error.strerror or error}") from None
+        with self._writing():
+            self._journal.append(self._line(result))
 
     def remove(self) -> None:
         """Delete the file."""
-        self.path.unlink(missing_ok=True)
+        self._journal.remove()
 
     def _rewrite(self, records: list[dict[str, Any]]) -> None:
-        draft = self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp")
+        with self._writing():
+            self._journal.replace([self._head, *records])
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
         try:
-            lines = [json.dumps(record) + "\n" for record in (self._head, *records)]
-            draft.write_text("".join(lines), encoding="utf-8")
-            os.replace(draft, self.path)
+            yield
         except OSError as error:
             raise RunError(f"{self.path} cannot be written: {error.strerror or error}") from None
-        finally:
-            draft.unlink(missing_ok=True)
 
     def _line(self, result: FoldResult) -> dict[str, Any]:
         return {
@@ -165,18 +154,10 @@ class CellFile:
         )
 
 
-def _record(line: str) -> dict[str, Any] | None:
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return record if isinstance(record, dict) else None
-
-
 def _digest(dataset: Dataset) -> str:
     """What identifies the data."""
     digest = hashlib.sha256(repr(dataset.X.shape).encode())
-    X = dataset.X
+    X: Any = dataset.X
     parts = (X.data, X.indices, X.indptr) if sp.issparse(X) else (np.ascontiguousarray(X),)
     for part in parts:
         digest.update(part.tobytes())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -61,7 +62,8 @@ def project(dataset: Dataset, models: Sequence[Model], settings: Settings) -> Pr
 
     Data with two features is taken as it is; data with one gives None.
     """
-    X, y = dataset.X, dataset.y
+    X: Any = dataset.X
+    y = dataset.y
     if X.shape[1] < 2:
         return None
     if len(y) > MAX_POINTS:
@@ -72,12 +74,12 @@ def project(dataset: Dataset, models: Sequence[Model], settings: Settings) -> Pr
     explained = None
     if X.shape[1] == 2:
         points = X.toarray() if sp.issparse(X) else np.asarray(X, dtype=float)
-        axis_labels = dataset.feature_names or ("feature 1", "feature 2")
+        first, second = dataset.feature_names or ("feature 1", "feature 2")
     else:
         pca = PCA(2, svd_solver="arpack" if sp.issparse(X) else "full", random_state=settings.seed)
         points = pca.fit_transform(make_scaler(X).fit_transform(X))
         explained = float(pca.explained_variance_ratio_.sum())
-        axis_labels = tuple(
+        first, second = (
             f"component {k + 1} ({share:.0%} of the variance)"
             for k, share in enumerate(pca.explained_variance_ratio_)
         )
@@ -85,7 +87,8 @@ def project(dataset: Dataset, models: Sequence[Model], settings: Settings) -> Pr
     tasks = [delayed(_fit)(model, points, y, unit, settings.seed) for model in models]
     fitted = dict(in_parallel(tasks, settings.jobs))
     estimators = {model.title: fitted[model.name] for model in models}
-    return Projection(points, y, axis_labels, estimators, explained, _ellipsoids(points, y))
+    ellipsoids = _ellipsoids(points, y)
+    return Projection(points, y, (first, second), estimators, explained, ellipsoids)
 
 
 def _ellipsoids(points: np.ndarray, y: np.ndarray) -> dict[int, MinimumVolumeEllipsoid]:

@@ -18,7 +18,7 @@ from oblong.cli.comparison.table import (
     format_seconds,
     verdict,
 )
-from oblong.cli.shared.html import figure, frame, reproduction, section, table
+from oblong.cli.shared.html import figure, frame, how_to_repeat, section, table
 
 __all__ = ["render"]
 
@@ -43,7 +43,7 @@ def render(comparison: Comparison, projection: Projection | None, command: str) 
         _ellipsoids(comparison, projection),
         _parameters(comparison),
         _certificates(comparison),
-        reproduction(command),
+        how_to_repeat(command),
     ]
     return frame("oblong compare", comparison.dataset.name, _lead(comparison.summaries()), sections)
 

@@ -65,7 +65,7 @@ def print_table(console: Console, comparison: Comparison) -> None:
 
 
 def summary_json(comparison: Comparison) -> dict[str, Any]:
-    """The comparison for machines."""
+    """The comparison as JSON values."""
     dataset, settings = comparison.dataset, comparison.settings
     return {
         "data": dataset.name,

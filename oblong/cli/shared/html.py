@@ -1,4 +1,4 @@
-"""Parts of an HTML page that needs nothing beside itself."""
+"""Parts of an HTML page that is one file."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from datetime import UTC, datetime
 from html import escape
 from importlib.metadata import version
 from importlib.resources import files
-from pathlib import Path
 
 from oblong import __version__
 
-__all__ = ["figure", "frame", "reproduction", "section", "table", "write"]
+__all__ = ["figure", "frame", "how_to_repeat", "section", "table"]
 
 
 def frame(command: str, name: str, lead: str, sections: Iterable[str]) -> str:
@@ -54,17 +53,6 @@ def frame(command: str, name: str, lead: str, sections: Iterable[str]) -> str:
 </body>
 </html>
 """
-
-
-def write(page: str, path: Path) -> None:
-    """Write the page whole or not at all."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        # File names need not be valid text.
-        draft.write_text(page, encoding="utf-8", errors="replace")
-        os.replace(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def section(title: str, *content: str) -> str:
@@ -111,8 +99,8 @@ def table(
     )
 
 
-def reproduction(command: str) -> str:
-    """Tell how to get the same page again."""
+def how_to_repeat(command: str) -> str:
+    """Say how to get the same page again."""
     packages = ("scikit-learn", "numpy", "scipy", "numba")
     versions = ", ".join(
         [f"oblong {__version__}", *(f"{name} {version(name)}" for name in packages)]

@@ -1,4 +1,4 @@
-"""Ctrl-C where exceptions get lost."""
+"""Ctrl-C while compiled code may drop exceptions."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["insistent_interrupts"]
+__all__ = ["repeated_interrupts"]
 
 
 @contextmanager
-def insistent_interrupts(seconds: float = 1.0) -> Iterator[None]:
+def repeated_interrupts(seconds: float = 1.0) -> Iterator[None]:
     """Raise ``KeyboardInterrupt`` again and again, until this context has ended.
 
     A compiler that calls back into Python drops the exceptions of what it calls, so that a single

@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 
+from oblong._core.atomic import atomic_write
 from oblong.cli.shared.errors import RunError
 from oblong.datasets import DataFileError, available
 from oblong.datasets._dataset import quote
@@ -90,31 +90,22 @@ def is_set_by_name(data: str) -> bool:
     return False
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all.
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file whole or not at all; text in UTF-8.
 
     Raises
     ------
     RunError
         If the file cannot be written; what was there before stays.
     """
-    draft = None
+    if isinstance(content, str):
+        # File names, which reports show, need not be valid text.
+        content = content.encode("utf-8", errors="replace")
     try:
-        descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(descriptor, "wb") as stream:
+        with atomic_write(path) as stream:
             stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(draft, 0o666 & ~mask)
-        os.replace(draft, path)
-        draft = None
     except OSError as error:
         raise RunError(f"{path} cannot be written: {error.strerror or error}") from None
-    finally:
-        if draft is not None:
-            Path(draft).unlink(missing_ok=True)
 
 
 @contextmanager
@@ -140,7 +131,7 @@ def plain_warnings() -> Iterator[None]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
-    # Old names inside libraries are no business of who runs a command.
+    # Deprecations inside libraries mean nothing to whoever runs a command.
     ours = [w for w in caught if not issubclass(w.category, (DeprecationWarning, FutureWarning))]
     for text in dict.fromkeys(str(warning.message) for warning in ours):
         print(f"oblong: warning: {' '.join(text.split())}", file=sys.stderr)

@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-from oblong.cli.comparison.grids import Model
-from oblong.cli.comparison.results import FoldResult, Settings
 
 __all__ = ["fold_progress", "step_progress", "waiting"]
 
 
 @contextmanager
 def fold_progress(
-    models: Sequence[Model], settings: Settings, done: Collection[tuple[str, int]] = ()
-) -> Iterator[Callable[[FoldResult], None]]:
-    """Show a bar for each model over its folds; yields the function that advances it.
+    titles: Mapping[str, str], folds: int, done: Iterable[str] = ()
+) -> Iterator[Callable[[str], None]]:
+    """Show a bar for each model over its folds; yields the function that advances a model.
 
-    `done` are models and folds of an earlier run.
+    `titles` are what to show of the models by name, and `done` names one for each fold of an
+    earlier run.
     """
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield lambda result: None
+        yield lambda name: None
         return
     bar = Progress(
         TextColumn("{task.description}"),
@@ -37,13 +35,12 @@ def fold_progress(
         transient=True,
     )
     with bar:
-        folds = settings.cv * settings.repeats
-        before = Counter(name for name, _ in done)
+        before = Counter(done)
         tasks = {
-            model.name: bar.add_task(model.title, total=folds, completed=before[model.name])
-            for model in models
+            name: bar.add_task(title, total=folds, completed=before[name])
+            for name, title in titles.items()
         }
-        yield lambda result: bar.advance(tasks[result.model])
+        yield lambda name: bar.advance(tasks[name])
 
 
 @contextmanager

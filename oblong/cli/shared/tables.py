@@ -84,8 +84,8 @@ def labelled_numbers(args: argparse.Namespace) -> Dataset:
         X = np.hstack([X[:, numbers].astype(np.float64), encoder.transform(X[:, text])])
         words = zip(text, encoder.categories_)
         names = [names[j] for j in numbers] + [f"{names[j]}={w}" for j, ws in words for w in ws]
-    names = None if names is None else tuple(names)
-    return Dataset(X, table.y, names, table.target_names, table.name)
+    columns = None if names is None else tuple(names)
+    return Dataset(X, table.y, columns, table.target_names, table.name)
 
 
 def check_labels(table: Table, folds: int | None) -> None:

@@ -9,6 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from oblong.cli.shared.options import write_whole
 from oblong.cli.streaming.metrics import Metrics
 
 __all__ = ["Outcome", "write_report"]
@@ -35,11 +36,11 @@ class Outcome:
 
     @property
     def error(self) -> float:
-        """Share of them that were predicted wrongly before."""
+        """Share of the examples that were predicted wrongly, each before it was learned from."""
         return self.mistakes / self.examples
 
     def as_json(self) -> dict[str, Any]:
-        """The end for machines."""
+        """The final record of the JSON lines."""
         seconds = self.metrics.seconds
         return {
             "final": True,
@@ -61,19 +62,17 @@ class Outcome:
 
 def write_report(outcome: Outcome, path: Path) -> None:
     """Write the report whole or not at all."""
-    from oblong.cli.shared import html
-
     if path.suffix.lower() in (".json", ".jsonl"):
         points = [window.as_json() for window in outcome.metrics.windows]
         text = "".join(json.dumps(line) + "\n" for line in [*points, outcome.as_json()])
     else:
         text = _page(outcome)
-    html.write(text, path)
+    write_whole(path, text)
 
 
 def _page(outcome: Outcome) -> str:
-    from oblong.cli.comparison import figures
     from oblong.cli.shared import html
+    from oblong.cli.streaming.figures import curve_figure
 
     end = outcome.as_json()
     weighted = outcome.examples != outcome.rows
@@ -99,7 +98,7 @@ def _page(outcome: Outcome) -> str:
         html.section(
             "Errors",
             html.figure(
-                figures.curve_figure(outcome.metrics.windows),
+                curve_figure(outcome.metrics.windows),
                 "The error over each window of rows, and that over all rows so far.",
             ),
             f'<dl class="facts">{listed}</dl>',
@@ -122,6 +121,6 @@ def _page(outcome: Outcome) -> str:
                 [[escape(k), escape(str(v))] for k, v in sorted(parameters.items())],
             ),
         ),
-        html.reproduction(outcome.command),
+        html.how_to_repeat(outcome.command),
     ]
     return html.frame("oblong stream", outcome.source, lead, sections)

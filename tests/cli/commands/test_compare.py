@@ -204,13 +204,13 @@ class Crash(BaseException):
 @pytest.mark.parametrize("nested", ["--nested", "--no-nested"])
 def test_a_run_that_was_stopped_goes_on(folder, capsys, monkeypatch, nested):
     from oblong.cli.comparison import protocol
-    from oblong.cli.comparison.journal import CellFile
+    from oblong.cli.comparison.journal import ComparisonJournal
 
     (folder / "points.csv").write_text(csv_text())
     words = ["compare", "points.csv", *BOTH, nested, "--json"]
     assert main(words) == 0
     whole = outcome(capsys.readouterr().out)
-    add = CellFile.add
+    add = ComparisonJournal.add
     for limit in (1, 2):
         left = [limit]
 
@@ -221,7 +221,7 @@ def test_a_run_that_was_stopped_goes_on(folder, capsys, monkeypatch, nested):
             add(self, result)
 
         with monkeypatch.context() as patch:
-            patch.setattr(CellFile, "add", crash)
+            patch.setattr(ComparisonJournal, "add", crash)
             with pytest.raises(Crash):
                 main([*words, "--resume"])
         # Half a line, as a crash in the middle of writing leaves it.

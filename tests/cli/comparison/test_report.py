@@ -13,7 +13,6 @@ from oblong.cli.comparison.projection import project
 from oblong.cli.comparison.protocol import compare
 from oblong.cli.comparison.results import Settings
 from oblong.cli.comparison.table import format_p, format_points, format_seconds
-from oblong.cli.shared import html as page_module
 from oblong.datasets import Dataset, load, make_tilted_gaussians
 
 HOSTILE = '<script>alert("1")</script>'
@@ -111,23 +110,6 @@ def test_all_parts_are_there(page):
     assert "prefers-color-scheme: dark" in page
     for fold in ("1", "2", "3"):
         assert f'<th scope="row">{fold}</th>' in page
-
-
-def test_the_page_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
-    path = tmp_path / "report.html"
-    page_module.write("old", path)
-
-    def fail(*arguments):
-        raise OSError("disk full")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(page_module.os, "replace", fail)
-        with pytest.raises(OSError, match="disk full"):
-            page_module.write("new", path)
-    assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
-    assert path.read_text() == "old"
-    page_module.write("new ±", path)
-    assert path.read_text(encoding="utf-8") == "new ±"
 
 
 def test_the_most_confused_classes_are_found():

@@ -104,7 +104,7 @@ SHAPES = [
 
 @pytest.mark.parametrize(("name", "shape"), SHAPES)
 def test_batches_of_any_size_give_the_same(folder, capsys, monkeypatch, name, shape):
-    from oblong.cli.commands.stream import run
+    from oblong.cli.streaming import run
 
     (folder / "a.libsvm").write_text(libsvm_text(300, 12, classes=4))
     words = ["a.libsvm", "--learner", name, "-o", "m.oblong"]

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from oblong.cli import main
-from oblong.cli.commands.stream import learner as learner_module
+from oblong.cli.streaming import learner as learner_module
 from oblong.persistence import models
 
 TIMES = ("seconds", "rows_per_second")
@@ -135,7 +135,9 @@ def lines_of(path):
 @pytest.mark.parametrize("case", ["cw-full", "kernel-cw"])
 def test_kill_9_at_random_moments(folder, case):
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["oblong.cli.streaming.command", "tests.cli.test_stream_kill"])
+    context.set_forkserver_preload(
+        ["oblong.cli.streaming.command", "tests.cli.streaming.test_stream_kill"]
+    )
     table = folder / "t.csv"
     table.write_text(table.read_text() * 3)
     words = ["stream", "t.csv", *CASES[case], "--window", "50", "--every", "50", "--json"]

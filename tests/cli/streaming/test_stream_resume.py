@@ -14,7 +14,7 @@ import pytest
 
 import oblong
 from oblong.cli import main
-from oblong.cli.commands.stream import learner as learner_module
+from oblong.cli.streaming import learner as learner_module
 from oblong.cli.streaming.learners import LEARNERS
 from tests.cli.streaming.test_stream import libsvm_text
 
