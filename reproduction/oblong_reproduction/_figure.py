@@ -65,7 +65,7 @@ def figure(rows: int = 1, columns: int = 1, width: float = 4.0, height: float = 
 
 def line_across(ax: Axes, w: Any, b: float, **style: Any) -> None:
     """Draw the line ``w · x + b = 0`` through a panel whose limits are set."""
-    foot = [-b * w[0] / (w[0] ** 2 + w[1] ** 2), -b * w[1] / (w[0] ** 2 + w[1] ** 2)]
+    foot = (-b * w[0] / (w[0] ** 2 + w[1] ** 2), -b * w[1] / (w[0] ** 2 + w[1] ** 2))
     ax.axline(foot, (foot[0] - w[1], foot[1] + w[0]), **style)
 
 

@@ -164,7 +164,7 @@ def _stage(
     missing = {name: sets.missing(name) for name in {n for cell in cells for n in cell.data}}
     wanted: list[Cell] = []
     for cell in cells:
-        reasons = [missing[name] for name in cell.data if missing[name]]
+        reasons = [reason for name in cell.data if (reason := missing[name])]
         if cell.name in done:
             continue
         if reasons:
@@ -188,14 +188,14 @@ def _stored(
     experiment: Experiment, cells: list[Cell], settings: RunSettings, store: Store
 ) -> dict[str, dict[str, Any]]:
     """Stored results of these very cells, those of other experiments that share them included."""
-    shelves = {None: store.finished(experiment.bulky)}
-    for owner in {cell.owner for cell in cells} - {None, experiment.name}:
+    own, others = store.finished(experiment.bulky), {}
+    for owner in {cell.owner for cell in cells if cell.owner} - {experiment.name}:
         other = Store(store.document.parent, owner, quick=settings.quick, seed=settings.seed)
-        shelves[owner] = other.finished()
+        others[owner] = other.finished()
     done: dict[str, dict[str, Any]] = {}
     for cell in cells:
-        for shelf in (shelves[None], shelves.get(cell.owner, {})):
-            record = shelf.get(cell.name)
+        for stored in (own, others.get(cell.owner or "", {})):
+            record = stored.get(cell.name)
             if record is not None and record["parameters"] == plain(dict(cell.parameters)):
                 done[cell.name] = record
                 break

@@ -62,7 +62,7 @@ def _grid(learner: str) -> list[dict[str, Any]]:
 
 def _learner(name: str, parameters: dict[str, Any], average: bool = False) -> Any:
     # No intercept: the separator passes through the origin, as in the paper.
-    common = {"fit_intercept": False, "average": average}
+    common: dict[str, Any] = {"fit_intercept": False, "average": average}
     if name == "perceptron":
         # With so much of the identity in its matrix the second-order perceptron has no shape.
         return SecondOrderPerceptron(a=1e9, covariance="diag", **common)

@@ -71,8 +71,8 @@ def _best(
             model.partial_fit(X_kept, y_kept, classes=[0, 1])
             errors[i, j] = np.mean(model.predict(X_held) != y_held)
     # The first of equal ones has the fewest passes.
-    i, j = np.unravel_index(np.argmin(errors), errors.shape)
-    return _CONFIDENCES[j], int(i) + 1
+    passes, best = np.unravel_index(np.argmin(errors), errors.shape)
+    return _CONFIDENCES[best], int(passes) + 1
 
 
 def _model(variant: str, confidence: float) -> ConfidenceWeightedClassifier:

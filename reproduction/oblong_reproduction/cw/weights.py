@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -37,7 +37,7 @@ def _cell(sets: Sets, rng: np.random.Generator, *, draw: int) -> dict:
     values, vectors = np.linalg.eigh(np.array(blocks))
     axes = np.sqrt(values)
     cosine = abs(float(vectors[0, :, 1] @ _SEPARATOR))
-    result = {
+    result: dict[str, Any] = {
         "angle": float(np.degrees(np.arccos(min(cosine, 1.0)))),
         "ratio": float(axes[0, 1] / axes[0, 0]),
         "noise_ratio": float(np.mean(axes[1:, 1] / axes[1:, 0])),
@@ -120,7 +120,7 @@ def _draw(results: Results) -> Figure | None:
         outline = np.array(mean)[:, None] + np.linalg.cholesky(np.array(block)) @ circle
         style = {"color": INK, "linewidth": 1.6} if i == 0 else {"color": "C1", "linewidth": 0.7}
         ax.plot(*outline, **style)
-    reach = 2.0 * max(np.linalg.norm(cell["mean"][0]), 0.5)
+    reach = 2.0 * max(float(np.linalg.norm(cell["mean"][0])), 0.5)
     ax.plot(*np.outer(_SEPARATOR, [0.0, reach]), color=INK, linestyle=":")
     ax.set(title=f"weights after {_ROUNDS} rounds", aspect="equal")
     return page

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.optimize import minimize
@@ -165,7 +165,7 @@ def _figure_2_cell(sets: Sets, rng: np.random.Generator, *, draw: int) -> dict:
     # A plane that separates the classes in one space does so in the other.
     to_plane = np.linalg.lstsq(np.c_[X, np.ones(100)], T, rcond=None)[0][:2]
     ball_svm, ekm = np.linalg.solve(to_plane, svm), to_plane @ ball_ekm
-    result = {
+    result: dict[str, Any] = {
         "svm": _width(svm),
         "ekm": _width(ekm),
         "svm_round": _width(ball_svm),
@@ -265,11 +265,11 @@ def _figure_3_cell(sets: Sets, rng: np.random.Generator, *, draw: int, rank: int
     y = rng.permutation(np.repeat([0, 1], 10))
     across = np.linspace(-0.1, 1.1, 41)
     grid = np.array([(a, b) for b in across for a in across])
-    common = {"kernel": "rbf", "gamma": 8.0, "C": 1e4}
+    common: dict[str, Any] = {"kernel": "rbf", "gamma": 8.0, "C": 1e4}
     svm = EllipsoidalKernelClassifier(shape="none", **common).fit(X, y)
     ekm = EllipsoidalKernelClassifier(rank=rank, **common).fit(X, y)
     sides = [model.predict(grid) for model in (svm, ekm)]
-    result = {
+    result: dict[str, Any] = {
         "differ": float(np.mean(sides[0] != sides[1])),
         "svm_training_errors": int(np.sum(svm.predict(X) != y)),
         "ekm_training_errors": int(np.sum(ekm.predict(X) != y)),

@@ -138,15 +138,16 @@ def _cell(
                 for j, C in enumerate(penalties):
                     scores[i, j] += _correct(T, y[a], T_held, y[b], C)
         # The first of equal ones: the largest coverage, then the smallest penalty.
-        i, j = np.unravel_index(np.argmax(np.round(scores, 9)), scores.shape)
+        best, penalty = np.unravel_index(np.argmax(np.round(scores, 9)), scores.shape)
+        one, C = maps[best], penalties[penalty]
         if setup == 1:
-            maps[i].fit(X[train])
+            one.fit(X[train])
         result[method] = _correct(
-            maps[i].transform(X[train]), y[train], maps[i].transform(X[test]), y[test], penalties[j]
+            one.transform(X[train]), y[train], one.transform(X[test]), y[test], C
         )
-        result[f"{method}_C"] = penalties[j]
+        result[f"{method}_C"] = C
         if method == "ekm":
-            result["coverage"] = coverages[i]
+            result["coverage"] = coverages[best]
     return result
 
 
@@ -172,7 +173,7 @@ def _cells(quick: bool) -> list[Cell]:
 
 
 def _rows(results: Results) -> Iterator[Row]:
-    differences = {1: [], 2: []}
+    differences: dict[int, list[tuple[str, float]]] = {1: [], 2: []}
     for setup in (1, 2):
         for name, published in _PUBLISHED.items():
             numbers = published[setup - 1]

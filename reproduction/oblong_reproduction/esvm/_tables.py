@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -15,7 +17,7 @@ _UNKNOWN = ("workclass", "occupation", "native-country")
 
 def whole(sets: Sets, name: str) -> tuple[np.ndarray, np.ndarray]:
     """All rows of a set, dense, training part first."""
-    data = sets.load(name)
+    data: Any = sets.load(name)
     parts = [data.X] if data.X_test is None else [data.X, data.X_test]
     dense = [np.asarray(A.todense() if sp.issparse(A) else A, dtype=float) for A in parts]
     labels = [data.y] if data.y_test is None else [data.y, data.y_test]
@@ -30,11 +32,11 @@ def one_hot(X: np.ndarray) -> np.ndarray:
 def adult_records(sets: Sets) -> tuple[np.ndarray, np.ndarray]:
     """The 45,222 records of adult without a missing value, in 14 columns."""
     X, y = whole(sets, "adult")
-    names = list(sets.load("adult").feature_names)
+    names = list(sets.load("adult").feature_names or ())
     known = np.all(X[:, [names.index(name) for name in _UNKNOWN]] != 0.0, axis=1)
     return X[known], y[known]
 
 
-def error(model: object, X: np.ndarray, y: np.ndarray) -> float:
+def error(model: Any, X: np.ndarray, y: np.ndarray) -> float:
     """Share of wrong predictions in percent."""
     return 100.0 * float(np.mean(model.predict(X) != y))

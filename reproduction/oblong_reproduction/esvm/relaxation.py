@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
 from sklearn.decomposition import PCA
@@ -52,7 +53,7 @@ def _parts(sets: Sets, rng: np.random.Generator, name: str) -> tuple[np.ndarray,
         rest = _without(X_all, y_all, X, y)
         return X, y, X_all[rest], y_all[rest]
     if name in _ADULT_ROWS:
-        data = sets.load("a9a")
+        data: Any = sets.load("a9a")
         X, y = np.asarray(data.X.todense(), dtype=float), data.y
         order = rng.permutation(len(y))
         train, test = order[: _ADULT_ROWS[name]], order[_ADULT_ROWS[name] :]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
@@ -36,7 +37,7 @@ _RS = (0.9, 0.99)
 _COSTS = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0)
 
 
-def _svm(C: float, n_classes: int) -> object:
+def _svm(C: float, n_classes: int) -> Any:
     classifier = LinearRelativeMarginClassifier(C=C, spread=1.0)
     return OneVsRestClassifier(classifier) if n_classes > 2 else classifier
 
@@ -68,7 +69,7 @@ def _cell(
         X, y = X[kept], y[kept]
     train, test = list(_folds(outer, X, y))[fold]
     n_classes = len(np.unique(y))
-    grids = {
+    grids: dict[str, list[tuple[Any, tuple]]] = {
         "svm": [(_svm, (C, n_classes)) for C in costs],
         "esvm": [(_esvm, (nu, r)) for r in rs for nu in nus],
     }

@@ -38,7 +38,7 @@ def prepared(sets: Sets, rng: np.random.Generator, name: str, rows: int | None =
 
     With `rows`, only so many rows of the training part are kept, drawn at random.
     """
-    data = sets.load(name)
+    data: Any = sets.load(name)
     X, y, X_test, y_test = data.X, data.y, data.X_test, data.y_test
     if name == "isolet":
         # Ten letters, a hundred rows each, two hundred features: the sizes in the paper.
@@ -86,7 +86,8 @@ def _n_classes(task: Task) -> int:
 def follow(model: Any, task: Task, orders: list[np.ndarray]) -> dict[str, list[float]]:
     """Test error, in percent, and updates so far after each pass."""
     X, y, X_test, y_test = task
-    errors, updates = [], []
+    errors: list[float] = []
+    updates: list[float] = []
     given = {}
     if isinstance(model, Mira):
         X, X_test = (np.hstack([A, np.ones((len(A), 1))]) for A in (X, X_test))

@@ -95,10 +95,11 @@ def _rows(results: Results) -> Iterator[Row]:
                     )
                 )
     for key, changes in slopes.items():
-        trigger, c = key.split("/")
+        trigger, shown = key.split("/")
         trend = sum(updates < 0.0 and error > 0.0 for _, updates, error in changes)
         yield statement(
-            f"{_TRIGGERS[trigger]}, c = {c}: sets with fewer updates and a higher error at b = 0.9",
+            f"{_TRIGGERS[trigger]}, c = {shown}: sets with fewer updates and a higher error at "
+            "b = 0.9",
             "all four, overall",
             f"{trend} of {len(changes)}",
             trend == len(changes),

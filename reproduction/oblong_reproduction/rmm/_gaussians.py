@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from oblong import LinearRelativeMarginClassifier
@@ -42,7 +44,7 @@ def errors_of(Z: np.ndarray, z: np.ndarray, lines: np.ndarray) -> np.ndarray:
 
 def fit_line(X: np.ndarray, y: np.ndarray, C: float, B: float | None) -> tuple[np.ndarray, float]:
     """Weights and bias of one classifier, and the largest output of the SVM if that was wanted."""
-    bound = {"spread": 1.0} if B is None else {"B": B}
+    bound: dict[str, Any] = {"spread": 1.0} if B is None else {"B": B}
     model = LinearRelativeMarginClassifier(C=C, **bound).fit(X, y)
     return np.append(model.coef_[0], model.intercept_[0]), float(model.theta_[0])
 

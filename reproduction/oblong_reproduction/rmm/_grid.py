@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,7 @@ SPREADS = (1.0, 0.5, 0.25, 0.1, 0.05, 0.02, 0.0)
 
 def best_on_grid(
     errors: Sequence[float] | np.ndarray,
-    settings: Sequence[tuple],
+    settings: Sequence[Sequence[float]],
     spreads: Sequence[float] = SPREADS,
 ) -> int:
     """Position of the smallest validation error, among settings of certain spreads.
@@ -25,7 +26,7 @@ def best_on_grid(
     ----------
     errors : sequence of float
         Validation errors.
-    settings : sequence of tuples
+    settings : sequence of sequences
         ``(C, spread, ...)`` of each.
     spreads : sequence of float
         The spreads that count.
@@ -48,6 +49,6 @@ def first_least(errors: Sequence[float] | np.ndarray) -> int:
     return min(range(len(errors)), key=lambda k: _rounded(errors[k]))
 
 
-def _rounded(error: float) -> float:
+def _rounded(error: Any) -> float:
     # Means over splits that are equal but for rounding are ties.
     return round(float(error), 9)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -11,9 +11,9 @@ from oblong import KernelFisherClassifier, SigmaSVC, relative_margin_path
 
 __all__ = ["Grid", "Models", "decide", "fit_all", "settings_of"]
 
-Grid: TypeAlias = dict[str, Sequence[float]]
+Grid: TypeAlias = Mapping[str, Sequence[float]]
 # Fitted models of each family. A path holds the models of all its spreads.
-Models: TypeAlias = dict[str, list[Any]]
+Models: TypeAlias = Mapping[Any, list[Any]]
 
 
 def settings_of(
@@ -37,13 +37,14 @@ def fit_all(
 ) -> Models:
     """Fit every setting of a grid to one kernel matrix."""
     settings = settings_of(grid, methods, spreads)
-    found: Models = {
+    found: dict[str, list[Any]] = {
         "margin": [
             relative_margin_path(K, y, spreads=spreads, C=C, kernel="precomputed")
             for C in grid["penalties"]
         ]
     }
-    for family, classifier in (("sigma", SigmaSVC), ("klda", KernelFisherClassifier)):
+    classifiers: dict[str, Any] = {"sigma": SigmaSVC, "klda": KernelFisherClassifier}
+    for family, classifier in classifiers.items():
         if family in settings:
             found[family] = [
                 classifier(kernel="precomputed", **parameters).fit(K, y)
@@ -52,7 +53,7 @@ def fit_all(
     return found
 
 
-def decide(models: Models, parts: Iterable[np.ndarray]) -> dict[str, np.ndarray]:
+def decide(models: Models, parts: Iterable[np.ndarray]) -> dict[Any, np.ndarray]:
     """Say of each row whether it is of the second class, one row of the result per setting.
 
     Parameters
@@ -62,7 +63,7 @@ def decide(models: Models, parts: Iterable[np.ndarray]) -> dict[str, np.ndarray]
     parts : iterable of ndarray of shape (some, n)
         Kernel values of the rows against the training rows, some rows at a time.
     """
-    found: dict[str, list[np.ndarray]] = {family: [] for family in models}
+    found: dict[Any, list[np.ndarray]] = {family: [] for family in models}
     for values in parts:
         for family, fitted in models.items():
             outputs = [np.atleast_2d(model.decision_function(values)) for model in fitted]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from oblong import relative_margin_path
+from oblong import RelativeMarginPath, relative_margin_path
 from oblong_reproduction.rmm._grid import SPREADS, best_on_grid, first_least
 from oblong_reproduction.rmm._models import Grid, decide, fit_all, settings_of
 from oblong_reproduction.rmm._products import Kernel, Products
@@ -172,7 +172,7 @@ def predict_chosen(
     for kernel in dict.fromkeys(pick.kernel for pick in picks.values()):
         K = products.matrix(kernel, rows)
         own = {method: pick.parameters for method, pick in picks.items() if pick.kernel == kernel}
-        models = {}
+        models: dict[float, list[RelativeMarginPath]] = {}
         for C in dict.fromkeys(parameters["C"] for parameters in own.values()):
             spreads = [p["spread"] for p in own.values() if p["C"] == C]
             models[C] = [relative_margin_path(K, y, spreads=spreads, C=C, kernel="precomputed")]

@@ -112,7 +112,7 @@ def _choice_cell(
     fisher = [{"alpha": a, "gamma": s * unit} for s in scales for a in ridges]
     left_out = [float(_make("kfda", p).fit(X, y).loo_error_[0]) for p in fisher]
     result["kfda"] = fisher[int(np.argmin(np.round(left_out, 9)))]
-    shares, prices, outliers = (0.1, 0.5, 0.9, 0.99), (0.1, 1.0, 10.0, 100.0), (2.0, 5.0, 20.0)
+    shares, prices, outliers = [0.1, 0.5, 0.9, 0.99], [0.1, 1.0, 10.0, 100.0], [2.0, 5.0, 20.0]
     if not full:
         shares, prices, outliers = shares[1:3], prices[1:3], outliers[1:2]
     near = [C * factor for factor in ((0.3, 1.0, 3.0) if full else (1.0,))]
@@ -201,7 +201,7 @@ def _rows(results: Results) -> Iterator[Row]:
     pairs = []
     for name, published in _PUBLISHED.items():
         found = results.where(stage="test", set=name)
-        errors = {m: np.concatenate([c[m] for c in found]) if found else [] for m in _TITLES}
+        errors = {m: np.concatenate([c[m] for c in found] or [[]]) for m in _TITLES}
         for (method, title), numbers in zip(_TITLES.items(), published):
             what = f"{name}, {title}"
             if found:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,7 +31,7 @@ def _cell(sets: Sets, rng: np.random.Generator, *, n: int, repetition: int) -> d
     rows = rng.permutation(len(data.y))[:n]
     X, y = unit_rows(data.X[rows]), (data.y[rows] > 4).astype(int)
     # The paper's tolerance of 0.001 is on both sides of the bias.
-    common = {
+    common: dict[str, Any] = {
         "C": 1.0,
         "kernel": "poly",
         "degree": 5,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,7 +31,8 @@ def _figure_1_cell(sets: Sets, rng: np.random.Generator, *, stretch: float) -> d
     """Margins of both classifiers on the lines, stretched."""
     X, y = make_parallel_lines(40, gap=_GAP, offset=_OFFSET, stretch=stretch, random_state=0)
     result: dict = {"points": X.round(5), "labels": y}
-    for name, bound in (("svm", {"spread": 1.0}), ("rmm", {"B": 1.0 + 1e-6})):
+    bounds: dict[str, dict[str, Any]] = {"svm": {"spread": 1.0}, "rmm": {"B": 1.0 + 1e-6}}
+    for name, bound in bounds.items():
         model = RelativeMarginClassifier(kernel="linear", C=1e6, tol=1e-6, **bound).fit(X, y)
         outputs = np.abs(model.decision_function(X))
         norm = float(np.linalg.norm(model.coef_))

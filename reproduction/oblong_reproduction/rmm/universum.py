@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import pdist
@@ -53,7 +54,7 @@ def _cell(
     universum_penalties: list[float],
 ) -> dict:
     """All methods on one draw of training, validation and test rows."""
-    data = sets.load("mnist")
+    data: Any = sets.load("mnist")
     every = np.vstack([data.X, data.X_test])
     labels = np.concatenate([data.y, data.y_test])
     order = rng.permutation(np.flatnonzero(np.isin(labels, (5, 8))))[: rows + 2 * held]
