@@ -62,7 +62,9 @@ def test_missing_data_are_said(folder, capsys):
 
 
 def test_bad_input_is_one_line(folder, capsys):
+    (folder / "t.csv").touch()
     for words, said in (
+        (["ekm-fig2", "-o", "t.csv"], "expected a folder, got the file 't.csv'"),
         (["nothing"], "no experiment 'nothing'"),
         (["rmm-fig1", "--data", "nowhere"], "expected a folder, got 'nowhere'"),
         (["rmm-fig1", "--jobs", "0"], "from 1 up"),
