@@ -50,7 +50,8 @@ test: lint $(VENV)/.stamp-river ## run the linters and the whole test suite with
 
 test-lowest: ## run the tests with the oldest supported dependencies, in .venv-lowest
 	@test -e .venv-lowest/.stamp || { $(PYTHON) -m venv .venv-lowest && \
-		.venv-lowest/bin/python -m pip --quiet install -c tests/lowest-versions.txt -e ".[test]" && \
+		.venv-lowest/bin/python -m pip --quiet install -c tests/lowest-versions.txt -e ".[test]" \
+			-e reproduction && \
 		touch .venv-lowest/.stamp; }
 	@$(ONE_THREAD) NUMBA_CACHE_DIR=.venv-lowest/numba .venv-lowest/bin/python $(PYTEST)
 
@@ -84,14 +85,15 @@ clean: ## remove .venv and everything that was built
 	@rm -rf $(VENV) .venv-lowest build dist htmlcov .coverage .coverage.* coverage.xml $(REPORT)
 	@rm -rf docs/_build docs/auto_examples docs/api docs/sg_execution_times.rst
 	@rm -rf .pytest_cache .ruff_cache .hypothesis .import_linter_cache .mypy_cache *.egg-info
-	@find oblong tests benchmarks docs examples -name __pycache__ -prune -exec rm -rf {} +
+	@find oblong reproduction tests benchmarks docs examples -name __pycache__ -prune -exec rm -rf {} +
 
-# One stamp per extra, made after a complete install and stale only when pyproject.toml changes.
+# One stamp per extra, made after a complete install and stale only when pyproject.toml changes. The
+# tests and the documentation also need the experiments of the papers, a distribution of their own.
 # The extras test, docs and bench contain the extra cli, so installing any of them covers it; river
 # comes after test only, for its own requirements do not go with the oldest versions of others.
-$(VENV)/.stamp-%: pyproject.toml | $(VENV)/.stamp-venv
+$(VENV)/.stamp-%: pyproject.toml reproduction/pyproject.toml | $(VENV)/.stamp-venv
 	@echo "==> installing oblong[$*] in $(VENV) (once; takes a minute)"
-	@$(PIP) install --editable ".[$*]"
+	@$(PIP) install --editable ".[$*]" $(if $(filter test docs,$*),--editable reproduction)
 	@touch $(VENV)/.stamp-cli $@
 
 $(VENV)/.stamp-venv:

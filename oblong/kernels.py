@@ -295,9 +295,8 @@ class Kernel:
         if bad.size:
             more = f" and {bad.size - 5} more" if bad.size > 5 else ""
             raise ValueError(
-                f"{what} row {', '.join(map(str, bad[:5]))}{more} is not a finite number: "
-                f"scale the columns, for example with StandardScaler, or choose other kernel "
-                f"parameters"
+                f"{what} row {', '.join(map(str, bad[:5]))}{more} is not finite: scale the "
+                f"columns, for example with StandardScaler, or choose other kernel parameters"
             )
 
     def __call__(self, X: Matrix, Z: Matrix | None = None) -> np.ndarray:

@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from oblong.reproduction import catalogue, markdown, tally
+from oblong_reproduction import catalogue, markdown, tally
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

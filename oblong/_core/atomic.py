@@ -27,7 +27,7 @@ def atomic_write(
     path : path-like
         The file; its folder has to exist.
     mode : {"wb", "w"}, default="wb"
-        Whether to write bytes or text.
+        Whether to write bytes or text, which is in UTF-8 unless ``options`` say otherwise.
     fsync : bool, default=True
         Whether to wait until the file is on the disk, so that it survives a loss of power.
     **options : dict
@@ -54,6 +54,8 @@ def atomic_write(
     ...     (Path(folder) / "note.txt").read_text(encoding="utf-8")
     'complete'
     """
+    if "b" not in mode:
+        options.setdefault("encoding", "utf-8")
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():
         raise OSError(errno.EINVAL, "not a regular file", str(path))

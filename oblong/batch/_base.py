@@ -100,6 +100,11 @@ class KernelMachine(PairwiseKernelClassifier):
     def _penalties(self, labels: np.ndarray, weights: np.ndarray) -> np.ndarray:
         return weights * class_factors(self.class_weight, self.classes_, labels, weights)[labels]
 
+    @property
+    def _title(self) -> str:
+        """Name of the classifier in messages."""
+        return type(self).__name__
+
     def _if_indefinite(self) -> str | None:
         """What an indefinite kernel would mean and what to do; None if it does no harm."""
         return None
@@ -180,7 +185,7 @@ class KernelMachine(PairwiseKernelClassifier):
                 remedy = f"Lower C (now {self.C:g}) or scale the columns."
             promise = DEFAULTS.promise(self.tol)
             warnings.warn(
-                f"{type(self).__name__} did not converge to tol={self.tol:g} and a relative "
+                f"{self._title} did not converge to tol={self.tol:g} and a relative "
                 f"duality gap of {promise:g}: {why}. The gap reached is "
                 f"{worst.relative_gap:.3g}. {remedy}",
                 ConvergenceWarning,

@@ -28,6 +28,10 @@ class RelativeMarginPathMachine(KernelMachine):
 
     spreads: np.ndarray
 
+    @property
+    def _title(self) -> str:
+        return "relative_margin_path"
+
     def _if_indefinite(self) -> str | None:
         if (self.spreads == 1.0).all():
             return None
@@ -71,9 +75,10 @@ class RelativeMarginPathMachine(KernelMachine):
             np.abs(self.coefs_).max(axis=0),
             0.0,
             worst.objective,
-            worst.relative_gap,
+            np.inf if self._indefinite else worst.relative_gap,
             path.n_iter,
-            worst.status,
+            "indefinite" if self._indefinite else worst.status,
+            rounded=worst.rounding > 0.5 * worst.gap,
         )
 
     def _keep(self, solutions: Sequence[RelativeMarginPathResult]) -> None:
@@ -283,7 +288,9 @@ def relative_margin_path(
         intercept=machine.intercept_,
         outputs=outputs,
         objective=np.array([margin.objective for margin in path.margins]),
-        dual_gap=np.array([margin.relative_gap for margin in path.margins]),
+        dual_gap=np.array(
+            [np.inf if machine._indefinite else margin.relative_gap for margin in path.margins]
+        ),
         relative_margin=relative_margin,
         n_iter=np.array([margin.n_iter for margin in path.margins]),
         converged=machine.converged_,

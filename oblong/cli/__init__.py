@@ -12,23 +12,34 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
+from importlib.metadata import entry_points
 from typing import NoReturn
 
 __all__ = ["main"]
 
 OK, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
-# Commands and their modules, which are loaded when they are needed.
+# Modules of `oblong.cli.commands` and what they do. A module is loaded when its command is named,
+# so that --version and --help need none of the libraries.
 _COMMANDS = {
-    "compare": "compare",
-    "train": "train",
-    "predict": "predict",
-    "info": "info",
-    "export": "export",
-    "datasets": "datasets_list",
-    "stream": "stream",
-    "bench": "bench",
-    "reproduce": "reproduce",
+    "compare": "cross-validate models on one data set and write a report",
+    "train": "fit one model to a file and save it",
+    "predict": "predict the rows of a file with a saved model",
+    "info": "tell what a model file holds",
+    "export": "write a saved model as an ONNX graph",
+    "datasets": "list the data sets that go by a name",
+    "stream": "run an online learner over a stream of rows",
+    "bench": "time models next to peers on one data set",
+}
+# Other distributions add commands by an entry point of this group, which names a function like
+# the `add_parser` of those modules. A command may raise DataFileError for bad input.
+_GROUP = "oblong.commands"
+# Commands of distributions that are known, what they do, and how to get them.
+_ELSEWHERE = {
+    "reproduce": (
+        "run the experiments of the papers, next to the published numbers",
+        "pip install oblong-reproduction, or, in a checkout, pip install -e reproduction",
+    )
 }
 
 
@@ -51,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with _ends_at_once():
             args = _parse(argv)
         code = args if isinstance(args, int) else _run(args)
-        # Here and not at the end of Python, where nobody can tell of a full disk.
+        # Now, since at exit Python could not report a full disk.
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:
@@ -73,7 +84,7 @@ def _open_streams() -> None:
     """Make standard streams what the commands expect them to be."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            # Closed by who called: nothing to read, and nobody to read.
+            # Closed by the caller: nothing to read, and nobody reads.
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         # A terminal that lacks a character gets a question mark, not an error.
@@ -119,10 +130,22 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace | int:
     parser.add_argument("--version", action="version", version=f"oblong {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     words = sys.argv[1:] if argv is None else argv
-    named = [word for word in words[:1] if word in _COMMANDS]
-    if words[:1] != ["--version"]:
-        for name in named or _COMMANDS:
-            import_module(f"oblong.cli.{_COMMANDS[name]}").add_parser(commands)
+    first = words[0] if words else ""
+    if first in _COMMANDS:
+        import_module(f"oblong.cli.commands.{first}").add_parser(commands)
+    elif first != "--version":
+        installed = {point.name: point for point in entry_points(group=_GROUP)}
+        if first in installed:
+            installed[first].load()(commands)
+        elif first in _ELSEWHERE:
+            message = f"error: 'oblong {first}' needs another package: {_ELSEWHERE[first][1]}"
+            return _complain(message, BAD_INPUT)
+        else:
+            for name, about in _COMMANDS.items():
+                commands.add_parser(name, help=about)
+            for name, point in installed.items():
+                about, _ = _ELSEWHERE.get(name, (f"a command of {point.value}", ""))
+                commands.add_parser(name, help=about)
     try:
         args = parser.parse_args(argv)
     except SystemExit as end:
@@ -134,7 +157,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace | int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from oblong.cli.errors import RunError
+    from oblong.cli.shared.errors import RunError
     from oblong.datasets import DataFileError
     from oblong.persistence import ModelFileError
 

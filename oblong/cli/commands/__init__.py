@@ -1,0 +1,1 @@
+"""One module per subcommand: its parser and what it runs."""

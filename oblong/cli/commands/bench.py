@@ -1,0 +1,231 @@
+"""``oblong bench``: how fast the library is on one's own data, next to peers."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+from dataclasses import asdict
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+from joblib import cpu_count
+from sklearn.model_selection import train_test_split
+
+from oblong.cli.shared.errors import RunError
+from oblong.cli.shared.options import busy, seed, whole_number
+from oblong.cli.shared.preparation import make_pipeline
+from oblong.cli.shared.tables import add_table_options, check_labels, labelled_table
+from oblong.datasets import DataFileError
+from oblong.datasets._dataset import quote
+from oblong.datasets.tables import Table
+
+if TYPE_CHECKING:
+    from oblong.cli.timing.measure import Rows
+
+__all__ = ["add_parser"]
+
+DEFAULT_DATA = "breast_cancer"
+# A class needs rows to fit and rows to predict.
+_LEAST_ROWS = 4
+
+_DESCRIPTION = """\
+Time classifiers of the library next to those of scikit-learn, and next to scikit-learn-intelex and
+lightning where these are installed, on your data: fits and predictions by turns, after a warm-up.
+All have their default parameters, on scaled columns; the error on held-out rows tells whether a
+short time is worth having.
+"""
+
+_EPILOG = """\
+models:
+{models}
+  or a whole group: kernel, linear, online; or all
+
+examples:
+  oblong bench
+  oblong bench patients.csv --target outcome
+  oblong bench train.libsvm.gz --models linear,online --rows 100000
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Add the subcommand."""
+    from oblong.cli.timing.contenders import contenders
+
+    listed = (f"  {c.name:<15}  {c.title} ({c.package})" for c in contenders())
+    parser = subparsers.add_parser(
+        "bench",
+        description=_DESCRIPTION,
+        epilog=_EPILOG.format(models="\n".join(listed)),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "data",
+        nargs="?",
+        default=DEFAULT_DATA,
+        metavar="DATA",
+        help=f"built-in set, file, or - for standard input (default: {DEFAULT_DATA})",
+    )
+    add_table_options(parser)
+    parser.add_argument(
+        "--models",
+        type=_names,
+        metavar="NAME,…",
+        help="models or groups, separated by commas; the reference of each group joins",
+    )
+    parser.add_argument(
+        "--rows",
+        type=whole_number(10),
+        default=5000,
+        metavar="N",
+        help="rows at most, drawn at random, a fifth of them to predict (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--repeats",
+        type=whole_number(1),
+        default=5,
+        metavar="N",
+        help="turns of each model (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--seed", type=seed, default=0, metavar="N", help="seed (default: %(default)s)"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON instead of the table")
+    parser.set_defaults(run=_run)
+
+
+def _names(text: str) -> list[str]:
+    from oblong.cli.timing.contenders import choose
+
+    names = [name.strip() for name in text.split(",")]
+    try:
+        choose(names)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return names
+
+
+def _run(args: argparse.Namespace) -> int:
+    if find_spec("rich") is None:
+        raise DataFileError("oblong bench", 'needs rich: pip install "oblong[cli]"')
+    # Here and not above, so that help works without the extra.
+    from oblong.cli.shared.interrupts import repeated_interrupts
+    from oblong.cli.shared.progress import step_progress
+    from oblong.cli.timing.contenders import choose
+    from oblong.cli.timing.measure import measure
+
+    chosen = choose(args.models)
+    with busy(f"reading {args.data}"):
+        table = labelled_table(args)
+        check_labels(table, None)
+        rows = _rows(table, args)
+    with repeated_interrupts(), step_progress(len(chosen) * (args.repeats + 1)) as advance:
+        times = measure(chosen, rows, args.repeats, advance)
+    ours = [times[contender.name] for contender in chosen if contender.package == "oblong"]
+    if ours and all(each.failure for each in ours):
+        raise RunError(f"no model could be fitted to {table.name}: {ours[0].failure}")
+    references = {c.group: times[c.name] for c in chosen if c.reference}
+    record: dict[str, Any] = {
+        "data": table.name,
+        "rows": int(table.X.shape[0]),
+        "fit_rows": int(rows.X.shape[0]),
+        "predict_rows": int(rows.X_new.shape[0]),
+        "features": int(rows.X.shape[1]),
+        "classes": len(table.target_names),
+        "repeats": args.repeats,
+        "seed": args.seed,
+        "machine": f"{platform.machine()}, {cpu_count()} processors",
+        "models": [],
+    }
+    for contender in chosen:
+        model = {name: getattr(contender, name) for name in ("name", "title", "group", "package")}
+        own, other = times[contender.name], references[contender.group]
+        model["fit_ratio"] = _ratio(own.fit_seconds, other.fit_seconds)
+        model["predict_ratio"] = _ratio(own.predict_seconds, other.predict_seconds)
+        record["models"].append(model | asdict(own))
+    if args.json:
+        print(json.dumps(record))
+    else:
+        _print(record)
+    return 0
+
+
+def _rows(table: Table, args: argparse.Namespace) -> Rows:
+    """Rows to fit and to predict, drawn from the table and prepared."""
+    from oblong.cli.timing.measure import Rows
+
+    y = np.unique(table.y, return_inverse=True)[1]
+    order = np.random.default_rng(args.seed).permutation(len(y))
+    drawn = np.sort(order[: args.rows])
+    counts = np.bincount(y[drawn], minlength=len(table.target_names))
+    if counts.min() < _LEAST_ROWS:
+        name = quote(table.target_names[int(counts.argmin())])
+        where = " among those drawn; raise --rows" if len(drawn) < len(y) else ""
+        problem = f"class {name} has {counts.min()} rows, fewer than {_LEAST_ROWS}{where}"
+        raise DataFileError(table.name, problem)
+    X, y = table.X[drawn], y[drawn]
+    X = make_pipeline(table, "passthrough", args.impute)[:-1].fit_transform(X)
+    X = sp.csr_matrix(X) if sp.issparse(X) else np.ascontiguousarray(X, dtype=np.float64)
+    fit, new = train_test_split(
+        np.arange(len(y)),
+        test_size=max(0.2, len(counts) / len(y)),
+        stratify=y,
+        random_state=args.seed,
+    )
+    return Rows(X[fit], y[fit], X[new], y[new])
+
+
+def _ratio(own: float | None, other: float | None) -> float | None:
+    return own / other if own and other else None
+
+
+def _print(record: dict[str, Any]) -> None:
+    """Print the table, and below it how to read it."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table as Grid
+    from rich.text import Text
+
+    from oblong.cli.comparison.table import format_seconds
+
+    def shown(value: float | None, form: Any) -> str:
+        return "–" if value is None else form(value)
+
+    grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False)
+    grid.add_column("model")
+    for name in ("fit", "ratio", "predict", "ratio", "error %"):
+        grid.add_column(name, justify="right")
+    turns = "1 turn" if record["repeats"] == 1 else f"{record['repeats']} turns"
+    notes = [
+        f"Medians of {turns}, after a warm-up; {record['machine']}.",
+        "ratio: time over that of the first model of the group.",
+    ]
+    group = None
+    for model in record["models"]:
+        if group not in (None, model["group"]):
+            grid.add_section()
+        group = model["group"]
+        grid.add_row(
+            Text(model["title"] + ("" if model["converged"] else " *")),
+            shown(model["fit_seconds"], format_seconds),
+            shown(model["fit_ratio"], "{:.2f}".format),
+            shown(model["predict_seconds"], format_seconds),
+            shown(model["predict_ratio"], "{:.2f}".format),
+            shown(model["error"], lambda error: f"{100 * error:.2f}"),
+        )
+        if model["failure"]:
+            notes.append(f"{model['title']} failed: {model['failure']}")
+    if not all(model["converged"] for model in record["models"]):
+        notes.append("*: stopped at its limit of iterations before it had converged.")
+    facts = (
+        f"  {record['fit_rows']:,} rows to fit, {record['predict_rows']:,} to predict of "
+        f"{record['rows']:,}, {record['features']:,} features, {record['classes']} classes"
+    )
+    console = Console(highlight=False)
+    console.print()
+    # User text must not be read as markup.
+    console.print(Text(record["data"], style="bold") + Text(facts), soft_wrap=True)
+    console.print(grid)
+    console.print(Text("\n".join(notes), style="dim"), soft_wrap=True)

@@ -1,0 +1,55 @@
+"""``oblong datasets list``: the data sets that go by a name."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+
+from oblong.cli.shared.options import emphasis
+from oblong.datasets.loading import summaries
+
+__all__ = ["add_parser"]
+
+_EPILOG = """\
+examples:
+  oblong datasets list
+  OBLONG_DATA=~/data oblong datasets list --json
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Add the subcommand."""
+    parser = subparsers.add_parser(
+        "datasets",
+        description="Data sets that go by a name.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(run=lambda args: parser.print_help() or 0)
+    actions = parser.add_subparsers(title="commands", metavar="COMMAND")
+    listing = actions.add_parser(
+        "list",
+        help="list them",
+        description="List the sets that are built in, and those in the folder that the variable "
+        "OBLONG_DATA names.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    listing.add_argument("--json", action="store_true", help="print the list as JSON")
+    listing.set_defaults(run=_run)
+
+
+def _run(args: argparse.Namespace) -> int:
+    found = summaries()
+    if args.json:
+        print(json.dumps([asdict(each) for each in found], indent=2, ensure_ascii=False))
+        return 0
+    width = max(len(each.name) for each in found)
+    print(emphasis(f"{'name':<{width}}  {'rows':>9}  {'features':>9}  description"))
+    for each in found:
+        size = "  ".join(
+            "?".rjust(9) if n is None else f"{n:9,}" for n in (each.rows, each.features)
+        )
+        print(f"{each.name:<{width}}  {size}  {each.description}".rstrip())
+    return 0

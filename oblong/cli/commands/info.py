@@ -1,0 +1,120 @@
+"""``oblong info``: what a model file holds."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from oblong.cli.shared.options import emphasis
+
+__all__ = ["add_parser"]
+
+_DESCRIPTION = """\
+Tell what a model file holds: the model and its parameters, the data it was trained on, the
+certificate of its solution, and the versions it was written with. The model is not loaded.
+"""
+
+_EPILOG = """\
+examples:
+  oblong info iris.oblong
+  oblong info iris.oblong --json | jq .certificate
+"""
+
+_SHOWN = 12
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Add the subcommand."""
+    parser = subparsers.add_parser(
+        "info",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("model", metavar="MODEL", help="file that oblong train has written")
+    parser.add_argument("--json", action="store_true", help="print all of it as JSON")
+    parser.set_defaults(run=_run)
+
+
+def _run(args: argparse.Namespace) -> int:
+    from oblong.persistence import read_manifest
+
+    manifest = read_manifest(args.model)
+    if args.json:
+        print(json.dumps(manifest, indent=2, ensure_ascii=False))
+        return 0
+    lines = list(_lines(manifest))
+    width = max(len(name) for name, _ in lines)
+    for name, text in lines:
+        print(f"{emphasis(name.ljust(width))}  {_printable(text)}")
+    return 0
+
+
+def _lines(manifest: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    steps = manifest.get("steps")
+    whole = str(manifest.get("class"))
+    if isinstance(steps, list) and steps:
+        whole = " → ".join(str(step[-1]) for step in steps if isinstance(step, list) and step)
+    yield "model", whole
+    yield from _section("parameters", manifest.get("parameters"))
+    training = manifest.get("training")
+    training = training if isinstance(training, dict) else {}
+    if "source" in training:
+        yield "trained on", f"{training['source']}, {_count(training.get('rows'))} rows"
+    yield "features", _count(manifest.get("n_features")) + _names(training, manifest)
+    counts = training.get("class_counts")
+    if isinstance(counts, list):
+        pairs = [f"{c[0]} ({_count(c[1])})" for c in counts if isinstance(c, list) and len(c) == 2]
+        yield "classes", _joined(pairs)
+    elif isinstance(manifest.get("classes"), list):
+        yield "classes", _joined([str(label) for label in manifest["classes"]])
+    chosen = training.get("cross_validation")
+    if isinstance(chosen, dict):
+        yield "held-out error", f"{_percent(chosen.get('error'))} ({chosen.get('folds')} folds)"
+    for name in ("training_error", "progressive_error"):
+        if name in training:
+            yield name.replace("_", " "), _percent(training[name])
+    yield from _section("certificate", manifest.get("certificate"))
+    yield from _section("written with", manifest.get("versions"))
+    yield "format", f"{manifest.get('format')} {manifest.get('version')}"
+
+
+def _section(name: str, values: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(values, dict) and values:
+        parts = [f"{key}={_short(value)}" for key, value in values.items() if value is not None]
+        yield name, ", ".join(parts)
+
+
+def _names(training: dict[str, Any], manifest: dict[str, Any]) -> str:
+    schema = training.get("schema")
+    names = schema.get("feature_names") if isinstance(schema, dict) else None
+    names = names if isinstance(names, list) else manifest.get("feature_names")
+    return f": {_joined([str(name) for name in names])}" if isinstance(names, list) else ""
+
+
+def _joined(parts: list[str]) -> str:
+    more = f" and {len(parts) - _SHOWN} more" if len(parts) > _SHOWN else ""
+    return ", ".join(parts[:_SHOWN]) + more
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, list):
+        return "[" + _joined([_short(item) for item in value]) + "]"
+    return str(value)
+
+
+def _count(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) else "?"
+
+
+def _percent(value: Any) -> str:
+    return f"{100 * value:.2f} %" if isinstance(value, (int, float)) else "?"
+
+
+def _printable(text: str) -> str:
+    """A file's own words must not steer the terminal."""
+    return "".join(c if c.isprintable() else "?" for c in text)

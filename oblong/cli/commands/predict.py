@@ -1,0 +1,144 @@
+"""``oblong predict``: labels or probabilities for the rows of a file."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import sys
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+
+from oblong.cli.shared.errors import RunError
+from oblong.cli.shared.options import busy, check_apart, is_set_by_name, output_file, write_whole
+from oblong.datasets import DataFileError, load
+from oblong.datasets.tables import Schema, of_width, read_rows
+
+__all__ = ["add_parser"]
+
+_DESCRIPTION = """\
+Predict the rows of a file with a saved model. Prints one label a line, spelled as in the
+training data. Columns are found by their names, in any order; a label column may be there.
+"""
+
+_EPILOG = """\
+examples:
+  oblong predict iris.oblong new.csv
+  oblong predict patients.oblong new.csv --proba -o probabilities.csv
+  zcat new.libsvm.gz | oblong predict news.oblong - > labels.txt
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Add the subcommand."""
+    parser = subparsers.add_parser(
+        "predict",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("model", metavar="MODEL", help="file that oblong train has written")
+    parser.add_argument(
+        "data", metavar="DATA", help="file, name of a data set, or - for standard input"
+    )
+    parser.add_argument(
+        "--proba",
+        action="store_true",
+        help="print probabilities as comma separated text, one column a class",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=output_file,
+        metavar="FILE",
+        help="where to write (default: standard output)",
+    )
+    parser.set_defaults(run=_run)
+
+
+def _run(args: argparse.Namespace) -> int:
+    from oblong.persistence import load_with_manifest
+
+    by_name = is_set_by_name(args.data)
+    check_apart([args.model, *([] if by_name else [args.data])], [args.output])
+    with warnings.catch_warnings():
+        # Rows are found by name already; the model itself was fitted to plain arrays.
+        warnings.simplefilter("ignore", UserWarning)
+        model, manifest = load_with_manifest(args.model)
+        training = manifest.get("training")
+        training = training if isinstance(training, dict) else {}
+        if args.proba and not hasattr(model, "predict_proba"):
+            name = type(model[-1] if isinstance(model, Pipeline) else model).__name__
+            raise DataFileError(args.model, f"a {name} without probabilities; leave --proba out")
+        schema = _schema(model, training, args.model)
+        with busy(f"reading {args.data}"):
+            if by_name:
+                X = of_width(load(args.data).X, schema, args.data)
+            else:
+                X = read_rows(args.data, schema, gaps=bool(training.get("gaps")))
+        with busy(f"predicting {X.shape[0]:,} rows"):
+            text = _predict(model, X, _names(model, training), args)
+    content = text.encode("utf-8", "surrogateescape")
+    if args.output is not None:
+        write_whole(args.output, content)
+    elif hasattr(sys.stdout, "buffer"):
+        sys.stdout.flush()
+        sys.stdout.buffer.write(content)
+        sys.stdout.flush()
+    else:
+        sys.stdout.write(text)
+    return 0
+
+
+def _schema(model: Any, training: dict[str, Any], source: str) -> Schema:
+    if "schema" in training:
+        try:
+            return Schema.from_json(training["schema"])
+        except ValueError:
+            raise DataFileError(source, "damaged: the description of the columns") from None
+    count = getattr(model, "n_features_in_", None)
+    if not isinstance(count, int) or count < 1:
+        raise DataFileError(source, "a model that was not fitted")
+    names = getattr(model, "feature_names_in_", None)
+    return Schema(count, None if names is None else [str(name) for name in names])
+
+
+def _names(model: Any, training: dict[str, Any]) -> list[str] | None:
+    """How to spell the classes, in their order; None for a model that has none."""
+    classes = getattr(model, "classes_", None)
+    if classes is None:
+        return None
+    names = training.get("target_names")
+    if isinstance(names, list) and len(names) == len(classes):
+        return [str(name) for name in names]
+    return [str(label) for label in classes]
+
+
+def _predict(model: Any, X: Any, names: list[str] | None, args: argparse.Namespace) -> str:
+    stream = io.StringIO()
+    # Only a label with a line break in it is quoted, or, among several columns, one with a comma.
+    writer = csv.writer(stream, lineterminator="\n")
+    try:
+        if args.proba:
+            values = model.predict_proba(X)
+            writer.writerow(names or range(values.shape[1]))
+            writer.writerows(values.tolist())
+            return stream.getvalue()
+        predicted = np.asarray(model.predict(X))
+    except (ValueError, TypeError, AttributeError, IndexError, MemoryError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise RunError(f"{args.model} cannot predict {args.data}: {reason}") from None
+    if predicted.ndim == 2:
+        writer.writerows(predicted.tolist())
+        return stream.getvalue()
+    if names is None:
+        labels = [str(label) for label in predicted.tolist()]
+    else:
+        places = np.searchsorted(model.classes_, predicted)
+        labels = [names[place] for place in places.tolist()]
+    broken = {label for label in labels if "\n" in label or "\r" in label}
+    quoted = {label: '"' + label.replace('"', '""') + '"' for label in broken}
+    return "".join(f"{quoted.get(label, label)}\n" for label in labels)

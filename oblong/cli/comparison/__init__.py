@@ -1,0 +1,1 @@
+"""``oblong compare``: the protocol, its results, and how they are shown."""

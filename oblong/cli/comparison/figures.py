@@ -1,0 +1,143 @@
+"""The pictures of the report, as SVG that goes into the page itself."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from oblong.cli.comparison.projection import Projection
+from oblong.cli.comparison.results import Comparison
+from oblong.cli.shared.svg import draw_svg
+from oblong.display import BoundaryDisplay, EllipsoidDisplay, MarginDisplay
+from oblong.display._style import INK, model_style
+
+__all__ = [
+    "boundary_figure",
+    "confused_pair",
+    "ellipsoid_figure",
+    "fold_figure",
+    "margin_figure",
+]
+
+
+def fold_figure(comparison: Comparison) -> str:
+    """Held-out errors of every fold, the same fold joined across models."""
+
+    def draw(ax: Axes) -> None:
+        models = comparison.models
+        errors = np.array(
+            [[100 * fold.error for fold in comparison.results[m.name]] for m in models]
+        )
+        heights = np.arange(len(models))[::-1]
+        # Equal errors would hide each other: a fold keeps the same small shift in every row.
+        shifts = np.linspace(-0.16, 0.16, errors.shape[1])
+        for fold, shift in enumerate(shifts):
+            ax.plot(errors[:, fold], heights + shift, color=INK, alpha=0.25, linewidth=0.8)
+        for position, height in enumerate(heights):
+            color = model_style(position)["color"]
+            ax.scatter(errors[position], height + shifts, s=34, color=color, alpha=0.85, zorder=3)
+            mean = errors[position].mean()
+            ax.plot([mean, mean], [height - 0.3, height + 0.3], color=color, linewidth=2.4)
+        ax.set_yticks(heights, [model.title for model in models])
+        ax.set_ylim(-0.6, len(models) - 0.4)
+        room = 0.04 * max(errors.max(), 1.0)
+        ax.set_xlim(-room, errors.max() + room)
+        ax.tick_params(axis="y", length=0)
+        ax.set_xlabel("held-out error, %")
+        for side in ("top", "right", "left"):
+            ax.spines[side].set_visible(False)
+
+    title = (
+        "Held-out error of every fold for "
+        + " and ".join(m.title for m in comparison.models)
+        + "; a bar marks each mean."
+    )
+    return draw_svg(draw, (7.4, 0.95 + 0.75 * len(comparison.models)), title)
+
+
+def margin_figure(comparison: Comparison, pair: tuple[object, object] | None) -> str | None:
+    """Signed training outputs of the first fold, for models that have outputs."""
+    train = comparison.folds[0][0]
+    X, y = comparison.dataset.X[train], comparison.dataset.y[train]
+    estimators = {}
+    for model in comparison.models:
+        estimator = comparison.results[model.name][0].estimator
+        if estimator is None or not hasattr(estimator, "decision_function"):
+            continue
+        if pair is None or "model__decision_function_shape" in estimator.get_params():
+            estimators[model.title] = estimator
+    if not estimators:
+        return None
+    title = (
+        "Histograms of the signed outputs on the training rows for "
+        + " and ".join(estimators)
+        + ", with the margin at 1."
+    )
+    size = (7.4, 1.0 + 1.15 * len(estimators))
+    return draw_svg(
+        lambda ax: MarginDisplay.from_estimator(estimators, X, y, pair=pair, ax=ax), size, title
+    )
+
+
+def confused_pair(comparison: Comparison) -> tuple[object, object] | None:
+    """Return the two classes most often taken for each other; None with two classes."""
+    y = comparison.dataset.y
+    classes = np.unique(y)
+    if len(classes) == 2:
+        return None
+    confusion = np.zeros((len(classes), len(classes)))
+    for results in comparison.results.values():
+        for (_, test), result in zip(comparison.folds, results):
+            where = (np.searchsorted(classes, y[test]), np.searchsorted(classes, result.predicted))
+            np.add.at(confusion, where, 1)
+    np.fill_diagonal(confusion, -1)
+    i, j = np.unravel_index(np.argmax(confusion + confusion.T), confusion.shape)
+    return classes[min(i, j)], classes[max(i, j)]
+
+
+def boundary_figure(comparison: Comparison, projection: Projection) -> str:
+    """Boundaries in the plane over the points."""
+    title = (
+        "Decision boundaries of "
+        + " and ".join(projection.estimators)
+        + f" in the plane of {projection.axis_labels[0]} and {projection.axis_labels[1]}."
+    )
+
+    def draw(ax: Axes) -> None:
+        BoundaryDisplay.from_estimator(
+            projection.estimators,
+            projection.points,
+            projection.y,
+            class_names=[_short(name) for name in comparison.dataset.target_names],
+            axis_labels=_axis_labels(projection),
+            ax=ax,
+        )
+
+    return draw_svg(draw, (7.4, 4.6), title)
+
+
+def ellipsoid_figure(comparison: Comparison, projection: Projection) -> str:
+    """Smallest ellipses around most points of each class."""
+    names = [_short(name) for name in comparison.dataset.target_names]
+    ellipsoids = {names[k]: fitted for k, fitted in projection.ellipsoids.items()}
+
+    def draw(ax: Axes) -> None:
+        EllipsoidDisplay.from_estimator(
+            ellipsoids,
+            projection.points,
+            projection.y,
+            class_names=names,
+            axis_labels=_axis_labels(projection),
+            ax=ax,
+        )
+
+    return draw_svg(draw, (7.4, 4.6), "Smallest ellipses around " + " and ".join(ellipsoids) + ".")
+
+
+def _axis_labels(projection: Projection) -> tuple[str, str]:
+    first, second = projection.axis_labels
+    return _short(first, 60), _short(second, 60)
+
+
+def _short(text: str, limit: int = 24) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"

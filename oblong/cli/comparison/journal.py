@@ -1,0 +1,165 @@
+"""Finished folds of a comparison in a file, so that a run that was stopped can go on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from oblong import __version__
+from oblong.cli.comparison.grids import Model
+from oblong.cli.comparison.results import FoldResult, Settings
+from oblong.cli.shared.errors import RunError
+from oblong.datasets import DataFileError, Dataset
+from oblong.persistence.journal import Journal
+
+__all__ = ["ComparisonJournal"]
+
+_FORMAT = "oblong comparison"
+_FOREIGN = "no results of oblong compare; choose another file with --state"
+
+
+class ComparisonJournal:
+    """A record for each model and fold that is done, below one that says what they belong to.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    dataset : Dataset
+        The data.
+    settings : Settings
+        Folds and seed.
+    """
+
+    def __init__(self, path: Path, dataset: Dataset, settings: Settings) -> None:
+        self.path = path
+        self._journal = Journal(path)
+        self._classes = np.unique(dataset.y)
+        self._head = {
+            "format": _FORMAT,
+            "oblong": __version__,
+            "data": _digest(dataset),
+            "cv": settings.cv,
+            "repeats": settings.repeats,
+            "seed": settings.seed,
+            "nested": settings.nested,
+            "impute": settings.impute,
+        }
+
+    def start(self) -> None:
+        """Make the file anew, with nothing done.
+
+        Raises
+        ------
+        DataFileError
+            If there is a file of another kind, which would be lost.
+        """
+        if self.path.exists() and self.path.stat().st_size:
+            self._records()
+        self._rewrite([])
+
+    def resume(self, models: Sequence[Model]) -> dict[tuple[str, int], FoldResult]:
+        """Take over what an earlier run has done; a file that is not there has nothing.
+
+        Raises
+        ------
+        DataFileError
+            If the file belongs to another comparison.
+        """
+        if not self.path.exists():
+            self.start()
+            return {}
+        head, *records = self._records()
+        for name, value in self._head.items():
+            if head.get(name) != value:
+                shown = {"data": "other data"}.get(name, f"{name} {head.get(name)}")
+                raise DataFileError(self.path.name, f"holds the results of {shown}, not these")
+        known = {model.name for model in models}
+        done = {}
+        for record in records:
+            try:
+                result = self._result(record)
+            except (KeyError, TypeError, ValueError, IndexError):
+                raise DataFileError(self.path.name, "damaged: a line makes no sense") from None
+            if result.model in known:
+                done[result.model, result.fold] = result
+        self._rewrite(records)
+        return done
+
+    def _records(self) -> list[dict[str, Any]]:
+        """The records of the file, the first of which says what they belong to."""
+        try:
+            records = self._journal.read()
+        except (OSError, UnicodeDecodeError):
+            records = []
+        if not records or records[0].get("format") != _FORMAT:
+            raise DataFileError(self.path.name, _FOREIGN)
+        return records
+
+    def add(self, result: FoldResult) -> None:
+        """Write down one more result."""
+        with self._writing():
+            self._journal.append(self._line(result))
+
+    def remove(self) -> None:
+        """Delete the file."""
+        self._journal.remove()
+
+    def _rewrite(self, records: list[dict[str, Any]]) -> None:
+        with self._writing():
+            self._journal.replace([self._head, *records])
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise RunError(f"{self.path} cannot be written: {error.strerror or error}") from None
+
+    def _line(self, result: FoldResult) -> dict[str, Any]:
+        return {
+            "model": result.model,
+            "fold": result.fold,
+            "error": result.error,
+            "fit_seconds": result.fit_seconds,
+            "memory": result.memory,
+            "parameters": result.parameters,
+            "predicted": np.searchsorted(self._classes, result.predicted).tolist(),
+            "gap": result.gap,
+            "stopped_early": result.stopped_early,
+        }
+
+    def _result(self, record: dict[str, Any]) -> FoldResult:
+        codes = np.array(record["predicted"], dtype=np.int64)
+        if codes.min(initial=0) < 0:
+            raise ValueError("a class")
+        return FoldResult(
+            model=str(record["model"]),
+            fold=int(record["fold"]),
+            error=float(record["error"]),
+            fit_seconds=float(record["fit_seconds"]),
+            memory=record["memory"],
+            parameters=dict(record["parameters"]),
+            predicted=self._classes[codes],
+            gap=record["gap"],
+            stopped_early=int(record["stopped_early"]),
+            estimator=None,
+        )
+
+
+def _digest(dataset: Dataset) -> str:
+    """What identifies the data."""
+    digest = hashlib.sha256(repr(dataset.X.shape).encode())
+    X: Any = dataset.X
+    parts = (X.data, X.indices, X.indptr) if sp.issparse(X) else (np.ascontiguousarray(X),)
+    for part in parts:
+        digest.update(part.tobytes())
+    digest.update(json.dumps([str(label) for label in dataset.y.tolist()]).encode())
+    return digest.hexdigest()

@@ -1,0 +1,113 @@
+"""Parts of an HTML page that is one file."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from html import escape
+from importlib.metadata import version
+from importlib.resources import files
+
+from oblong import __version__
+
+__all__ = ["figure", "frame", "how_to_repeat", "section", "table"]
+
+
+def frame(command: str, name: str, lead: str, sections: Iterable[str]) -> str:
+    """Put sections into a page with its head.
+
+    Parameters
+    ----------
+    command : str
+        What wrote the page.
+    name : str
+        What it is about, not escaped.
+    lead : str
+        The answer, as HTML.
+    sections : iterable of str
+        The rest, as HTML.
+    """
+    name = escape(name)
+    style = files("oblong.cli.shared").joinpath("report.css").read_text(encoding="utf-8")
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{command}: {name}</title>
+<style>
+{style}</style>
+</head>
+<body>
+<main>
+<header>
+<p class="kicker">{command}</p>
+<h1>{name}</h1>
+{lead}
+</header>
+{"".join(sections)}
+<footer>Written by oblong {__version__} on {datetime.now(UTC):%d %B %Y, %H:%M} UTC.</footer>
+</main>
+</body>
+</html>
+"""
+
+
+def section(title: str, *content: str) -> str:
+    """Put content under a heading."""
+    return f"<section>\n<h2>{escape(title)}</h2>\n" + "\n".join(content) + "\n</section>\n"
+
+
+def figure(svg: str, caption: str) -> str:
+    """Put a caption below a picture."""
+    return f"<figure>\n{svg}\n<figcaption>{escape(caption)}</figcaption>\n</figure>"
+
+
+def table(
+    head: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    numbers: Iterable[int] = (),
+    groups: Sequence[str] = (),
+    starts: Sequence[int] = (),
+) -> str:
+    """Lay out escaped cells; the first of each row heads it.
+
+    `numbers` are the columns to align right, `groups` cells above the head and `starts` the
+    columns where those begin.
+    """
+    numbers = set(numbers)
+
+    def cell(tag: str, position: int, text: str, scope: str = "") -> str:
+        kinds = ["number"] * (position in numbers) + ["start"] * (position in starts)
+        kind = f' class="{" ".join(kinds)}"' if kinds else ""
+        return f"<{tag}{kind}{scope}>{text}</{tag}>"
+
+    above = f'<tr class="groups">{"".join(groups)}</tr>\n' if groups else ""
+    top = "".join(cell("th", j, text, ' scope="col"') for j, text in enumerate(head))
+    body = "".join(
+        "<tr>"
+        + cell("th", 0, row[0], ' scope="row"')
+        + "".join(cell("td", j, text) for j, text in enumerate(row[1:], start=1))
+        + "</tr>\n"
+        for row in rows
+    )
+    return (
+        f'<div class="scroll"><table>\n<thead>{above}<tr>{top}</tr></thead>\n'
+        f"<tbody>\n{body}</tbody>\n</table></div>"
+    )
+
+
+def how_to_repeat(command: str) -> str:
+    """Say how to get the same page again."""
+    packages = ("scikit-learn", "numpy", "scipy", "numba")
+    versions = ", ".join(
+        [f"oblong {__version__}", *(f"{name} {version(name)}" for name in packages)]
+    )
+    machine = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
+    return section(
+        "Reproduce",
+        f"<pre><code>{escape(command)}</code></pre>",
+        f'<p class="note">{escape(versions)}; {escape(machine)}, {os.cpu_count()} cores.</p>',
+    )

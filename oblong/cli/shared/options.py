@@ -1,0 +1,144 @@
+"""What the subcommands share: kinds of options, files that are written whole, and advice."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
+from pathlib import Path
+
+from oblong._core.atomic import atomic_write
+from oblong.cli.shared.errors import RunError
+from oblong.datasets import DataFileError, available
+from oblong.datasets._dataset import quote
+from oblong.datasets.loading import BUILT_IN
+
+__all__ = [
+    "busy",
+    "check_apart",
+    "emphasis",
+    "is_set_by_name",
+    "output_file",
+    "plain_warnings",
+    "seed",
+    "whole_number",
+    "write_whole",
+]
+
+
+def output_file(text: str) -> Path:
+    """A file that can be written; the folder has to be there."""
+    path = Path(text)
+    if path.is_dir():
+        raise argparse.ArgumentTypeError(f"expected a file, got the folder {quote(text, 80)}")
+    if path.exists() and not path.is_file():
+        # A file is put in place of what has its name, which must not be /dev/null.
+        raise argparse.ArgumentTypeError(f"expected a file, got the device {quote(text, 80)}")
+    if not os.access(path.parent, os.W_OK):
+        reason = "cannot be written to" if path.parent.is_dir() else "does not exist"
+        raise argparse.ArgumentTypeError(f"the folder {quote(path.parent, 80)} {reason}")
+    return path
+
+
+def whole_number(least: int) -> Callable[[str], int]:
+    """A kind of option: whole numbers from some value up."""
+
+    def parse(text: str) -> int:
+        if not text.isascii() or not text.isdigit() or int(text) < least:
+            raise argparse.ArgumentTypeError(
+                f"expected a whole number from {least} up, got {quote(text)}"
+            )
+        return int(text)
+
+    return parse
+
+
+def seed(text: str) -> int:
+    """A kind of option: seeds that NumPy takes."""
+    value = whole_number(0)(text)
+    if value >= 2**32:
+        raise argparse.ArgumentTypeError(f"expected a number below 2^32, got {quote(text)}")
+    return value
+
+
+def check_apart(inputs: Iterable[str], outputs: Iterable[Path | None]) -> None:
+    """Refuse outputs that would replace an input, or one another."""
+    taken = {os.path.realpath(name): "is what is read" for name in inputs if name != "-"}
+    for path in outputs:
+        if path is None:
+            continue
+        place = os.path.realpath(path)
+        if place in taken:
+            raise DataFileError(quote(path, 80), f"{taken[place]}; choose another file to write")
+        taken[place] = "would be written twice"
+
+
+def is_set_by_name(data: str) -> bool:
+    """Whether ``DATA`` names a set; what is neither a set nor a file is an error with a guess."""
+    names = available()
+    if data in names:
+        return True
+    if data != "-" and not os.path.lexists(data):
+        close = get_close_matches(data, names, n=1)
+        sets = f"the built-in sets are {', '.join(BUILT_IN)}"
+        hint = f"did you mean {close[0]}?" if close else sets
+        raise DataFileError(quote(data, 80), f"no such file or data set; {hint}")
+    return False
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file whole or not at all; text in UTF-8.
+
+    Raises
+    ------
+    RunError
+        If the file cannot be written; what was there before stays.
+    """
+    if isinstance(content, str):
+        # File names, which reports show, need not be valid text.
+        content = content.encode("utf-8", errors="replace")
+    try:
+        with atomic_write(path) as stream:
+            stream.write(content)
+    except OSError as error:
+        raise RunError(f"{path} cannot be written: {error.strerror or error}") from None
+
+
+@contextmanager
+def busy(what: str) -> Iterator[None]:
+    """Show on a terminal that work goes on."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    try:
+        # Here, so that all works without the extra too.
+        from oblong.cli.shared.progress import waiting
+    except ImportError:
+        print(f"{what} …", file=sys.stderr)
+        yield
+        return
+    with waiting(what):
+        yield
+
+
+@contextmanager
+def plain_warnings() -> Iterator[None]:
+    """Say warnings in one line each, once, after the work."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    # Deprecations inside libraries mean nothing to whoever runs a command.
+    ours = [w for w in caught if not issubclass(w.category, (DeprecationWarning, FutureWarning))]
+    for text in dict.fromkeys(str(warning.message) for warning in ours):
+        print(f"oblong: warning: {' '.join(text.split())}", file=sys.stderr)
+
+
+def emphasis(text: str) -> str:
+    """Bold on a terminal, plain elsewhere."""
+    if not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return text
+    return f"\x1b[1m{text}\x1b[0m"

@@ -1,0 +1,1 @@
+"""``oblong stream``: progressive validation of an online learner over a file."""

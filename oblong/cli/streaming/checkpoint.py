@@ -1,0 +1,139 @@
+"""Checkpoints: the learner, where it is in the input, and what was found so far, in one file.
+
+A checkpoint is a model file with a few words more, so it is written whole or not at all, runs no
+code when it is read, and can be used as a model at any time.
+"""
+
+from __future__ import annotations
+
+import copy
+import glob
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from oblong.cli.shared.errors import RunError
+from oblong.cli.streaming.learner import StreamLearner
+from oblong.cli.streaming.metrics import Metrics
+from oblong.datasets import DataFileError
+from oblong.persistence import ModelFileError, load_with_manifest, save
+from oblong.streams import Position, RowReader
+
+__all__ = ["Checkpoint", "named", "read_checkpoint", "sound_checkpoint", "write_checkpoint"]
+
+_VERSION = 3
+# What is kept of the learner beside the model.
+_KEPT = {
+    "classes": list,
+    "declared": bool,
+    "surprises": int,
+    "waited": int,
+    "width": int,
+    "messages": list,
+}
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a checkpoint holds."""
+
+    model: Any
+    reader: dict[str, Any]
+    vocabulary: list[str]
+    learner: dict[str, Any]
+    metrics: Metrics
+
+    def resume(self, learner: StreamLearner) -> None:
+        """Put a learner where that of the checkpoint was."""
+        learner.model = self.model
+        for name, value in self.learner.items():
+            setattr(learner, name, value)
+
+
+def named(model: Any, names: list[str] | None) -> Any:
+    """A copy of a model that knows the names of its columns."""
+    model = copy.copy(model)
+    if names and len(names) == getattr(model, "n_features_in_", 0):
+        model.feature_names_in_ = np.array(names, dtype=object)
+    return model
+
+
+def write_checkpoint(
+    path: Path,
+    options: dict[str, Any],
+    reader: RowReader,
+    position: Position,
+    learner: StreamLearner,
+    metrics: Metrics,
+) -> None:
+    """Write a checkpoint in place of the one before."""
+    vocabulary = reader.vocabulary(position)
+    model = learner.model
+    if vocabulary:
+        model = copy.copy(model)
+        # Names may outnumber columns: there may be no model yet, and no columns.
+        model.feature_names_in_ = np.array(vocabulary, dtype=object)
+    stream = {
+        "version": _VERSION,
+        "options": options,
+        "reader": reader.state(position),
+        "learner": {name: getattr(learner, name) for name in _KEPT},
+        "metrics": metrics.state(),
+    }
+    try:
+        save(model, path, training={"stream": stream})
+    except ModelFileError as error:
+        raise RunError(str(error)) from None
+
+
+def read_checkpoint(path: Path, options: dict[str, Any]) -> Checkpoint | None:
+    """Read a checkpoint, if there is one, and see that it belongs to the command."""
+    for draft in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        # What a run that was killed in the middle of writing has left.
+        draft.unlink(missing_ok=True)
+    if not path.exists():
+        return None
+    try:
+        model, manifest = load_with_manifest(path)
+    except ModelFileError as error:
+        raise DataFileError(path.name, f"no checkpoint: {error.problem}") from None
+    training = manifest.get("training")
+    stream = training.get("stream") if isinstance(training, dict) else None
+    if not isinstance(stream, dict):
+        raise DataFileError(path.name, "a model, but no checkpoint of a stream")
+    if stream.get("version") != _VERSION:
+        problem = "a checkpoint of another oblong; finish with that one, or start anew"
+        raise DataFileError(path.name, problem)
+    with sound_checkpoint(path):
+        for name, value in options.items():
+            before = stream["options"].get(name)
+            if before != value:
+                problem = f"the checkpoint was made with {name} {before}, not {value}"
+                raise DataFileError(path.name, problem)
+        vocabulary = [str(name) for name in vars(model).pop("feature_names_in_", ())]
+        reader, learner = stream["reader"], {name: stream["learner"][name] for name in _KEPT}
+        numbers = (reader[name] for name in ("offset", "line", "rows", "skipped"))
+        sound = (
+            all(type(learner[name]) is kind for name, kind in _KEPT.items())
+            and all(type(value) is int and value >= 0 for value in numbers)
+            and all(type(label) in (int, str) for label in reader["labels"])
+            and len(reader["labels"]) == len(reader["spellings"])
+        )
+        if not sound:
+            raise ValueError
+        return Checkpoint(model, reader, vocabulary, learner, Metrics(stream["metrics"]))
+
+
+@contextmanager
+def sound_checkpoint(path: Path) -> Iterator[None]:
+    """Take what goes wrong for the fault of a checkpoint, whose values may be anything."""
+    try:
+        yield
+    except DataFileError:
+        raise
+    except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError):
+        raise DataFileError(path.name, "damaged: no checkpoint of a stream") from None

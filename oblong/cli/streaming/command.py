@@ -1,0 +1,195 @@
+"""The command itself: from arguments to rows, numbers and files."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import sys
+import time
+from contextlib import nullcontext
+from typing import Any, TextIO
+
+from oblong.cli.shared.errors import RunError
+from oblong.cli.streaming.checkpoint import Checkpoint, named, read_checkpoint, sound_checkpoint
+from oblong.cli.streaming.learner import StreamLearner
+from oblong.cli.streaming.learners import make_learner
+from oblong.cli.streaming.metrics import Metrics, Window
+from oblong.cli.streaming.report import Outcome, write_report
+from oblong.cli.streaming.run import Schedule, run_stream
+from oblong.datasets import DataFileError
+from oblong.datasets._dataset import quote
+from oblong.persistence import ModelFileError, save
+from oblong.streams import RowReader
+
+__all__ = ["stream"]
+
+
+def stream(args: argparse.Namespace, out: TextIO) -> int:
+    """Run the command and print to `out`."""
+    if args.data != "-" and not os.path.lexists(args.data):
+        raise DataFileError(quote(args.data, 80), "no such file")
+    options = _options(args)
+    checkpoint = read_checkpoint(args.checkpoint, options) if args.resume else None
+    with _reader(args, checkpoint) as reader:
+        model = make_learner(args.learner, dict(args.param), sparse=not reader.dense)
+        learner = StreamLearner(model, reader.n_columns, args.classes is not None)
+        if checkpoint is not None:
+            checkpoint.resume(learner)
+            if learner.declared:
+                reader.close_labels()
+        elif args.resume:
+            print("oblong: no checkpoint yet, starting with the first row", file=sys.stderr)
+        metrics = checkpoint.metrics if checkpoint else Metrics()
+        schedule = Schedule(args.window, args.checkpoint, args.every, options)
+        skipped = run_stream(reader, learner, metrics, schedule, _Printer(args.json, out))
+    for message in learner.messages:
+        print(f"oblong: warning: {message}", file=sys.stderr)
+    if len(learner.classes) < 2 and (args.output or not args.classes):
+        problem = f"expected two or more classes, got only {quote(learner.classes[0])}"
+        raise DataFileError(reader.source, problem)
+    outcome = Outcome(
+        source=reader.source,
+        learner=args.learner,
+        model=learner.model,
+        labels=reader.labels,
+        rows=reader.rows,
+        metrics=metrics,
+        mistakes=learner.mistakes,
+        skipped=skipped,
+        command=_command(args),
+    )
+    _write(args, outcome, reader, options)
+    _print_end(args, outcome, out)
+    return 0
+
+
+def _reader(args: argparse.Namespace, checkpoint: Checkpoint | None) -> RowReader:
+    """The rows, from the first on or after a checkpoint."""
+    with sound_checkpoint(args.checkpoint) if checkpoint else nullcontext():
+        return RowReader(
+            args.data,
+            format=args.format,
+            target=args.target,
+            weight=args.weight,
+            classes=args.classes,
+            hash_bits=args.hash_bits,
+            n_features=args.features,
+            zero_based=args.zero_based,
+            header=False if args.no_header else None,
+            skip_bad=args.skip_bad,
+            state=checkpoint.reader if checkpoint else None,
+            vocabulary=checkpoint.vocabulary if checkpoint else (),
+        )
+
+
+def _options(args: argparse.Namespace) -> dict[str, Any]:
+    """What decides the result; a checkpoint belongs to one choice of it."""
+    return {
+        "--learner": args.learner,
+        "--param": [[name, value] for name, value in args.param],
+        "--format": args.format,
+        "--target": args.target,
+        "--weight": args.weight,
+        "--classes": args.classes,
+        "--hash-bits": args.hash_bits,
+        "--features": args.features,
+        "--zero-based": args.zero_based,
+        "--no-header": args.no_header,
+        "--skip-bad": args.skip_bad,
+        "--window": args.window,
+        "--every": args.every,
+    }
+
+
+def _command(args: argparse.Namespace) -> str:
+    """Return the command line with everything that decides the result."""
+    words = ["oblong", "stream", args.data, "--learner", args.learner]
+    for name, value in args.param:
+        spelled = value if isinstance(value, str) else json.dumps(value)
+        words += ["--param", f"{name}={spelled}"]
+    for flag, value in _options(args).items():
+        if flag in ("--learner", "--param", "--every") or value in (None, False, 0):
+            continue
+        words.append(flag)
+        if value is not True:
+            words.append(",".join(value) if isinstance(value, list) else str(value))
+    return shlex.join(words)
+
+
+def _write(args: argparse.Namespace, outcome: Outcome, reader: RowReader, options: dict) -> None:
+    try:
+        if args.output is not None:
+            spelled = dict(zip(reader.labels, reader.spellings))
+            training = {
+                "source": outcome.source,
+                "rows": outcome.rows,
+                "target_names": [spelled[label] for label in outcome.model.classes_.tolist()],
+                "progressive_error": outcome.error,
+                "command": outcome.command,
+                "options": options,
+            }
+            save(named(outcome.model, reader.names), args.output, training=training)
+        if args.report is not None:
+            write_report(outcome, args.report)
+    except ModelFileError as error:
+        raise RunError(str(error)) from None
+    except OSError as error:
+        raise RunError(f"{args.report} cannot be written: {error.strerror or error}") from None
+
+
+class _Printer:
+    """Prints windows: every one as JSON, or those at which the rows have doubled as a table."""
+
+    def __init__(self, as_json: bool, out: TextIO) -> None:
+        self.as_json, self.out = as_json, out
+        self.next = 0
+        self.shown = time.monotonic()
+        self.live = sys.stderr.isatty() and not as_json
+
+    def __call__(self, window: Window) -> None:
+        if self.as_json:
+            print(json.dumps(window.as_json()), file=self.out, flush=True)
+            return
+        if window.rows >= self.next:
+            if not self.next:
+                print(
+                    f"{'rows':>15}  {'window error':>12}  {'error':>8}  {'rows/s':>11}",
+                    file=self.out,
+                )
+            print(
+                f"{window.rows:>15,}  {_percent(window.window_error):>12}  "
+                f"{_percent(window.error):>8}  {window.speed:>11,.0f}",
+                file=self.out,
+                flush=True,
+            )
+            self.next = 2 * window.rows
+        elif self.live and time.monotonic() > self.shown + 0.5:
+            self.shown = time.monotonic()
+            line = (
+                f"{window.rows:,} rows, error {_percent(window.error)}, {window.speed:,.0f} rows/s"
+            )
+            print(f"\r{line:<70}\r", end="", file=sys.stderr, flush=True)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2f} %"
+
+
+def _print_end(args: argparse.Namespace, outcome: Outcome, out: TextIO) -> None:
+    if args.json:
+        print(json.dumps(outcome.as_json()), file=out, flush=True)
+        return
+    features = getattr(outcome.model, "n_features_in_", 0)
+    print(
+        f"\n{outcome.source}  {outcome.rows:,} rows, {features:,} features, "
+        f"{len(outcome.labels):,} classes\n{args.learner}: error {_percent(outcome.error)}; always "
+        f"the most frequent class: {_percent(outcome.metrics.majority_error)}",
+        file=out,
+    )
+    if outcome.skipped:
+        print(f"Skipped: {outcome.skipped:,} malformed rows", file=out)
+    for what, path in (("Model", args.output), ("Report", args.report)):
+        if path is not None:
+            print(f"{what}: {path}", file=out)

@@ -1,0 +1,126 @@
+"""The outcome of a stream, as a page or as JSON lines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from oblong.cli.shared.options import write_whole
+from oblong.cli.streaming.metrics import Metrics
+
+__all__ = ["Outcome", "write_report"]
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a run has found."""
+
+    source: str
+    learner: str
+    model: Any
+    labels: Sequence[int | str]
+    rows: int
+    metrics: Metrics
+    mistakes: int
+    skipped: int
+    command: str
+
+    @property
+    def examples(self) -> int:
+        """Examples learned from: rows, each as often as its weight says."""
+        return self.metrics.examples
+
+    @property
+    def error(self) -> float:
+        """Share of the examples that were predicted wrongly, each before it was learned from."""
+        return self.mistakes / self.examples
+
+    def as_json(self) -> dict[str, Any]:
+        """The final record of the JSON lines."""
+        seconds = self.metrics.seconds
+        return {
+            "final": True,
+            "source": self.source,
+            "learner": self.learner,
+            "rows": self.rows,
+            "examples": self.examples,
+            "mistakes": self.mistakes,
+            "error": self.error,
+            "majority_error": self.metrics.majority_error,
+            "skipped": self.skipped,
+            "features": int(getattr(self.model, "n_features_in_", 0)),
+            "classes": {str(k): n for k, n in zip(self.labels, self.metrics.counts)},
+            "updates": int(getattr(self.model, "n_updates_", 0)),
+            "seconds": round(seconds, 3),
+            "rows_per_second": round(self.rows / max(seconds, 1e-9), 1),
+        }
+
+
+def write_report(outcome: Outcome, path: Path) -> None:
+    """Write the report whole or not at all."""
+    if path.suffix.lower() in (".json", ".jsonl"):
+        points = [window.as_json() for window in outcome.metrics.windows]
+        text = "".join(json.dumps(line) + "\n" for line in [*points, outcome.as_json()])
+    else:
+        text = _page(outcome)
+    write_whole(path, text)
+
+
+def _page(outcome: Outcome) -> str:
+    from oblong.cli.shared import html
+    from oblong.cli.streaming.figures import curve_figure
+
+    end = outcome.as_json()
+    weighted = outcome.examples != outcome.rows
+    what = "examples (rows times their weights)" if weighted else "rows"
+    lead = (
+        f'<p class="lead">Of {outcome.examples:,} {what}, each predicted before it was learned '
+        f"from, {escape(outcome.learner)} missed {100 * outcome.error:.2f}&nbsp;%. Always "
+        "predicting the most frequent class would have missed "
+        f"{100 * end['majority_error']:.2f}&nbsp;%.</p>"
+    )
+    facts = {
+        "rows": f"{outcome.rows:,}",
+        "features": f"{end['features']:,}",
+        "classes": f"{len(outcome.labels):,}",
+        "updates": f"{end['updates']:,}",
+        "rows/s": f"{end['rows_per_second']:,.0f}",
+    }
+    if outcome.skipped:
+        facts["skipped"] = f"{outcome.skipped:,}"
+    listed = "".join(f"<div><dt>{k}</dt><dd>{v}</dd></div>" for k, v in facts.items())
+    parameters = outcome.model.get_params()
+    sections = [
+        html.section(
+            "Errors",
+            html.figure(
+                curve_figure(outcome.metrics.windows),
+                "The error over each window of rows, and that over all rows so far.",
+            ),
+            f'<dl class="facts">{listed}</dl>',
+        ),
+        html.section(
+            "Classes",
+            html.table(
+                ["class", "examples" if weighted else "rows", "share, %"],
+                [
+                    [escape(str(label)), f"{n:,}", f"{100 * n / outcome.examples:.2f}"]
+                    for label, n in list(zip(outcome.labels, outcome.metrics.counts))[:100]
+                ],
+                numbers=(1, 2),
+            ),
+        ),
+        html.section(
+            "Learner",
+            html.table(
+                [type(outcome.model).__name__, "value"],
+                [[escape(k), escape(str(v))] for k, v in sorted(parameters.items())],
+            ),
+        ),
+        html.how_to_repeat(outcome.command),
+    ]
+    return html.frame("oblong stream", outcome.source, lead, sections)

@@ -1,0 +1,1 @@
+"""``oblong bench``: classifiers timed by turns."""

@@ -1,0 +1,88 @@
+"""Experiments of the papers behind the methods, with the published numbers next to ours.
+
+``oblong reproduce`` runs what is written here. There is one package per method (``ekm``, ``rmm``,
+...), whose ``EXPERIMENTS`` is a tuple of :class:`Experiment`; :func:`catalogue` joins them.
+
+How an experiment is written
+----------------------------
+An :class:`Experiment` is a list of independent cells and a function that turns their results into
+rows of a table::
+
+    def _cell(sets, rng, *, set, split):                  # a function of a module: it is pickled
+        X, y = sets.load(set).X, ...                      # data by name, cached in each process
+        rows = rng.permutation(len(y))                    # every draw comes from rng
+        return {"svm": error_of_svm, "rmm": error_of_rmm} # small, and JSON can hold it
+
+    def _cells(quick):
+        splits = range(2 if quick else 10)
+        return [
+            Cell(f"{name}/{i}", _cell, {"set": name, "split": i}, data=(name,))
+            for name in ("heart", "pima") for i in splits
+        ]
+
+    def _rows(results):                                   # what is there, perhaps not all cells
+        for name in ("heart", "pima"):
+            of = results.where(set=name)
+            yield mean_row(f"{name}, RMM", PAPER[name], of["rmm"], unit="%")
+            yield claim(f"{name}: RMM below SVM", "RMM below SVM", of["rmm"], of["svm"])
+
+    EXPERIMENTS = (Experiment("rmm-table0", PAPER, "what it shows", _cells, _rows, minutes=5,
+                              data=("heart", "pima"), protocol="...", quick="two splits"),)
+
+- **A cell** is a pure function of its parameters and its random numbers, which depend on the
+  seed, the name of the experiment and the name of the cell alone: results are the same whatever
+  ``--jobs`` is. Methods that are compared see the same split if they share a cell, or cells with
+  the same ``draw``. One cell should take from a second to a few minutes; each is stored as soon
+  as it is finished, and an interrupted run resumes after it. A cell works on one thread.
+- **Data** come from ``sets.load(name)``, arrays beside them from ``sets.extra(name, key)``. A
+  cell whose data are missing is reported as not run, and so are the rows that need it. A new data
+  set needs its line in ``_data.py``.
+- **A second stage**, ``then(quick, results)``, makes cells whose parameters depend on the results
+  of the first, such as parameters chosen on the first few splits.
+- **Rows** come from the functions of ``_verdict.py``, which compute the verdict: agreement within
+  the published spread or a stated tolerance (`value_row`, `mean_row`), a comparison with its
+  significance (`claim`), a statement that holds or not (`statement`), or a number that cannot be
+  compared, with the reason (`not_comparable`). Where ``results`` lack the cells, `not_run`.
+- **A figure** is ``draw(results) -> matplotlib.figure.Figure``; see ``_figure.py``.
+- ``quick`` says what ``--quick`` leaves out; together all quick experiments take minutes.
+- Results that are large, such as votes, go into ``bulky``: they are kept while a run is not
+  complete and left out of the JSON in the end.
+"""
+
+from oblong_reproduction._catalogue import catalogue, find
+from oblong_reproduction._data import Sets
+from oblong_reproduction._experiment import Cell, Experiment, Paper, Results
+from oblong_reproduction._report import markdown, tally
+from oblong_reproduction._runner import RunSettings, run_experiment
+from oblong_reproduction._store import StoreError
+from oblong_reproduction._verdict import (
+    Row,
+    claim,
+    mean_row,
+    not_comparable,
+    not_run,
+    statement,
+    value_row,
+)
+
+__all__ = [
+    "Cell",
+    "Experiment",
+    "Paper",
+    "Results",
+    "Row",
+    "RunSettings",
+    "Sets",
+    "StoreError",
+    "catalogue",
+    "claim",
+    "find",
+    "markdown",
+    "mean_row",
+    "not_comparable",
+    "not_run",
+    "run_experiment",
+    "statement",
+    "tally",
+    "value_row",
+]

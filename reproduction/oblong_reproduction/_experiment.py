@@ -1,0 +1,161 @@
+"""What an experiment consists of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+import numpy as np
+
+from oblong_reproduction._verdict import Row
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["Cell", "Experiment", "Paper", "Results"]
+
+
+@dataclass(frozen=True)
+class Paper:
+    """Where the published numbers are from."""
+
+    key: str
+    citation: str
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One independent piece of an experiment.
+
+    Parameters
+    ----------
+    name : str
+        Name within the experiment; parts are separated by slashes.
+    run : callable
+        ``run(sets, rng, **parameters)`` returns a dictionary that JSON can hold. It must be a
+        function of a module, since it is sent to worker processes.
+    parameters : dict
+        Keyword arguments, of types that JSON can hold. A stored result counts only if its
+        parameters are still the same.
+    data : tuple of str
+        Data sets that it needs.
+    draw : str, optional
+        Cells with the same draw get the same random numbers; the name by default.
+    owner : str, optional
+        Another experiment that has the same cell: its stored result is taken if there is one,
+        and the random numbers are those of that experiment.
+    """
+
+    name: str
+    run: Callable[..., dict[str, Any]]
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    data: tuple[str, ...] = ()
+    draw: str | None = None
+    owner: str | None = None
+
+    def generator(self, experiment: str, seed: int) -> np.random.Generator:
+        """Random numbers that depend on the seed and the names alone."""
+        owner, draw = self.owner or experiment, self.draw or self.name
+        key = (crc32(owner.encode()), crc32(draw.encode()))
+        return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
+
+
+class Results(Sequence):
+    """Finished cells, each a dictionary of its parameters and its results.
+
+    Parameters
+    ----------
+    cells : iterable of dict
+        Parameters and results of each cell, in the order of the experiment.
+
+    Examples
+    --------
+    >>> from oblong_reproduction import Results
+    >>> results = Results([{"set": "a", "error": 1.0}, {"set": "b", "error": 3.0}])
+    >>> results.where(set="b")["error"]
+    array([3.])
+    >>> len(results.where(set="c"))
+    0
+    """
+
+    def __init__(self, cells: Iterable[Mapping[str, Any]]) -> None:
+        self._cells = [dict(cell) for cell in cells]
+
+    def where(self, **parameters: Any) -> Results:
+        """Return the cells that have these values."""
+        missing = object()
+        return Results(
+            cell
+            for cell in self._cells
+            if all(cell.get(name, missing) == value for name, value in parameters.items())
+        )
+
+    def having(self, key: str) -> Results:
+        """Return the cells that have this key."""
+        return Results(cell for cell in self._cells if key in cell)
+
+    def __getitem__(self, key: Any) -> Any:
+        """Values of all cells for a name, or the cell at a position."""
+        if isinstance(key, str):
+            return np.array([cell[key] for cell in self._cells])
+        return self._cells[key]
+
+    def __len__(self) -> int:
+        return len(self._cells)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self._cells)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A table or figure of a paper.
+
+    Parameters
+    ----------
+    name : str
+        What to type.
+    paper : Paper
+        Where the published result is.
+    title : str
+        One line on what it shows.
+    cells : callable
+        ``cells(quick)`` returns the list of cells.
+    rows : callable
+        ``rows(results)`` yields the rows of the table; some cells may be missing.
+    minutes : float
+        Time of the full run on two cores, roughly.
+    data : tuple of str
+        Data sets of all cells together.
+    protocol : str
+        What is done, and where it departs from the paper.
+    quick : str
+        What ``--quick`` leaves out; empty if nothing.
+    then : callable, optional
+        ``then(quick, results)`` returns the cells of a second stage.
+    draw : callable, optional
+        ``draw(results)`` returns the figure, or None if the cells for it are missing.
+    bulky : tuple of str
+        Results that are needed for the rows but not stored in the end.
+    alone : bool
+        Whether cells measure time, and must not run side by side.
+    finding : str
+        What explains a departure from the published result, where one is known.
+    """
+
+    name: str
+    paper: Paper
+    title: str
+    cells: Callable[[bool], list[Cell]]
+    rows: Callable[[Results], Iterable[Row]]
+    minutes: float
+    data: tuple[str, ...] = ()
+    protocol: str = ""
+    quick: str = ""
+    then: Callable[[bool, Results], list[Cell]] | None = None
+    draw: Callable[[Results], Figure | None] | None = None
+    bulky: tuple[str, ...] = ()
+    alone: bool = False
+    finding: str = ""

@@ -1,0 +1,269 @@
+"""Run the cells of an experiment, side by side, and store each as it is finished."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import platform
+import signal
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import BrokenExecutor
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from joblib import Parallel, delayed
+from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
+
+from oblong_reproduction._data import Sets
+from oblong_reproduction._experiment import Cell, Experiment, Results
+from oblong_reproduction._figure import save_figure
+from oblong_reproduction._report import markdown
+from oblong_reproduction._store import Store, plain, write_text
+
+__all__ = ["RunSettings", "run_experiment"]
+
+Advance = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """How to run experiments.
+
+    Parameters
+    ----------
+    quick : bool
+        Whether to run the small version.
+    seed : int
+        Seed of all random numbers.
+    jobs : int
+        Cells to run side by side.
+    only : str, optional
+        Pattern that names of cells have to match, such as ``usps/*``.
+    fresh : bool
+        Whether to forget stored results.
+    """
+
+    quick: bool = False
+    seed: int = 0
+    jobs: int = 1
+    only: str | None = None
+    fresh: bool = False
+
+
+def run_experiment(
+    experiment: Experiment,
+    sets: Sets,
+    settings: RunSettings,
+    folder: Path,
+    advance: Advance = lambda name, done, total: None,
+) -> dict[str, Any]:
+    """Run an experiment, or what is left of it, and write its files.
+
+    Parameters
+    ----------
+    experiment : Experiment
+        The experiment.
+    sets : Sets
+        The data.
+    settings : RunSettings
+        How to run it. The results depend on the seed and on ``quick`` alone.
+    folder : Path
+        Where to write ``NAME.json``, ``NAME.md`` and ``NAME.svg``.
+    advance : callable
+        Called with the last cell's name, the number of finished cells and that of all.
+
+    Returns
+    -------
+    dict
+        The content of the JSON file.
+    """
+    store = Store(folder, experiment.name, quick=settings.quick, seed=settings.seed)
+    if settings.fresh:
+        store.clear()
+    skipped: dict[str, str] = {}
+    failed: dict[str, str] = {}
+    cells = experiment.cells(settings.quick)
+    done = _stage(experiment, cells, sets, settings, store, skipped, failed, advance)
+    if experiment.then is not None and not failed:
+        # Parameters may rest on all cells of the first stage: with some missing they would differ.
+        if len(done) == len(cells) - len(skipped):
+            later = experiment.then(settings.quick, _results(cells, done))
+            done |= _stage(experiment, later, sets, settings, store, skipped, failed, advance)
+            cells = cells + later
+        else:
+            skipped["second stage"] = "waits for the whole of the first"
+    results = _results(cells, done)
+    records = [done[cell.name] for cell in cells if cell.name in done]
+    complete = len(records) == len(cells) - len(skipped) and "second stage" not in skipped
+    picture = experiment.draw(results) if experiment.draw and records else None
+    if picture is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        save_figure(picture, store.picture)
+    used = {name for cell in cells if cell.name in done for name in cell.data}
+    document = plain(
+        {
+            "experiment": experiment.name,
+            "title": experiment.title,
+            "paper": experiment.paper.citation,
+            "quick": settings.quick,
+            "seed": settings.seed,
+            "date": datetime.now(UTC).date().isoformat(),
+            "seconds": round(sum(record["seconds"] for record in records), 1),
+            "machine": _machine(),
+            "data": {name: sets.source(name) for name in sorted(used)},
+            "protocol": experiment.protocol,
+            "reduction": experiment.quick if settings.quick else "",
+            "finding": "" if settings.quick else experiment.finding,
+            "figure": store.picture.name if picture is not None else None,
+            "complete": complete and not skipped,
+            "cells_in_all": len(cells),
+            "not_run": skipped,
+            "failed": failed,
+            "rows": _rows(experiment, results, settings.quick) if records else [],
+            "cells": records,
+        }
+    )
+    if records or skipped:
+        store.finish(document, experiment.bulky, complete and not failed)
+        write_text(store.table, markdown(document))
+    return document
+
+
+def _rows(experiment: Experiment, results: Results, quick: bool) -> list[dict[str, str]]:
+    """Rows of the table; numbers of a reduced run cannot be set against published ones."""
+    rows = list(experiment.rows(results))
+    if quick and experiment.quick:
+        numbers = ("agrees", "differs")
+        reason = "quick run, not the full experiment"
+        rows = [
+            replace(row, verdict="not comparable", why=reason) if row.verdict in numbers else row
+            for row in rows
+        ]
+    return [asdict(row) for row in rows]
+
+
+def _stage(
+    experiment: Experiment,
+    cells: list[Cell],
+    sets: Sets,
+    settings: RunSettings,
+    store: Store,
+    skipped: dict[str, str],
+    failed: dict[str, str],
+    advance: Advance,
+) -> dict[str, dict[str, Any]]:
+    """Run the cells that are not stored yet; return all that are there now."""
+    done = _stored(experiment, cells, settings, store)
+    missing = {name: sets.missing(name) for name in {n for cell in cells for n in cell.data}}
+    wanted: list[Cell] = []
+    for cell in cells:
+        reasons = [reason for name in cell.data if (reason := missing[name])]
+        if cell.name in done:
+            continue
+        if reasons:
+            skipped[cell.name] = "; ".join(reasons)
+        elif settings.only is None or fnmatchcase(cell.name, settings.only):
+            wanted.append(cell)
+    total = len(done) + len(wanted)
+    advance("", len(done), total)
+    jobs = 1 if experiment.alone else settings.jobs
+    for record in _run(experiment.name, wanted, sets, settings.seed, jobs):
+        if "error" in record:
+            failed[record["name"]] = record["error"]
+        else:
+            store.append(record)
+            done[record["name"]] = record
+        advance(record["name"], len(done), total)
+    return done
+
+
+def _stored(
+    experiment: Experiment, cells: list[Cell], settings: RunSettings, store: Store
+) -> dict[str, dict[str, Any]]:
+    """Stored results of these very cells, those of other experiments that share them included."""
+    own, others = store.finished(experiment.bulky), {}
+    for owner in {cell.owner for cell in cells if cell.owner} - {experiment.name}:
+        other = Store(store.document.parent, owner, quick=settings.quick, seed=settings.seed)
+        others[owner] = other.finished()
+    done: dict[str, dict[str, Any]] = {}
+    for cell in cells:
+        for stored in (own, others.get(cell.owner or "", {})):
+            record = stored.get(cell.name)
+            if record is not None and record["parameters"] == plain(dict(cell.parameters)):
+                done[cell.name] = record
+                break
+    return done
+
+
+def _run(name: str, cells: list[Cell], sets: Sets, seed: int, jobs: int) -> Iterator[dict]:
+    if not cells:
+        return
+    tasks = [delayed(_evaluate)(name, cell, sets, seed) for cell in cells]
+    pool = Parallel(
+        n_jobs=min(jobs, len(tasks)), return_as="generator_unordered", pre_dispatch="n_jobs"
+    )
+    try:
+        yield from pool(tasks)
+    except BrokenExecutor:
+        yield {
+            "name": "a worker process",
+            "error": "was killed, most likely for lack of memory; try fewer --jobs",
+        }
+
+
+def _evaluate(experiment: str, cell: Cell, sets: Sets, seed: int) -> dict[str, Any]:
+    if multiprocessing.parent_process() is not None:
+        # Ctrl-C reaches every process of the terminal; the main one ends the workers.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    start, busy = time.perf_counter(), time.process_time()
+    with warnings.catch_warnings(record=True) as caught, threadpool_limits(1, "blas"):
+        warnings.simplefilter("always")
+        try:
+            result = cell.run(sets, cell.generator(experiment, seed), **cell.parameters)
+        except Exception as error:
+            reason = (str(error).splitlines() or [""])[0]
+            return {"name": cell.name, "error": f"{type(error).__name__}: {reason}"}
+    unconverged = sum(issubclass(w.category, ConvergenceWarning) for w in caught)
+    return plain(
+        {
+            "name": cell.name,
+            "parameters": dict(cell.parameters),
+            "seconds": round(time.perf_counter() - start, 3),
+            "busy": round(time.process_time() - busy, 3),
+            "unconverged": unconverged,
+            "result": result,
+        }
+    )
+
+
+def _results(cells: list[Cell], done: dict[str, dict[str, Any]]) -> Results:
+    records = [done[cell.name] for cell in cells if cell.name in done]
+    return Results({**record["parameters"], **record["result"]} for record in records)
+
+
+def _machine() -> dict[str, Any]:
+    packages = ("numpy", "scipy", "scikit-learn", "numba")
+    return {
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "oblong": version("oblong"),
+        **{package: version(package) for package in packages},
+    }
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()

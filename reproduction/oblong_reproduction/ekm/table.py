@@ -1,0 +1,258 @@
+"""Test accuracies on small data sets (table 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from oblong import LinearRelativeMarginClassifier, MinimumVolumeEllipsoid
+from oblong_reproduction._data import Sets
+from oblong_reproduction._experiment import Cell, Experiment, Results
+from oblong_reproduction._verdict import Row, claim, mean_row, not_comparable, not_run, statement
+from oblong_reproduction.ekm._paper import PAPER
+
+__all__ = ["TABLE_2"]
+
+# Accuracies of SVM, Gaussian and EKM, each with its printed spread; setup 1, then setup 2.
+_PUBLISHED = {
+    "heart": (
+        ((0.833, 0.008), (0.762, 0.004), (0.833, 0.006)),
+        ((0.841, 0.009), (0.829, 0.010), (0.851, 0.007)),
+    ),
+    "pima": (
+        ((0.801, 0.001), (0.741, 0.001), (0.802, 0.001)),
+        ((0.745, 0.002), (0.749, 0.003), (0.746, 0.002)),
+    ),
+    "ionosphere": (
+        ((0.842, 0.001), (0.838, 0.007), (0.857, 0.004)),
+        ((0.842, 0.004), (0.854, 0.004), (0.862, 0.002)),
+    ),
+    "pendigits": (
+        ((0.997, 0.0), (0.998, 0.0), (1.0, 0.0)),
+        ((1.0, 0.0), (0.998, 0.0), (1.0, 0.0)),
+    ),
+    "iris": (
+        ((0.953, 0.005), (0.927, 0.009), (0.953, 0.005)),
+        ((0.946, 0.001), (0.973, 0.004), (0.973, 0.004)),
+    ),
+    "bupa": (
+        ((0.702, 0.004), (0.664, 0.005), (0.705, 0.003)),
+        ((0.688, 0.003), (0.691, 0.005), (0.702, 0.005)),
+    ),
+    "segment": (
+        ((0.824, 0.002), (0.810, 0.005), (0.828, 0.003)),
+        ((0.852, 0.009), (0.857, 0.007), (0.861, 0.004)),
+    ),
+    "sonar": (
+        None,
+        ((0.738, 0.004), (0.723, 0.007), (0.733, 0.006)),
+    ),
+}
+# The paper reduces these to two classes without saying how. Here: the two that a linear classifier
+# tells apart worst.
+_PAIRS = {"pendigits": (5, 8), "iris": (1, 2), "segment": (2, 4)}
+# Means and differences of other columns: what is left of them is rounding, which no ellipsoid
+# should be fitted to.
+_DEPENDENT = {"segment": (9, 13, 14, 15)}
+_METHODS = ("svm", "gaussian", "ekm")
+_TITLES = {"svm": "SVM", "gaussian": "Gaussian", "ekm": "EKM"}
+
+_COVERAGES = (1.0, 0.95, 0.9, 0.85, 0.8, 0.75, 0.7, 0.65)
+_PENALTIES = tuple(2.0**k for k in range(-5, 16, 2))
+
+
+class _Box:
+    """Features scaled to the unit box, as the paper does before an SVM."""
+
+    def fit(self, X: np.ndarray) -> _Box:
+        self.low = X.min(axis=0)
+        extent = np.ptp(X, axis=0)
+        self.extent = np.where(extent > 0.0, extent, 1.0)
+        return self
+
+    def transform(self, X: np.ndarray) -> np.ndarray:
+        return (X - self.low) / self.extent
+
+
+def _maps(coverages: tuple[float, ...]) -> dict[str, list]:
+    """What each method does to the rows before the linear SVM; one map a parameter."""
+    return {
+        "svm": [_Box()],
+        "gaussian": [MinimumVolumeEllipsoid(coverage=0.0)],
+        "ekm": [MinimumVolumeEllipsoid(coverage=coverage) for coverage in coverages],
+    }
+
+
+def _correct(
+    T: np.ndarray, y: np.ndarray, T_test: np.ndarray, y_test: np.ndarray, C: float
+) -> float:
+    model = LinearRelativeMarginClassifier(C=C, spread=1.0).fit(T, y)
+    return float(np.mean(model.predict(T_test) == y_test))
+
+
+def _split(rng: np.random.Generator, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Nine tenths and one tenth at random, both classes in the larger part."""
+    while True:
+        order = rng.permutation(len(y))
+        test, train = order[: len(y) // 10], order[len(y) // 10 :]
+        if len(np.unique(y[train])) == 2:
+            return train, test
+
+
+def _cell(
+    sets: Sets,
+    rng: np.random.Generator,
+    *,
+    set: str,
+    setup: int,
+    repetition: int,
+    inner: int,
+    coverages: list[float],
+    penalties: list[float],
+) -> dict:
+    """Accuracies of the three methods on one held-out tenth."""
+    data = sets.load(set)
+    X, y = np.asarray(data.X, dtype=float), data.y
+    if data.X_test is not None:
+        X, y = np.vstack([X, data.X_test]), np.concatenate([y, data.y_test])
+    if set in _PAIRS:
+        rows = np.isin(y, _PAIRS[set])
+        X, y = X[rows], (y[rows] == _PAIRS[set][1]).astype(int)
+    X = np.delete(X, _DEPENDENT.get(set, ()), axis=1)
+    train, test = _split(rng, y)
+    folds = [_split(rng, y[train]) for _ in range(inner)]
+    result: dict = {"test_rows": len(test)}
+    for method, maps in _maps(tuple(coverages)).items():
+        # In setup 2 the maps come from all rows, those held out included.
+        if setup == 2:
+            for one in maps:
+                one.fit(X)
+        scores = np.zeros((len(maps), len(penalties)))
+        for kept, held in folds:
+            a, b = train[kept], train[held]
+            for i, one in enumerate(maps):
+                if setup == 1:
+                    one.fit(X[a])
+                T, T_held = one.transform(X[a]), one.transform(X[b])
+                for j, C in enumerate(penalties):
+                    scores[i, j] += _correct(T, y[a], T_held, y[b], C)
+        # The first of equal ones: the largest coverage, then the smallest penalty.
+        best, penalty = np.unravel_index(np.argmax(np.round(scores, 9)), scores.shape)
+        one, C = maps[best], penalties[penalty]
+        if setup == 1:
+            one.fit(X[train])
+        result[method] = _correct(
+            one.transform(X[train]), y[train], one.transform(X[test]), y[test], C
+        )
+        result[f"{method}_C"] = C
+        if method == "ekm":
+            result["coverage"] = coverages[best]
+    return result
+
+
+def _cells(quick: bool) -> list[Cell]:
+    repetitions, inner = (2, 2) if quick else (10, 10)
+    grids = {
+        "inner": inner,
+        "coverages": list(_COVERAGES[::3] if quick else _COVERAGES),
+        "penalties": list(_PENALTIES[::3] if quick else _PENALTIES),
+    }
+    return [
+        Cell(
+            f"setup-{setup}/{name}/{i}",
+            _cell,
+            {"set": name, "setup": setup, "repetition": i, **grids},
+            data=(name,),
+        )
+        for setup in (1, 2)
+        for name, published in _PUBLISHED.items()
+        if published[setup - 1]
+        for i in range(repetitions)
+    ]
+
+
+def _rows(results: Results) -> Iterator[Row]:
+    differences: dict[int, list[tuple[str, float]]] = {1: [], 2: []}
+    for setup in (1, 2):
+        for name, published in _PUBLISHED.items():
+            numbers = published[setup - 1]
+            if numbers is None:
+                continue
+            found = results.where(set=name, setup=setup)
+            for method, (mean, variance) in zip(_METHODS, numbers):
+                what = f"setup {setup}, {name}, {_TITLES[method]}"
+                printed = f"{mean:.3f} ± {variance:.3f}"
+                if not found:
+                    yield not_run(what, printed)
+                    continue
+                accuracy = found[method]
+                if name in _PAIRS:
+                    ours = f"{accuracy.mean():.3f} ± {accuracy.std(ddof=1):.3f}"
+                    why = "the paper does not say which classes it took"
+                    yield not_comparable(what, printed, ours, why)
+                else:
+                    # The spread in print is a variance over ten runs.
+                    spread = float(np.sqrt(max(variance, 0.0005)))
+                    basis = "the deviation whose square is printed"
+                    yield mean_row(
+                        what, (mean, spread), accuracy, digits=3, basis=basis, printed=printed
+                    )
+            if found:
+                differences[setup].append((name, float(np.mean(found["ekm"] - found["svm"]))))
+    for setup, pairs in differences.items():
+        if not pairs:
+            continue
+        wins = sum(difference >= 0.0 for _, difference in pairs)
+        yield statement(
+            f"setup {setup}: sets on which EKM is at least as accurate as SVM",
+            "7 of 7" if setup == 1 else "7 of 8",
+            f"{wins} of {len(pairs)}",
+            wins > len(pairs) / 2,
+            "more than half of the sets: "
+            + ", ".join(f"{name} {difference:+.3f}" for name, difference in pairs),
+        )
+        found = results.where(setup=setup)
+        yield claim(
+            f"setup {setup}: error of EKM below that of SVM, all sets",
+            "EKM outperforms",
+            1.0 - found["ekm"],
+            1.0 - found["svm"],
+            digits=4,
+        )
+        yield claim(
+            f"setup {setup}: error of EKM below that of Gaussian, all sets",
+            "EKM outperforms",
+            1.0 - found["ekm"],
+            1.0 - found["gaussian"],
+            digits=4,
+        )
+
+
+TABLE_2 = Experiment(
+    name="ekm-table2",
+    paper=PAPER,
+    title="accuracy of SVM, Gaussian whitening and EKM on eight sets, in two setups",
+    cells=_cells,
+    rows=_rows,
+    minutes=20,
+    data=tuple(_PUBLISHED),
+    protocol=(
+        "Ten times: a random tenth is held out; on the rest ten random 9:1 splits choose C (SVM, "
+        "Gaussian) or coverage and C (EKM); the choice is fitted to the nine tenths and tested on "
+        "the tenth. All three see the same splits. In setup 2 the maps come from the whole set, "
+        "without its labels. Grids, which the paper does not list: coverage 0.65, 0.70, ..., 1; C "
+        "2⁻⁵, 2⁻³, ..., 2¹⁵. The SVM sees features scaled to [0, 1]. Of pendigits, iris and "
+        "segment the two classes are taken that a linear classifier tells apart worst (5 and 8, "
+        "versicolor and virginica, foliage and window); four columns of segment that are means and "
+        "differences of others are left out."
+    ),
+    finding=(
+        "The EKM agrees with the paper on every set that can be compared; what does not hold is "
+        "its lead, because our SVM is the better one: 6 to 8 points above the printed one on "
+        "ionosphere, 5 on sonar and, in setup 2, on pima, and so is Gaussian whitening on heart "
+        "and pima. The paper does not say which C it searched; here all methods search the same "
+        "wide grid. With ten tenths of 200 to 800 rows, one set alone says little."
+    ),
+    quick="2 repetitions and 2 inner splits instead of 10, every third value of the grids",
+)

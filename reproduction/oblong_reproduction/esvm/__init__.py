@@ -1,0 +1,11 @@
+"""Ellipsoidal support vector machines: tables 1 and 2, figure 1 and section 5.4."""
+
+from oblong_reproduction.esvm.hard import FIGURE_1
+from oblong_reproduction.esvm.large import ONLINE
+from oblong_reproduction.esvm.relaxation import TABLE_1
+from oblong_reproduction.esvm.soft import TABLE_2
+from oblong_reproduction.esvm.timing import FIGURE_1_TIME
+
+EXPERIMENTS = (TABLE_1, FIGURE_1, FIGURE_1_TIME, TABLE_2, ONLINE)
+
+__all__ = ["EXPERIMENTS"]

@@ -1,0 +1,275 @@
+"""The exact problem against its relaxation (table 1)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from sklearn.decomposition import PCA
+from sklearn.model_selection import StratifiedKFold
+
+from oblong import EllipsoidalSVC
+from oblong_reproduction._data import Sets
+from oblong_reproduction._experiment import Cell, Experiment, Results
+from oblong_reproduction._verdict import Row, not_comparable, not_run, statement, value_row
+from oblong_reproduction.esvm._paper import PAPER
+from oblong_reproduction.esvm._tables import error, one_hot, whole
+
+__all__ = ["TABLE_1"]
+
+# Errors in percent and seconds of the exact problem (5), then of the relaxed one (6).
+_PUBLISHED = {
+    "splice": ((17.37, 525.9), (17.67, 320.0)),
+    "mushroom": ((0.81, 2249.1), (0.97, 807.2)),
+    "a1a": ((24.09, 1512.9), (24.09, 612.6)),
+    "a2a": ((16.24, 2282.8), (16.25, 966.3)),
+    "a3a": ((16.06, 3823.2), (16.22, 1201.8)),
+    "w1a": ((2.92, 3191.3), (2.96, 1028.3)),
+    "w2a": ((2.91, 4544.4), (2.97, 1606.8)),
+    "w3a": ((2.85, 9789.3), (2.98, 2411.6)),
+}
+_DATA = {
+    "splice": ("ida_splice",),
+    "mushroom": ("mushroom",),
+    "a1a": ("a9a",),
+    "a2a": ("a9a",),
+    "a3a": ("a9a",),
+    "w1a": ("w1a", "w8a"),
+}
+_ADULT_ROWS = {"a1a": 1605, "a2a": 2265, "a3a": 3185}
+_NUS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.7)
+_RS = (0.5, 0.9, 0.99)
+_COMPONENTS = 30
+
+
+def _parts(sets: Sets, rng: np.random.Generator, name: str) -> tuple[np.ndarray, ...]:
+    """Training and test rows before the projection."""
+    if name == "w1a":
+        X, y = whole(sets, "w1a")
+        X_all, y_all = whole(sets, "w8a")
+        rest = _without(X_all, y_all, X, y)
+        return X, y, X_all[rest], y_all[rest]
+    if name in _ADULT_ROWS:
+        data: Any = sets.load("a9a")
+        X, y = np.asarray(data.X.todense(), dtype=float), data.y
+        order = rng.permutation(len(y))
+        train, test = order[: _ADULT_ROWS[name]], order[_ADULT_ROWS[name] :]
+    else:
+        X, y = whole(sets, _DATA[name][0])
+        if name == "mushroom":
+            X = one_hot(X)
+        order = rng.permutation(len(y))
+        train, test = order[: 3 * len(y) // 4], order[3 * len(y) // 4 :]
+    return X[train], y[train], X[test], y[test]
+
+
+def _without(X_all: np.ndarray, y_all: np.ndarray, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Positions of the rows that are left when each row of a part is taken out once."""
+    taken: dict[bytes, int] = {}
+    for key in _keys(X, y):
+        taken[key] = taken.get(key, 0) + 1
+    left = []
+    for i, key in enumerate(_keys(X_all, y_all)):
+        if taken.get(key, 0):
+            taken[key] -= 1
+        else:
+            left.append(i)
+    return np.array(left)
+
+
+def _keys(X: np.ndarray, y: np.ndarray) -> list[bytes]:
+    return [row.tobytes() for row in np.column_stack([X, y]).astype(np.uint8)]
+
+
+def _model(formulation: str, nu: float, r: float, A: np.ndarray) -> EllipsoidalSVC:
+    # Equation (6) sums over the rows where the consistent form has their mean: this makes the
+    # values of ν mean about the same.
+    scale = 1.0 if formulation == "consistent" else A.shape[0] / (r * A.shape[1])
+    return EllipsoidalSVC(kernel="linear", formulation=formulation, nu=scale * nu, r=r)
+
+
+def _cell(
+    sets: Sets,
+    rng: np.random.Generator,
+    *,
+    set: str,
+    rows: int | None,
+    nus: list[float],
+    rs: list[float],
+) -> dict:
+    """Errors and times of the three forms with the parameters that three folds choose."""
+    X, y, X_test, y_test = _parts(sets, rng, set)
+    if rows is not None:
+        X, y = _both_classes(rng, X, y, rows)
+    pca = PCA(min(_COMPONENTS, *X.shape), svd_solver="full").fit(X)
+    A, B = pca.transform(X), pca.transform(X_test)
+    length = float(np.sqrt(np.mean(np.einsum("ij,ij->i", A, A))))
+    A, B = A / length, B / length
+    folds = list(StratifiedKFold(3, shuffle=True, random_state=0).split(A, y))
+    result: dict = {"train_rows": len(y), "test_rows": len(y_test)}
+    weights = {}
+    chosen: dict[str, tuple[float, float]] = {}
+    for form in ("paper", "consistent", "exact"):
+        if form == "exact" and find_spec("clarabel") is None:
+            continue
+        # The exact problem is too slow to be tuned: it takes what suits equation (6).
+        chosen[form] = chosen["paper"] if form == "exact" else _tuned(form, A, y, folds, nus, rs)
+        model = _model(form, *chosen[form], A)
+        start = time.perf_counter()
+        model.fit(A, y)
+        seconds = time.perf_counter() - start
+        if form == "exact" and not np.all(np.isfinite(model.dual_gap_)):
+            result["exact_failed"] = True
+            continue
+        result[f"{form}_seconds"] = seconds
+        result[form] = error(model, B, y_test)
+        result[f"{form}_nu"], result[f"{form}_r"] = chosen[form]
+        weights[form] = model.coef_[0]
+    result["majority"] = 100.0 * float(min(np.mean(y_test), 1.0 - np.mean(y_test)))
+    if "exact" in weights:
+        norms = np.linalg.norm(weights["exact"]) * np.linalg.norm(weights["paper"])
+        result["cosine"] = float(weights["exact"] @ weights["paper"] / max(norms, 1e-300))
+    return result
+
+
+def _both_classes(
+    rng: np.random.Generator, X: np.ndarray, y: np.ndarray, rows: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Some rows, at least ten of each class."""
+    firsts = [rng.permutation(np.flatnonzero(y == label))[:10] for label in (0, 1)]
+    kept = np.concatenate([*firsts, rng.permutation(len(y))])
+    kept = kept[np.sort(np.unique(kept, return_index=True)[1])][:rows]
+    return X[kept], y[kept]
+
+
+def _tuned(
+    form: str, A: np.ndarray, y: np.ndarray, folds: list, nus: list[float], rs: list[float]
+) -> tuple[float, float]:
+    best, found = np.inf, (nus[0], rs[0])
+    for r in rs:
+        for nu in nus:
+            wrong = 0.0
+            for kept, held in folds:
+                model = _model(form, nu, r, A[kept]).fit(A[kept], y[kept])
+                wrong += float(np.sum(model.predict(A[held]) != y[held]))
+            if wrong < best:
+                best, found = wrong, (nu, r)
+    return found
+
+
+def _cells(quick: bool) -> list[Cell]:
+    parameters = {
+        "rows": 120 if quick else None,
+        "nus": list(_NUS[1::3] if quick else _NUS),
+        "rs": [0.9] if quick else list(_RS),
+    }
+    names = ("splice", "a1a") if quick else tuple(_DATA)
+    return [Cell(name, _cell, {"set": name, **parameters}, data=_DATA[name]) for name in names]
+
+
+def _rows(results: Results) -> Iterator[Row]:
+    compared = []
+    for name, (exact, relaxed) in _PUBLISHED.items():
+        found = results.where(set=name)
+        if not found:
+            why = "this subset of the web pages is not at hand" if name in ("w2a", "w3a") else None
+            yield not_run(
+                f"{name}: exact and relaxed",
+                f"{exact[0]:.2f} and {relaxed[0]:.2f} %",
+                why or "no results for it",
+            )
+            continue
+        cell = found[0]
+        yield from _set_rows(name, cell, exact, relaxed)
+        if "exact" in cell:
+            compared.append(cell)
+    if compared:
+        worst = max(abs(cell["exact"] - cell["paper"]) for cell in compared)
+        yield statement(
+            "largest difference of the errors of exact and relaxed",
+            "0.3 points: very limited",
+            f"{worst:.2f} points on {len(compared)} sets",
+            worst <= 1.0,
+            "at most one point",
+        )
+        ratios = [cell["exact_seconds"] / cell["paper_seconds"] for cell in compared]
+        yield statement(
+            "time of the exact problem over that of the relaxed one",
+            "1.6 to 4.1, one general solver for both",
+            f"{min(ratios):.0f} to {max(ratios):.0f}",
+            min(ratios) > 1.0,
+            "more than 1 on every set; ours are a conic solver and one made for the relaxed form",
+        )
+
+
+def _set_rows(name: str, cell: dict, exact: tuple, relaxed: tuple) -> Iterator[Row]:
+    spread = 100.0 * np.sqrt(relaxed[0] / 100.0 * (1.0 - relaxed[0] / 100.0) / cell["test_rows"])
+    basis = "twice the standard error of the test part, and half a point for the grids"
+    reason = {
+        "a1a": "random rows of a9a, since the subset itself is not at hand",
+        "a2a": "random rows of a9a, since the subset itself is not at hand",
+        "a3a": "random rows of a9a, since the subset itself is not at hand",
+    }.get(name)
+    if cell["rows"] is not None:
+        reason = f"{cell['rows']} training rows"
+    for form, published, title in (
+        ("exact", exact[0], "exact (5)"),
+        ("paper", relaxed[0], "relaxed (6)"),
+        ("consistent", relaxed[0], "relaxed, with the missing 1/|x|"),
+    ):
+        what = f"{name}, {title}"
+        if form not in cell:
+            why = "found no solution" if cell.get("exact_failed") else "is not installed"
+            yield not_run(what, f"{published:.2f} %", f"the conic solver {why}")
+        elif reason:
+            yield not_comparable(what, f"{published:.2f} %", f"{cell[form]:.2f} %", reason)
+        else:
+            yield value_row(
+                what,
+                published,
+                cell[form],
+                tolerance=round(2.0 * spread + 0.5, 2),
+                basis=basis,
+                digits=2,
+                unit="%",
+            )
+    if "cosine" in cell:
+        yield not_comparable(
+            f"{name}: cosine between the weights of exact and relaxed",
+            "not given",
+            f"{cell['cosine']:.4f}; smaller class {cell['majority']:.2f} % of the test rows",
+            "the paper has errors only",
+        )
+
+
+TABLE_1 = Experiment(
+    name="esvm-table1",
+    paper=PAPER,
+    title="the exact ellipsoidal machine against its relaxation, linear, 30 components",
+    cells=_cells,
+    rows=_rows,
+    minutes=20,
+    data=("ida_splice", "mushroom", "a9a", "w1a", "w8a"),
+    alone=True,
+    protocol=(
+        "The first 30 principal components of the training rows, over their mean length; three "
+        "folds choose ν (six values) and r (0.5, 0.9, 0.99). The exact problem takes the values "
+        "chosen for (6). splice and mushroom: three quarters for training. a1a to a3a: random "
+        "rows of a9a, as many as in the paper, and the rest of its training part for the test. "
+        "w1a: the rest of w8a for the test, which is as many rows as the supplied test part. "
+        "Equation (6) lacks a factor 1/|x|, without which it is no relaxation unless rows have "
+        "length one; the corrected form is shown too."
+    ),
+    finding=(
+        "The 24.09 % of the paper on a1a, for both problems, are about the share of the smaller "
+        "class: its model there predicts one class only. Our exact problem is solved by a "
+        "general conic solver and the relaxed one by a method made for it, hence the ratio of "
+        "the times, which in the paper are of one solver. On mushroom the smallest ν of our grid "
+        "is chosen, so that a wider one may come nearer to the published errors. On w1a, where 3 "
+        "% of the rows are of the second class, the conic solver gave up."
+    ),
+    quick="splice and a1a, 120 training rows, two values of ν and one of r",
+)

@@ -1,0 +1,179 @@
+"""Soft margins: linear SVM and e-SVM, nested cross-validation (table 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import StratifiedKFold
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.preprocessing import StandardScaler
+
+from oblong import EllipsoidalSVC, LinearRelativeMarginClassifier
+from oblong_reproduction._data import Sets
+from oblong_reproduction._experiment import Cell, Experiment, Results
+from oblong_reproduction._verdict import Row, claim, mean_row, not_comparable, not_run, statement
+from oblong_reproduction.esvm._paper import PAPER
+from oblong_reproduction.esvm._tables import error, one_hot, whole
+
+__all__ = ["TABLE_2"]
+
+# Errors in percent: SVM, e-SVM.
+_PUBLISHED = {
+    "ionosphere": (7.41, 7.12),
+    "mushroom": (0.74, 0.00),
+    "splice": (15.31, 14.67),
+    "dna": (5.48, 4.72),
+    "letter": (20.82, 20.54),
+    "satimage": (16.20, 13.60),
+    "usps": (8.13, 6.48),
+}
+_DATA = {name: "ida_splice" if name == "splice" else name for name in _PUBLISHED}
+# Rows of the larger sets, of which some hundred models are fitted.
+_ROWS = {"mushroom": 1000, "dna": 1000, "letter": 5000, "satimage": 3000, "usps": 1000}
+_NUS = (0.02, 0.1, 0.4)
+_RS = (0.9, 0.99)
+_COSTS = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0)
+
+
+def _svm(C: float, n_classes: int) -> Any:
+    classifier = LinearRelativeMarginClassifier(C=C, spread=1.0)
+    return OneVsRestClassifier(classifier) if n_classes > 2 else classifier
+
+
+def _esvm(nu: float, r: float) -> EllipsoidalSVC:
+    return EllipsoidalSVC(kernel="linear", nu=nu, r=r, tol=1e-4)
+
+
+def _cell(
+    sets: Sets,
+    rng: np.random.Generator,
+    *,
+    set: str,
+    fold: int,
+    rows: int | None,
+    outer: int,
+    inner: int,
+    nus: list[float],
+    rs: list[float],
+    costs: list[float],
+) -> dict:
+    """Test errors of both classifiers on one fold, with the parameters that inner folds choose."""
+    X, y = whole(sets, _DATA[set])
+    if set == "mushroom":
+        X = one_hot(X)
+    # The same rows and folds in every cell of a set.
+    if rows is not None and rows < len(y):
+        kept = np.random.default_rng(len(y)).permutation(len(y))[:rows]
+        X, y = X[kept], y[kept]
+    train, test = list(_folds(outer, X, y))[fold]
+    n_classes = len(np.unique(y))
+    grids: dict[str, list[tuple[Any, tuple]]] = {
+        "svm": [(_svm, (C, n_classes)) for C in costs],
+        "esvm": [(_esvm, (nu, r)) for r in rs for nu in nus],
+    }
+    result: dict = {"set_rows": len(y)}
+    for method, grid in grids.items():
+        wrong = np.zeros(len(grid))
+        for kept, held in _folds(inner, X[train], y[train]):
+            A, B = _scaled(X[train[kept]], X[train[held]])
+            for i, (make, arguments) in enumerate(grid):
+                model = make(*arguments).fit(A, y[train[kept]])
+                wrong[i] += error(model, B, y[train[held]])
+        make, arguments = grid[int(np.argmin(np.round(wrong, 9)))]
+        A, B = _scaled(X[train], X[test])
+        result[method] = error(make(*arguments).fit(A, y[train]), B, y[test])
+        result[f"{method}_chosen"] = list(arguments)
+    return result
+
+
+def _folds(n: int, X: np.ndarray, y: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    return StratifiedKFold(n, shuffle=True, random_state=0).split(X, y)
+
+
+def _scaled(A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    scaler = StandardScaler().fit(A)
+    return scaler.transform(A), scaler.transform(B)
+
+
+def _cells(quick: bool) -> list[Cell]:
+    outer, inner = (2, 2) if quick else (10, 3)
+    grids = {
+        "outer": outer,
+        "inner": inner,
+        "nus": list(_NUS[:2] if quick else _NUS),
+        "rs": [0.9] if quick else list(_RS),
+        "costs": list(_COSTS[1::2] if quick else _COSTS),
+    }
+    return [
+        Cell(
+            f"{name}/{fold}",
+            _cell,
+            {"set": name, "fold": fold, "rows": 200 if quick else _ROWS.get(name), **grids},
+            data=(_DATA[name],),
+        )
+        for name in _PUBLISHED
+        for fold in range(outer)
+    ]
+
+
+def _rows(results: Results) -> Iterator[Row]:
+    differences = []
+    for name, published in _PUBLISHED.items():
+        found = results.where(set=name)
+        if not found:
+            yield not_run(name, f"SVM {published[0]:.2f}, e-SVM {published[1]:.2f} %")
+            continue
+        for method, title, mean in (("svm", "SVM", published[0]), ("esvm", "e-SVM", published[1])):
+            values = found[method]
+            own = float(values.std(ddof=1)) / np.sqrt(len(values)) if len(values) > 1 else 0.0
+            what, printed = f"{name}, {title}", f"{mean:.2f} %"
+            if found[0]["rows"] is not None:
+                ours = f"{values.mean():.2f} ± {values.std(ddof=1):.2f} %"
+                yield not_comparable(what, printed, ours, f"{found[0]['set_rows']} of the rows")
+            else:
+                basis = "twice the standard error over our folds"
+                yield mean_row(
+                    what, (mean, 2.0 * own), values, digits=2, unit="%", basis=basis,
+                    printed=printed,
+                )  # fmt: skip
+        yield claim(f"{name}: e-SVM below SVM", "below", found["esvm"], found["svm"], unit="%")
+        differences.append((name, float(np.mean(found["esvm"] - found["svm"]))))
+    if differences:
+        wins = sum(difference < 0.0 for _, difference in differences)
+        yield statement(
+            "sets on which e-SVM has fewer errors than SVM",
+            "7 of 7",
+            f"{wins} of {len(differences)}",
+            wins > len(differences) / 2,
+            "more than half: " + ", ".join(f"{name} {d:+.2f}" for name, d in differences),
+        )
+
+
+TABLE_2 = Experiment(
+    name="esvm-table2",
+    paper=PAPER,
+    title="soft margin, linear: SVM and e-SVM on seven sets, nested cross-validation",
+    cells=_cells,
+    rows=_rows,
+    minutes=20,
+    data=tuple(_DATA.values()),
+    protocol=(
+        "Ten outer folds as in the paper; three inner ones (the paper: five) choose C of the SVM "
+        "(10⁻³ to 10²; the paper has the form with ν, which has the same solutions) or ν (0.02, "
+        "0.1, 0.4) and r (0.9, 0.99) of e-SVM; the paper's grids are not stated. Features with "
+        "variance one. With more than two classes, one classifier per class against the rest. "
+        "The larger sets are reduced to random rows: mushroom, dna and usps 1,000, satimage "
+        "3,000, letter 5,000; their numbers cannot be compared, but the two classifiers can."
+    ),
+    finding=(
+        "e-SVM is clearly ahead on satimage and level on the other six sets, where the paper has "
+        "it ahead on all; no test is given there. Most folds choose the smallest ν of our grid, "
+        "and smaller values were not searched in full. On letter a linear classifier per class "
+        "against the rest is far from the published error for both: the paper may have paired the "
+        "classes. The level on ionosphere is that of other linear classifiers here, and the lower "
+        "published one is unexplained."
+    ),
+    quick="200 rows, two outer and two inner folds, two values of ν and three of C",
+)

@@ -1,0 +1,28 @@
+"""Relative margin machines: tables 1 to 4 and figures 1 and 3 to 10."""
+
+from oblong_reproduction.rmm.benchmarks import TABLE_4
+from oblong_reproduction.rmm.digit_figures import FIGURE_7, FIGURE_8
+from oblong_reproduction.rmm.digits import TABLE_2
+from oblong_reproduction.rmm.gaussians import FIGURE_3, FIGURE_4, FIGURE_5, FIGURE_6
+from oblong_reproduction.rmm.newsgroups import FIGURE_9
+from oblong_reproduction.rmm.runtime import FIGURE_10
+from oblong_reproduction.rmm.toys import FIGURE_1, TABLE_1
+from oblong_reproduction.rmm.universum import TABLE_3
+
+EXPERIMENTS = (
+    FIGURE_1,
+    TABLE_1,
+    FIGURE_3,
+    FIGURE_4,
+    FIGURE_5,
+    FIGURE_6,
+    TABLE_2,
+    FIGURE_7,
+    FIGURE_8,
+    TABLE_3,
+    FIGURE_9,
+    TABLE_4,
+    FIGURE_10,
+)
+
+__all__ = ["EXPERIMENTS"]

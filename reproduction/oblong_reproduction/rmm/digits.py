@@ -1,0 +1,338 @@
+"""Digits: test errors of all pairs together (table 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from oblong_reproduction._data import Sets
+from oblong_reproduction._experiment import Cell, Experiment, Results
+from oblong_reproduction._verdict import Row, not_comparable, not_run, statement, value_row
+from oblong_reproduction.rmm._pairs import (
+    kernels_of,
+    predict_chosen,
+    splits_of,
+    try_all,
+    unit_rows,
+    vote_all,
+)
+from oblong_reproduction.rmm._paper import PAPER
+from oblong_reproduction.rmm._products import Products
+from oblong_reproduction.rmm._votes import (
+    PAIRS,
+    ballots,
+    pack,
+    shared_choice_errors,
+    ties,
+    votes_to_errors,
+)
+
+__all__ = ["QUICK_GRID", "TABLE_2", "load_pair", "pair_cells", "table_2_cells"]
+
+_KERNELS = (*(f"poly{degree}" for degree in range(1, 8)), "rbf")
+# Test errors for the kernels above; the KLDA row of OPT repeats that of the SVM.
+_PUBLISHED = {
+    "optdigits": {
+        "svm": (71, 57, 54, 47, 40, 46, 46, 51),
+        "sigma": (61, 48, 41, 36, 35, 31, 29, 47),
+        "klda": (71, 57, 54, 47, 40, 46, 46, 45),
+        "rmm": (71, 36, 32, 31, 33, 30, 29, 51),
+    },
+    "usps": {
+        "svm": (145, 109, 109, 103, 100, 95, 93, 104),
+        "sigma": (132, 108, 99, 94, 89, 87, 90, 97),
+        "klda": (132, 119, 121, 117, 114, 118, 117, 101),
+        "rmm": (153, 109, 94, 91, 91, 90, 90, 98),
+    },
+    "mnist-1000": {
+        "svm": (696, 511, 422, 380, 362, 338, 332, 670),
+        "sigma": (671, 470, 373, 341, 322, 309, 303, 673),
+        "klda": (1663, 848, 591, 481, 430, 419, 405, 1597),
+        "rmm": (689, 342, 319, 301, 298, 290, 296, 613),
+    },
+    "mnist-two-thirds": {
+        "svm": (552, 237, 200, 183, 178, 177, 164, 166),
+        "rmm": (534, 164, 148, 140, 123, 129, 129, 144),
+    },
+    "mnist-full": {
+        "svm": (536, 198, 170, 156, 157, 141, 136, 146),
+        "rmm": (521, 146, 140, 130, 119, 116, 115, 129),
+    },
+}
+_TITLES = {"svm": "SVM", "sigma": "Σ-SVM", "klda": "KLDA", "rmm": "RMM"}
+_BASIS = "two deviations of the difference of two counts of this size"
+_REPEATED = "the printed row repeats that of the SVM"
+_GRID = {
+    "penalties": (0.1, 1.0, 10.0, 100.0, 1000.0),
+    "sigma_penalties": (1.0, 10.0, 100.0),
+    "shares": (0.5, 0.9, 0.99, 0.999),
+    "ridges": (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0),
+    "scales": (1.0, 3.0, 9.0),
+}
+QUICK_GRID = {
+    "penalties": (1.0, 100.0),
+    "sigma_penalties": (10.0,),
+    "shares": (0.9, 0.99),
+    "ridges": (1e-3, 1e-1),
+    "scales": (2.0,),
+}
+
+
+def load_pair(sets: Sets, name: str, pair: list[int]) -> tuple[np.ndarray, ...]:
+    """Training rows of two digits, all test rows and all test labels."""
+    data: Any = sets.load(name)
+    rows = np.isin(data.y, pair)
+    y = (data.y[rows] == pair[1]).astype(int)
+    return unit_rows(data.X[rows]), y, unit_rows(data.X_test), data.y_test
+
+
+def _vote(result: dict, name: str, votes: np.ndarray, labels: np.ndarray, pair: list[int]) -> None:
+    """Record the votes on all test rows, and the errors on those of the pair."""
+    own = np.isin(labels, pair)
+    result[f"{name}_votes"] = pack(votes)
+    result[f"{name}_pair_errors"] = int(np.sum(votes[own] != (labels[own] == pair[1])))
+
+
+def _pair_cell(
+    sets: Sets,
+    rng: np.random.Generator,
+    *,
+    set: str,
+    pair: list[int],
+    kernel: str,
+    rows: int | None,
+    splits: int,
+    grid: dict,
+) -> dict:
+    """All methods on one pair of digits with one kernel."""
+    name = set.split("-")[0]
+    X, y, Z, labels = load_pair(sets, name, pair)
+    if rows is not None:
+        chosen = rng.permutation(len(y))[:rows]
+        X, y = X[chosen], y[chosen]
+    small = name != "mnist" or set == "mnist-1000"
+    train = {"mnist-1000": 1000, "mnist-two-thirds": 2 * len(y) // 3}.get(set, 4 * len(y) // 5)
+    parts = list(splits_of(rng, len(y), splits, min(train, 4 * len(y) // 5)))
+    kernels = kernels_of(kernel, X[parts[0][0]], grid["scales"])
+    methods = ("svm", "rmm", "sigma", "klda") if small else ("svm", "rmm")
+    # On MNIST the model that did best on the validation rows is tested as it is.
+    mnist = name == "mnist"
+    products = _products(X, Z, parts[0][0] if set == "mnist-1000" else None)
+    trials = try_all(kernels, products, y, parts, grid, methods=methods, further=mnist)
+    picks = trials.picks()
+    result: dict = {"test_rows": len(labels), "first": pack(labels == pair[0])}
+    votes = trials.seconds
+    if not mnist:
+        # The chosen setting is fitted to all rows, and so is every other one, for the vote with
+        # one setting for all pairs.
+        votes = vote_all(kernels, products, y, grid, methods=methods)
+    result["ballots"] = ballots(trials, votes)
+    seconds = {method: votes[pick.family][pick.position] for method, pick in picks.items()}
+    if set == "mnist-two-thirds":
+        full = predict_chosen(picks, products, y)
+        seconds.update((f"{method}_full", second) for method, second in full.items())
+    for method, second in seconds.items():
+        _vote(result, method, second, labels, pair)
+    for method, pick in picks.items():
+        result[f"{method}_chosen"] = pick.described()
+    return result
+
+
+# The inner products of the pair before, which the cells of its other kernels ask for next.
+_KEPT: list[tuple[tuple, Products]] = []
+
+
+def _products(X: np.ndarray, Z: np.ndarray, trained: np.ndarray | None) -> Products:
+    asked = (X, Z, np.arange(len(X)) if trained is None else trained)
+    if _KEPT and all(np.array_equal(a, b) for a, b in zip(_KEPT[0][0], asked)):
+        return _KEPT[0][1]
+    # Make room first: these are large.
+    _KEPT.clear()
+    _KEPT.append((asked, Products(X, Z, trained)))
+    return _KEPT[0][1]
+
+
+def pair_cells(
+    set: str, kernel: str, rows: int | None, splits: int, grid: dict, owner: str | None = None
+) -> list[Cell]:
+    """One cell for each of the 45 pairs of digits, with one kernel."""
+    grid = {name: list(values) for name, values in grid.items()}
+    return [
+        Cell(
+            f"{set}/{kernel}/{a}-{b}",
+            _pair_cell,
+            {
+                "set": set,
+                "pair": [a, b],
+                "kernel": kernel,
+                "rows": rows,
+                "splits": splits,
+                "grid": grid,
+            },
+            data=(set.split("-")[0],),
+            draw=f"{set}/{a}-{b}",
+            owner=owner,
+        )
+        for a, b in PAIRS
+    ]
+
+
+def table_2_cells(quick: bool) -> list[Cell]:
+    """Every set with every kernel, pair by pair."""
+    if quick:
+        return [
+            cell
+            for set in ("optdigits", "usps")
+            for cell in pair_cells(set, "poly3", 300, 1, QUICK_GRID)
+        ]
+    big = {**_GRID, "penalties": (1.0, 10.0, 100.0)}
+    found: list[Cell] = []
+    for set, splits, grid in (
+        ("optdigits", 5, _GRID),
+        ("usps", 5, _GRID),
+        ("mnist-1000", 1, _GRID),
+        ("mnist-two-thirds", 1, big),
+    ):
+        # The kernels of a pair in succession, as they share the inner products of its rows.
+        columns = (pair_cells(set, kernel, None, splits, grid) for kernel in _KERNELS)
+        found += [cell for cells in zip(*columns) for cell in cells]
+    return found
+
+
+def _table_2_rows(results: Results) -> Iterator[Row]:
+    ours: dict[tuple[str, str, str], int] = {}
+    for set, methods in _PUBLISHED.items():
+        for method, published in methods.items():
+            for kernel, number in zip(_KERNELS, published):
+                full = set == "mnist-full"
+                cells = results.where(set="mnist-two-thirds" if full else set, kernel=kernel)
+                what = f"{set}, {kernel}, {_TITLES[method]}"
+                errors = votes_to_errors(cells, f"{method}_full" if full else method)
+                if errors is None:
+                    yield not_run(what, str(number))
+                    continue
+                ours[set, kernel, method] = errors
+                if set == "optdigits" and method == "klda" and kernel != "rbf":
+                    yield not_comparable(what, str(number), str(errors), _REPEATED)
+                    continue
+                yield value_row(
+                    what, number, errors, tolerance=_tolerance(number), basis=_BASIS, digits=0
+                )
+    yield from _comparisons(ours, "")
+    for set in _PUBLISHED:
+        counted = [ties(results.where(set=set, kernel=kernel)) for kernel in _KERNELS[1:7]]
+        shown = [f"{pair[0]:g} and {pair[1]}" for pair in counted if pair is not None]
+        if len(shown) == len(counted):
+            yield not_comparable(
+                f"{set}, degrees 2 to 7: settings with the smallest validation error of a pair "
+                "(median), pairs with an SVM among them",
+                "not stated",
+                ", ".join(shown),
+                "the paper does not say which of equal settings it takes",
+            )
+    shared: dict[tuple[str, str, str], int] = {}
+    for set, methods in _PUBLISHED.items():
+        for method in methods if set != "mnist-full" else ():
+            for kernel in _KERNELS:
+                found = shared_choice_errors(results.where(set=set, kernel=kernel), method)
+                if found is not None:
+                    shared[set, kernel, method] = found[0]
+            yield _shared_row(set, method, shared)
+    yield from _comparisons(shared, "one setting for all pairs, ")
+
+
+def _tolerance(number: int) -> float:
+    return round(2.0 * float(np.sqrt(2.0 * number)), 1)
+
+
+def _shared_row(set: str, method: str, shared: dict[tuple[str, str, str], int]) -> Row:
+    """All kernels of a set and method, if all pairs have the same setting."""
+    what = f"{set}, {_TITLES[method]}, one setting for all pairs: degrees 1 to 7, RBF"
+    printed = _PUBLISHED[set][method]
+    text = " ".join(str(number) for number in printed)
+    ours = [shared[set, k, method] for k in _KERNELS if (set, k, method) in shared]
+    if len(ours) < len(_KERNELS):
+        return not_run(what, text)
+    shown = " ".join(str(errors) for errors in ours)
+    if set == "optdigits" and method == "klda":
+        return not_comparable(what, text, shown, _REPEATED)
+    out = [
+        kernel
+        for kernel, number, errors in zip(_KERNELS, printed, ours)
+        if abs(errors - number) > _tolerance(number)
+    ]
+    return Row(
+        what,
+        text,
+        shown,
+        " ".join(f"{errors - number:+d}" for errors, number in zip(ours, printed)),
+        "differs" if out else "agrees",
+        f"tolerance: {_BASIS}" + (f"; beyond it: {', '.join(out)}" if out else ""),
+    )
+
+
+def _comparisons(ours: dict[tuple[str, str, str], int], prefix: str) -> Iterator[Row]:
+    """Who makes fewer errors, set by set."""
+    for set in _PUBLISHED:
+        for first, second in (("rmm", "svm"), ("sigma", "svm"), ("rmm", "sigma")):
+            pairs = [
+                (ours[set, kernel, first], ours[set, kernel, second], kernel)
+                for kernel in _KERNELS[1:7]
+                if (set, kernel, first) in ours and (set, kernel, second) in ours
+            ]
+            if not pairs:
+                continue
+            wins = sum(a < b for a, b, _ in pairs)
+            printed = _PUBLISHED[set]
+            before = sum(a < b for a, b in zip(printed[first][1:7], printed[second][1:7]))
+            yield statement(
+                f"{prefix}{set}: polynomials of degree 2 to 7 with fewer errors of "
+                f"{_TITLES[first]} than {_TITLES[second]}",
+                f"{before} of 6",
+                f"{wins} of {len(pairs)}",
+                wins > len(pairs) / 2,
+                "more than half: "
+                + ", ".join(f"{k} {a} < {b}" if a < b else f"{k} {a} ≥ {b}" for a, b, k in pairs),
+            )
+
+
+TABLE_2 = Experiment(
+    name="rmm-table2",
+    paper=PAPER,
+    title="test errors on three sets of digits, eight kernels, SVM, Σ-SVM, KLDA and RMM",
+    cells=table_2_cells,
+    rows=_table_2_rows,
+    bulky=("first", "ballots", *(f"{m}_votes" for m in (*_TITLES, "svm_full", "rmm_full"))),
+    minutes=170,
+    data=("optdigits", "usps", "mnist"),
+    protocol=(
+        "Images of length one; kernels scaled so that the trace is the number of rows; 45 pairs, "
+        "majority vote, ties at random. optdigits and USPS: parameters of each pair by five "
+        "random 80:20 splits, then all its rows. mnist-1000: 1,000 rows per pair, chosen on the "
+        "rest; mnist-two-thirds: two thirds, chosen on the rest; mnist-full: those parameters and "
+        "all rows. Grids, which the paper does not state: C 10⁻¹ to 10³ (MNIST beyond 1,000 rows: "
+        "1 to 100); ρ 1, 0.5, 0.25, 0.1, 0.05, 0.02, 0 with B = 1 + ρ(θ − 1); Σ-SVM C 1 to 100, "
+        "D 0, 0.5, 0.9, 0.99, 0.999; KLDA ridge 10⁻⁴ to 10; Gaussians γ = 1, 3 or 9 over the "
+        "median squared distance. Kernel matrices of more than 3,000 rows are in single precision; "
+        "all models meet the default tolerance of 10⁻³ on their outputs. Of settings with the "
+        "same validation error the one with the largest ρ, then the smallest C, is taken. The rows "
+        "with one setting for all pairs take that of the smallest validation error averaged over "
+        "the pairs."
+    ),
+    finding=(
+        "With settings chosen pair by pair, as the paper's text has it, the RMM gains less on the "
+        "SVM of optdigits than in print; with one setting for all 45 pairs the printed numbers of "
+        "all polynomials come out. The held-out rows of a pair are few and easy, "
+        "many settings share the smallest validation error, and for most pairs an SVM is among "
+        "them, which is what is taken then (the rows on equal settings). On mnist-1000, with "
+        "thousands of held-out rows, that is so for next to no pair, and both ways of choosing "
+        "give the same picture. The lead of the RMM over the Σ-SVM is not confirmed: with D up to "
+        "0.999 the Σ-SVM is level with it, and better than in print on mnist-1000 with degree 2. "
+        "So are KLDA, whose ridge the paper does not state, and the "
+        "Gaussian kernel on mnist-1000 with all methods; a narrower grid of D, "
+        "ridges and widths in the paper would explain that, which cannot be checked."
+    ),
+    quick="optdigits and USPS only, degree 3, 300 rows per pair, one split, small grids",
+)

@@ -1,0 +1,162 @@
+"""Experiments of the ellipsoidal support vector machine."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from oblong.datasets import Dataset
+from oblong_reproduction import Results
+from oblong_reproduction.esvm import _tables, hard, relaxation
+from oblong_reproduction.esvm.hard import FIGURE_1
+from oblong_reproduction.esvm.large import ONLINE
+from oblong_reproduction.esvm.relaxation import TABLE_1
+from oblong_reproduction.esvm.soft import TABLE_2
+from oblong_reproduction.esvm.timing import FIGURE_1_TIME
+
+_ADULT = ("age", "workclass", "occupation", "native-country")
+
+
+class _Sets:
+    """Two clouds under every name; of adult some records have a code for unknown."""
+
+    def load(self, name):
+        rng = np.random.default_rng(0)
+        y = np.arange(300) % 2
+        X = rng.standard_normal((300, 5)) + 1.5 * y[:, None]
+        names: tuple[str, ...] = ()
+        if name == "adult":
+            codes = 1.0 + rng.integers(0, 5, size=(300, 3))
+            codes[:30, 1] = 0.0
+            X, names = np.column_stack([X[:, :1], codes]), _ADULT
+        return Dataset(X, y, names, ("0", "1"), name, "")
+
+    def extra(self, name, key):
+        return np.array([np.random.default_rng(i).permutation(300)[:60] for i in range(100)])
+
+
+def _run(cell, experiment, **changed):
+    parameters = {**cell.parameters, **changed}
+    result = cell.run(_Sets(), cell.generator(experiment.name, 0), **parameters)
+    return {**parameters, **result}
+
+
+def test_records_with_unknown_values_are_left_out():
+    X, y = _tables.adult_records(_Sets())
+    assert len(X) == len(y) == 270
+    assert X[:, 1:].min() >= 1.0
+
+
+def test_one_hot_has_one_column_a_value():
+    codes = np.array([[0.0, 7.0], [2.0, 7.0], [0.0, 9.0]])
+    expected = [[1, 0, 1, 0], [0, 1, 1, 0], [1, 0, 0, 1]]
+    np.testing.assert_array_equal(_tables.one_hot(codes), expected)
+
+
+@pytest.mark.parametrize("name", ["ida_heart", "sonar"])
+def test_parts_of_a_split_do_not_overlap(name):
+    y = np.zeros(300)
+    for split in (0, 7):
+        train, test = hard._split(_Sets(), name, y, split)
+        assert len(train) == (60 if name == "ida_heart" else 180)
+        assert sorted([*train, *test]) == list(range(300))
+
+
+def test_width_is_the_widest_that_separates_with_the_published_error():
+    cell = {
+        "widths": [-2, -1, 0, 1, 2],
+        "width_training": [9.0, 0.0, 0.0, 0.0, 0.0],
+        "width_test": [20.0, 25.0, 20.5, 20.1, 20.0],
+    }
+    assert hard._width(cell, 20.0) == 0
+    assert hard._width({**cell, "width_training": [0.0] * 5}, 20.0) == -2
+    # None within reach: the nearest.
+    assert hard._width(cell, 30.0) == -1
+
+
+def test_figure_1_chooses_widths_then_compares():
+    cells = [cell for cell in FIGURE_1.cells(True) if cell.name in ("width/heart", "width/sonar")]
+    first = Results(_run(cell, FIGURE_1) for cell in cells)
+    later = FIGURE_1.then(True, first)
+    assert {cell.parameters["set"] for cell in later} == {"heart", "sonar"}
+    results = Results([*first, *(_run(cell, FIGURE_1) for cell in later)])
+    rows = {row.what: row for row in FIGURE_1.rows(results)}
+    assert rows["heart, SVM"].verdict == "not comparable"
+    assert rows["heart, e-SVM"].verdict in ("agrees", "differs")
+    assert "sonar: SVM below e-SVM" in rows
+    assert rows["banana"].verdict == "not run"
+    assert rows["sets on which e-SVM has fewer errors than SVM"].ours.endswith("of 2")
+
+
+def test_full_figure_1_has_a_hundred_splits():
+    cell = {"set": "wave", "widths": [0], "width_training": [0.0], "width_test": [13.0]}
+    later = FIGURE_1.then(False, Results([cell]))
+    covered = [
+        cell.parameters["first"] + i for cell in later for i in range(cell.parameters["splits"])
+    ]
+    assert sorted(covered) == list(range(100))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_timing_counts_seconds_of_all_machines():
+    cells = FIGURE_1_TIME.cells(True)[:1]
+    results = Results(_run(cell, FIGURE_1_TIME, rows=60, samples=100) for cell in cells)
+    assert all(results[f"{method}_seconds"][0] > 0.0 for method in ("esvm", "ep", "sampling"))
+    assert len(list(FIGURE_1_TIME.rows(results))) == 4
+    assert FIGURE_1_TIME.draw(results) is not None
+    assert [row.verdict for row in FIGURE_1_TIME.rows(Results([]))] == ["not run"]
+
+
+def test_rows_of_a_part_are_taken_out_once():
+    X = np.array([[0, 1], [1, 1], [0, 1], [1, 0]])
+    y = np.array([0, 1, 0, 1])
+    left = relaxation._without(X, y, X[[2, 3]], y[[2, 3]])
+    np.testing.assert_array_equal(left, [1, 2])
+
+
+def test_small_parts_have_both_classes():
+    X, y = np.arange(500.0)[:, None], (np.arange(500) < 20).astype(int)
+    part, labels = relaxation._both_classes(np.random.default_rng(0), X, y, 60)
+    assert len(np.unique(part)) == len(labels) == 60
+    assert labels.sum() >= 10
+
+
+def test_table_1_compares_exact_and_relaxed():
+    pytest.importorskip("clarabel")
+    cell = next(cell for cell in TABLE_1.cells(True) if cell.name == "splice")
+    results = Results([_run(cell, TABLE_1, rows=30)])
+    assert results["cosine"][0] > 0.9
+    rows = {row.what: row for row in TABLE_1.rows(results)}
+    assert rows["splice, exact (5)"].verdict == "not comparable"
+    assert rows["w2a: exact and relaxed"].verdict == "not run"
+    full = Results([{**results[0], "rows": None, "paper": 17.5, "exact": 40.0}])
+    rows = {row.what: row for row in TABLE_1.rows(full)}
+    assert rows["splice, relaxed (6)"].verdict == "agrees"
+    assert rows["splice, exact (5)"].verdict == "differs"
+
+
+def test_table_2_compares_on_the_same_folds():
+    cells = [cell for cell in TABLE_2.cells(True) if cell.parameters["set"] == "ionosphere"]
+    results = Results(_run(cell, TABLE_2, rows=80) for cell in cells)
+    rows = {row.what: row for row in TABLE_2.rows(results)}
+    assert rows["ionosphere, SVM"].verdict == "not comparable"
+    assert rows["ionosphere: e-SVM below SVM"].verdict in ("holds", "fails", "not clear")
+    assert rows["usps"].verdict == "not run"
+    whole = Results({**cell, "rows": None, "esvm": 7.0 + i} for i, cell in enumerate(results))
+    rows = {row.what: row for row in TABLE_2.rows(whole)}
+    assert rows["ionosphere, e-SVM"].verdict == "agrees"
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_online_cells_of_a_half_see_the_same_rows():
+    cells = [cell for cell in ONLINE.cells(True) if cell.parameters["set"] == "adult"]
+    draws = {(cell.parameters["half"], cell.draw) for cell in cells}
+    assert len(draws) == 2
+    results = Results(_run(cell, ONLINE, rows=200) for cell in cells)
+    rows = {row.what: row for row in ONLINE.rows(results)}
+    assert rows["adult: test error of SVM"].verdict == "not comparable"
+    assert rows["covtype: test error of SVM"].verdict == "not run"
+    whole = Results({**cell, "rows": None, "error": 15.5 + 0.01 * cell["half"]} for cell in results)
+    rows = {row.what: row for row in ONLINE.rows(whole)}
+    assert rows["adult: test error of online e-SVM"].verdict == "agrees"
+    assert rows["adult: test error of SVM"].verdict == "differs"

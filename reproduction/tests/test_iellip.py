@@ -1,0 +1,132 @@
+"""Experiments of the ellipsoid method: the rival learner, and rows from results."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from oblong_reproduction import Cell, Results
+from oblong_reproduction.iellip import EXPERIMENTS, _runs
+from oblong_reproduction.iellip._mira import Mira, _steps
+from oblong_reproduction.iellip.comparison import FIGURE_1
+from oblong_reproduction.iellip.memory import FIGURE_2
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_steps_of_mira_solve_its_problem(seed):
+    cp = pytest.importorskip("cvxpy")
+    rng = np.random.default_rng(seed)
+    n_classes = int(rng.integers(2, 7))
+    label = int(rng.integers(n_classes))
+    W = rng.standard_normal((n_classes, 3)) * rng.choice([0.1, 1.0, 3.0])
+    x, margin = rng.standard_normal(3), 0.1
+    wrong = np.arange(n_classes) != label
+    tau = cp.Variable(n_classes)
+    square = float(x @ x)
+    new = cp.sum_squares(np.sqrt(square) * tau + W @ x / np.sqrt(square))
+    problem = cp.Problem(
+        cp.Minimize(0.5 * new + margin * tau @ wrong), [tau <= ~wrong, cp.sum(tau) == 0]
+    )
+    problem.solve(solver="CLARABEL")
+    model = Mira(n_classes, 3, margin)
+    model.coef_ = W.copy()
+    model.partial_fit(x[None], np.array([label]))
+    expected = W + np.outer(tau.value, x)
+    np.testing.assert_allclose(model.coef_, expected, atol=2e-4)
+
+
+def test_steps_sum_to_zero_and_keep_their_bounds():
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        B = rng.standard_normal(5) * 3.0
+        step = _steps(B, 2)
+        assert step.sum() == pytest.approx(0.0, abs=1e-12)
+        assert step[2] <= 1.0 + 1e-12
+        assert np.delete(step, 2).max() <= 0.0
+
+
+def test_mira_with_enough_margin_does_not_change():
+    model = Mira(2, 2, margin=0.1)
+    model.coef_ = np.array([[1.0, 0.0], [-1.0, 0.0]])
+    model.partial_fit(np.array([[1.0, 0.0], [0.0, 0.0]]), np.array([0, 1]))
+    assert model.n_updates_ == 0
+
+
+def test_cost_of_passive_learner_is_for_the_small_margin():
+    # With the margin 0.1 the step is min(C, (0.1 - m) / |z|²) with |z|² = 2 |x|².
+    X, y = np.array([[0.6, 0.8]]), np.array([1])
+    for C, step in ((None, 0.1 / 4.0), (1.0, 0.1 / 4.0), (0.01, 0.01)):
+        model = _runs.passive(C).partial_fit(X, y, classes=[0, 1, 2])
+        # The constant feature counts: |x|² = 2.
+        np.testing.assert_allclose(model.coef_[1] * _runs.MARGIN, step * X[0], rtol=1e-12)
+
+
+class _Numbers:
+    """Stands in for the sets."""
+
+    def __init__(self, name, rows=60):
+        rng = np.random.default_rng(1)
+        n_features, n_classes = {"isolet": (617, 26), "letter": (16, 26)}.get(name, (9, 4))
+        y = np.arange(rows * n_classes) % n_classes
+        centres = rng.standard_normal((n_classes, n_features)) * 3.0
+        self.X = centres[y] + rng.standard_normal((len(y), n_features))
+        self.y = y
+        self.X_test, self.y_test = (None, None) if name == "letter" else (1.1 * self.X[:50], y[:50])
+
+
+class _Sets:
+    def load(self, name):
+        return _Numbers(name)
+
+
+@pytest.mark.parametrize("name", ["isolet", "letter", "shuttle"])
+def test_prepared_rows_have_unit_length_and_do_not_overlap(name):
+    X, y, X_test, y_test = _runs.prepared(_Sets(), np.random.default_rng(0), name)
+    np.testing.assert_allclose(np.linalg.norm(X, axis=1), 1.0)
+    np.testing.assert_allclose(np.linalg.norm(X_test, axis=1), 1.0)
+    if name == "isolet":
+        assert X.shape[1] == 200
+        assert set(y) == set(range(10))
+    if name != "shuttle":
+        assert len(y) == pytest.approx(4 * len(y_test), rel=0.05)
+        rows = {row.tobytes() for row in X}
+        assert not any(row.tobytes() in rows for row in X_test)
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda e: e.name)
+def test_cells_run_and_become_rows(experiment):
+    cells = [cell for cell in experiment.cells(True) if cell.parameters["set"] == "shuttle"]
+    found = Results({**cell.parameters, **_run(cell, experiment.name, rows=60)} for cell in cells)
+    rows = list(experiment.rows(found))
+    judged = [row for row in rows if row.what.startswith("Shuttle")]
+    assert len(judged) >= 4
+    assert all(row.verdict in ("holds", "fails", "not clear") for row in judged)
+    assert sum(row.verdict == "not run" for row in rows) == 3
+    assert experiment.draw(found) is not None
+
+
+def _run(cell: Cell, name: str, **changed):
+    return cell.run(_Sets(), cell.generator(name, 0), **{**cell.parameters, **changed})
+
+
+def test_same_numbers_for_the_same_seed():
+    cell = FIGURE_1.cells(True)[-1]
+    assert _run(cell, "iellip-fig1", rows=60) == _run(cell, "iellip-fig1", rows=60)
+
+
+def test_best_cost_is_that_of_the_lowest_error():
+    run = {"error": [9.0, 9.0, 9.0], "updates": [5, 6, 7]}
+    best = {"error": [9.0, 9.0, 1.0], "updates": [1, 2, 3]}
+    mira = {"error": [5.0, 5.0, 5.0], "updates": [9, 9, 9]}
+    cell = {"set": "usps", "iellip": best, "iellip-mistakes": run, "mira": mira, "pa": [run, best]}
+    rows = list(FIGURE_1.rows(Results([cell, cell])))
+    assert "PA 1.0 %, MIRA 5.0 %" in rows[0].ours
+    assert rows[0].verdict == "holds"
+    # Mistakes only: the error of `run` is far above.
+    assert next(r for r in rows if "mistakes only: test error" in r.what).verdict == "fails"
+
+
+def test_without_results_nothing_is_judged():
+    for experiment in (FIGURE_1, FIGURE_2):
+        assert {row.verdict for row in experiment.rows(Results([]))} == {"not run"}
+        assert experiment.draw(Results([])) is None

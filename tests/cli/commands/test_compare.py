@@ -1,0 +1,384 @@
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import oblong
+from oblong.cli import main
+from oblong.cli.commands import compare
+from oblong.datasets import make_tilted_gaussians
+
+BOTH = ["--models", "svm-linear,rmm-linear", "--cv", "2", "--jobs", "1"]
+QUICK = ["--models", "svm-linear", "--cv", "2", "--jobs", "1"]
+
+
+def csv_text():
+    X, y = make_tilted_gaussians(40, random_state=0)
+    y[::7] = 0
+    rows = [f"{a:.4f},{b:.4f},{('far', 'near')[k]}" for (a, b), k in zip(X, y)]
+    return "\n".join(["u,v,kind", *rows]) + "\n"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OBLONG_DATA", raising=False)
+    return tmp_path
+
+
+def table_rows(stdout):
+    """Cells of the lines that hold a mean and a deviation."""
+    return [
+        re.split(r"\s{2,}", line.strip())
+        for line in stdout.splitlines()
+        if re.search(r"\d ± \d", line)
+    ]
+
+
+def test_compare_prints_the_table_and_writes_the_report(folder, capsys):
+    (folder / "points.csv").write_text(csv_text())
+    assert main(["compare", "points.csv", *BOTH]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert "points.csv  40 rows, 2 features, 2 classes" in out
+    reference, other = table_rows(out)
+    assert (reference[0], reference[-1]) == ("SVM, linear", "reference")
+    assert other[0] == "RMM, linear"
+    assert re.fullmatch(r"\d+\.\d\d ± \d+\.\d\d", other[1])
+    assert re.fullmatch(r"\d+(\.\d+)? (µs|ms|s)", other[2])
+    assert re.fullmatch(r"–|(< )?\d+ MB", other[3])
+    assert re.fullmatch(r"0\.00|[+−]\d+\.\d\d", other[4])
+    assert "Report: oblong-report.html" in out
+    assert "\x1b" not in out
+    assert sorted(p.name for p in folder.iterdir()) == ["oblong-report.html", "points.csv"]
+
+
+def test_the_same_seed_gives_the_same_errors(folder, capsys):
+    (folder / "points.csv").write_text(csv_text())
+
+    def errors(seed):
+        assert main(["compare", "points.csv", *QUICK, "--seed", seed]) == 0
+        return [(row[0], row[1], *row[4:]) for row in table_rows(capsys.readouterr().out)]
+
+    first = errors("3")
+    assert errors("3") == first
+    assert errors("4") != first
+
+
+def test_three_classes_of_the_built_in_iris(folder, capsys):
+    assert main(["compare", "iris", *QUICK, "--report", "iris.html"]) == 0
+    assert "150 rows, 4 features, 3 classes" in capsys.readouterr().out
+    page = (folder / "iris.html").read_text()
+    assert "The outputs are those that tell versicolor from virginica" in page
+
+
+def test_a_registered_model_takes_part(folder, capsys, extra_model):
+    (folder / "points.csv").write_text(csv_text())
+    assert (
+        main(["compare", "points.csv", "--models", "cubic,svm-linear", "--cv", "2", "--jobs", "1"])
+        == 0
+    )
+    assert [row[0] for row in table_rows(capsys.readouterr().out)] == [
+        "SVM, linear",
+        "SVM, cubic <b>",
+    ]
+    page = (folder / "oblong-report.html").read_text()
+    assert "SVM, cubic &lt;b&gt;" in page
+    assert "<b>" not in page
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_standard_input(folder, capsys, monkeypatch, compressed):
+    data = csv_text().encode()
+    stream = io.BytesIO(gzip.compress(data) if compressed else data)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(stream))
+    assert main(["compare", "-", *QUICK]) == 0
+    assert "standard input  40 rows" in capsys.readouterr().out
+
+
+def test_sets_of_the_data_folder(folder, capsys, monkeypatch):
+    X, y = make_tilted_gaussians(40, random_state=0)
+    np.savez(folder / "mine.npz", X=X, y=y, X_test=X, y_test=y)
+    monkeypatch.setenv("OBLONG_DATA", str(folder))
+    assert main(["compare", "mine", *QUICK]) == 0
+    assert "40 rows" in capsys.readouterr().out
+    assert "own test part (40 rows)" in (folder / "oblong-report.html").read_text()
+
+
+def complaint(capsys, code, *words):
+    """Run a command line that fails and return the one line it says."""
+    assert main(list(words)) == code
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert err.startswith("oblong: ")
+    return err.strip()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"a,b,y\n1,2,x\n3,abc,z\n", 'd.csv, row 3, column "b": expected a number, got "abc"'),
+        (b"a,b,y\n1,2,x\n3,z\n", "d.csv, row 3: expected 3 fields, got 2"),
+        (b"", "d.csv: the file is empty"),
+        (b"a,b,y\n", "d.csv, row 1: expected rows below the header, got none"),
+        (b"a,y\n1,x\n2,x\n", 'd.csv: expected two or more classes, got only "x"'),
+        (b"\x89PNG\r\n\x1a\n\x00\x00", "d.csv, row 3: expected text, got binary data"),
+        (b"a,y\n1,x\n2,y\n3,x\n", 'd.csv: class "y" has 1 row, but --cv 5 needs 5'),
+    ],
+)
+def test_malformed_data_gets_one_line(folder, capsys, content, message):
+    (folder / "d.csv").write_bytes(content)
+    assert complaint(capsys, 2, "compare", "d.csv").startswith(f"oblong: error: {message}")
+    assert [p.name for p in folder.iterdir()] == ["d.csv"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["none.csv"], '"none.csv": no such file or data set; the built-in sets are breast_cancer'),
+        (["wines"], '"wines": no such file or data set; did you mean wine?'),
+        (["."], "expected a file, got a folder"),
+        (["wine", "--target", "x"], "leave --target out"),
+        (["wine", "--cv", "1"], 'argument --cv: expected a whole number from 2 up, got "1"'),
+        (["wine", "--cv", "five"], 'from 2 up, got "five"'),
+        (["wine", "--seed", "-1"], 'from 0 up, got "-1"'),
+        (["wine", "--models", "rmn"], 'no model "rmn" (did you mean "rmm"?)'),
+        (["wine", "--report", "."], 'expected a file, got the folder "."'),
+        (["wine", "--report", "no/where.html"], 'the folder "no" does not exist'),
+        (["wine", "--wrong"], "unrecognized arguments: --wrong"),
+        (["d.csv", "--target", "kin"], 'no column "kin" (did you mean "kind"?)'),
+    ],
+)
+def test_bad_arguments_get_one_line(folder, capsys, words, message):
+    (folder / "d.csv").write_text(csv_text())
+    assert message in complaint(capsys, 2, "compare", *words)
+
+
+def outcome(text):
+    """A JSON result without what differs from run to run."""
+    found = json.loads(text)
+    for model in found["models"]:
+        del model["fit_seconds"], model["memory_bytes"]
+    return found
+
+
+def test_json(folder, capsys):
+    (folder / "points.csv").write_text(csv_text())
+    assert main(["compare", "points.csv", *BOTH]) == 0
+    rows = table_rows(capsys.readouterr().out)
+    assert main(["compare", "points.csv", *BOTH, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [f"{100 * m['error']:.2f} ± {100 * m['std']:.2f}" for m in found["models"]] == [
+        row[1] for row in rows
+    ]
+    assert [m["verdict"] for m in found["models"]] == [row[-1] for row in rows]
+    assert (found["rows"], found["nested"], found["report"]) == (40, True, "oblong-report.html")
+    assert [len(m["folds"]) for m in found["models"]] == [2, 2]
+
+
+def test_parameters_chosen_once(folder, capsys):
+    (folder / "points.csv").write_text(csv_text())
+    assert main(["compare", "points.csv", *BOTH, "--no-nested", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    for model in found["models"]:
+        first, second = model["folds"]
+        assert first["parameters"] == second["parameters"]
+    page = (folder / "oblong-report.html").read_text()
+    assert "The parameters were chosen once" in page
+    assert "--no-nested" in page
+
+
+class Crash(BaseException):
+    """Stands for the end of the process."""
+
+
+@pytest.mark.parametrize("nested", ["--nested", "--no-nested"])
+def test_a_run_that_was_stopped_goes_on(folder, capsys, monkeypatch, nested):
+    from oblong.cli.comparison import protocol
+    from oblong.cli.comparison.journal import ComparisonJournal
+
+    (folder / "points.csv").write_text(csv_text())
+    words = ["compare", "points.csv", *BOTH, nested, "--json"]
+    assert main(words) == 0
+    whole = outcome(capsys.readouterr().out)
+    add = ComparisonJournal.add
+    for limit in (1, 2):
+        left = [limit]
+
+        def crash(self, result, left=left):
+            if not left[0]:
+                raise Crash
+            left[0] -= 1
+            add(self, result)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(ComparisonJournal, "add", crash)
+            with pytest.raises(Crash):
+                main([*words, "--resume"])
+        # Half a line, as a crash in the middle of writing leaves it.
+        with open("oblong-report.html.state", "a") as stream:
+            stream.write('{"model": "svm-lin')
+    counted, evaluate = [], protocol._evaluate
+    monkeypatch.setattr(protocol, "_evaluate", lambda *a: counted.append(a) or evaluate(*a))
+    assert main([*words, "--resume"]) == 0
+    assert outcome(capsys.readouterr().out) == whole
+    assert len(counted) == 1
+    assert not (folder / "oblong-report.html.state").exists()
+
+
+def test_a_state_of_its_own_stays_and_more_models_join(folder, capsys):
+    (folder / "points.csv").write_text(csv_text())
+    state = ["--state", "cells", "--json"]
+    assert main(["compare", "points.csv", *QUICK, *state]) == 0
+    assert main(["compare", "points.csv", *BOTH, *state, "--resume"]) == 0
+    assert len((folder / "cells").read_text().splitlines()) == 5
+    capsys.readouterr()
+    for words, message in (
+        (["--seed", "1"], "cells: holds the results of seed 0, not these"),
+        (["--no-nested"], "cells: holds the results of nested True, not these"),
+    ):
+        assert message in complaint(
+            capsys, 2, "compare", "points.csv", *QUICK, *state, "--resume", *words
+        )
+    (folder / "points.csv").write_text(csv_text().replace("near", "close"))
+    assert "results of other data" in complaint(
+        capsys, 2, "compare", "points.csv", *QUICK, *state, "--resume"
+    )
+    (folder / "cells").write_text("hello\n")
+    assert "no results of oblong compare" in complaint(
+        capsys, 2, "compare", "points.csv", *QUICK, *state, "--resume"
+    )
+
+
+def test_unknown_command(capsys):
+    assert "invalid choice: 'compair'" in complaint(capsys, 2, "compair")
+
+
+def test_a_run_that_fails_ends_with_code_1(folder, capsys, monkeypatch):
+    from oblong.cli.comparison import protocol
+
+    def fail(*arguments, **options):
+        raise protocol.RunError("RMM failed on fold 2: out of memory")
+
+    monkeypatch.setattr(protocol, "compare", fail)
+    line = complaint(capsys, 1, "compare", "wine")
+    assert line == "oblong: error: RMM failed on fold 2: out of memory"
+
+
+def test_a_full_disk_ends_with_code_1(folder, capsys, monkeypatch):
+    replace, full = os.replace, []
+
+    def fail(source, target):
+        if str(target).endswith(full[-1]):
+            raise OSError(28, "No space left on device")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", fail)
+    for ending, tables in ((".html", 1), (".state", 0)):
+        full.append(ending)
+        assert main(["compare", "wine", *QUICK]) == 1
+        out, err = capsys.readouterr()
+        assert len(table_rows(out)) == tables
+        assert err.startswith("oblong: error: oblong-report.html")
+        assert err.endswith("cannot be written: No space left on device\n")
+    # What was done is kept, and the report can still be had.
+    assert [p.name for p in folder.iterdir()] == ["oblong-report.html.state"]
+    monkeypatch.setattr(os, "replace", replace)
+    assert main(["compare", "wine", *QUICK, "--resume"]) == 0
+    assert [p.name for p in folder.iterdir()] == ["oblong-report.html"]
+
+
+def test_ctrl_c(folder, capsys, monkeypatch):
+    from oblong.cli.comparison import protocol
+
+    def interrupt(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(protocol, "compare", interrupt)
+    assert complaint(capsys, 130, "compare", "wine") == "oblong: interrupted"
+
+
+def test_missing_extra(capsys, monkeypatch):
+    monkeypatch.setattr(compare, "find_spec", lambda name: None)
+    line = complaint(capsys, 2, "compare")
+    assert line == (
+        'oblong: error: oblong compare: needs rich and matplotlib: pip install "oblong[cli]"'
+    )
+
+
+def test_help_teaches(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"oblong {oblong.__version__}\n"
+    assert main([]) == 0
+    assert "compare" in capsys.readouterr().out
+    assert main(["compare", "--help"]) == 0
+    text = capsys.readouterr().out
+    assert "examples:\n  oblong compare\n" in text
+    for word in ("breast_cancer", "rmm-linear", "--repeats", "oblong-report.html"):
+        assert word in text
+
+
+def run(*words, **options):
+    return subprocess.run(
+        [sys.executable, "-m", "oblong.cli", *words], capture_output=True, timeout=120, **options
+    )
+
+
+def test_the_process_itself(folder):
+    bad = run("compare", "-", input=b"a,y\n1,x\nq,z\n", cwd=folder)
+    assert (bad.returncode, bad.stdout) == (2, b"")
+    assert bad.stderr.decode().splitlines() == [
+        'oblong: error: standard input, row 3, column "a": expected a number, got "q" '
+        "(--categorical auto encodes text)"
+    ]
+    good = run("compare", "-", *QUICK, input=csv_text().encode(), cwd=folder)
+    assert (good.returncode, good.stderr) == (0, b"")
+    assert (folder / "oblong-report.html").is_file()
+
+
+MIXED = "age,colour,kind\n" + "31,red,a\n45,blue,b\n,red,a\n52,green,b\n28,,a\n61,blue,b\n" * 4
+
+
+def test_text_and_gaps(folder, capsys):
+    (folder / "t.csv").write_text(MIXED)
+    words = ["compare", "t.csv", *BOTH]
+    assert main(words) == 2
+    assert "(--impute fills gaps)" in capsys.readouterr().err
+    assert main([*words, "--impute"]) == 2
+    assert '"colour": expected a number, got "red" (--categorical' in capsys.readouterr().err
+    options = ["--categorical", "auto", "--impute", "mean"]
+    assert main([*words, *options, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    # The age, and a column for each of three colours and for none.
+    assert (found["rows"], found["features"]) == (24, 5)
+    assert [model["error"] for model in found["models"]] == [0.0, 0.0]
+    page = (folder / "oblong-report.html").read_text()
+    assert "oblong compare t.csv --categorical auto --impute mean --models" in page
+    (folder / "two.csv").write_text(MIXED.replace("colour", "z").replace("red", "1"))
+    assert main(["compare", "two.csv", *QUICK, "--categorical", "z", "--impute"]) == 0
+
+
+def test_two_columns_with_gaps(folder, capsys):
+    text = csv_text().splitlines()
+    text[3] = "," + text[3].partition(",")[2]
+    (folder / "gaps.csv").write_text("\n".join(text))
+    assert main(["compare", "gaps.csv", *QUICK, "--impute"]) == 0
+    assert "Both features, as they are." in (folder / "oblong-report.html").read_text()
+
+
+def test_results_of_other_fillings_are_not_taken_over(folder, capsys):
+    (folder / "t.csv").write_text(MIXED)
+    words = ["compare", "t.csv", *QUICK, "--categorical", "auto", "--state", "s"]
+    assert main([*words, "--impute", "mean"]) == 0
+    capsys.readouterr()
+    assert main([*words, "--impute", "median", "--resume"]) == 2
+    assert "holds the results of impute mean, not these" in capsys.readouterr().err

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from oblong.cli.comparison import report
+from oblong.cli.comparison.figures import confused_pair
+from oblong.cli.comparison.grids import select
+from oblong.cli.comparison.projection import project
+from oblong.cli.comparison.protocol import compare
+from oblong.cli.comparison.results import Settings
+from oblong.cli.comparison.table import format_p, format_points, format_seconds
+from oblong.datasets import Dataset, load, make_tilted_gaussians
+
+HOSTILE = '<script>alert("1")</script>'
+COMMAND = "oblong compare 'a & b.csv' --models svm-linear,rmm-linear"
+
+
+VOID = {"meta", "link", "br", "img", "use", "path"}
+
+
+class Page(HTMLParser):
+    """Tags, addresses and text of a page, and whether its tags are balanced."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.addresses, self.words, self.open = [], [], [], []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        self.addresses += [v for k, v in attributes if k in ("src", "href", "xlink:href")]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.tags.append(tag)
+        self.addresses += [v for k, v in attributes if k in ("src", "href", "xlink:href")]
+
+    def handle_endtag(self, tag):
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+    @property
+    def text(self):
+        return " ".join(self.words)
+
+
+@pytest.fixture(scope="module")
+def page():
+    X, y = make_tilted_gaussians(60, random_state=0)
+    labels = np.array(["a & b", HOSTILE])
+    dataset = Dataset(
+        X,
+        labels[y],
+        feature_names=("<i>u</i>", "$v_$ \\frac 変数"),
+        target_names=tuple(np.sort(labels)),
+        name=f"{HOSTILE}.csv",
+    )
+    models, settings = select(["svm-linear", "rmm-linear"]), Settings(cv=3)
+    comparison = compare(dataset, models, settings)
+    return report.render(comparison, project(dataset, models, settings), COMMAND)
+
+
+def test_nothing_is_loaded_from_elsewhere(page):
+    parsed = Page(page)
+    assert parsed.addresses
+    assert all(address.startswith("#") for address in parsed.addresses)
+    assert not {"script", "link", "img", "iframe", "object"} & set(parsed.tags)
+    assert "@import" not in page
+    assert not re.search(r"url\((?!['\"]?#)", page)
+    # Every inner reference has its target.
+    targets = set(re.findall(r' id="([^"]+)"', page))
+    assert {address[1:] for address in parsed.addresses} <= targets
+    assert set(re.findall(r"url\(#([^)]+)\)", page)) <= targets
+
+
+def test_user_text_is_escaped(page):
+    parsed = Page(page)
+    assert "script" not in parsed.tags
+    assert "i" not in parsed.tags
+    assert f"{HOSTILE}.csv" in parsed.text
+    assert "<i>u</i>" in parsed.text
+    assert "$v_$ \\frac 変数" in parsed.text
+
+
+def test_all_parts_are_there(page):
+    parsed = Page(page)
+    assert re.findall(r"<h2>(.*?)</h2>", page) == [
+        "Data",
+        "Result",
+        "Margins",
+        "Boundaries",
+        "Shape",
+        "Chosen parameters",
+        "Certificates",
+        "Reproduce",
+    ]
+    assert parsed.tags.count("svg") == 4
+    assert len(re.findall(r"<svg[^>]*role=\"img\"[^>]*><title>[^<]+</title>", page)) == 4
+    assert COMMAND in parsed.text
+    assert "numba" in parsed.text
+    assert "prefers-color-scheme: dark" in page
+    for fold in ("1", "2", "3"):
+        assert f'<th scope="row">{fold}</th>' in page
+
+
+def test_the_most_confused_classes_are_found():
+    iris = load("iris")
+    comparison = compare(iris, select(["svm-linear"]), Settings(cv=3))
+    assert confused_pair(comparison) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(2.5e-5, "25.0 µs"), (0.00735, "7.35 ms"), (0.123, "123 ms"), (12.345, "12.3 s")],
+)
+def test_times(seconds, text):
+    assert format_seconds(seconds) == text
+
+
+def test_numbers():
+    assert [format_p(p) for p in (None, 0.0004, 0.0123, 0.456)] == ["", "< 0.001", "0.012", "0.46"]
+    assert [format_points(d) for d in (None, -0.0123, 0.004, -1e-9)] == [
+        "",
+        "−1.23",
+        "+0.40",
+        "0.00",
+    ]

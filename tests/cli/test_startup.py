@@ -1,0 +1,73 @@
+"""What the command loads before it does anything."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from oblong.cli import _COMMANDS, _ELSEWHERE, main
+
+HEAVY = {"numpy", "scipy", "numba", "sklearn", "pandas", "pyarrow", "matplotlib", "rich"}
+
+
+@pytest.mark.parametrize("words", [["--version"], ["--help"], ["nonsense"]])
+def test_without_a_command_no_library_is_loaded(words):
+    code = (
+        "import sys\nfrom oblong.cli import main\nmain(sys.argv[1:])\n"
+        f"sys.exit(', '.join({HEAVY} & set(sys.modules)) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_help_lists_every_command(capsys):
+    assert main(["--help"]) == 0
+    out = capsys.readouterr().out
+    for name, about in _COMMANDS.items():
+        assert f"    {name} " in out
+        assert about in out
+
+
+@pytest.mark.parametrize("name", _COMMANDS)
+def test_every_command_has_a_parser(name, capsys):
+    assert main([name, "--help"]) == 0
+    assert capsys.readouterr().out.startswith(f"usage: oblong {name} ")
+
+
+class Point:
+    """An entry point of another distribution."""
+
+    value = "another.package:add_parser"
+
+    def __init__(self, name):
+        self.name = name
+
+    def load(self):
+        def add_parser(subparsers):
+            subparsers.add_parser(self.name).set_defaults(run=lambda args: 7)
+
+        return add_parser
+
+
+def test_commands_of_other_distributions_are_found(monkeypatch, capsys):
+    points = {"oblong.commands": [Point("reproduce"), Point("other")]}
+    monkeypatch.setattr("oblong.cli.entry_points", lambda group: points[group])
+    assert main(["other"]) == 7
+    assert main(["reproduce"]) == 7
+    assert main(["--help"]) == 0
+    out = capsys.readouterr().out
+    assert _ELSEWHERE["reproduce"][0] in out
+    assert "a command of another.package" in out
+
+
+def test_a_command_that_is_not_installed_says_how_to_get_it(monkeypatch, capsys):
+    monkeypatch.setattr("oblong.cli.entry_points", lambda group: [])
+    assert main(["reproduce", "rmm-fig1"]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("oblong: error: 'oblong reproduce' needs another package: ")
+    assert "pip install oblong-reproduction" in err
+    assert "pip install -e reproduction" in err
+    assert main(["--help"]) == 0
+    assert "reproduce" not in capsys.readouterr().out
