@@ -96,8 +96,8 @@ def test_result_is_frozen_and_small_in_print():
     [
         ({"spreads": (0.5, -0.1)}, "between 0 and 1"),
         ({"spreads": (0.5, 2.0)}, "between 0 and 1"),
-        ({"spreads": ()}, "sample"),
-        ({"spreads": (np.nan,)}, "NaN"),
+        ({"spreads": ()}, "one or more numbers"),
+        ({"spreads": (np.nan,)}, "between 0 and 1, got .nan"),
         ({"C": -1.0}, "'C' parameter"),
         ({"kernel": "sigmoid", "coef0": -2.0, "gamma": 3.0}, "positive semidefinite"),
     ],
@@ -117,7 +117,10 @@ def test_two_classes_only(classes):
 
 def test_indefinite_kernel_without_a_bound():
     X, y = clouds(40)
-    path = relative_margin_path(X, y, kernel="sigmoid", coef0=-2.0, gamma=3.0, spreads=(1.0,))
+    with pytest.warns(ConvergenceWarning, match="relative_margin_path .* semidefinite"):
+        path = relative_margin_path(X, y, kernel="sigmoid", coef0=-2.0, gamma=3.0, spreads=(1.0,))
+    assert not path.converged
+    assert np.isinf(path.dual_gap).all()
     assert path.coef.shape == (1, 40)
 
 

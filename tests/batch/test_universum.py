@@ -40,6 +40,8 @@ def fit(X, y, universum=None, weight=None, **params) -> UniversumSVC:
         UniversumSVC(kernel="precomputed"),
     ]
 )
+# One of the checks has a matrix of random numbers for a kernel.
+@pytest.mark.filterwarnings("ignore:.*not positive semidefinite")
 def test_estimator_checks(estimator, check):
     check(estimator)
 
