@@ -88,6 +88,8 @@ class EllipsoidalMachine:
         The solution.
     caps : ndarray of shape (n,)
         Upper bounds of its dual weights.
+    pi : ndarray of shape (n,)
+        Factors ``π_i`` of the quadratic forms.
     r_star : float
         The value of ``r`` up to which a hard margin is that of the support vector machine; nan
         for a soft margin, and where nothing separates the rows.
@@ -97,6 +99,7 @@ class EllipsoidalMachine:
 
     result: EllipsoidalSVMResult
     caps: np.ndarray
+    pi: np.ndarray
     r_star: float
     messages: tuple[str, ...]
 
@@ -156,7 +159,7 @@ def solve_machine(
         messages.append(_FLAT)
         outputs = np.full(len(y), constant)
         result = replace(result, w=np.zeros_like(result.w), b=constant, outputs=outputs)
-    return EllipsoidalMachine(result, caps, r_star, tuple(messages))
+    return EllipsoidalMachine(result, caps, pi, r_star, tuple(messages))
 
 
 def _solver(

@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from oblong._core.deferred import is_waiting
 from oblong.batch._base import KernelMachine
 from oblong.batch._ellipsoid_metric import EllipsoidMetricMixin
 from oblong.batch._ellipsoidal_machine import (
@@ -296,6 +295,7 @@ class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelMachine):
             normalize=self.normalize,
             constant=self.fit_intercept == "augment",
         )
+        self._coordinates = F
         self._r = min(float(self.r), _NEAR_ONE)
         exact = self.formulation == "exact"
         setting = EllipsoidalSetting(
@@ -371,11 +371,20 @@ class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelMachine):
         self.converged_ = all(fit.status == "converged" for fit in fits)
         self._directions = np.array([fit.direction for fit in fits])
         results = [fit.solution.result for fit in fits]
-        # Solutions are only kept as long as their matrices are still to be computed, and not where
-        # that would be from rows that belong to the user.
-        waiting = self.kernel != "linear" and any(is_waiting(one, "factor") for one in results)
-        factors = lambda: [result.factor for result in results]  # noqa: E731
-        self._factors = factors if waiting else factors()
+        vars(self).pop("_factors", None)
+        vars(self).pop("_moments", None)
+        if all(result.factor is not None for result in results):
+            self._factors = [result.factor for result in results]
+        else:
+            self._moments = (
+                self._coordinates,
+                [(fit.solution.result.alpha, fit.solution.pi) for fit in fits],
+            )
+            if self.kernel == "linear":
+                # These rows belong to the user, who may change them.
+                _ = self._factors
+                del self._moments
+        del self._coordinates
         if precomputed:
             # New rows come with values for all training rows, also those without weight.
             self._map = replace(self._map, pivots=kept[self._map.pivots])

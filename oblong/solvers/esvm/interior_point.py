@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from scipy.linalg import LinAlgError
 
-from oblong.solvers.esvm.compact import CompactState
-from oblong.solvers.esvm.kernel.centre import solve_from_centre
 from oblong.solvers.esvm.kernel.dual import solve_by_models
 from oblong.solvers.esvm.kernel.state import KernelState
 from oblong.solvers.esvm.problem import Certified, EsvmProblem
@@ -18,10 +18,13 @@ __all__ = ["solve_by_interior_point", "solve_rows"]
 # Iterations without a better gap after which rounding has the last word, and after which the method
 # is lost where the gap is so large, over r p, that it is not rounding: residuals fall first.
 _PATIENCE, _LOST, _LARGE = 5, 20, 1e-3
+# Share of the best gap that a step may leave before the kernel form has reached its rounding.
+_SLOW = 0.5
 # Share of the gap asked for at which to stop.
 _ENOUGH = 0.9
-# Gap over r p that is worth having where a few more iterations cost nothing.
-_LAST_DIGITS = 1e-12
+# Gaps over r p that are worth having where a few more iterations cost nothing: by the interior point
+# method, and by models of the kernel dual.
+_LAST_DIGITS, _MODEL_DIGITS = 1e-12, 1e-10
 # Upper bounds of a hard margin, in mean lengths of rows, which say that there is none: at once, and
 # once rounding has the last word.
 _NO_MARGIN, _HARDLY = 1e-7, 1e-4
@@ -29,36 +32,31 @@ _NO_MARGIN, _HARDLY = 1e-7, 1e-4
 _KERNEL, _SMALL = 4, 100
 # Iterations that must be allowed before some of them may be spent on trying something faster.
 _MANY = 50
-# Compiled steps to take before looking how they went.
-_AT_ONCE = 12
-# Columns and rows up to which compiled loops are faster than products of matrices.
-_FEW_COLUMNS, _FEW_ROWS = 12, 5000
 
 
 def solve_by_interior_point(problem: EsvmProblem, polish: bool = False) -> tuple[Certified, str]:
     """Solve with all rows in every Newton system; to the last digits, if that is asked for."""
-    if not polish:
-        found = _without_path(problem)
+    for tol in (min(problem.tol, _MODEL_DIGITS), problem.tol) if polish else (problem.tol,):
+        found = _by_models(problem, tol)
         if found is not None:
             return found, "converged"
     tol = min(problem.tol, _LAST_DIGITS) if polish else problem.tol
     return solve_rows(problem, _ENOUGH * tol * problem.unit)
 
 
-def _without_path(problem: EsvmProblem) -> Certified | None:
-    """Try what needs no central path: kernels, where all rows have slack or none has any."""
+def _by_models(problem: EsvmProblem, tol: float) -> Certified | None:
+    """Solve the soft margin of a kernel without a central path; None where that is not possible."""
     if not _KERNEL * problem.p >= problem.n >= _SMALL or problem.max_iter < _MANY:
         return None
-    if problem.hard is None:
-        solve = solve_by_models if problem.fit_intercept else None
-    else:
-        solve = solve_from_centre if problem.hard.all() else None
-    if solve is None:
+    if problem.hard is not None or not problem.fit_intercept:
         return None
-    part = Part(problem, None, None)
+    asked = replace(problem, tol=tol)
+    part = Part(asked, None, None)
     start = part.start(None)
     assert start is not None
-    return solve(problem, part, start)
+    found = solve_by_models(asked, part, start)
+    problem.n_iter = asked.n_iter
+    return found
 
 
 def solve_rows(
@@ -96,11 +94,10 @@ def solve_rows(
         return near, "infeasible"
     state = _state(part, start)
     whole = rows is None
-    if isinstance(state, CompactState) and not problem.reports:
-        problem.n_iter += state.run(target, min(_AT_ONCE, problem.max_iter - problem.n_iter))
     best, idle, kept, status = np.inf, 0, state.keep(), "stalled"
     while True:
         gap = state.gap()
+        slow = np.isfinite(best) and gap > _SLOW * best
         if gap < best:
             idle = idle if gap > 0.9 * best else 0
             best, kept = gap, state.keep()
@@ -117,11 +114,16 @@ def solve_rows(
         if problem.n_iter >= problem.max_iter:
             status = "max_iter"
             break
-        if idle < (_LOST if best > _LARGE * problem.unit else _PATIENCE):
+        explicit = type(state) is LogDetState
+        patience = _LOST if best > _LARGE * problem.unit else _PATIENCE
+        if slow and (not explicit or best <= problem.tol * problem.unit):
+            # Rounding: the explicit form has more digits, and a gap that is small enough is the end.
+            patience = 0
+        if idle < patience:
             problem.n_iter += 1
             if _advances(state):
                 continue
-        if type(state) is LogDetState:
+        if explicit:
             break
         # The explicit form has the last digits, and directions that the weights do not determine.
         state, idle = _explicit(part, start, kept if np.isfinite(best) else state.keep()), 0
@@ -199,11 +201,6 @@ def _state(part: Part, start: np.ndarray) -> LogDetState:
     total = part.total if problem.fit_intercept else None
     if part.held is None and _KERNEL * p >= n >= _SMALL:
         return KernelState(part.F, start, problem.r, part.ridge, part.caps, part.y, total, part.pi)
-    if p <= _FEW_COLUMNS and n <= _FEW_ROWS:
-        v0 = np.zeros(p) if part.v0 is None else part.v0
-        return CompactState(
-            part.F, start, problem.r, part.M0, part.caps, part.y, total, v0, part.pi
-        )
     return _explicit(part, start)
 
 

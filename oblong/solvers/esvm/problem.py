@@ -23,12 +23,11 @@ from threading import Lock
 import numpy as np
 from scipy.linalg.blas import dsyrk, dtrmm
 
-from oblong._core.deferred import Deferred
 from oblong._core.threads import available_threads, chunks, run_chunks
 from oblong.linalg.log_det import chunk_length, inverse_factor
 from oblong.solvers.margin.scaled import widest_bias
 
-__all__ = ["Certified", "EsvmProblem", "balanced", "best_bias"]
+__all__ = ["Certified", "EsvmProblem", "balanced", "best_bias", "moment_factor"]
 
 # Columns from which a triangular factor is worth a product of its own.
 _WIDE = 200
@@ -52,8 +51,8 @@ class Certified:
         Direction.
     b : float
         Intercept.
-    G : ndarray of shape (p, p)
-        Lower triangular, with ``B = r G'G``; where it was not needed, computed when it is read.
+    G : ndarray of shape (p, p) or None
+        Lower triangular, with ``B = r G'G``; None where the certificate did without it.
     v : ndarray of shape (p,)
         ``Σ α_i y_i φ_i``.
     dual : float
@@ -67,7 +66,7 @@ class Certified:
     outputs: np.ndarray
     w: np.ndarray
     b: float
-    G: np.ndarray = Deferred()  # noqa: RUF009
+    G: np.ndarray | None
     v: np.ndarray
     dual: float
     gap: float
@@ -265,6 +264,12 @@ class EsvmProblem:
         soft = ~hard
         best = best_bias(h[soft], self.y[soft], self.caps[soft])
         return [*found, min(max(best, low), high)]
+
+
+def moment_factor(F: np.ndarray, alpha: np.ndarray, pi: np.ndarray, r: float) -> np.ndarray:
+    """Lower triangular ``G`` with ``G'G = ((1 - r) I + Σ α_i π_i φ_i φ_i')^-1``."""
+    signs = np.ones(len(alpha))
+    return EsvmProblem(F, signs, alpha, pi, r, False, 0.0, 0).factor(alpha)[0]
 
 
 def balanced(alpha: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -18,15 +18,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oblong._core.deferred import Deferred, is_waiting
 from oblong._core.progress import Progress, ProgressCallback
 from oblong._core.threads import single_threaded_blas
 from oblong.solvers.esvm.boundary_rows import solve_by_newton, solve_by_working_sets
 from oblong.solvers.esvm.interior_point import solve_by_interior_point
-from oblong.solvers.esvm.problem import Certified, EsvmProblem, best_bias
+from oblong.solvers.esvm.problem import Certified, EsvmProblem, best_bias, moment_factor
 from oblong.solvers.esvm.smo import solve_by_smo
 
-__all__ = ["EllipsoidalSVMResult", "best_bias", "solve_ellipsoidal_svm"]
+__all__ = ["EllipsoidalSVMResult", "best_bias", "moment_factor", "solve_ellipsoidal_svm"]
 
 SOLVERS = ("auto", "ipm", "newton", "smo")
 # Rows that are few, whatever their number of columns.
@@ -52,9 +51,9 @@ class EllipsoidalSVMResult:
         Dual weights, ``0 <= α_i <= C_i`` and, with an intercept, ``Σ y_i α_i = 0``.
     q : ndarray of shape (n,)
         ``π_i φ_i'B φ_i``.
-    factor : ndarray of shape (p, p)
-        Lower triangular ``G`` with ``B = r G'G``. With almost as many columns as rows it is
-        computed when it is first read, from rows ``F`` that must not have changed.
+    factor : ndarray of shape (p, p) or None
+        Lower triangular ``G`` with ``B = r G'G``. None where the kernel matrix was enough to certify
+        the solution; :func:`moment_factor` computes it from the weights.
     outputs : ndarray of shape (n,)
         ``φ_i'w + b``.
     objective : float
@@ -75,17 +74,13 @@ class EllipsoidalSVMResult:
     b: float
     alpha: np.ndarray
     q: np.ndarray
-    factor: np.ndarray = Deferred()  # noqa: RUF009
+    factor: np.ndarray | None
     outputs: np.ndarray
     objective: float
     dual_objective: float
     gap: float
     n_iter: int
     status: str
-
-    def __getstate__(self) -> dict:
-        _ = self.factor
-        return dict(vars(self))
 
 
 def solve_ellipsoidal_svm(
@@ -179,14 +174,15 @@ def solve_ellipsoidal_svm(
         whole = EsvmProblem(F, y, caps, pi, r, fit_intercept, tol, 0)
         alpha = np.zeros(len(y))
         alpha[rows] = found.alpha
-        q, g = whole.images(np.sqrt(r) * found.G, found.w)
+        G = moment_factor(F, alpha, pi, r) if found.G is None else found.G
+        q, g = whole.images(np.sqrt(r) * G, found.w)
         outputs = g + found.b
     return EllipsoidalSVMResult(
         found.w,
         found.b,
         alpha,
         q,
-        (lambda: found.G) if is_waiting(found, "G") else found.G,
+        found.G,
         outputs,
         found.dual + found.gap,
         found.dual,
@@ -253,4 +249,7 @@ def _solve(
         return solve_by_working_sets(problem)
     if start is None or start.w.shape != (problem.p,):
         return solve_by_newton(problem)
-    return solve_by_newton(problem, (np.sqrt(problem.r) * start.factor.T, start.w, start.b))
+    G = start.factor
+    if G is None:
+        G = problem.factor(np.minimum(start.alpha, problem.caps))[0]
+    return solve_by_newton(problem, (np.sqrt(problem.r) * G.T, start.w, start.b))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -12,7 +9,7 @@ import oblong.solvers.esvm.kernel.dual as models
 from oblong.solvers.esvm.kernel.certificate import certify_by_kernel
 from oblong.solvers.esvm.problem import EsvmProblem
 from oblong.solvers.esvm.scaled_part import Part
-from oblong.solvers.esvm.solve import solve_ellipsoidal_svm
+from oblong.solvers.esvm.solve import moment_factor, solve_ellipsoidal_svm
 
 from .test_kernel import TOL, both, coordinates, rows_of, soft
 
@@ -44,7 +41,8 @@ def test_certificate_by_the_kernel_is_that_by_the_rows(r, width, step):
     np.testing.assert_allclose(by_kernel.q, by_rows.q, rtol=1e-7)
     np.testing.assert_allclose(by_kernel.outputs, by_rows.outputs, atol=1e-8)
     np.testing.assert_allclose(by_kernel.w, by_rows.w, atol=1e-10)
-    np.testing.assert_allclose(by_kernel.G, by_rows.G)
+    assert by_kernel.G is None
+    np.testing.assert_allclose(moment_factor(F, by_kernel.alpha, soft(F, r)["pi"], r), by_rows.G)
     np.testing.assert_array_equal(by_kernel.alpha, by_rows.alpha)
 
 
@@ -58,35 +56,14 @@ def test_rounding_leaves_the_certificate_to_the_rows():
     assert certificates(F, y, np.zeros(120))[1] is None
 
 
-def test_factor_is_computed_when_it_is_read(monkeypatch):
+def test_factor_that_was_not_needed_follows_from_the_weights():
     X, y = rows_of(18, 150)
     F = coordinates(X)
-    calls = []
-    before = EsvmProblem.factor
-
-    def factor(self, alpha):
-        calls.append(len(alpha))
-        return before(self, alpha)
-
-    monkeypatch.setattr(EsvmProblem, "factor", factor)
     found = solve_ellipsoidal_svm(F, y, **soft(F))
-    assert not calls
-    G = found.factor
-    assert found.factor is G
-    assert calls == [150]
+    assert found.factor is None
+    G = moment_factor(F, found.alpha, soft(F)["pi"], 0.99)
     M = 0.01 * np.eye(F.shape[1]) + F.T @ ((found.alpha * soft(F)["pi"])[:, None] * F)
     np.testing.assert_allclose(G.T @ G @ M, np.eye(len(M)), atol=1e-7)
-    for copy in (pickle.loads(pickle.dumps(found)), replace(found, status="stalled")):
-        np.testing.assert_array_equal(copy.factor, G)
-
-
-def test_result_that_was_never_read_is_pickled_with_its_factor():
-    X, y = rows_of(19, 130)
-    F = coordinates(X)
-    found = solve_ellipsoidal_svm(F, y, **soft(F))
-    copy = pickle.loads(pickle.dumps(found))
-    np.testing.assert_array_equal(copy.factor, found.factor)
-    assert copy.gap == found.gap
 
 
 def test_gap_that_grows_is_left_to_the_interior_point(monkeypatch):

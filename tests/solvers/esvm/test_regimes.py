@@ -162,7 +162,7 @@ def test_kernel_form_is_the_explicit_form(r, margin, monkeypatch):
     caps = np.full(120, 2.0 if margin == "soft" else np.inf)
     first = solve_ellipsoidal_svm(F, y, caps=caps, pi=pi, r=r, tol=1e-8, solver="ipm")
 
-    monkeypatch.setattr(interior, "_without_path", lambda problem: None)
+    monkeypatch.setattr(interior, "_by_models", lambda problem, tol: None)
     monkeypatch.setattr(interior, "_state", interior._explicit)
     second = solve_ellipsoidal_svm(F, y, caps=caps, pi=pi, r=r, tol=1e-8, solver="ipm")
     assert first.status == second.status == "converged"

@@ -7,10 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import oblong.solvers.esvm.interior_point as interior
 import oblong.solvers.esvm.smo as smo
 from oblong.linalg.log_det import quadratic_features, symmetric_features, symmetric_matrix
-from oblong.solvers.esvm.compact import CompactState
 from oblong.solvers.esvm.kernel.state import KernelState
 from oblong.solvers.esvm.solve import solve_ellipsoidal_svm
 from oblong.solvers.logdet.newton import DualSystem, PrimalSystem
@@ -35,7 +33,6 @@ def states(seed, n, p, hard=False, total=0.0, r=0.9):
     M0, v0 = (1.0 - r) * np.eye(p), np.zeros(p)
     return (
         LogDetState(F, alpha, r, M0, caps, y, 0.0, total, True, v0, pi),
-        CompactState(F, alpha, r, M0, caps, y, total, v0, pi),
         KernelState(F, alpha, r, 1.0 - r, caps, y, total, pi),
     )
 
@@ -51,14 +48,11 @@ def same(one, other, tolerance=1e-7):
 @pytest.mark.parametrize("hard", [False, True])
 @pytest.mark.parametrize(("n", "p"), [(5, 1), (30, 2), (31, 5), (12, 8), (150, 6)])
 def test_forms_take_the_same_steps(n, p, hard, total):
-    plain, compact, kernel = states(n + p, n, p, hard, total)
+    plain, kernel = states(n + p, n, p, hard, total)
     kernel.halvings, kernel.last_halvings = plain.halvings, plain.last_halvings
-    same(plain, compact)
     for _ in range(4):
         assert plain.advance()
-        assert compact.advance()
         assert kernel.advance()
-        same(plain, compact)
         # The kernel form is for many rows.
         if n >= 12:
             same(plain, kernel, 1e-5)
@@ -82,29 +76,6 @@ def test_a_newton_step_solves_the_linear_system(seed, primal):
     np.testing.assert_allclose(left, right, atol=1e-8)
     np.testing.assert_allclose(bend @ dw - state.signed.T @ delta, pull, atol=1e-8)
     assert -state.y @ delta == pytest.approx(missing, abs=1e-8)
-
-
-@pytest.mark.parametrize("nu", [0.02, 0.2])
-@pytest.mark.parametrize("r", [0.5, 0.99])
-def test_few_columns_do_not_change_the_solution(monkeypatch, r, nu):
-    F, y, _, _, _ = draw(3, 120, 4)
-    length = np.linalg.norm(F, axis=1)
-    problem = {"caps": r * 4 / (120 * nu * length), "pi": 1.0 / length, "r": r, "tol": 1e-9}
-    compact = solve_ellipsoidal_svm(F, y, **problem, solver="ipm")
-    monkeypatch.setattr(interior, "_FEW_COLUMNS", 0)
-    plain = solve_ellipsoidal_svm(F, y, **problem, solver="ipm")
-    assert compact.status == plain.status == "converged"
-    assert compact.objective == pytest.approx(plain.objective, abs=1e-8)
-    np.testing.assert_allclose(compact.w, plain.w, atol=1e-4)
-
-
-def test_where_compiled_steps_end_others_go_on(monkeypatch):
-    F, y, caps, pi, _ = draw(0, 60, 3)
-    wanted = solve_ellipsoidal_svm(F, y, caps=caps, pi=pi, r=0.9, solver="ipm")
-    monkeypatch.setattr(CompactState, "advance", lambda self: False)
-    found = solve_ellipsoidal_svm(F, y, caps=caps, pi=pi, r=0.9, solver="ipm")
-    assert found.status == "converged"
-    assert found.objective == pytest.approx(wanted.objective, abs=3e-6)
 
 
 def test_polish_goes_on_to_the_last_digits():

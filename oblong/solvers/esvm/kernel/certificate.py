@@ -93,7 +93,7 @@ def certify_by_kernel(
     outputs += bias
     dual = r * log_det + problem.unit * (1.0 - np.log(r)) - length
     gap = problem.gap(alpha, q, outputs, length)
-    return Certified(alpha, q, outputs, w, bias, lambda: problem.factor(alpha)[0], v, dual, gap)
+    return Certified(alpha, q, outputs, w, bias, None, v, dual, gap)
 
 
 @compiled
