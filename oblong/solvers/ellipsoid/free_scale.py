@@ -16,12 +16,6 @@ from oblong.solvers.ellipsoid.result import EllipsoidResult, log_unit_ball, read
 
 __all__ = ["solve_design", "solve_for_penalty", "solve_with_ridge"]
 
-# Scales tried for one that agrees with its solution, and how many of them by interpolation.
-_SCALES = 60
-_INTERPOLATED = 12
-# Smallest gap that is asked of the solution for a scale.
-_FINEST = 1e-12
-
 
 def solve_design(problem: DesignProblem, kappa: float, start: np.ndarray | None) -> Design:
     """Solve the design problem, with caps unless ``κ`` is infinite."""
@@ -93,10 +87,12 @@ def _fixed_point(
     f_low = f_high = last = best = None
     x = high
     tol, step = problem.tol, 0.0
-    for tried in range(_SCALES):
+    for tried in range(problem.options.scales):
         s = float(np.exp(x))
         # With a ridge, leverages are in proportion to the scale, and so have errors to be.
-        problem.tol = 0.3 * tol if problem.M0 is None else max(0.3 * tol * min(1.0, s), _FINEST)
+        problem.tol = 0.3 * tol
+        if problem.M0 is not None:
+            problem.tol = max(0.3 * tol * min(1.0, s), problem.options.finest_gap)
         design, kappa = solve(s, start)
         problem.tol = tol
         start = design.u
@@ -126,7 +122,7 @@ def _fixed_point(
         if f_low is None:
             step = max(-2.0 * f, 2.0 * step)
             x = max(x - step, low)
-        elif f_high is None or f_high == f_low or tried > _INTERPOLATED:
+        elif f_high is None or f_high == f_low or tried > problem.options.interpolated_scales:
             x = 0.5 * (low + high)
         else:
             x = (low * f_high - high * f_low) / (f_high - f_low)
@@ -162,7 +158,9 @@ def _ball(problem: DesignProblem, ridge: float, bound: float | None) -> Ellipsoi
         if deviation > ridge * (1.0 + 1e-9):
             # The mean of the squared distances is never above that of the smallest ball.
             return None
-        found = solve_enclosing_ball(X if len(present) == problem.n else X[present])
+        found = solve_enclosing_ball(
+            X if len(present) == problem.n else X[present], options=problem.options
+        )
         u[present], center = found.weights, found.center
         problem.n_iter, problem.n_passes = found.n_iter, problem.n_passes + found.n_passes
     frame = np.eye(d)

@@ -25,14 +25,10 @@ import numpy as np
 from scipy.linalg import LinAlgError
 
 from oblong.linalg.log_det import inverse_factor
+from oblong.solvers.esvm.options import EsvmOptions
 from oblong.solvers.esvm.solve import solve_ellipsoidal_svm
 
 __all__ = ["ExactEllipsoidalSVMResult", "solve_exact_ellipsoidal_svm"]
-
-# Rows that the conic solver takes at once; how far beyond the boundary a row may lie, for rows of
-# length one, before it has to be among them.
-_FEW_ROWS = 300
-_MISSED = 1e-9
 
 
 @dataclass(frozen=True)
@@ -86,6 +82,7 @@ def solve_exact_ellipsoidal_svm(
     r: float,
     fit_intercept: bool = True,
     tol: float = 1e-5,
+    options: EsvmOptions | None = None,
 ) -> ExactEllipsoidalSVMResult:
     """Solve the ellipsoidal support vector machine without its relaxation.
 
@@ -103,6 +100,8 @@ def solve_exact_ellipsoidal_svm(
         Whether there is a ``b``.
     tol : float, default=1e-5
         Gap up to which the solution counts as converged.
+    options : EsvmOptions, default=None
+        Settings of the solvers.
 
     Returns
     -------
@@ -124,6 +123,7 @@ def solve_exact_ellipsoidal_svm(
     ([1.0, 0.0], 1.0)
     """
     cp = _conic()
+    options = options or EsvmOptions()
     F, y = np.asarray(F, dtype=np.float64), np.asarray(y, dtype=np.float64)
     caps = np.asarray(caps, dtype=np.float64)
     used = caps > 0.0
@@ -136,7 +136,7 @@ def solve_exact_ellipsoidal_svm(
     p = rows.shape[1]
     if p == 1:
         return _one_column(F, y, caps, r, fit_intercept, tol)
-    chosen = _likely(rows, side, prices, r, fit_intercept)
+    chosen = _likely(rows, side, prices, r, fit_intercept, options)
     n_iter = 0
     while True:
         found = _conic_solution(
@@ -148,7 +148,7 @@ def solve_exact_ellipsoidal_svm(
         n_iter += count
         image = rows @ E
         short = np.sqrt(np.einsum("ij,ij->i", image, image)) - side * (rows @ w + bias)
-        missed = ~chosen & (short > _MISSED)
+        missed = ~chosen & (short > options.conic_missed)
         if not missed.any():
             break
         chosen |= missed
@@ -160,14 +160,19 @@ def solve_exact_ellipsoidal_svm(
 
 
 def _likely(
-    rows: np.ndarray, side: np.ndarray, prices: np.ndarray, r: float, fit_intercept: bool
+    rows: np.ndarray,
+    side: np.ndarray,
+    prices: np.ndarray,
+    r: float,
+    fit_intercept: bool,
+    options: EsvmOptions,
 ) -> np.ndarray:
     """Rows that the constraints are likely to touch, by the relaxed problem; all if they are few.
 
     The work grows with the rows, and the solver gets stuck where most of them say nothing.
     """
     everything = np.ones(len(rows), dtype=bool)
-    if len(rows) <= _FEW_ROWS or np.isinf(prices).any():
+    if len(rows) <= options.conic_rows or np.isinf(prices).any():
         return everything
     lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
     pi = 1.0 / np.where(lengths > 0.0, lengths, 1.0)

@@ -16,7 +16,7 @@ multiplier of ``|w| <= 1`` eliminated and the constants restored.)
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from threading import Lock
 
@@ -25,12 +25,10 @@ from scipy.linalg.blas import dsyrk, dtrmm
 
 from oblong._core.threads import available_threads, chunks, run_chunks
 from oblong.linalg.log_det import chunk_length, inverse_factor
+from oblong.solvers.esvm.options import EsvmOptions
 from oblong.solvers.margin.scaled import widest_bias
 
 __all__ = ["Certified", "EsvmProblem", "balanced", "best_bias", "moment_factor"]
-
-# Columns from which a triangular factor is worth a product of its own.
-_WIDE = 200
 
 Report = Callable[[float], None]
 
@@ -85,12 +83,8 @@ class EsvmProblem:
     tol: float
     max_iter: int
     report: Report = _ignore
+    options: EsvmOptions = field(default_factory=EsvmOptions)
     n_iter: int = 0
-
-    @property
-    def reports(self) -> bool:
-        """Whether anyone listens."""
-        return self.report is not _ignore
 
     @property
     def n(self) -> int:
@@ -111,12 +105,25 @@ class EsvmProblem:
         infinite = ~np.isfinite(self.caps)
         return infinite if infinite.any() else None
 
+    def part(self, rows: np.ndarray, caps: np.ndarray) -> EsvmProblem:
+        """The problem of some rows, which reports to nobody."""
+        parts = self.F[rows], self.y[rows], caps, self.pi[rows]
+        return EsvmProblem(
+            *parts, self.r, self.fit_intercept, self.tol, self.max_iter, options=self.options
+        )
+
+    def status(self, found: Certified) -> str:
+        """Why a solver that has stopped with a solution did so."""
+        if found.gap <= self.tol * self.unit:
+            return "converged"
+        return "max_iter" if self.n_iter >= self.max_iter else "stalled"
+
     def images(
         self, G: np.ndarray, w: np.ndarray, triangular: bool = True
     ) -> tuple[np.ndarray, np.ndarray]:
         """``|G φ_i|² π_i`` and ``φ_i'w`` of all rows, in one pass."""
         n, p = self.F.shape
-        half = triangular and p >= _WIDE
+        half = triangular and p >= self.options.wide
         if not half:
             T = np.empty((p, p + 1), order="F")
             T[:, :p], T[:, p] = G.T, w
@@ -143,11 +150,11 @@ class EsvmProblem:
     def _chunk(self) -> int:
         """Rows of a chunk: more where a matrix of all columns is itself larger than a cache."""
         p = self.p
-        return max(chunk_length(p), 2 * p) if p >= _WIDE else chunk_length(p)
+        return max(chunk_length(p), 2 * p) if p >= self.options.wide else chunk_length(p)
 
     def moments(self, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """``(1 - r) I + Σ α_i π_i φ_i φ_i'`` and ``Σ α_i y_i φ_i``; zero weights cost nothing."""
-        if self.p >= _WIDE and alpha.min() >= 0.0:
+        if self.p >= self.options.wide and alpha.min() >= 0.0:
             M, v = self._lower_moments(alpha)
             return np.tril(M) + np.tril(M, -1).T, v
         p = self.p
@@ -191,7 +198,7 @@ class EsvmProblem:
 
     def factor(self, alpha: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
         """``G``, ``ln|M|`` and ``v`` at given weights."""
-        wide = self.p >= _WIDE and alpha.min() >= 0.0
+        wide = self.p >= self.options.wide and alpha.min() >= 0.0
         M, v = self._lower_moments(alpha) if wide else self.moments(alpha)
         return *inverse_factor(M, overwrite=True), v
 

@@ -20,21 +20,15 @@ import numpy as np
 
 from oblong._core.progress import Progress, ProgressCallback
 from oblong._core.threads import single_threaded_blas
-from oblong.solvers.esvm.boundary_rows import solve_by_newton, solve_by_working_sets
 from oblong.solvers.esvm.interior_point import solve_by_interior_point
+from oblong.solvers.esvm.many_rows import solve_by_newton, solve_by_working_sets
+from oblong.solvers.esvm.options import EsvmOptions
 from oblong.solvers.esvm.problem import Certified, EsvmProblem, best_bias, moment_factor
 from oblong.solvers.esvm.smo import solve_by_smo
 
 __all__ = ["EllipsoidalSVMResult", "best_bias", "moment_factor", "solve_ellipsoidal_svm"]
 
 SOLVERS = ("auto", "ipm", "newton", "smo")
-# Rows that are few, whatever their number of columns.
-_FEW = 500
-# Columns, or rows, up to which a second thread of BLAS costs more than it helps; many rows with few
-# columns have threads of their own.
-_THIN, _SHORT = 32, 1200
-# Rows too many for matrices with as many rows and columns.
-_MANY = 12_000
 
 
 @dataclass(frozen=True)
@@ -52,8 +46,8 @@ class EllipsoidalSVMResult:
     q : ndarray of shape (n,)
         ``π_i φ_i'B φ_i``.
     factor : ndarray of shape (p, p) or None
-        Lower triangular ``G`` with ``B = r G'G``. None where the kernel matrix was enough to certify
-        the solution; :func:`moment_factor` computes it from the weights.
+        Lower triangular ``G`` with ``B = r G'G``. None where the kernel matrix was enough for the
+        certificate; :func:`moment_factor` computes it from the weights.
     outputs : ndarray of shape (n,)
         ``φ_i'w + b``.
     objective : float
@@ -97,6 +91,7 @@ def solve_ellipsoidal_svm(
     polish: bool = False,
     start: EllipsoidalSVMResult | None = None,
     progress: ProgressCallback | None = None,
+    options: EsvmOptions | None = None,
 ) -> EllipsoidalSVMResult:
     """Solve the ellipsoidal support vector machine, with a certificate.
 
@@ -131,6 +126,8 @@ def solve_ellipsoidal_svm(
         A solution of a similar problem to start from, where the solver can use one.
     progress : callable, default=None
         Called with a :class:`~oblong._core.progress.Progress` now and then.
+    options : EsvmOptions, default=None
+        Settings of the solvers.
 
     Returns
     -------
@@ -159,15 +156,19 @@ def solve_ellipsoidal_svm(
     parts = (F, y, caps, pi) if everything else (F[rows], y[rows], caps[rows], pi[rows])
     if len(rows) == 0 or parts[1].min() == parts[1].max():
         raise ValueError("rows of both classes with positive caps are needed")
-    solver = _choose(solver, *parts[0].shape)
-    problem = EsvmProblem(*parts, r, fit_intercept, tol, _limit(solver, max_iter, len(rows)))
+    options = options or EsvmOptions()
+    solver = _choose(solver, *parts[0].shape, options)
+    limit = _limit(solver, max_iter, len(rows), options)
+    problem = EsvmProblem(*parts, r, fit_intercept, tol, limit, options=options)
     if progress is not None:
 
         def report(gap: float) -> None:
             progress(Progress("ellipsoidal svm", problem.n_iter, gap, tol))
 
         problem.report = report
-    with single_threaded_blas() if problem.p <= _THIN or problem.n <= _SHORT else nullcontext():
+    small = problem.p <= options.one_thread_columns or problem.n <= options.one_thread_rows
+    # Many rows with few columns have threads of their own.
+    with single_threaded_blas() if small else nullcontext():
         found, status = _solve(problem, solver, start, polish)
     alpha, q, outputs = found.alpha, found.q, found.outputs
     if not everything:
@@ -217,16 +218,17 @@ def _checked(
     return F, y, caps, pi
 
 
-def _choose(solver: str, n: int, p: int) -> str:
+def _choose(solver: str, n: int, p: int, options: EsvmOptions) -> str:
     if solver != "auto":
         return solver
-    return "newton" if n > max(_FEW, min(10 * p * p, _MANY)) else "ipm"
+    enough = min(options.newton_rows * p * p, options.newton_certain)
+    return "newton" if n > max(options.newton_from, enough) else "ipm"
 
 
-def _limit(solver: str, max_iter: int | None, n: int) -> int:
+def _limit(solver: str, max_iter: int | None, n: int, options: EsvmOptions) -> int:
     if max_iter is not None:
         return max_iter
-    return 1000 * n if solver == "smo" else 500
+    return options.smo_iterations_per_row * n if solver == "smo" else options.iterations
 
 
 def _solve(

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = ["DualSystem", "NewtonStep", "NewtonSystem", "PrimalSystem"]
 
-# Rounds of iterative refinement where a formula subtracts large numbers.
-_ROUNDS = 2
-
 
 @dataclass(frozen=True)
 class NewtonStep:
@@ -172,7 +169,7 @@ class PrimalSystem(NewtonSystem):
         if state.border is not None:
             known[P:] = self.lower(pull, missing)
         x = dpotrs(self.L, known + U @ (rhs / diagonal), lower=1)[0]
-        for _ in range(_ROUNDS):
+        for _ in range(state.options.refinements):
             # The weights are small differences over small numbers.
             left = known + U @ ((rhs - x @ U) / diagonal)
             left[:P] -= x[:P]

@@ -9,25 +9,32 @@ from scipy.linalg import LinAlgError
 
 from oblong.linalg.log_det import inverse_factor
 from oblong.solvers.logdet.newton import DualSystem, NewtonStep, NewtonSystem, PrimalSystem
+from oblong.solvers.logdet.options import LogDetOptions
 
-__all__ = ["FAR", "NEAR", "LogDetState"]
-
-# Length of v, in complementarity products, from which w can follow it inside the sphere.
-FAR = 50.0
-# Complementarity products, in lengths of v, below which rounding decides on the distance to it.
-NEAR = 1e-10
-# Share of the way to the boundary that a step goes.
-_TO_BOUNDARY = 0.99
+__all__ = ["LogDetState"]
 
 
 class LogDetState:
     """The iterate, and what follows from it."""
 
-    # Lengths of a step to try before the direction is given up, and before there is none.
-    halvings, last_halvings = 6, 30
-
-    def __init__(self, F, start, r, M0, caps, signs, offset, total, direction, v0, scale) -> None:
+    def __init__(
+        self,
+        F: np.ndarray,
+        start: np.ndarray,
+        *,
+        r: float = 1.0,
+        M0: np.ndarray | None = None,
+        caps: np.ndarray | None = None,
+        signs: np.ndarray | None = None,
+        offset: float | np.ndarray = 0.0,
+        total: float | None = None,
+        direction: bool = False,
+        v0: np.ndarray | None = None,
+        scale: np.ndarray | None = None,
+        options: LogDetOptions | None = None,
+    ) -> None:
         n, p = F.shape
+        self.options = options or LogDetOptions()
         self.F, self.r, self.M0 = F, r, M0
         self.scale = scale
         self.y = signs
@@ -45,7 +52,7 @@ class LogDetState:
         self.w, self.gamma, self.b = np.zeros(p), 0.0, 0.0
         self.s = np.zeros(n)
         self.u = np.zeros(n)
-        self.dual_mode = n <= 1.5 * p * (p + 1) / 2
+        self.dual_mode = n <= self.options.dual_rows * p * (p + 1) / 2
         self._begin()
 
     @cached_property
@@ -214,15 +221,15 @@ class LogDetState:
             bend = 2.0 * step.gamma * float(self.w @ step.w) + self.gamma * float(step.w @ step.w)
             second = second[0], second[1], -bend
         step = system.direction(sigma * mu, second)
-        t = min(1.0, _TO_BOUNDARY * self.longest(step, room, slides))
+        t = min(1.0, self.options.to_boundary * self.longest(step, room, slides))
         before = self.last_merit = self.merit()
         level = sigma * mu if slides else None
-        if t >= 0.1 and self.attempt(step, t, before, self.halvings, level):
+        if t >= 0.1 and self.attempt(step, t, before, self.options.halvings, level):
             return True
         sigma = max(sigma, 0.3)
         step = system.direction(sigma * mu, zero)
-        t = min(1.0, _TO_BOUNDARY * self.longest(step, room, False))
-        return self.attempt(step, t, before, self.last_halvings, None)
+        t = min(1.0, self.options.to_boundary * self.longest(step, room, False))
+        return self.attempt(step, t, before, self.options.last_halvings, None)
 
     def longest(self, step: NewtonStep, room: np.ndarray | None, slides: bool) -> float:
         """Longest step, at most ``1 / 0.99``, that stays inside the bounds."""
@@ -239,19 +246,20 @@ class LogDetState:
                 root = np.sqrt(half * half + a * c)
                 reach = c / (half + root) if half > 0 else (root - half) / a
                 shrink = max(shrink, 1.0 / reach)
-        return 1.0 / max(shrink, _TO_BOUNDARY)
+        return 1.0 / max(shrink, self.options.to_boundary)
 
     def determined(self, mu: float, step: NewtonStep) -> bool:
         """Whether ``v`` determines ``w``, and is going to: then the sphere bounds no step."""
         now, then = self.v, self.v + step.alpha @ self.signed
         square = float(now @ now)
         length = np.sqrt(square)
-        return NEAR * length < mu < length / FAR and float(then @ then) > 0.6 * square
+        near, far = self.options.follow_until * length, length / self.options.follow_from
+        return near < mu < far and float(then @ then) > 0.6 * square
 
     def slide(self, level: float) -> None:
         """Put ``w`` along ``v``, where ``v = 2 γ w`` and ``γ (1 - |w|²)`` is the level."""
         square = float(self.v @ self.v)
-        level = max(level, 0.01 * NEAR * np.sqrt(square))
+        level = max(level, 0.01 * self.options.follow_until * np.sqrt(square))
         self.gamma = 0.5 * (level + float(np.sqrt(level**2 + square)))
         self.w = self.v * (0.5 / self.gamma)
 

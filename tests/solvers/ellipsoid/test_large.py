@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from oblong.solvers.ellipsoid import active_set as _ellipsoid_active
-from oblong.solvers.ellipsoid import capped as _ellipsoid_capped
-from oblong.solvers.ellipsoid import smoothed_newton as _ellipsoid_smooth
+from oblong.solvers.ellipsoid.capped import SmoothedDesign, _cover_directly
 from oblong.solvers.ellipsoid.coordinates import Coordinates
+from oblong.solvers.ellipsoid.options import EllipsoidOptions
 from oblong.solvers.ellipsoid.problem import (
     DesignProblem,
     balanced,
     best_threshold,
-    settled,
-    snapped,
+    snap_by_complementarity,
+    snap_to_bounds,
 )
 from oblong.solvers.ellipsoid.solve import solve_ellipsoid
+from oblong.solvers.logdet.options import LogDetOptions
+
+# Not all rows in one Newton matrix, however few they are.
+SMOOTHED = EllipsoidOptions(direct_products=0)
 
 
 def sphere(n, d, rng):
@@ -74,8 +79,8 @@ def test_screening_leaves_out_no_row_of_the_boundary(monkeypatch):
     seen = []
     screened = _ellipsoid_active._Candidates.screened
 
-    def record(self, q, gap, D):
-        found = screened(self, q, gap, D)
+    def record(self, *arguments):
+        found = screened(self, *arguments)
         seen.append(found)
         return found
 
@@ -91,11 +96,10 @@ def test_screening_leaves_out_no_row_of_the_boundary(monkeypatch):
 
 @pytest.mark.parametrize("name", CLOUDS)
 @pytest.mark.parametrize("coverage", [0.2, 0.8, 0.95])
-def test_smoothing_agrees_with_the_direct_method(name, coverage, monkeypatch):
+def test_smoothing_agrees_with_the_direct_method(name, coverage):
     X = CLOUDS[name](2500, 4, np.random.default_rng(2))
     direct = solve_ellipsoid(X, coverage=coverage, tol=1e-8)
-    monkeypatch.setattr(_ellipsoid_capped, "_DIRECT", 0)
-    large = solve_ellipsoid(X, coverage=coverage, tol=1e-8)
+    large = solve_ellipsoid(X, coverage=coverage, tol=1e-8, options=SMOOTHED)
     assert direct.status == large.status == "converged"
     assert large.objective == pytest.approx(direct.objective, abs=1e-6)
     assert certificate(X, large) <= large.gap + 1e-7
@@ -104,26 +108,24 @@ def test_smoothing_agrees_with_the_direct_method(name, coverage, monkeypatch):
 
 @pytest.mark.parametrize("center", [True, False])
 @pytest.mark.parametrize("weighted", [True, False])
-def test_large_problem_starts_on_a_sample(center, weighted, monkeypatch):
+def test_large_problem_starts_on_a_sample(center, weighted):
     rng = np.random.default_rng(3)
     X = rng.normal(size=(12_000, 3)) + 0.3
     weights = rng.integers(0, 3, len(X)).astype(float) if weighted else None
     arguments = {"coverage": 0.85, "center": center, "sample_weight": weights}
     direct = solve_ellipsoid(X, **arguments)
-    monkeypatch.setattr(_ellipsoid_capped, "_DIRECT", 0)
-    monkeypatch.setattr(_ellipsoid_smooth, "_SAMPLE", 2000)
-    large = solve_ellipsoid(X, **arguments)
+    options = replace(SMOOTHED, logdet=LogDetOptions(sample=2000, boundary_least=1500))
+    large = solve_ellipsoid(X, **arguments, options=options)
     assert large.status == "converged"
     assert large.objective == pytest.approx(direct.objective, abs=1e-5)
-    warm = solve_ellipsoid(X, start=large.weights, **arguments)
+    warm = solve_ellipsoid(X, start=large.weights, **arguments, options=options)
     assert warm.objective == pytest.approx(direct.objective, abs=1e-5)
 
 
-def test_few_rows_outside(monkeypatch):
+def test_few_rows_outside():
     X = np.random.default_rng(4).normal(size=(5000, 5))
     direct = solve_ellipsoid(X, coverage=0.997)
-    monkeypatch.setattr(_ellipsoid_capped, "_DIRECT", 0)
-    few = solve_ellipsoid(X, coverage=0.997)
+    few = solve_ellipsoid(X, coverage=0.997, options=SMOOTHED)
     assert few.status == "converged"
     assert few.objective == pytest.approx(direct.objective, abs=1e-5)
     assert 0 < (few.squared_distances > 1 + 1e-6).sum() <= 15
@@ -136,13 +138,11 @@ def soft_value(result):
     return result.objective + k * np.log(result.scale) + 2 * result.E * outside
 
 
-def test_ridge_and_penalty_of_many_rows(monkeypatch):
+def test_ridge_and_penalty_of_many_rows():
     X = np.random.default_rng(5).normal(size=(3000, 3))
     for arguments in ({"E": 0.002}, {"coverage": 0.9, "ridge": 0.5}):
         direct = solve_ellipsoid(X, **arguments)
-        with monkeypatch.context() as patch:
-            patch.setattr(_ellipsoid_capped, "_DIRECT", 0)
-            large = solve_ellipsoid(X, **arguments)
+        large = solve_ellipsoid(X, **arguments, options=SMOOTHED)
         assert large.status == "converged"
         assert large.objective == pytest.approx(direct.objective, abs=1e-4)
         assert np.allclose(
@@ -161,13 +161,12 @@ def test_rows_that_do_not_span_are_joined_by_extremes():
 
 @pytest.mark.parametrize("coverage", [1.0, 0.9])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_memory(coverage, dtype, monkeypatch):
-    monkeypatch.setattr(_ellipsoid_capped, "_DIRECT", 0)
+def test_memory(coverage, dtype):
     X = np.random.default_rng(7).normal(size=(200_000, 30)).astype(dtype)
     X = X[:, :6] if coverage < 1 else X
     X = np.ascontiguousarray(X)
     tracemalloc.start()
-    result = solve_ellipsoid(X, coverage=coverage)
+    result = solve_ellipsoid(X, coverage=coverage, options=SMOOTHED)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert result.status == "converged"
@@ -190,7 +189,7 @@ def test_thresholds():
 def test_weights_are_moved_to_their_bounds():
     caps = np.full(5, 0.3)
     u = np.array([1e-12, 0.3 - 1e-12, 0.2, 0.25, 0.25])
-    found = snapped(u, caps, 1e-8)
+    found = snap_to_bounds(u, caps, 1e-8)
     assert found[0] == 0.0
     assert found[1] == 0.3
     assert found.sum() == pytest.approx(1)
@@ -212,15 +211,16 @@ def test_rows_inside_have_no_weight(n, d, dtype):
     assert (result.weights[outside] == result.cap).all()
 
 
-def test_copies_are_merged_if_nothing_else_helps(monkeypatch):
+def test_copies_are_merged_if_nothing_else_helps():
     rng = np.random.default_rng(10)
     X = (rng.random((40_000, 6)) < 0.2).astype(float)
-    monkeypatch.setattr(_ellipsoid_capped, "_FEATURES", 1e5)
+    options = EllipsoidOptions(direct_features=1e5)
     coordinates = Coordinates.of(X, None, lift=True, rank_tol=1e-10)
-    problem = DesignProblem(X, coordinates, None, 1e-6, 1000)
-    direct = _ellipsoid_capped._cover_directly(problem, 1 / 4000, problem.present())
+    problem = DesignProblem(X, coordinates, None, 1e-6, 1000, options=options)
+    smoothed = SmoothedDesign(problem, 1 / 4000, None)
+    direct = _cover_directly(problem, 1 / 4000, problem.present())
     tracemalloc.start()
-    design = _ellipsoid_capped._cover_distinct(problem, 1 / 4000, 64)
+    design = smoothed._solve_distinct_rows(64)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 20 * 8 * len(X)
@@ -228,21 +228,26 @@ def test_copies_are_merged_if_nothing_else_helps(monkeypatch):
     assert design.metric.log_det == pytest.approx(direct.metric.log_det, abs=1e-5)
     assert design.u.max() <= 1 / 4000 * (1 + 1e-12)
     # More distinct rows than there is room for.
-    assert _ellipsoid_capped._cover_distinct(problem, 1 / 4000, 63) is None
-    result = solve_ellipsoid(X, coverage=0.9)
+    assert smoothed._solve_distinct_rows(63) is None
+    result = solve_ellipsoid(X, coverage=0.9, options=options)
     assert result.status == "converged"
 
 
 def test_complementarity():
     caps, q = np.full(5, 0.4), np.array([1.0, 3.0, 3.0, 3.0, 5.0])
     u = np.array([1e-9, 0.2, 0.2, 0.2, 0.4 - 1e-9])
-    found = settled(u, q, caps, 3.0, 1.0)
+    found = snap_by_complementarity(u, q, caps, 3.0, 1.0)
     assert found[0] == 0.0
     assert found[4] == 0.4
     assert found.sum() == pytest.approx(1)
     # Nothing to move, and nothing left to make up for what was moved.
-    assert settled(found, q, caps, 3.0, 1.0) is None
-    assert settled(np.full(5, 0.2), np.array([1.0, 1.0, 1.0, 1.0, 5.0]), caps, 3.0, 1.0) is None
+    assert snap_by_complementarity(found, q, caps, 3.0, 1.0) is None
+    assert (
+        snap_by_complementarity(
+            np.full(5, 0.2), np.array([1.0, 1.0, 1.0, 1.0, 5.0]), caps, 3.0, 1.0
+        )
+        is None
+    )
 
 
 def test_passes_and_steps_are_counted():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,11 +14,13 @@ import oblong.solvers.esvm.kernel.dual as models
 import oblong.solvers.esvm.problem as stated
 from oblong.linalg.low_rank import pivoted_cholesky
 from oblong.solvers.esvm.kernel.pairs import maximise_by_pairs
+from oblong.solvers.esvm.options import EsvmOptions
 from oblong.solvers.esvm.problem import EsvmProblem
-from oblong.solvers.esvm.scaled_part import Part
 from oblong.solvers.esvm.solve import solve_ellipsoidal_svm
 
 TOL = 1e-6
+# The central path from the start.
+NO_MODELS = EsvmOptions(models_from_limit=10**9)
 
 
 def rows_of(seed, n, d=4, noise=0.5):
@@ -50,9 +54,7 @@ def both(monkeypatch, F, y, direct=True, **problem):
         if direct:
             patch.setattr(interior, "solve_rows", None)
         found = solve_ellipsoidal_svm(F, y, **problem, solver="ipm")
-    with monkeypatch.context() as patch:
-        patch.setattr(interior, "_by_models", lambda problem, tol: None)
-        wanted = solve_ellipsoidal_svm(F, y, **problem, solver="ipm")
+    wanted = solve_ellipsoidal_svm(F, y, **problem, solver="ipm", options=NO_MODELS)
     assert found.status == wanted.status
     if wanted.status == "converged":
         unit = problem["r"] * F.shape[1]
@@ -104,8 +106,8 @@ def test_single_precision_at_the_start_changes_nothing(monkeypatch, seed):
     assert not kinds[0]
     assert kinds[-1]
     kinds.clear()
-    monkeypatch.setattr(models, "_CONDITION", 0.0)
-    double = solve_ellipsoidal_svm(F, y, **soft(F), tol=1e-9)
+    options = EsvmOptions(single_condition=0.0)
+    double = solve_ellipsoidal_svm(F, y, **soft(F), tol=1e-9, options=options)
     assert all(kinds)
     assert mixed.objective == pytest.approx(double.objective, rel=1e-9)
     np.testing.assert_allclose(mixed.alpha, double.alpha, atol=1e-4 * double.alpha.max())
@@ -125,12 +127,11 @@ def test_single_precision_that_fails_is_left(monkeypatch):
     assert tried == [np.float32]
 
 
-def test_where_it_leads_nowhere_the_interior_point_method_takes_over(monkeypatch):
+def test_where_it_leads_nowhere_the_interior_point_method_takes_over():
     X, y = rows_of(4, 130, noise=0.0)
     F = coordinates(X)
     wanted = solve_ellipsoidal_svm(F, y, **soft(F))
-    monkeypatch.setattr(models, "_EVALUATIONS", 1)
-    found = solve_ellipsoidal_svm(F, y, **soft(F))
+    found = solve_ellipsoidal_svm(F, y, **soft(F), options=EsvmOptions(evaluations=1))
     assert found.status == wanted.status == "converged"
     assert found.n_iter > wanted.n_iter
     assert found.objective == pytest.approx(wanted.objective, abs=2e-6 * wanted.alpha.size)
@@ -185,13 +186,12 @@ def test_weights_of_very_different_sizes_do_not_exhaust_patience():
 
 
 @pytest.mark.parametrize("n", [30, 120])
-def test_small_caps_take_no_more_steps(monkeypatch, n):
-    monkeypatch.setattr(interior, "_by_models", lambda problem, tol: None)
+def test_small_caps_take_no_more_steps(n):
     X, y = rows_of(0, n)
     F = coordinates(X, 3.0)
     problem = soft(F, r=1 - 1e-9, nu=30.0)
     problem["caps"] *= 10.0 ** np.random.default_rng(0).uniform(-3.0, 0.0, n)
-    found = solve_ellipsoidal_svm(F, y, **problem, solver="ipm")
+    found = solve_ellipsoidal_svm(F, y, **problem, solver="ipm", options=NO_MODELS)
     assert found.status == "converged"
     assert found.n_iter <= 20
 
@@ -218,7 +218,7 @@ def test_single_precision_rows_are_certified_in_double():
 
 
 def certified_hard(F, y, **given):
-    """Solve in the kernel form, and certify by a dense computation of the dual and of the primal."""
+    """Solve in the kernel form, and certify by dense matrices."""
     problem = hard(F)
     found = solve_ellipsoidal_svm(F, y, **problem, **given, solver="ipm")
     assert found.status == "converged"
@@ -257,7 +257,7 @@ def test_hard_margins_with_rows_that_nearly_repeat_each_other(distance):
 
 
 def test_hard_margin_where_the_kernel_form_has_no_digits_left():
-    # The rounding of a kernel matrix this smooth is larger than the tolerance: explicit columns end.
+    # The rounding of a kernel matrix this smooth is larger than the tolerance.
     X, y = rows_of(0, 500, d=8, noise=0.0)
     found = certified_hard(coordinates(X), y)
     assert found.n_iter <= 40
@@ -307,7 +307,7 @@ def test_pairs_reach_the_conditions_of_the_model(seed):
     bounds = np.full(n, 1e-6), np.full(n, 1.0)
     single, products = K.astype(np.float32), Q.astype(np.float32)
     alpha, steps = maximise_by_pairs(
-        single, products, y, bounds, start, start, q, K @ (y * start), r, tol, 10_000
+        single, products, y, bounds, start, start, q, K @ (y * start), r, tol, 10_000, EsvmOptions()
     )
     assert 0 < steps < 10_000
     assert np.all((alpha >= bounds[0]) & (alpha <= bounds[1]))
@@ -320,7 +320,7 @@ def test_pairs_reach_the_conditions_of_the_model(seed):
     assert highest - lowest <= 2.0 * tol
 
 
-def test_certificate_of_many_columns_is_that_of_few(monkeypatch):
+def test_certificate_of_many_columns_is_that_of_few():
     X, y = rows_of(15, 260)
     F = coordinates(X)
     problem = soft(F)
@@ -328,8 +328,7 @@ def test_certificate_of_many_columns_is_that_of_few(monkeypatch):
     alpha = 0.3 * problem["caps"]
     alpha[::3] = 0.0
     wide = stated_problem.certify(alpha)
-    monkeypatch.setattr(stated, "_WIDE", 10**6)
-    plain = stated_problem.certify(alpha)
+    plain = replace(stated_problem, options=EsvmOptions(wide=10**6)).certify(alpha)
     assert wide.dual == pytest.approx(plain.dual, rel=1e-12)
     assert wide.gap == pytest.approx(plain.gap, rel=1e-9)
     np.testing.assert_allclose(wide.q, plain.q, rtol=1e-8)

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 import oblong.solvers.esvm.exact as exact_module
-import oblong.solvers.esvm.interior_point as interior
 from oblong.solvers.esvm.exact import solve_exact_ellipsoidal_svm
+from oblong.solvers.esvm.options import EsvmOptions
 from oblong.solvers.esvm.problem import EsvmProblem, balanced
 from oblong.solvers.esvm.solve import solve_ellipsoidal_svm
+from oblong.solvers.logdet.options import LogDetOptions
 from oblong.solvers.margin.hard import solve_hard_margin
 from tests.solvers.esvm.test_solve import X, Y, consistent, draw, hard, shape
 
@@ -152,7 +153,7 @@ def test_caps_of_very_different_sizes():
 
 @pytest.mark.parametrize("r", [0.9, 1 - 1e-6])
 @pytest.mark.parametrize("margin", ["soft", "hard"])
-def test_kernel_form_is_the_explicit_form(r, margin, monkeypatch):
+def test_kernel_form_is_the_explicit_form(r, margin):
     rng = np.random.default_rng(1)
     rows = rng.normal(size=(120, 3))
     y = np.where(rows[:, 0] + 0.3 * rng.normal(size=120) > 0, 1.0, -1.0)
@@ -161,10 +162,10 @@ def test_kernel_form_is_the_explicit_form(r, margin, monkeypatch):
     pi = rng.uniform(0.5, 2.0, 120)
     caps = np.full(120, 2.0 if margin == "soft" else np.inf)
     first = solve_ellipsoidal_svm(F, y, caps=caps, pi=pi, r=r, tol=1e-8, solver="ipm")
-
-    monkeypatch.setattr(interior, "_by_models", lambda problem, tol: None)
-    monkeypatch.setattr(interior, "_state", interior._explicit)
-    second = solve_ellipsoidal_svm(F, y, caps=caps, pi=pi, r=r, tol=1e-8, solver="ipm")
+    explicit = EsvmOptions(kernel_from=10**9)
+    second = solve_ellipsoidal_svm(
+        F, y, caps=caps, pi=pi, r=r, tol=1e-8, solver="ipm", options=explicit
+    )
     assert first.status == second.status == "converged"
     assert first.objective == pytest.approx(second.objective, rel=1e-7)
     assert np.allclose(first.w, second.w, atol=1e-4)
@@ -183,10 +184,12 @@ def test_many_rows_soft():
     assert again.n_iter < newton.n_iter
 
 
-def test_many_rows_from_a_sample(monkeypatch):
-    monkeypatch.setattr("oblong.solvers.esvm.smoothed_newton._SAMPLE", 1000)
+def test_many_rows_from_a_sample():
+    options = EsvmOptions(logdet=LogDetOptions(sample=1000))
     F, y = draw(11, 8000, 3)
-    result = solve_ellipsoidal_svm(F, y, **consistent(F, 0.9, 0.1), r=0.9, solver="newton")
+    result = solve_ellipsoidal_svm(
+        F, y, **consistent(F, 0.9, 0.1), r=0.9, solver="newton", options=options
+    )
     assert result.status == "converged"
     exact = solve_ellipsoidal_svm(F, y, **consistent(F, 0.9, 0.1), r=0.9, solver="ipm")
     assert result.objective == pytest.approx(exact.objective, abs=1e-5)
@@ -258,8 +261,9 @@ def test_exact_problem_of_many_rows_takes_those_that_matter(monkeypatch, interce
         lambda cp, rows, *rest: taken.append(len(rows)) or solve(cp, rows, *rest),
     )
     whole = solve_exact_ellipsoidal_svm(F, y, caps=caps, r=0.9, fit_intercept=intercept)
-    monkeypatch.setattr(exact_module, "_FEW_ROWS", 20)
-    part = solve_exact_ellipsoidal_svm(F, y, caps=caps, r=0.9, fit_intercept=intercept)
+    part = solve_exact_ellipsoidal_svm(
+        F, y, caps=caps, r=0.9, fit_intercept=intercept, options=EsvmOptions(conic_rows=20)
+    )
     assert taken[0] == 120 > max(taken[1:])
     assert whole.status == part.status == "converged"
     assert part.objective == pytest.approx(whole.objective, abs=1e-6)

@@ -7,13 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import oblong.solvers.esvm.smo as smo
 from oblong.linalg.log_det import quadratic_features, symmetric_features, symmetric_matrix
 from oblong.solvers.esvm.kernel.state import KernelState
+from oblong.solvers.esvm.options import EsvmOptions
 from oblong.solvers.esvm.solve import solve_ellipsoidal_svm
+from oblong.solvers.logdet.directions import Zone, sampled_hessian
 from oblong.solvers.logdet.newton import DualSystem, PrimalSystem
-from oblong.solvers.logdet.sampled_hessian import sampled_hessian
 from oblong.solvers.logdet.state import LogDetState
+
+# As many trial steps in the kernel form as in the explicit one.
+SAME_TRIALS = EsvmOptions(kernel_halvings=6, kernel_last_halvings=30)
 
 
 def draw(seed, n, p, hard=False):
@@ -32,8 +35,19 @@ def states(seed, n, p, hard=False, total=0.0, r=0.9):
     F, y, caps, pi, alpha = draw(seed, n, p, hard)
     M0, v0 = (1.0 - r) * np.eye(p), np.zeros(p)
     return (
-        LogDetState(F, alpha, r, M0, caps, y, 0.0, total, True, v0, pi),
-        KernelState(F, alpha, r, 1.0 - r, caps, y, total, pi),
+        LogDetState(
+            F,
+            alpha,
+            r=r,
+            M0=M0,
+            caps=caps,
+            signs=y,
+            total=total,
+            direction=True,
+            v0=v0,
+            scale=pi,
+        ),
+        KernelState(F, alpha, r, 1.0 - r, caps, y, total, pi, SAME_TRIALS),
     )
 
 
@@ -49,7 +63,6 @@ def same(one, other, tolerance=1e-7):
 @pytest.mark.parametrize(("n", "p"), [(5, 1), (30, 2), (31, 5), (12, 8), (150, 6)])
 def test_forms_take_the_same_steps(n, p, hard, total):
     plain, kernel = states(n + p, n, p, hard, total)
-    kernel.halvings, kernel.last_halvings = plain.halvings, plain.last_halvings
     for _ in range(4):
         assert plain.advance()
         assert kernel.advance()
@@ -95,14 +108,13 @@ def test_direction_that_follows_v_stays_inside_the_ball():
     assert state.gamma * (1.0 - state.w @ state.w) == pytest.approx(10.0)
 
 
-def test_sequential_solver_with_more_rows_than_steps_between_products(monkeypatch):
+def test_sequential_solver_with_more_rows_than_steps_between_products():
     F, y, _, _, _ = draw(0, 60, 3)
     length = np.linalg.norm(F, axis=1)
     # Prices so low that the weights determine the direction, which this solver needs.
     problem = {"caps": 0.9 * 3 / (60 * 0.5 * length), "pi": 1.0 / length, "r": 0.9}
     wanted = solve_ellipsoidal_svm(F, y, **problem)
-    monkeypatch.setattr(smo, "_FRESH", 7)
-    found = solve_ellipsoidal_svm(F, y, **problem, solver="smo")
+    found = solve_ellipsoidal_svm(F, y, **problem, solver="smo", options=EsvmOptions(smo_refresh=7))
     assert found.status == "converged"
     assert found.objective == pytest.approx(wanted.objective, abs=1e-5)
 
@@ -120,9 +132,8 @@ def test_symmetric_features_are_dual_to_those_of_vectors():
 
 def hessian(zone, count, Z, extra, weights, seed=0):
     rng = np.random.default_rng(seed)
-    return sampled_hessian(
-        zone, count, rng, weights, lambda places: (Z[:, places], extra[:, places])
-    )
+    vectors = lambda places: (Z[:, places], extra[:, places])  # noqa: E731
+    return sampled_hessian(Zone(zone, weights, vectors, 1.0, np.zeros((0, 0))), count, rng)
 
 
 def test_hessian_of_few_rows_is_exact():

@@ -24,11 +24,6 @@ from oblong.solvers.esvm.scaled_part import Part
 
 __all__ = ["certify_by_kernel"]
 
-# Share of the tolerance that rounding may have in the gap.
-_ROUNDING = 0.1
-# Share of the rows with a weight up to which to leave the others out.
-_FEWER = 0.9
-
 
 def certify_by_kernel(
     problem: EsvmProblem, part: Part, K: np.ndarray, alpha: np.ndarray, space: np.ndarray
@@ -57,9 +52,9 @@ def certify_by_kernel(
     # into changes of q.
     rounding = problem.n * np.finfo(float).eps * (1.0 + float(sizes.max()) / ridge)
     used = np.flatnonzero(scaled)
-    if not rounding <= _ROUNDING * problem.tol or not len(used):
+    if not rounding <= problem.options.certificate_rounding * problem.tol or not len(used):
         return None
-    few = len(used) < _FEWER * problem.n
+    few = len(used) < problem.options.certificate_rows * problem.n
     if not few:
         used = np.arange(problem.n)
     s = len(used)

@@ -8,12 +8,15 @@ constant part of the moments, ``A^½ Q A^½ = r (I - ρ H)``: one factorisation 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from scipy.linalg import LinAlgError
 from scipy.linalg.lapack import dlauum, dpotrf, dpotrs
 
 from oblong._core.compile import compiled
 from oblong.linalg.log_det import invert_triangle
+from oblong.solvers.esvm.options import EsvmOptions
 from oblong.solvers.logdet.newton import NewtonSystem
 from oblong.solvers.logdet.state import LogDetState
 
@@ -23,14 +26,35 @@ __all__ = ["KernelState", "newton_matrix", "scaled_kernel"]
 class KernelState(LogDetState):
     """The iterate in terms of the kernel matrix; ``ridge`` times the identity is ``M0``."""
 
-    # Every trial costs as much as a system, and the explicit form goes on where none helps.
-    halvings, last_halvings = 3, 4
-
-    def __init__(self, F, start, r, ridge, caps, signs, total, pi) -> None:
+    def __init__(
+        self,
+        F: np.ndarray,
+        start: np.ndarray,
+        r: float,
+        ridge: float,
+        caps: np.ndarray,
+        signs: np.ndarray,
+        total: float | None,
+        pi: np.ndarray,
+        options: EsvmOptions,
+    ) -> None:
         self.ridge, self.pi = ridge, pi
         self.K = F @ F.T
         self.H = np.empty(self.K.shape, order="F")
-        super().__init__(F, start, r, None, caps, signs, 0.0, total, True, None, None)
+        super().__init__(
+            F,
+            start,
+            r=r,
+            caps=caps,
+            signs=signs,
+            total=total,
+            direction=True,
+            options=replace(
+                options.logdet,
+                halvings=options.kernel_halvings,
+                last_halvings=options.kernel_last_halvings,
+            ),
+        )
 
     def evaluate(self) -> None:
         """Invert ``ρ I + S`` and compute what depends on ``α``."""
