@@ -104,7 +104,7 @@ class EllipsoidMetricMixin:
                 image = phi @ G.T
                 norms[start:stop, k] = self._r * np.einsum("ij,ij->i", image, image)
             norms[start:stop] += self._outside() * np.reshape(rest, (-1, 1))
-        return stacked(norms.T, len(self.classes_))
+        return stacked(list(norms.T), len(self.classes_))
 
     def metric(self, X: Any, Z: Any = None) -> np.ndarray:
         r"""Squared distances :math:`(\varphi(x) - \varphi(z))^\top B\, (\varphi(x) - \varphi(z))`.

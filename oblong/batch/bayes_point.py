@@ -262,7 +262,7 @@ class BayesPointClassifier(OneVsRestMixin, KernelMachine):
         if self._span is not None:
             basis = F[self._span].T.astype(np.float64)
             self._span_coef = np.array(
-                [np.linalg.lstsq(basis, fit.direction, rcond=None)[0] for fit in fits]
+                [np.linalg.lstsq(basis, np.asarray(fit.direction), rcond=None)[0] for fit in fits]
             )
             self._span = places[self._span]
         return fits, [np.arange(n)] * len(fits)
@@ -276,7 +276,7 @@ class BayesPointClassifier(OneVsRestMixin, KernelMachine):
         seed: int,
         turn: np.ndarray | None,
     ) -> PairFit:
-        options = {
+        options: dict[str, Any] = {
             "method": self.method,
             "weights": weights,
             "tol": float(self.tol),
@@ -420,6 +420,7 @@ class BayesPointClassifier(OneVsRestMixin, KernelMachine):
         if self.kernel == "linear":
             outputs = np.asarray(X @ self.coef_.T.astype(X.dtype)) + self.intercept_
             return outputs.astype(X.dtype, copy=False)
+        assert isinstance(self._map, PivotMap)
         outputs = np.empty((X.shape[0], len(self._directions)), dtype=X.dtype)
         for start, stop in self._blocks(X):
             # The intercept is part of the kernel here.

@@ -373,6 +373,7 @@ class EllipsoidalKernelClassifier(KernelMachine):
 
     def _unfolded(self, coef: np.ndarray, fit: PairFit) -> PairFit:
         """Turn coefficients of a linear kernel into a weight vector."""
+        assert self.ellipsoid_ is not None
         known = self.ellipsoid_._kernel_rows
         shift = 0.0 if known.shift is None else known.shift
         w = coef @ (known.rows - shift)

@@ -371,8 +371,8 @@ class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelMachine):
         self.converged_ = all(fit.status == "converged" for fit in fits)
         self._directions = np.array([fit.direction for fit in fits])
         results = [fit.solution.result for fit in fits]
-        vars(self).pop("_factors", None)
-        vars(self).pop("_moments", None)
+        self.__dict__.pop("_factors", None)
+        self.__dict__.pop("_moments", None)
         if all(result.factor is not None for result in results):
             self._factors = [result.factor for result in results]
         else:
@@ -385,7 +385,7 @@ class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelMachine):
                 _ = self._factors
                 del self._moments
         del self._coordinates
-        if precomputed:
+        if precomputed and isinstance(self._map, PivotMap):
             # New rows come with values for all training rows, also those without weight.
             self._map = replace(self._map, pivots=kept[self._map.pivots])
         if hasattr(self, "coef_"):
@@ -417,6 +417,7 @@ class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelMachine):
                 lengths = row_norms(X)
                 outputs = outputs / np.where(lengths > 0.0, lengths, 1.0)[:, None]
             return (outputs + self.intercept_).astype(X.dtype, copy=False)
+        assert isinstance(self._map, PivotMap)
         outputs = np.empty((X.shape[0], len(self._pivot_coef)), dtype=X.dtype)
         # Pivots that are close to each other have large coefficients of either sign, whose sum
         # needs all digits.
@@ -428,9 +429,8 @@ class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelMachine):
 
 def _unit_length(fit: PairFit) -> PairFit:
     """Make the outputs distances from the hyperplane, which can be compared among machines."""
-    length = float(np.linalg.norm(fit.direction))
-    if length == 0.0:
-        return fit
+    assert fit.direction is not None
+    length = float(np.linalg.norm(fit.direction)) or 1.0
     return replace(
         fit, coef=fit.coef / length, bias=fit.bias / length, direction=fit.direction / length
     )

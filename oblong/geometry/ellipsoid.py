@@ -242,8 +242,8 @@ class MinimumVolumeEllipsoid(UnitBallMap):
         try:
             self._fit(X, sample_weight)
         except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
+            self.__dict__.clear()
+            self.__dict__.update(before)
             raise
         return self
 
@@ -322,13 +322,14 @@ class MinimumVolumeEllipsoid(UnitBallMap):
         # Far from the origin, or in many directions of a kernel, the distances of new rows are
         # not good to nine digits. Whoever is on the boundary has to be inside all the same.
         near = np.flatnonzero(np.abs(squares - 1.0) <= _NEAR_THE_BOUNDARY)
-        error = np.abs(self._squared_distances(X[near]) - squares[near]).max(initial=0.0)
+        error = float(np.abs(self._squared_distances(X[near]) - squares[near]).max(initial=0.0))
         # Rows below their caps are not outside, whatever the gap leaves of a distance.
         caps = min(result.cap, 1.0) * (np.ones(near.size) if weights is None else weights[near])
         excess = squares[near] - 1.0
-        excess = excess[result.weights[near] < caps * (1.0 - excess)].max(initial=0.0)
-        slack = max(_SLACK, 4.0 * float(error), 2.0 * float(excess))
-        self.offset_ = -1.0 - min(slack, _MOST_SLACK)
+        below = result.weights[near] < caps * (1.0 - excess)
+        worst = float(excess[below].max(initial=0.0))
+        allowed = float(np.clip(max(4.0 * error, 2.0 * worst), _SLACK, _MOST_SLACK))
+        self.offset_ = -1.0 - allowed
         self.coverage_ = float(np.average(squares <= -self.offset_, weights=weights))
 
     def _warn(self, result: EllipsoidResult) -> None:

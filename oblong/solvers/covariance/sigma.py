@@ -196,6 +196,7 @@ def solve_sigma_low_rank(
         The solution.
     """
     linear = solve_sigma_linear(approximation.features, y, C, D, **options)
+    assert linear.direction is not None
     coef = np.zeros(len(y))
     coef[approximation.pivots] = approximation.coefficients(linear.direction)
     return SigmaResult(linear.margin, coef, linear.bias, linear.n_iter)

@@ -16,12 +16,9 @@ from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
 from scipy.linalg.lapack import dpotri
 
 from oblong._core.threads import chunks
+from oblong.solvers.covariance.options import CovarianceOptions
 
 __all__ = ["SigmaFactor", "SigmaGeometry", "Whitening", "weighted_sum"]
-
-_CHUNK = 4096
-# Below this share the closed form of the kernel matrix loses too many digits.
-_LEAST_SHARE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -109,7 +106,7 @@ class SigmaFactor:
             metric = D * matrix
             metric.flat[:: len(K) + 1] += 1.0 - D
             inverse = _inverse(metric)
-            if D >= _LEAST_SHARE:
+            if CovarianceOptions.closed_form_share <= D:
                 np.multiply(inverse, (D - 1.0) / D, out=matrix)
                 matrix.flat[:: len(K) + 1] += 1.0 / D
             else:
@@ -232,12 +229,15 @@ def _centred_gram(
 
 def weighted_sum(weights: np.ndarray, X: Any) -> np.ndarray:
     """Sum of weighted rows, without a copy of them all in double precision."""
-    parts = (weights[start:stop] @ X[start:stop] for start, stop in chunks(X.shape[0], _CHUNK))
+    parts = (
+        weights[start:stop] @ X[start:stop]
+        for start, stop in chunks(X.shape[0], CovarianceOptions.chunk)
+    )
     return np.asarray(sum(parts), dtype=np.float64)
 
 
 def _centred_parts(X: Any, mean: np.ndarray) -> Iterator[tuple[int, int, np.ndarray]]:
     """Centred rows in double precision, a chunk at a time."""
-    for start, stop in chunks(X.shape[0], _CHUNK):
+    for start, stop in chunks(X.shape[0], CovarianceOptions.chunk):
         part = X[start:stop]
         yield start, stop, (part.toarray() if sp.issparse(part) else part) - mean

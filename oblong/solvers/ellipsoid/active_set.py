@@ -84,6 +84,7 @@ def enclose(
         if new.size == 0 and inner <= finest:
             # Nothing is outside: the working rows' own gap is what is left, or rounding.
             if certified and finest < 1e-3 * problem.tol:
+                assert best is not None
                 best = replace(best, status="stalled")
                 break
             finest = 0.1 * finest if certified else finest
@@ -94,6 +95,7 @@ def enclose(
     if candidates is not everything:
         design = problem.finish(u, working, F, np.inf, "max_iter")
         best = design if best is None or design.gap <= best.gap else best
+    assert best is not None
     return best
 
 
@@ -187,6 +189,10 @@ class _Candidates:
     index: np.ndarray | None
     copied: bool = False
 
+    def _among_all(self, places: np.ndarray) -> np.ndarray:
+        """Places in ``X`` as places among all rows."""
+        return self.index[places] if self.copied and self.index is not None else places
+
     def of(self, q: np.ndarray) -> np.ndarray:
         """Leverages of the rows of ``X``, given those of all rows."""
         return q[self.index] if self.copied else q
@@ -221,8 +227,7 @@ class _Candidates:
         else:
             found = np.flatnonzero(q > above)
         if but is not None:
-            place = self.index[found] if self.copied else found
-            found = found[~np.isin(place, but)]
+            found = found[~np.isin(self._among_all(found), but)]
         more = 2 * count if distinct else count
         if len(found) > more:
             found = found[np.argpartition(-q[found], more)[:more]]
@@ -230,4 +235,4 @@ class _Candidates:
         if len(found) and distinct:
             _, first = np.unique(self.X[found], axis=0, return_index=True)
             found = found[np.sort(first)][:count]
-        return self.index[found] if self.copied else found
+        return self._among_all(found)

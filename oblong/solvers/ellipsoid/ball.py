@@ -13,6 +13,7 @@ interior point), all distances are computed in one pass, and the farthest points
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
@@ -102,7 +103,8 @@ def solve_enclosing_ball(
         return EnclosingBallResult(origin, 0.0, weights, 0.0, 0, 1, "converged")
     first = min(n, options.ball_first * (d + 1))
     working = np.argpartition(-distances, first - 1)[:first]
-    n_iter, n_passes, best, status = 0, 1, None, "max_iter"
+    n_iter, n_passes, status = 0, 1, "max_iter"
+    best: _Ball | None = None
     while n_passes <= max_iter:
         n_passes += 1
         points = (X[working] - origin) / scale
@@ -118,32 +120,43 @@ def solve_enclosing_ball(
             found = _squared_distances(X, origin + scale * center, options.ball_chunk) / scale**2
             gap = 1.0 - np.sqrt(lower / found.max())
             if best is None or gap < best[0]:
-                best = (gap, center, candidate, lower, working)
+                best = _Ball(float(gap), center, candidate, lower, working)
                 distances = found
-        if best[0] <= tol:
+        assert best is not None
+        if best.gap <= tol:
             status = "converged"
             break
         farther = np.argpartition(-distances, min(n, joining) - 1)
         farther = farther[:joining]
         kept = working[u > options.ball_no_weight / len(u)]
-        grown = np.union1d(kept, farther[distances[farther] > best[3]])
+        grown = np.union1d(kept, farther[distances[farther] > best.lower])
         if np.isin(grown, working).all():
             # Nothing is left to add: what remains of the gap is round-off.
             status = "stalled"
             break
         working = grown
-    _, center, u, lower, working = best
+    assert best is not None
     weights[:] = 0.0
-    weights[working] = u
+    weights[best.rows] = best.weights
     return EnclosingBallResult(
-        center=origin + scale * center,
+        center=origin + scale * best.center,
         radius=scale * float(np.sqrt(distances.max())),
         weights=weights,
-        lower_bound=scale * float(np.sqrt(lower)),
+        lower_bound=scale * float(np.sqrt(best.lower)),
         n_iter=n_iter,
         n_passes=n_passes,
         status=status,
     )
+
+
+class _Ball(NamedTuple):
+    """A ball around the scaled points, with the weights and the lower bound that belong to it."""
+
+    gap: float
+    center: np.ndarray
+    weights: np.ndarray
+    lower: float
+    rows: np.ndarray
 
 
 def _squared_distances(X: np.ndarray, center: np.ndarray, chunk: int) -> np.ndarray:

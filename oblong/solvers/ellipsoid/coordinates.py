@@ -162,7 +162,7 @@ class Coordinates:
         forward[varies] = vectors / root / scale[varies, None]
         backward[:, varies] = (vectors * root).T * scale[varies]
         # Columns of backward span the hull; the determinant of their Gram matrix is its scale.
-        log_volume = float(np.log(np.abs(np.linalg.qr(backward.T, mode="r").diagonal())).sum())
+        log_volume = float(np.log(np.abs(np.diagonal(np.linalg.qr(backward.T, mode="r")))).sum())
         steep = bool(values.min() <= clear * values.max())
         return cls(center, forward, backward, log_volume, int(lift), steep)
 
@@ -282,5 +282,5 @@ def _triangle(
             part = part[present[start:stop] > 0]
         if lift:
             part = np.column_stack([np.ones(len(part)), part])
-        R = np.linalg.qr(np.vstack([R, part]), mode="r")
+        R = np.asarray(np.linalg.qr(np.vstack([R, part]), mode="r"))
     return R[int(lift) :, int(lift) :]

@@ -84,7 +84,10 @@ def _fixed_point(
     """
     lift = problem.coordinates.lift
     low, high = np.log(1e-9 * highest), np.log(highest)
-    f_low = f_high = last = best = None
+    f_low: float | None = None
+    f_high: float | None = None
+    last: int | None = None
+    best: tuple[float, Design, float, float] | None = None
     x = high
     tol, step = problem.tol, 0.0
     for tried in range(problem.options.scales):
@@ -126,6 +129,7 @@ def _fixed_point(
             x = 0.5 * (low + high)
         else:
             x = (low * f_high - high * f_low) / (f_high - f_low)
+    assert best is not None
     gap, design, kappa, s = best
     status = "converged"
     if gap > tol:

@@ -26,7 +26,7 @@ from scipy.linalg import LinAlgError
 
 from oblong.linalg.log_det import inverse_factor
 from oblong.solvers.esvm.options import EsvmOptions
-from oblong.solvers.esvm.solve import solve_ellipsoidal_svm
+from oblong.solvers.esvm.solve import moment_factor, solve_ellipsoidal_svm
 
 __all__ = ["ExactEllipsoidalSVMResult", "solve_exact_ellipsoidal_svm"]
 
@@ -198,7 +198,7 @@ def _conic_solution(
     """``w``, ``b``, ``E`` and the dual weights, with the solver's iterations; None if it fails."""
     p = rows.shape[1]
     E, w = cp.Variable((p, p), symmetric=True), cp.Variable(p)
-    b = cp.Variable() if fit_intercept else 0.0
+    b = cp.Variable() if fit_intercept else cp.Constant(0.0)
     hard = ~np.isfinite(prices)
     xi = cp.Variable(len(rows), nonneg=True)
     outside = cp.norm(rows @ E, axis=1) <= cp.multiply(side, rows @ w + b) + xi
@@ -221,7 +221,7 @@ def _conic_solution(
         break
     if E.value is None:
         return None
-    bias = float(b.value) if fit_intercept else 0.0
+    bias = float(b.value)
     count = int(problem.solver_stats.num_iters or 0)
     return (w.value, bias, E.value, np.ravel(outside.dual_value)), count
 
@@ -235,7 +235,8 @@ def _one_column(
     found = solve_ellipsoidal_svm(
         F, y, caps=caps, pi=pi, r=r, fit_intercept=fit_intercept, tol=0.1 * tol
     )
-    point = found.w, found.b, r * found.factor.T @ found.factor, found.alpha
+    G = moment_factor(F, found.alpha, pi, r) if found.factor is None else found.factor
+    point = found.w, found.b, r * G.T @ G, found.alpha
     return _certified(F, y, caps, r, fit_intercept, point, found.n_iter, tol)
 
 

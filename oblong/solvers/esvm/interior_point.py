@@ -143,7 +143,7 @@ def _finish(problem: EsvmProblem, part: Part, state: LogDetState, target: float)
     near_zero = _tends(state.alpha, state.s, share)
     snapped = np.where(near_zero, 0.0, alpha[part.rows])
     if state.caps is not None:
-        room = np.where(state.finite, state.caps - state.alpha, np.inf)
+        room = np.where(state.finite, state.room(), np.inf)
         snapped = np.where(_tends(room, state.u, share), problem.caps[part.rows], snapped)
     tidy = alpha.copy()
     tidy[part.rows] = snapped

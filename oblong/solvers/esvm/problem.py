@@ -88,10 +88,12 @@ class EsvmProblem:
 
     @property
     def n(self) -> int:
+        """Number of rows."""
         return self.F.shape[0]
 
     @property
     def p(self) -> int:
+        """Number of columns."""
         return self.F.shape[1]
 
     @property

@@ -157,7 +157,7 @@ def solve_ellipsoidal_svm(
     if len(rows) == 0 or parts[1].min() == parts[1].max():
         raise ValueError("rows of both classes with positive caps are needed")
     options = options or EsvmOptions()
-    solver = _choose(solver, *parts[0].shape, options)
+    solver = _choose(solver, len(rows), F.shape[1], options)
     limit = _limit(solver, max_iter, len(rows), options)
     problem = EsvmProblem(*parts, r, fit_intercept, tol, limit, options=options)
     if progress is not None:

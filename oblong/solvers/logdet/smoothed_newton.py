@@ -183,6 +183,10 @@ class SmoothedNewton(Generic[Found]):
         self.problem, self.options = problem, problem.options
         self.caps = problem.caps
         self.total_cap = float(self.caps.sum())
+        self.R: np.ndarray
+        self.w: np.ndarray
+        self.b: float
+        self.width: float
         self.rng = np.random.default_rng(0)
         self.steps = 0
 
@@ -192,7 +196,7 @@ class SmoothedNewton(Generic[Found]):
         known: float | None = None
         if start is None and len(present) > 3 * self.options.sample:
             rows = np.sort(self.rng.choice(present, self.options.sample, replace=False))
-            smaller = SmoothedNewton(problem.sample(rows))
+            smaller: SmoothedNewton[Found] = SmoothedNewton(problem.sample(rows))
             smaller.begin()
             smaller.minimise(self.options.sample_gap)
             start, known = (smaller.R, smaller.w, smaller.b), smaller.width

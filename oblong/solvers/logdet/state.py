@@ -42,14 +42,14 @@ class LogDetState:
         self.o, self.total, self.direction = offset, total, direction
         self.v0 = np.zeros(p) if v0 is None else v0
         self.caps = caps
-        self.finite = None if caps is None else np.isfinite(caps)
-        if self.finite is not None and not self.finite.any():
-            self.caps = self.finite = None
+        self.finite = np.zeros(n, dtype=bool) if caps is None else np.isfinite(caps)
+        if not self.finite.any():
+            self.caps = None
         # Without slack the products would fall faster than the residual, which leads nowhere.
-        self.soft = direction and self.finite is not None and bool(self.finite.all())
+        self.soft = direction and bool(self.finite.all())
         self.alpha = np.array(start, dtype=np.float64)
         self.p, self.n = p, n
-        self.w, self.gamma, self.b = np.zeros(p), 0.0, 0.0
+        self.w, self.v, self.gamma, self.b = np.zeros(p), np.zeros(p), 0.0, 0.0
         self.s = np.zeros(n)
         self.u = np.zeros(n)
         self.dual_mode = n <= self.options.dual_rows * p * (p + 1) / 2
@@ -76,7 +76,7 @@ class LogDetState:
     def _begin(self) -> None:
         self.evaluate()
         if self.direction:
-            length = np.linalg.norm(self.v)
+            length = float(np.linalg.norm(self.v))
             self.w = 0.9 * self.v / length if length > 0 else self.w
         if self.total is not None:
             # Half of the constraints hold.
@@ -94,19 +94,21 @@ class LogDetState:
             self.u = np.where(self.finite, taken + excess, 0.0)
         if self.direction:
             length = float(np.linalg.norm(self.v))
-            self.gamma = max(self.level / (1.0 - self.w @ self.w), 0.5 * length)
+            self.gamma = max(self.level / (1.0 - float(self.w @ self.w)), 0.5 * length)
         self.last_merit = np.inf
         # What a residual costs: as much as the weight, now or later, but a cap is the most.
         self.frozen = np.maximum(self.alpha, self.level)
         if self.caps is not None:
             self.frozen = np.minimum(self.frozen, self.caps)
-        self.pairs = self.n + (0 if self.caps is None else int(self.finite.sum()))
+        self.pairs = self.n + int(self.finite.sum())
         self.pairs += int(self.direction)
 
     def keep(self) -> tuple:
+        """What determines the iterate."""
         return (self.alpha, self.s, self.u, self.w, self.gamma, self.b)
 
     def restore(self, kept: tuple) -> None:
+        """Go back to an iterate that was kept."""
         if kept[0] is self.alpha:
             return
         self.alpha, self.s, self.u, self.w, self.gamma, self.b = kept
@@ -137,9 +139,12 @@ class LogDetState:
         return self.signed @ self.w + value if self.direction else value
 
     def room(self) -> np.ndarray:
+        """Distances of the weights from their caps; one where there is none."""
+        assert self.caps is not None
         return np.where(self.finite, self.caps - self.alpha, 1.0)
 
     def dual(self) -> float:
+        """Value of the dual, constants included."""
         rp = self.r * self.p
         value = self.r * self.log_det + rp - rp * np.log(self.r)
         value -= float(np.sum(self.alpha * self.o))
@@ -161,11 +166,10 @@ class LogDetState:
             # The threshold may rise until every row is inside.
             return float(self.total * np.max(q - self.o)) + balance - mass
         shrink, loss = 1.0, 0.0
-        hard = None if self.caps is None else ~self.finite
-        if hard is None or hard.any():
+        hard = ~self.finite
+        if hard.any():
             ratio = side / np.maximum(q, np.finfo(float).tiny)
-            ratio = ratio if hard is None else ratio[hard]
-            shrink = float(np.min(ratio))
+            shrink = float(np.min(ratio[hard]))
             if shrink <= 0.0:
                 return np.inf
             if self.M0 is not None or self.direction or self.total is not None:
@@ -178,9 +182,11 @@ class LogDetState:
         return loss - rp * np.log(shrink) + (shrink - 1.0) * trace - mass + balance + b_term
 
     def residual(self) -> np.ndarray:
+        """What the first optimality condition ``q - o - y (φ'w + b) + s - u = 0`` lacks."""
         return self.q - self.o - self.output() + self.s - self.u
 
     def merit(self) -> float:
+        """Length of all residuals and products, in weights that do not change on the way."""
         parts = np.sum((self.frozen * self.residual()) ** 2) + np.sum((self.alpha * self.s) ** 2)
         if self.caps is not None:
             parts += np.sum((self.room() * self.u) ** 2)
@@ -272,7 +278,7 @@ class LogDetState:
         """
         kept = self.keep()
         product = self.gamma * (1.0 - float(self.w @ self.w))
-        derived = self.G, self.log_det, self.Z, self.q, getattr(self, "v", None)
+        derived = self.G, self.log_det, self.Z, self.q, self.v
         for _ in range(halvings):
             self.alpha, self.s = kept[0] + t * step.alpha, kept[1] + t * step.s
             self.u = kept[2] if self.caps is None else kept[2] + t * step.u

@@ -41,6 +41,8 @@ class KernelState(LogDetState):
         self.ridge, self.pi = ridge, pi
         self.K = F @ F.T
         self.H = np.empty(self.K.shape, order="F")
+        # The explicit form's; there is none here.
+        self.G = self.Z = np.empty((0, 0))
         super().__init__(
             F,
             start,
@@ -76,11 +78,11 @@ class KernelState(LogDetState):
         small = alpha * self.pi * self.K.diagonal() < self.ridge
         self.q = np.where(small, self.r * sums * np.sqrt(self.pi / alpha), q)
         self.v = alpha @ self.signed
-        self.G = self.Z = None
         # The system reads H, and a trial step overwrites it.
         self.fresh = alpha
 
     def system(self, diagonal: np.ndarray, ball: float) -> NewtonSystem:
+        """The Newton system, ``w`` eliminated."""
         if self.fresh is not self.alpha:
             self.evaluate()
         return _KernelSystem(self, diagonal, ball)
@@ -89,12 +91,15 @@ class KernelState(LogDetState):
 class _KernelSystem(NewtonSystem):
     """The Newton system in the weights and the bias, ``w`` eliminated."""
 
+    state: KernelState
+
     def factor(self) -> bool:
+        """Factor the matrix in the weights."""
         state = self.state
         w, gamma = state.w, state.gamma
         self.shrink = 2.0 / (1.0 + float(w @ w))
         self.along = state.signed @ w
-        N = np.empty(state.K.shape, order="F")
+        N = np.empty((state.n, state.n), order="F")
         scale = np.sqrt(state.r) * state.ridge
         newton_matrix(
             state.K,
@@ -121,8 +126,12 @@ class _KernelSystem(NewtonSystem):
         state = self.state
         return (x - self.shrink * float(state.w @ x) * state.w) * (0.5 / state.gamma)
 
-    def solve(self, rhs, pull, missing):
+    def solve(
+        self, rhs: np.ndarray, pull: np.ndarray | None, missing: float
+    ) -> tuple[np.ndarray, np.ndarray, float]:
+        """Solve for the weights, then for ``w``."""
         state = self.state
+        assert pull is not None
         delta = dpotrs(self.L, rhs - state.signed @ self.inverse_bend(pull), lower=1)[0]
         b = 0.0
         if state.total is not None:
@@ -136,6 +145,7 @@ class _KernelSystem(NewtonSystem):
 
 @compiled
 def scaled_kernel(K, root, ridge, out):  # pragma: no cover - compiled
+    """``root_i root_j K_ij``, plus the ridge on the diagonal."""
     n = len(root)
     for j in range(n):
         column, target, factor = K[j, j:], out[j, j:], root[j]

@@ -211,8 +211,10 @@ class OnlineEllipsoidalState:
 
     def copy(self) -> OnlineEllipsoidalState:
         """Machines of their own."""
-        arrays = {f.name: getattr(self, f.name) for f in fields(self)}
-        copies = {k: v.copy() for k, v in arrays.items() if isinstance(v, np.ndarray)}
+        arrays: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
+        copies: dict[str, Any] = {
+            k: v.copy() for k, v in arrays.items() if isinstance(v, np.ndarray)
+        }
         return replace(self, **copies)
 
     def promote(self, dtype: Any) -> None:
@@ -413,10 +415,8 @@ def merge_machines(states: Sequence[OnlineEllipsoidalState]) -> OnlineEllipsoida
     shares = totals / totals.sum() if totals.sum() > 0.0 else np.full(len(states), 1 / len(states))
     for name in ("w", "mean", "P", "mean_B"):
         setattr(merged, name, sum(p * getattr(s, name) for p, s in zip(shares, states)))
-    merged.G = sum(state.G for state in states)
-    merged.g = sum(state.g for state in states)
-    merged.pulls = sum(state.pulls for state in states)
-    merged.counters = np.sum([state.counters for state in states], axis=0)
+    for name in ("G", "g", "pulls", "counters"):
+        setattr(merged, name, np.sum([getattr(state, name) for state in states], axis=0))
     merged.numbers[:2] = np.sum([state.numbers[:2] for state in states], axis=0)
     merged.numbers[2] = max(state.numbers[2] for state in states)
     for k in range(merged.n_outputs):
