@@ -1,4 +1,4 @@
-"""The certificate of kernel weights without the moments of the rows, and their factor on demand."""
+"""The certificate of kernel weights without the moments of the rows."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from oblong.solvers.esvm.kernel.certificate import certify_by_kernel
 from oblong.solvers.esvm.problem import EsvmProblem
 from oblong.solvers.esvm.scaled_part import Part
 from oblong.solvers.esvm.solve import moment_factor, solve_ellipsoidal_svm
-
-from .test_kernel import TOL, both, coordinates, rows_of, soft
+from tests.solvers.esvm.problems import TOL, coordinates, rows_of, soft
 
 
 def certificates(F, y, alpha, r=0.99, tol=TOL):
@@ -64,26 +63,3 @@ def test_factor_that_was_not_needed_follows_from_the_weights():
     G = moment_factor(F, found.alpha, soft(F)["pi"], 0.99)
     M = 0.01 * np.eye(F.shape[1]) + F.T @ ((found.alpha * soft(F)["pi"])[:, None] * F)
     np.testing.assert_allclose(G.T @ G @ M, np.eye(len(M)), atol=1e-7)
-
-
-def test_gap_that_grows_is_left_to_the_interior_point(monkeypatch):
-    # Rows in a plane are close to each other, and models of their weights lead far astray.
-    rng = np.random.default_rng(1)
-    angle = rng.uniform(0.0, 2.0 * np.pi, 300)
-    y = np.where(np.arange(300) % 2 == 0, 1.0, -1.0)
-    radius = np.where(y > 0, 0.5, 1.0)
-    X = radius[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
-    X += 0.15 * rng.normal(size=X.shape)
-    F = coordinates(X, width=5.0)
-    seen = []
-    before = models.KernelDual.evaluate
-
-    def evaluate(self, *rest):
-        found = before(self, *rest)
-        seen.append(found.gap)
-        return found
-
-    monkeypatch.setattr(models.KernelDual, "evaluate", evaluate)
-    both(monkeypatch, F, y, direct=False, **soft(F))
-    assert len(seen) == 2
-    assert seen[1] > max(1.0, 2.0 * seen[0])
