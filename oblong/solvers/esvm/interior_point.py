@@ -99,10 +99,11 @@ def solve_rows(
             status = "max_iter"
             break
         explicit = type(state) is LogDetState
-        patience = options.lost if best > options.lost_gap * problem.unit else options.patience
-        if slow and (not explicit or best <= problem.tol * problem.unit):
+        patience = options.lost
+        if best <= options.lost_gap * problem.unit:
             # Rounding: the explicit form has more digits, and a small enough gap is the end.
-            patience = 0
+            ends = slow and (not explicit or best <= problem.tol * problem.unit)
+            patience = 0 if ends else options.patience
         if idle < patience:
             problem.n_iter += 1
             if _advances(state):
