@@ -58,8 +58,8 @@ class EsvmOptions:
         where the method has stalled.
     hard_start, hard_kernel_start : float
         Size of the first weights of a hard margin, over that of soft ones: for many rows per
-        column, and for kernels. Of 144 kernel problems with ``r`` from 0.5 to ``1 - 1e-9``, a factor
-        of 1 left 11 unsolved, 4 left 3, and 100 took 35 Newton systems at most.
+        column, and for kernels. Of 144 kernel problems with ``r`` from 0.5 to ``1 - 1e-9``, 1 left
+        11 unsolved, 4 left 3, and 100 solved all in 35 Newton systems at most.
     at_bound : float
         Ratio of a weight (or its distance from the cap) to its multiplier, in mean sizes, below
         which it belongs to the bound.
