@@ -145,7 +145,8 @@ class BayesPointClassifier(OneVsRestMixin, KernelMachine):
     fraction :math:`\omega` of one has the slack variance :math:`\lambda / \omega`. Without slack a
     row says the same however often it is repeated, and no other weight makes a difference.
 
-    The origin plays a part, and so a shift of the rows changes a linear machine: standardise them.
+    The origin plays a part, so that a shift of the rows changes a linear classifier: standardise
+    them.
 
     References
     ----------
@@ -226,7 +227,7 @@ class BayesPointClassifier(OneVsRestMixin, KernelMachine):
     def _fit_pairs(
         self, X: Any, labels: np.ndarray, penalties: np.ndarray, weights: np.ndarray
     ) -> tuple[list[PairFit], list[np.ndarray]]:
-        """Find the coordinates of the rows, then solve one problem a class."""
+        """Find the coordinates of the rows, then solve one problem per class."""
         n = X.shape[0]
         places = inverse = np.arange(n)
         if self.kernel != "precomputed":

@@ -14,9 +14,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from oblong.batch._base import KernelMachine
 from oblong.batch._ellipsoid_metric import EllipsoidMetricMixin
 from oblong.batch._ellipsoidal_machine import (
-    EllipsoidalMachine,
+    BinarySolution,
     EllipsoidalSetting,
-    solve_machine,
+    solve_binary,
 )
 from oblong.batch._one_vs_rest import OneVsRestMixin, solve_each
 from oblong.batch._pairwise import PairFit
@@ -118,7 +118,7 @@ class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelMachine):
     verbose : int, default=0
         Whether to report progress on standard error.
     random_state : int, RandomState instance or None, default=None
-        Not used: no part of the machine is random.
+        Not used: no part of the solver is random.
 
     Attributes
     ----------
@@ -126,7 +126,7 @@ class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelMachine):
         The class labels.
     coef_ : ndarray of shape (n_problems, n_features)
         Weight vectors :math:`w`, for the linear kernel only. With ``normalize=True`` they are for
-        rows of unit length. With more than two classes the machines are scaled to
+        rows of unit length. With more than two classes the classifiers are scaled to
         :math:`\|w\| = 1`, so that their outputs are distances and can be compared.
     intercept_ : ndarray of shape (n_problems,)
         Intercepts :math:`b`; for ``fit_intercept="augment"`` and the linear kernel, the weights of
@@ -172,7 +172,7 @@ class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelMachine):
     -----
     With two classes there is one problem, otherwise one for each class against all others.
 
-    The origin plays a part, and so a shift of the rows changes the machine: standardise them.
+    The origin plays a part, and so a shift of the rows changes the classifier: standardise them.
 
     A row of weight two counts as two rows, and one of weight zero as none.
 
@@ -287,7 +287,7 @@ class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelMachine):
     def _fit_pairs(
         self, X: Any, labels: np.ndarray, penalties: np.ndarray, weights: np.ndarray
     ) -> tuple[list[PairFit], list[np.ndarray]]:
-        """Find the coordinates of the rows, then solve one problem a class."""
+        """Find the coordinates of the rows, then solve one problem per class."""
         self._map, F = feature_map(
             self._kernel(),
             X,
@@ -317,8 +317,8 @@ class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelMachine):
 
         def solve(k: int, y: np.ndarray) -> PairFit:
             start = None if starts is None else starts[k]
-            machine = solve_machine(F, y, penalties, weights, setting, start)
-            return self._machine_fit(F, y, machine)
+            solved = solve_binary(F, y, penalties, weights, setting, start)
+            return self._binary_fit(F, y, solved)
 
         fits = solve_each(solve, labels, n_classes, self.n_jobs)
         self._last = (likeness, [fit.solution.result for fit in fits]) if self.warm_start else None
@@ -326,10 +326,10 @@ class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelMachine):
             fits = [_unit_length(fit) for fit in fits]
         return fits, [np.arange(len(labels))] * len(fits)
 
-    def _machine_fit(self, F: np.ndarray, y: np.ndarray, machine: EllipsoidalMachine) -> PairFit:
+    def _binary_fit(self, F: np.ndarray, y: np.ndarray, solved: BinarySolution) -> PairFit:
         """Write the direction as a sum over rows, where that is possible."""
-        found = machine.result
-        bound = np.where(np.isfinite(machine.caps), machine.caps, found.alpha.max())
+        found = solved.result
+        bound = np.where(np.isfinite(solved.caps), solved.caps, found.alpha.max())
         alpha = np.where(found.alpha > _NO_WEIGHT * bound, found.alpha, 0.0)
         v = combination(alpha * y, F)
         length = float(np.linalg.norm(v))
@@ -340,7 +340,7 @@ class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelMachine):
             pivots, values = self._expanded(F, found.w)
             coef[pivots] = values
         return PairFit(
-            machine, coef, found.b, found.objective, found.gap, found.n_iter, found.status, found.w
+            solved, coef, found.b, found.objective, found.gap, found.n_iter, found.status, found.w
         )
 
     def _expanded(self, F: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -399,7 +399,7 @@ class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelMachine):
         elif isinstance(self._map, PivotMap):
             self._pivot_coef = np.array([self._map.coefficients(w) for w in self._directions])
 
-    def _keep(self, solutions: Sequence[EllipsoidalMachine]) -> None:
+    def _keep(self, solutions: Sequence[BinarySolution]) -> None:
         found = [solution.result for solution in solutions]
         self.weight_norm_ = np.array([np.linalg.norm(result.w) for result in found])
         self.effective_dim_ = np.array([result.alpha @ result.q / self._r for result in found])
@@ -428,7 +428,7 @@ class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelMachine):
 
 
 def _unit_length(fit: PairFit) -> PairFit:
-    """Make the outputs distances from the hyperplane, which can be compared among machines."""
+    """Make the outputs distances from the hyperplane, which can be compared among classes."""
     assert fit.direction is not None
     length = float(np.linalg.norm(fit.direction)) or 1.0
     return replace(

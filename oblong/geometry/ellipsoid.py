@@ -25,7 +25,7 @@ __all__ = ["MinimumVolumeEllipsoid"]
 _SLACK, _MOST_SLACK = 1e-9, 1e-2
 # Few rows are solved to nearly the last digit, which takes one or two steps more: then weights and
 # copies, or rows in another order, give the same answer for all practical purposes. This is not for
-# a price, whose search for the scale that belongs to it loses digits.
+# a penalty, whose search for the scale that belongs to it loses digits.
 _SMALL = 256
 _TIGHT = 1e-11
 # Rows whose squared distance is that close to one tell how coarse the rounding is.
@@ -55,7 +55,7 @@ class MinimumVolumeEllipsoid(UnitBallMap):
         Share of the rows inside, from 0 to 1: at most ``1 - coverage`` of them are outside, and
         at least that many outside or on the boundary. 0 is the sample covariance, up to scale.
     E : float, default=None
-        The price :math:`E` of a row outside, larger than zero, instead of ``coverage``. A row
+        The penalty :math:`E` of a row outside, larger than zero, instead of ``coverage``. A row
         with weight two costs twice as much.
     center : bool, default=True
         Whether the centre is free; otherwise it is the origin.
@@ -114,7 +114,7 @@ class MinimumVolumeEllipsoid(UnitBallMap):
     coverage_ : float
         Share of the rows inside.
     E_ : float
-        The price :math:`E` that goes with the solution, infinite if all rows have to be inside.
+        The penalty :math:`E` that goes with the solution, infinite if all rows have to be inside.
     offset_ : float
         Decision function minus scores, with the sign changed: minus one, less rounding.
     n_iter_ : int

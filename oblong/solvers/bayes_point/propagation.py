@@ -3,7 +3,8 @@
 The posterior ``N(w; 0, I) Π Φ(y_i f_i / √λ_i)`` with ``f = Fw`` is approximated by a Gaussian in
 which every factor is replaced by ``exp(-τ_i f_i²/2 + ν_i f_i)``. With the others in place, the mean
 and the variance of ``f_i`` under the true factor are known in closed form; ``τ_i`` and ``ν_i`` are
-right when the Gaussian has the same.
+right when the Gaussian has the same (Minka, Expectation Propagation for Approximate Bayesian
+Inference, UAI 2001).
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class EllipsoidalKernelResult:
     Attributes
     ----------
     coef : ndarray of shape (n,)
-        Coefficients ``c`` of the machine ``f = Σ c_i t_i·t + const`` on the mapped rows.
+        Coefficients ``c`` of the classifier ``f = Σ c_i t_i·t + const`` on the mapped rows.
     direction : ndarray of shape (d,)
         Weight vector ``w`` for the rows as they were: ``f(x) = w·x + bias``.
     bias : float
@@ -100,7 +100,7 @@ def solve_ellipsoidal_kernel(
     """Solve the second step of the ellipsoidal kernel machine.
 
     Few rows go to the margin solver, which knows them by their kernel matrix. That of many rows
-    with few coordinates is large and of low rank: they go to the solver of linear machines.
+    with few coordinates is large and of low rank: they go to the solver of linear classifiers.
 
     Parameters
     ----------
@@ -178,15 +178,15 @@ def _solve_many(
         max_iter=max_iter,
         progress=progress,
     )
-    machine = found.solution
-    w = rows.factor @ machine.coef
+    solution = found.solution
+    w = rows.factor @ solution.coef
     return EllipsoidalKernelResult(
         # An interior point leaves something everywhere.
-        np.where(np.abs(machine.dual_coef) > no_support * C, machine.dual_coef, 0.0),
+        np.where(np.abs(solution.dual_coef) > no_support * C, solution.dual_coef, 0.0),
         w,
-        machine.bias - float(w @ rows.center),
-        machine.objective,
-        machine.relative_gap,
+        solution.bias - float(w @ rows.center),
+        solution.objective,
+        solution.relative_gap,
         found.n_iter,
-        machine.status,
+        solution.status,
     )

@@ -49,14 +49,14 @@ class SigmaResult:
     margin : MarginResult
         The support vector machine in the changed geometry, and its certificate.
     coef : ndarray of shape (n,)
-        Coefficients ``g`` of the machine ``f(x) = Σ g_j k(x_j, x) + bias`` in terms of the
+        Coefficients ``g`` of the classifier ``f(x) = Σ g_j k(x_j, x) + bias`` in terms of the
         kernel itself.
     bias : float
         Its bias, which the mean has gone into.
     n_iter : int
         Pair steps.
     direction : ndarray of shape (d,), default=None
-        The weight vector of a linear machine.
+        The weight vector of a linear classifier.
     """
 
     margin: MarginResult

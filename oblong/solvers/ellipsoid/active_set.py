@@ -1,4 +1,7 @@
-"""Ellipsoids that enclose every row: few rows at a time, chosen by passes over all of them."""
+"""Ellipsoids that enclose every row: few rows at a time, chosen by passes over all of them.
+
+The problem is equation (3) of Shivaswamy and Jebara, Ellipsoidal Kernel Machines, AISTATS 2007.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 """Ellipsoids that leave some rows outside.
 
+They solve the problems (4) and (6) of Shivaswamy and Jebara, Ellipsoidal Kernel Machines, AISTATS
+2007, in terms of their dual (7).
+
 Few rows go to the interior point method as they are. With many, Newton's method on a smoothed
 problem finds out which rows lie inside, which outside and which near the boundary; the interior
 point method then solves for the latter, while the others are held at zero or at their caps.

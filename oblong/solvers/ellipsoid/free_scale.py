@@ -1,4 +1,4 @@
-"""Ellipsoids whose scale is an unknown of its own: with a price of rows outside, or a ridge."""
+"""Ellipsoids whose scale is an unknown of its own: with a penalty of rows outside, or a ridge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The bounded D-optimal design that stands behind an ellipsoid, and its certificate."""
+"""The bounded D-optimal design that stands behind an ellipsoid, and its certificate.
+
+It is the dual, equation (7) of Shivaswamy and Jebara, Ellipsoidal Kernel Machines, AISTATS 2007,
+with the centre as a further coordinate of the rows.
+"""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def solve_exact_ellipsoidal_svm(
     y : ndarray of shape (n,)
         Labels, -1 or +1.
     caps : ndarray of shape (n,)
-        Prices ``C_i`` of slack; infinite for a hard margin. Rows with zero are left out.
+        Penalties ``C_i`` of slack; infinite for a hard margin. Rows with zero are left out.
     r : float
         Weight of the log-determinant, ``0 < r < 1``.
     fit_intercept : bool, default=True
@@ -127,23 +127,23 @@ def solve_exact_ellipsoidal_svm(
     F, y = np.asarray(F, dtype=np.float64), np.asarray(y, dtype=np.float64)
     caps = np.asarray(caps, dtype=np.float64)
     used = caps > 0.0
-    rows, side, prices = F[used], y[used], caps[used]
+    rows, side, penalties = F[used], y[used], caps[used]
     if not len(rows) or side.min() == side.max():
         raise ValueError("rows of both classes with positive caps are needed")
     # Rows of length near one; E, w and the values stay, b, ξ and 1 / C shrink with the rows.
     length = float(np.sqrt(np.mean(np.einsum("ij,ij->i", rows, rows)))) or 1.0
-    rows, prices = rows / length, prices * length
+    rows, penalties = rows / length, penalties * length
     p = rows.shape[1]
     if p == 1:
         return _one_column(F, y, caps, r, fit_intercept, tol)
-    chosen = _likely(rows, side, prices, r, fit_intercept, options)
+    chosen = _likely(rows, side, penalties, r, fit_intercept, options)
     n_iter = 0
     while True:
         found = _conic_solution(
-            cp, rows[chosen], side[chosen], prices[chosen], r, fit_intercept, tol
+            cp, rows[chosen], side[chosen], penalties[chosen], r, fit_intercept, tol
         )
         if found is None:
-            return _nothing(F, "inseparable" if np.isinf(prices).any() else "stalled")
+            return _nothing(F, "inseparable" if np.isinf(penalties).any() else "stalled")
         (w, bias, E, weights), count = found
         n_iter += count
         image = rows @ E
@@ -162,7 +162,7 @@ def solve_exact_ellipsoidal_svm(
 def _likely(
     rows: np.ndarray,
     side: np.ndarray,
-    prices: np.ndarray,
+    penalties: np.ndarray,
     r: float,
     fit_intercept: bool,
     options: EsvmOptions,
@@ -172,12 +172,12 @@ def _likely(
     The work grows with the rows, and the solver gets stuck where most of them say nothing.
     """
     everything = np.ones(len(rows), dtype=bool)
-    if len(rows) <= options.conic_rows or np.isinf(prices).any():
+    if len(rows) <= options.conic_rows or np.isinf(penalties).any():
         return everything
     lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
     pi = 1.0 / np.where(lengths > 0.0, lengths, 1.0)
     relaxed = solve_ellipsoidal_svm(
-        rows, side, caps=prices, pi=pi, r=r, fit_intercept=fit_intercept, tol=1e-4
+        rows, side, caps=penalties, pi=pi, r=r, fit_intercept=fit_intercept, tol=1e-4
     )
     if relaxed.status != "converged":
         return everything
@@ -190,7 +190,7 @@ def _conic_solution(
     cp: ModuleType,
     rows: np.ndarray,
     side: np.ndarray,
-    prices: np.ndarray,
+    penalties: np.ndarray,
     r: float,
     fit_intercept: bool,
     tol: float,
@@ -199,14 +199,14 @@ def _conic_solution(
     p = rows.shape[1]
     E, w = cp.Variable((p, p), symmetric=True), cp.Variable(p)
     b = cp.Variable() if fit_intercept else cp.Constant(0.0)
-    hard = ~np.isfinite(prices)
+    hard = ~np.isfinite(penalties)
     xi = cp.Variable(len(rows), nonneg=True)
     outside = cp.norm(rows @ E, axis=1) <= cp.multiply(side, rows @ w + b) + xi
     constraints = [outside, cp.norm(w) <= 1]
     if hard.any():
         constraints.append(xi[hard] == 0)
     objective = -r * cp.log_det(E) + (1 - r) * cp.trace(E)
-    objective += np.where(hard, 0.0, prices) @ xi
+    objective += np.where(hard, 0.0, penalties) @ xi
     problem = cp.Problem(cp.Minimize(objective), constraints)
     # As accurately as the solver can; where it gets stuck, as the tolerance asks.
     rough = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), tol)

@@ -1,5 +1,8 @@
 """The ellipsoidal support vector machine with many rows, of which few are near the boundary.
 
+The problem is equation (6) of Momma, Hatano and Nakayama, Ellipsoidal Support Vector Machines,
+ACML 2010.
+
 With slack everywhere, Newton's method on the smoothed problem tells the sides of the rows, and the
 interior point method solves for the others. Without slack there is nothing to smooth: rows join a
 working set when they are violated.

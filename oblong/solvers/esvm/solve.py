@@ -102,7 +102,7 @@ def solve_ellipsoidal_svm(
     y : ndarray of shape (n,)
         Labels, -1 or +1.
     caps : ndarray of shape (n,)
-        Prices ``C_i`` of slack; infinite for a hard margin. Rows with zero are left out.
+        Penalties ``C_i`` of slack; infinite for a hard margin. Rows with zero are left out.
     pi : ndarray of shape (n,)
         Positive factors ``π_i``.
     r : float

@@ -1,7 +1,8 @@
 """The certificate of kernel weights by the rows that have a weight, and the kernel matrix alone.
 
 With ``S = A^½ K A^½`` over the rows with a weight, the ridge ``ρ`` and the triangular ``G`` with
-``G'G = (ρ I + S)^-1``, the moments have ``ln|M| = ln|ρ I + S| + (p - s) ln ρ``, and ::
+``G'G = (ρ I + S)^-1``, the moments have ``ln|M| = ln|ρ I + S| + (p - s) ln ρ`` (Momma, Hatano and
+Nakayama, Ellipsoidal Support Vector Machines, ACML 2010, eq. 9), and ::
 
     α_i q_i = r (1 - ρ Σ_k G_ki²)     or     q_i = r π_i (K_ii - |G A^½ k_i|²) / ρ
 

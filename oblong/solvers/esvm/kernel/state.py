@@ -2,7 +2,8 @@
 
 All matrices are ``n × n``. With ``S = A^½ K A^½`` and ``H = (ρ I + S)^-1``, where ``ρ I`` is the
 constant part of the moments, ``A^½ Q A^½ = r (I - ρ H)``: one factorisation and one inversion give
-``Q`` without a product of matrices, and eliminating ``w`` from the Newton system adds multiples of
+``Q`` without a product of matrices (Momma, Hatano and Nakayama, Ellipsoidal Support Vector
+Machines, ACML 2010, eq. 9), and eliminating ``w`` from the Newton system adds multiples of
 ``Y K Y`` and of a matrix of rank one. That is an eighth of the work with explicit columns.
 """
 

@@ -126,7 +126,7 @@ def _add_outer(G, columns, z, factor, dense):
 
 @compiled
 def _step(w, mean, P, B, mean_B, G, g, pulls, theta, size, eta, bound, n_steps):
-    """One step of a machine, with the sums of a batch of the given size; these are cleared."""
+    """One step of a classifier, with the sums of a batch of the given size; these are cleared."""
     n = w.size
     for r in range(n):
         row, sums = P[r], G[r]

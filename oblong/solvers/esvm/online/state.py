@@ -48,7 +48,7 @@ __all__ = [
 
 @dataclass(slots=True)
 class OnlineEllipsoidalState:
-    """The machines of a learner, one an output, with the unfinished batch.
+    """The classifiers of a learner, one per output, with the unfinished batch.
 
     Attributes
     ----------
@@ -100,12 +100,12 @@ class OnlineEllipsoidalState:
         bias: float = 1.0,
         averaged: bool = True,
     ) -> OnlineEllipsoidalState:
-        """Machines that have seen nothing.
+        """Classifiers that have seen nothing.
 
         Parameters
         ----------
         n_features, n_outputs : int
-            Number of features, and of machines: one for two classes, else one a class.
+            Number of features, and of classifiers: one for two classes, else one per class.
         price : float
             The price ``c`` of a violation.
         trace_bound : float or None
@@ -148,12 +148,12 @@ class OnlineEllipsoidalState:
 
     @property
     def n_outputs(self) -> int:
-        """Number of machines."""
+        """Number of classifiers."""
         return self.w.shape[0]
 
     @property
     def table(self) -> np.ndarray:
-        """The last weights, one column a machine, as the other learners keep theirs."""
+        """The last weights, one column per classifier, as the other learners keep theirs."""
         return self.w.T
 
     @property
@@ -195,7 +195,7 @@ class OnlineEllipsoidalState:
     def weights(self) -> np.ndarray:
         """Weights for prediction, those of the constant feature in row 0.
 
-        With several machines they have length one, so that outputs are distances and can be
+        With several classifiers they have length one, so that outputs are distances and can be
         compared.
         """
         found = self.directions().T
@@ -205,12 +205,12 @@ class OnlineEllipsoidalState:
         return found if self.bias != 0.0 else np.vstack([np.zeros(self.n_outputs), found])
 
     def scores(self, X: Any) -> np.ndarray:
-        """Outputs of all machines, of shape (n_rows, n_outputs)."""
+        """Outputs of all classifiers, of shape (n_rows, n_outputs)."""
         weights = self.weights().astype(X.dtype, copy=False)
         return np.asarray(X @ weights[1:]) + X.dtype.type(self.bias) * weights[0]
 
     def copy(self) -> OnlineEllipsoidalState:
-        """Machines of their own."""
+        """Classifiers of their own."""
         arrays: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
         copies: dict[str, Any] = {
             k: v.copy() for k, v in arrays.items() if isinstance(v, np.ndarray)
@@ -287,7 +287,7 @@ class OnlineEllipsoidalState:
 
 @dataclass(frozen=True)
 class Certificate:
-    """How far a machine is from the best one for given rows.
+    """How far a classifier is from the best one for given rows.
 
     Attributes
     ----------
@@ -338,12 +338,12 @@ def certify(
     weights: np.ndarray,
     hits: np.ndarray,
 ) -> list[Certificate]:
-    """Certify machines for the rows that they were learned from, one certificate a machine.
+    """Certify classifiers for the rows that they learned from, one certificate each.
 
     Parameters
     ----------
     state : OnlineEllipsoidalState
-        The machines.
+        The classifiers.
     X : {ndarray, CSR matrix} of shape (n_rows, n_features)
         The rows.
     labels : ndarray of int, of shape (n_rows, 1)
@@ -404,9 +404,9 @@ def _dual_value(M: np.ndarray, v: np.ndarray, bound: float) -> tuple[float, floa
 
 
 def merge_machines(states: Sequence[OnlineEllipsoidalState]) -> OnlineEllipsoidalState:
-    """Means of machines that learned from different examples, by the weights of these.
+    """Means of classifiers that learned from different examples, by the weights of these.
 
-    The mean of the inverses ``P`` is what one machine would have collected that found the same
+    The mean of the inverses ``P`` is what one classifier would have collected that found the same
     violations. The objective of the mean is at most the mean of the objectives, as it is convex.
     Unfinished batches are put together.
     """
