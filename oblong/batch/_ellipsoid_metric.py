@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from oblong._core.deferred import Deferred
 from oblong.batch._one_vs_rest import stacked
 from oblong.linalg.feature_map import FeatureMap
+from oblong.solvers.esvm.solve import moment_factor
 
 __all__ = ["EllipsoidMetricMixin"]
 
@@ -23,12 +25,29 @@ class EllipsoidMetricMixin:
     fit_intercept: bool | str
     _map: FeatureMap
     _r: float
-    # A machine that is only asked for its outputs never needs them.
-    _factors: list[np.ndarray] = Deferred()
+    # Coordinates of the rows, and per problem the weights and factors that make the moments; kept
+    # until the matrices have been computed.
+    _moments: tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]
 
-    def __getstate__(self) -> dict:
+    if TYPE_CHECKING:
+
+        def _validated(self, X: Any) -> Any: ...
+
+        def _blocks(self, X: Any) -> Iterator[tuple[int, int]]: ...
+
+    @cached_property
+    def _factors(self) -> list[np.ndarray]:
+        """Matrices ``G``, computed on first use: a classifier that only predicts needs none."""
+        if "_moments" not in vars(self):
+            raise AttributeError("_factors")
+        F, problems = self._moments
+        return [moment_factor(F, alpha, pi, self._r) for alpha, pi in problems]
+
+    def __getstate__(self) -> dict[str, Any]:
         getattr(self, "_factors", None)
-        return super().__getstate__()
+        state = dict(super().__getstate__())  # type: ignore[call-overload]  # sklearn's is untyped
+        state.pop("_moments", None)
+        return state
 
     def _n_dimensions(self) -> int:
         return self.n_features_in_ + int(self.fit_intercept == "augment")
@@ -85,7 +104,7 @@ class EllipsoidMetricMixin:
                 image = phi @ G.T
                 norms[start:stop, k] = self._r * np.einsum("ij,ij->i", image, image)
             norms[start:stop] += self._outside() * np.reshape(rest, (-1, 1))
-        return stacked(norms.T, len(self.classes_))
+        return stacked(list(norms.T), len(self.classes_))
 
     def metric(self, X: Any, Z: Any = None) -> np.ndarray:
         r"""Squared distances :math:`(\varphi(x) - \varphi(z))^\top B\, (\varphi(x) - \varphi(z))`.

@@ -1,4 +1,4 @@
-"""One binary machine of the ellipsoidal SVM: its prices, and what is left when it has none."""
+"""One binary problem of the ellipsoidal SVM: its penalties, and its limit cases."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from oblong.solvers.esvm.solve import (
 )
 from oblong.solvers.margin.scaled import solve_scaled_margin
 
-__all__ = ["EllipsoidalMachine", "EllipsoidalSetting", "solve_machine"]
+__all__ = ["BinarySolution", "EllipsoidalSetting", "solve_binary"]
 
 # The direction for overlapping classes no longer depends on nu where nu is as small as this.
 _SMALL_NU = 1e-3
@@ -79,7 +79,7 @@ class EllipsoidalSetting:
 
 
 @dataclass(frozen=True)
-class EllipsoidalMachine:
+class BinarySolution:
     """One solved problem.
 
     Attributes
@@ -88,6 +88,8 @@ class EllipsoidalMachine:
         The solution.
     caps : ndarray of shape (n,)
         Upper bounds of its dual weights.
+    pi : ndarray of shape (n,)
+        Factors ``π_i`` of the quadratic forms.
     r_star : float
         The value of ``r`` up to which a hard margin is that of the support vector machine; nan
         for a soft margin, and where nothing separates the rows.
@@ -97,18 +99,19 @@ class EllipsoidalMachine:
 
     result: EllipsoidalSVMResult
     caps: np.ndarray
+    pi: np.ndarray
     r_star: float
     messages: tuple[str, ...]
 
 
-def solve_machine(
+def solve_binary(
     F: np.ndarray,
     y: np.ndarray,
     penalties: np.ndarray,
     weights: np.ndarray,
     setting: EllipsoidalSetting,
     start: EllipsoidalSVMResult | None = None,
-) -> EllipsoidalMachine:
+) -> BinarySolution:
     """Solve one binary problem.
 
     Parameters
@@ -128,7 +131,7 @@ def solve_machine(
     lengths = np.maximum(t, _SHORT * _middle(t, weights))
     pi = 1.0 / lengths if setting.consistent else np.ones(len(t))
 
-    def prices(nu: float) -> np.ndarray:
+    def penalties_at(nu: float) -> np.ndarray:
         if setting.consistent:
             caps = penalties * (setting.r * setting.p / (weights.sum() * nu)) / lengths
         else:
@@ -136,13 +139,13 @@ def solve_machine(
         return _without_excess(caps, y, t, setting.fit_intercept)
 
     solve = _solver(F, y, pi, setting)
-    caps = np.full(len(y), np.inf) if setting.hard else prices(setting.nu)
+    caps = np.full(len(y), np.inf) if setting.hard else penalties_at(setting.nu)
     result = solve(caps, start)
     r_star, messages = np.nan, []
     if setting.hard:
         if result.status == "inseparable" or not np.all(y * result.outputs > 0.0):
             messages.append(_INSEPARABLE)
-            caps = prices(_SMALL_NU)
+            caps = penalties_at(_SMALL_NU)
             result = solve(caps, None)
         else:
             sizes = t if setting.solver == "exact" else pi * t**2
@@ -156,14 +159,14 @@ def solve_machine(
         messages.append(_FLAT)
         outputs = np.full(len(y), constant)
         result = replace(result, w=np.zeros_like(result.w), b=constant, outputs=outputs)
-    return EllipsoidalMachine(result, caps, r_star, tuple(messages))
+    return BinarySolution(result, caps, pi, r_star, tuple(messages))
 
 
 def _solver(
     F: np.ndarray, y: np.ndarray, pi: np.ndarray, setting: EllipsoidalSetting
 ) -> Callable[[np.ndarray, EllipsoidalSVMResult | None], EllipsoidalSVMResult]:
     if setting.solver == "exact":
-        # Only who asks for it needs the extra.
+        # The optional dependencies are only needed here.
         from oblong.solvers.esvm.exact import solve_exact_ellipsoidal_svm
 
         def exact(caps: np.ndarray, start: object) -> EllipsoidalSVMResult:
@@ -241,7 +244,7 @@ def _constant_output(
 def _without_excess(
     caps: np.ndarray, y: np.ndarray, t: np.ndarray, fit_intercept: bool
 ) -> np.ndarray:
-    """Lower prices as far as they mean the same: prices of very different sizes cost digits.
+    """Lower penalties as far as they mean the same: very different sizes cost digits.
 
     With an intercept the weights of the two classes have the same sum, so that none exceeds what
     the other class can have. A row at the origin only pulls at the bias, and no harder than all

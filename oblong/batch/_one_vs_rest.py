@@ -1,4 +1,4 @@
-"""One-vs-rest: one binary problem a class, and prediction by the largest output."""
+"""One-vs-rest: one binary problem per class, and prediction by the largest output."""
 
 from __future__ import annotations
 

@@ -145,7 +145,8 @@ class BayesPointClassifier(OneVsRestMixin, KernelMachine):
     fraction :math:`\omega` of one has the slack variance :math:`\lambda / \omega`. Without slack a
     row says the same however often it is repeated, and no other weight makes a difference.
 
-    The origin plays a part, and so a shift of the rows changes a linear machine: standardise them.
+    The origin plays a part, so that a shift of the rows changes a linear classifier: standardise
+    them.
 
     References
     ----------
@@ -226,7 +227,7 @@ class BayesPointClassifier(OneVsRestMixin, KernelMachine):
     def _fit_pairs(
         self, X: Any, labels: np.ndarray, penalties: np.ndarray, weights: np.ndarray
     ) -> tuple[list[PairFit], list[np.ndarray]]:
-        """Find the coordinates of the rows, then solve one problem a class."""
+        """Find the coordinates of the rows, then solve one problem per class."""
         n = X.shape[0]
         places = inverse = np.arange(n)
         if self.kernel != "precomputed":
@@ -262,7 +263,7 @@ class BayesPointClassifier(OneVsRestMixin, KernelMachine):
         if self._span is not None:
             basis = F[self._span].T.astype(np.float64)
             self._span_coef = np.array(
-                [np.linalg.lstsq(basis, fit.direction, rcond=None)[0] for fit in fits]
+                [np.linalg.lstsq(basis, np.asarray(fit.direction), rcond=None)[0] for fit in fits]
             )
             self._span = places[self._span]
         return fits, [np.arange(n)] * len(fits)
@@ -276,7 +277,7 @@ class BayesPointClassifier(OneVsRestMixin, KernelMachine):
         seed: int,
         turn: np.ndarray | None,
     ) -> PairFit:
-        options = {
+        options: dict[str, Any] = {
             "method": self.method,
             "weights": weights,
             "tol": float(self.tol),
@@ -420,6 +421,7 @@ class BayesPointClassifier(OneVsRestMixin, KernelMachine):
         if self.kernel == "linear":
             outputs = np.asarray(X @ self.coef_.T.astype(X.dtype)) + self.intercept_
             return outputs.astype(X.dtype, copy=False)
+        assert isinstance(self._map, PivotMap)
         outputs = np.empty((X.shape[0], len(self._directions)), dtype=X.dtype)
         for start, stop in self._blocks(X):
             # The intercept is part of the kernel here.

@@ -75,7 +75,7 @@ class EllipsoidalKernelClassifier(KernelMachine):
         Share of the rows inside the ellipsoid, from 0 to 1: at most ``1 - coverage`` of them
         are outside, and at least that many outside or on the boundary.
     E : float, default=None
-        The price of a row outside the ellipsoid, instead of ``coverage``; see
+        The penalty of a row outside the ellipsoid, instead of ``coverage``; see
         :class:`~oblong.MinimumVolumeEllipsoid`.
     center : bool, default=True
         Whether the centre of the ellipsoid is free; otherwise it is the origin.
@@ -104,12 +104,12 @@ class EllipsoidalKernelClassifier(KernelMachine):
     coef0 : float, default=0.0
         Constant term of "poly" and "sigmoid".
     tol : float, default=1e-3
-        Largest violation of the optimality conditions of the machine, on the scale of the
+        Largest violation of the optimality conditions of the classifier, on the scale of the
         outputs.
     estimator_tol : float, default=1e-6
         Largest gap of the ellipsoid.
     max_iter : int, default=-1
-        Limit on the steps of the machine's solver, or -1 for none.
+        Limit on the steps of the solver, or -1 for none.
     class_weight : dict or "balanced", default=None
         Factors of ``C`` by class. They do not enter the ellipsoid.
     cache_size : float, default=1024
@@ -138,7 +138,7 @@ class EllipsoidalKernelClassifier(KernelMachine):
     intercept_ : ndarray of shape (n_pairs,)
         Biases, in which the output of the centre is included.
     support_ : ndarray of shape (n_SV,)
-        Support vectors of the machine in the unit ball, grouped by class.
+        Support vectors of the classifier in the unit ball, grouped by class.
     support_vectors_ : {ndarray, CSR matrix} of shape (n_SV, n_features)
         Those rows, as they are. Empty for a precomputed kernel.
     n_support_ : ndarray of shape (n_classes,)
@@ -150,7 +150,7 @@ class EllipsoidalKernelClassifier(KernelMachine):
     objective_ : ndarray of shape (n_pairs,)
         Primal objective of each binary problem.
     dual_gap_ : ndarray of shape (n_pairs,)
-        The certificate of the machines: primal minus dual objective over the primal.
+        The certificate of the classifiers: primal minus dual objective over the primal.
     n_iter_ : ndarray of shape (n_pairs,)
         Steps taken by the solver.
     converged_ : bool
@@ -184,7 +184,7 @@ class EllipsoidalKernelClassifier(KernelMachine):
 
     Examples
     --------
-    Stretching the data does not change what the machine predicts:
+    Stretching the data does not change what the classifier predicts:
 
     >>> from oblong import EllipsoidalKernelClassifier
     >>> from oblong.datasets import make_tilted_gaussians
@@ -414,6 +414,7 @@ class EllipsoidalKernelClassifier(KernelMachine):
 
     def _unfolded(self, coef: np.ndarray, fit: _KernelFit) -> _KernelFit:
         """Turn coefficients of a linear kernel into a weight vector."""
+        assert self.ellipsoid_ is not None
         known = self.ellipsoid_._kernel_rows
         shift = 0.0 if known.shift is None else known.shift
         w = coef @ (known.rows - shift)

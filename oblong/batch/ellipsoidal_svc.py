@@ -11,13 +11,12 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from oblong._core.deferred import is_waiting
 from oblong.batch._base import KernelMachine
 from oblong.batch._ellipsoid_metric import EllipsoidMetricMixin
 from oblong.batch._ellipsoidal_machine import (
-    EllipsoidalMachine,
+    BinarySolution,
     EllipsoidalSetting,
-    solve_machine,
+    solve_binary,
 )
 from oblong.batch._one_vs_rest import OneVsRestMixin, solve_each
 from oblong.batch._pairwise import PairFit
@@ -117,7 +116,7 @@ class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelMachine):
     verbose : int, default=0
         Whether to report progress on standard error.
     random_state : int, RandomState instance or None, default=None
-        Not used: no part of the machine is random.
+        Not used: no part of the solver is random.
 
     Attributes
     ----------
@@ -125,7 +124,7 @@ class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelMachine):
         The class labels.
     coef_ : ndarray of shape (n_problems, n_features)
         Weight vectors :math:`w`, for the linear kernel only. With ``normalize=True`` they are for
-        rows of unit length. With more than two classes the machines are scaled to
+        rows of unit length. With more than two classes the classifiers are scaled to
         :math:`\|w\| = 1`, so that their outputs are distances and can be compared.
     intercept_ : ndarray of shape (n_problems,)
         Intercepts :math:`b`; for ``fit_intercept="augment"`` and the linear kernel, the weights of
@@ -171,7 +170,7 @@ class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelMachine):
     -----
     With two classes there is one problem, otherwise one for each class against all others.
 
-    The origin plays a part, and so a shift of the rows changes the machine: standardise them.
+    The origin plays a part, and so a shift of the rows changes the classifier: standardise them.
 
     A row of weight two counts as two rows, and one of weight zero as none.
 
@@ -284,7 +283,7 @@ class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelMachine):
     def _fit_pairs(
         self, X: Any, labels: np.ndarray, penalties: np.ndarray, weights: np.ndarray
     ) -> tuple[list[PairFit], list[np.ndarray]]:
-        """Find the coordinates of the rows, then solve one problem a class."""
+        """Find the coordinates of the rows, then solve one problem per class."""
         self._map, F = feature_map(
             self._kernel(),
             X,
@@ -292,6 +291,7 @@ class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelMachine):
             normalize=self.normalize,
             constant=self.fit_intercept == "augment",
         )
+        self._coordinates = F
         self._r = min(float(self.r), _NEAR_ONE)
         exact = self.formulation == "exact"
         setting = EllipsoidalSetting(
@@ -313,8 +313,8 @@ class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelMachine):
 
         def solve(k: int, y: np.ndarray) -> PairFit:
             start = None if starts is None else starts[k]
-            machine = solve_machine(F, y, penalties, weights, setting, start)
-            return self._machine_fit(F, y, machine)
+            solved = solve_binary(F, y, penalties, weights, setting, start)
+            return self._binary_fit(F, y, solved)
 
         fits = solve_each(solve, labels, n_classes, self.n_jobs)
         self._last = (likeness, [fit.solution.result for fit in fits]) if self.warm_start else None
@@ -322,10 +322,10 @@ class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelMachine):
             fits = [_unit_length(fit) for fit in fits]
         return fits, [np.arange(len(labels))] * len(fits)
 
-    def _machine_fit(self, F: np.ndarray, y: np.ndarray, machine: EllipsoidalMachine) -> PairFit:
+    def _binary_fit(self, F: np.ndarray, y: np.ndarray, solved: BinarySolution) -> PairFit:
         """Write the direction as a sum over rows, where that is possible."""
-        found = machine.result
-        bound = np.where(np.isfinite(machine.caps), machine.caps, found.alpha.max())
+        found = solved.result
+        bound = np.where(np.isfinite(solved.caps), solved.caps, found.alpha.max())
         alpha = np.where(found.alpha > _NO_WEIGHT * bound, found.alpha, 0.0)
         v = combination(alpha * y, F)
         length = float(np.linalg.norm(v))
@@ -336,7 +336,7 @@ class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelMachine):
             pivots, values = self._expanded(F, found.w)
             coef[pivots] = values
         return PairFit(
-            machine, coef, found.b, found.objective, found.gap, found.n_iter, found.status, found.w
+            solved, coef, found.b, found.objective, found.gap, found.n_iter, found.status, found.w
         )
 
     def _expanded(self, F: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -367,12 +367,21 @@ class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelMachine):
         self.converged_ = all(fit.status == "converged" for fit in fits)
         self._directions = np.array([fit.direction for fit in fits])
         results = [fit.solution.result for fit in fits]
-        # Solutions are only kept as long as their matrices are still to be computed, and not where
-        # that would be from rows that belong to the user.
-        waiting = self.kernel != "linear" and any(is_waiting(one, "factor") for one in results)
-        factors = lambda: [result.factor for result in results]  # noqa: E731
-        self._factors = factors if waiting else factors()
-        if precomputed:
+        self.__dict__.pop("_factors", None)
+        self.__dict__.pop("_moments", None)
+        if all(result.factor is not None for result in results):
+            self._factors = [result.factor for result in results]
+        else:
+            self._moments = (
+                self._coordinates,
+                [(fit.solution.result.alpha, fit.solution.pi) for fit in fits],
+            )
+            if self.kernel == "linear":
+                # These rows belong to the user, who may change them.
+                _ = self._factors
+                del self._moments
+        del self._coordinates
+        if precomputed and isinstance(self._map, PivotMap):
             # New rows come with values for all training rows, also those without weight.
             self._map = replace(self._map, pivots=kept[self._map.pivots])
         if hasattr(self, "coef_"):
@@ -386,7 +395,7 @@ class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelMachine):
         elif isinstance(self._map, PivotMap):
             self._pivot_coef = np.array([self._map.coefficients(w) for w in self._directions])
 
-    def _keep(self, solutions: Sequence[EllipsoidalMachine]) -> None:
+    def _keep(self, solutions: Sequence[BinarySolution]) -> None:
         found = [solution.result for solution in solutions]
         self.weight_norm_ = np.array([np.linalg.norm(result.w) for result in found])
         self.effective_dim_ = np.array([result.alpha @ result.q / self._r for result in found])
@@ -404,6 +413,7 @@ class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelMachine):
                 lengths = row_norms(X)
                 outputs = outputs / np.where(lengths > 0.0, lengths, 1.0)[:, None]
             return (outputs + self.intercept_).astype(X.dtype, copy=False)
+        assert isinstance(self._map, PivotMap)
         outputs = np.empty((X.shape[0], len(self._pivot_coef)), dtype=X.dtype)
         # Pivots that are close to each other have large coefficients of either sign, whose sum
         # needs all digits.
@@ -414,10 +424,9 @@ class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelMachine):
 
 
 def _unit_length(fit: PairFit) -> PairFit:
-    """Make the outputs distances from the hyperplane, which can be compared among machines."""
-    length = float(np.linalg.norm(fit.direction))
-    if length == 0.0:
-        return fit
+    """Make the outputs distances from the hyperplane, which can be compared among classes."""
+    assert fit.direction is not None
+    length = float(np.linalg.norm(fit.direction)) or 1.0
     return replace(
         fit, coef=fit.coef / length, bias=fit.bias / length, direction=fit.direction / length
     )

@@ -202,13 +202,17 @@ class SigmaSVC(KernelMachine):
         self, X: Any, y: np.ndarray, penalties: np.ndarray, weights: np.ndarray, threads: int
     ) -> PairFit:
         C, D = self.C * penalties, float(self.D)
-        options = {
+        options: dict[str, Any] = {
             "tol": self.tol,
             "max_iter": self.max_iter,
             "threads": threads,
             "progress": self._progress(),
         }
-        linear = {"weights": weights, "cache_bytes": self.cache_size * 2.0**20, **options}
+        linear: dict[str, Any] = {
+            "weights": weights,
+            "cache_bytes": self.cache_size * 2.0**20,
+            **options,
+        }
         n, d = X.shape
         rank = self.rank
         if rank is None and n > _LARGEST_EXACT:

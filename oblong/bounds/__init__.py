@@ -1,4 +1,4 @@
-r"""Bounds on the complexity and the risk of margin machines, computed from the data.
+r"""Bounds on the complexity and the risk of margin classifiers, computed from the data.
 
 Shivaswamy and Jebara ("Maximum Relative Margin and Data-Dependent Regularization", Journal of
 Machine Learning Research 11, 2010, section 4) compare three classes of linear functions
@@ -18,7 +18,7 @@ Machine Learning Research 11, 2010, section 4) compare three classes of linear f
 The points :math:`v_1, \ldots, v_m` are landmarks. The bounds on the Rademacher complexity of the
 three classes hold for any landmarks. What follows for the risk is another matter: that argument
 needs landmarks chosen without regard to the sample. With the sample itself as landmarks, which is
-the default and what the machines do, the numbers are diagnostics: the proofs that close this
+the default and what the classifiers do, the numbers are diagnostics: the proofs that close this
 gap (theorems 15 to 17 of the paper, and equations 30 and 31 with them) do not hold as printed. Only
 :func:`risk_bound` is a certificate, under the conditions it names.
 

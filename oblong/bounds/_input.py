@@ -39,7 +39,7 @@ def check_number(
     """Raise ``ValueError`` unless a parameter is a finite number in its range."""
     parts = [f"at least {low:g}"] if low is not None else [f"above {above:g}"]
     parts += [f"below {below:g}"] if below is not None else []
-    fine = isinstance(value, Real) and not isinstance(value, bool) and np.isfinite(value)
+    fine = isinstance(value, Real) and not isinstance(value, bool) and np.isfinite(float(value))
     fine = fine and (value >= low if low is not None else value > above)
     if not fine or (below is not None and not value < below):
         raise ValueError(f"{name} must be a number {' and '.join(parts)}, got {value!r}")

@@ -21,7 +21,7 @@ __all__ = ["LeastDistanceResult", "solve_least_distance"]
 # A second solution in units of the first makes up for the digits that a far point loses.
 _PASSES = 3
 # A combination of the rows that is shorter than this is round-off of zero.
-_NOTHING = 1e-13
+_ZERO_LENGTH = 1e-13
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def solve_least_distance(A: np.ndarray, h: np.ndarray) -> LeastDistanceResult:
         length = float(np.linalg.norm(image))
         if total == 0.0:
             return LeastDistanceResult(np.zeros(k), u / norms, 0.0, "converged")
-        if length <= _NOTHING * u.sum():
+        if length <= _ZERO_LENGTH * u.sum():
             return LeastDistanceResult(np.zeros(k), u / norms, np.inf, "infeasible")
         # The residual is (image, total/distance - 1), and the optimality of u gives the last
         # entry in terms of the others, without a difference of nearly equal numbers.

@@ -23,7 +23,7 @@ __all__ = ["DesignResult", "solve_optimal_design"]
 # Exchanges between two evaluations from scratch: updates of rank two lose digits slowly.
 _EXCHANGES = 20
 # A share of mass below this is as good as none.
-_NOTHING = 1e-14
+_ZERO_MASS = 1e-14
 # Rounds without progress after which rounding has the last word.
 _PATIENCE = 100
 
@@ -184,7 +184,7 @@ class _Search:
         delta = S[0, 0] * S[1, 1] - S[0, 1] ** 2
         whole = self.D * self.p[j]
         tau = min(_first_root(alpha, beta, alpha * delta - beta * sigma), whole)
-        if tau < _NOTHING * self.D:
+        if tau < _ZERO_MASS * self.D:
             return False
         self.p[k] += tau / self.D
         self.p[j] = 0.0 if tau == whole else self.p[j] - tau / self.D

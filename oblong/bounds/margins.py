@@ -185,7 +185,7 @@ def _separation(X: Any, y: Any, D: float, E: float, landmarks: Any, kernel: str)
 def _margin(signed: np.ndarray, E: float) -> ClassMargin:
     result = solve_least_distance(signed, np.ones(len(signed)))
     w = result.point
-    return _class_margin(float(np.min(signed @ w)), np.linalg.norm(w), result.lower_bound, E)
+    return _class_margin(float(np.min(signed @ w)), float(np.linalg.norm(w)), result.lower_bound, E)
 
 
 def _class_margin(worst: float, size: float, distance: float, E: float) -> ClassMargin:

@@ -16,7 +16,7 @@ __all__ = ["mistake_bound_cellip", "mistake_bound_cw", "mistake_bound_iellip"]
 
 # Factors of the memory this close to one no longer change the product.
 _NEGLIGIBLE = 1e-17
-_MANY = 5_000_000
+_MOST_STEPS = 5_000_000
 
 
 def mistake_bound_cellip(gamma: float, a: float = 1.0) -> float:
@@ -198,7 +198,7 @@ def _product(c: float, b: float, least: float) -> tuple[np.ndarray | None, float
     if c <= least:
         return np.empty(0), 1.0
     count = math.ceil(math.log(least / c) / math.log(b))
-    if count > _MANY:
+    if count > _MOST_STEPS:
         return None, math.inf
     steps = c * b ** np.arange(count)
     with np.errstate(over="ignore"):

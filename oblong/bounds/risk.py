@@ -17,7 +17,7 @@ __all__ = ["DataTerms", "RiskBound", "data_terms", "risk_bound"]
 
 @dataclass(frozen=True)
 class DataTerms:
-    """What the data contributes to the risk bounds of the three machines, see `data_terms`.
+    """What the data contributes to the risk bounds of the three classifiers, see `data_terms`.
 
     Attributes
     ----------
@@ -59,14 +59,14 @@ class RiskBound:
 def data_terms(
     X: Any, y: Any, *, D: float, landmarks: Any = None, kernel: str = "linear"
 ) -> DataTerms:
-    r"""Compare what the data contributes to the risk bounds of the three machines.
+    r"""Compare what the data contributes to the risk bounds of the three classifiers.
 
     For data that can be separated the bounds of theorem 18 differ in the terms
 
     .. math:: \frac{2 T_0}{\gamma_{\mathcal F}}, \qquad \frac{2 T_1}{\gamma_{\mathcal G}},
               \qquad \frac{2 T_2}{\gamma_{\mathcal H}},
 
-    complexity over margin, from which :math:`E` cancels. A smaller term speaks for the machine.
+    complexity over margin, from which :math:`E` cancels. A smaller term speaks for the classifier.
     These are diagnostics, not certificates: the margins are those of the sample, and for the last
     two the paper's proof does not reach landmarks from the sample.
 
@@ -143,8 +143,8 @@ def risk_bound(
 
     It is a certificate if :math:`E` and :math:`\gamma` were fixed before the data was seen and
     :math:`g` has no bias; with values chosen on the data it is a diagnostic. The bounds of the
-    paper for the other two machines (30, 31) have terms without constants, so there is nothing to
-    compute beyond their `data_terms`.
+    paper for the other two classifiers (30, 31) have terms without constants, so there is nothing
+    to compute beyond their `data_terms`.
 
     Parameters
     ----------

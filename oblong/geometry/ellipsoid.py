@@ -26,7 +26,7 @@ __all__ = ["MinimumVolumeEllipsoid"]
 _SLACK, _MOST_SLACK = 1e-9, 1e-2
 # Few rows are solved to nearly the last digit, which takes one or two steps more: then weights and
 # copies, or rows in another order, give the same answer for all practical purposes. This is not for
-# a price, whose search for the scale that belongs to it loses digits.
+# a penalty, whose search for the scale that belongs to it loses digits.
 _SMALL = 256
 _TIGHT = 1e-11
 # Rows whose squared distance is that close to one tell how coarse the rounding is.
@@ -58,7 +58,7 @@ class MinimumVolumeEllipsoid(UnitBallMap):
         Share of the rows inside, from 0 to 1: at most ``1 - coverage`` of them are outside, and
         at least that many outside or on the boundary. 0 is the sample covariance, up to scale.
     E : float, default=None
-        The price :math:`E` of a row outside, larger than zero, instead of ``coverage``. A row
+        The penalty :math:`E` of a row outside, larger than zero, instead of ``coverage``. A row
         with weight two costs twice as much.
     center : bool, default=True
         Whether the centre is free; otherwise it is the origin.
@@ -118,7 +118,7 @@ class MinimumVolumeEllipsoid(UnitBallMap):
     coverage_ : float
         Share of the rows inside.
     E_ : float
-        The price :math:`E` that goes with the solution, infinite if all rows have to be inside.
+        The penalty :math:`E` that goes with the solution, infinite if all rows have to be inside.
     offset_ : float
         Decision function minus scores, with the sign changed: minus one, less rounding.
     n_iter_ : int
@@ -319,13 +319,14 @@ class MinimumVolumeEllipsoid(UnitBallMap):
         # Far from the origin, or in many directions of a kernel, the distances of new rows are
         # not good to nine digits. Whoever is on the boundary has to be inside all the same.
         near = np.flatnonzero(np.abs(squares - 1.0) <= _NEAR_THE_BOUNDARY)
-        error = np.abs(self._squared_distances(X[near]) - squares[near]).max(initial=0.0)
+        error = float(np.abs(self._squared_distances(X[near]) - squares[near]).max(initial=0.0))
         # Rows below their caps are not outside, whatever the gap leaves of a distance.
         caps = min(result.cap, 1.0) * (np.ones(near.size) if weights is None else weights[near])
         excess = squares[near] - 1.0
-        excess = excess[result.weights[near] < caps * (1.0 - excess)].max(initial=0.0)
-        slack = max(_SLACK, 4.0 * float(error), 2.0 * float(excess))
-        self.offset_ = -1.0 - min(slack, _MOST_SLACK)
+        below = result.weights[near] < caps * (1.0 - excess)
+        worst = float(excess[below].max(initial=0.0))
+        allowed = float(np.clip(max(4.0 * error, 2.0 * worst), _SLACK, _MOST_SLACK))
+        self.offset_ = -1.0 - allowed
         self.coverage_ = float(np.average(squares <= -self.offset_, weights=weights))
         # What the same rounding costs: the volume that holds the rows again, or their price.
         lost = self.rank_ * np.log1p(error)

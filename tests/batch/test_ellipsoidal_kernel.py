@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from sklearn.decomposition import KernelPCA
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
-import oblong.solvers.covariance.ellipsoidal_kernel as solver
+import oblong.batch.ellipsoidal_kernel as module
 from oblong import EllipsoidalKernelClassifier, MinimumVolumeEllipsoid
+from oblong.solvers.covariance.ellipsoidal_kernel import solve_ellipsoidal_kernel
+from oblong.solvers.covariance.options import CovarianceOptions
 from tests.batch.data import clouds, parallel_lines, real
 from tests.reference.ellipsoidal_kernel import (
     ellipsoidal_machine,
@@ -115,7 +119,8 @@ def test_many_rows(params, monkeypatch):
     """The solver for many rows gives what the one for few gives."""
     X, y = clouds(150, classes=3)
     few = fit(X, y, **params)
-    monkeypatch.setattr(solver, "_MANY", 50)
+    by_weights = partial(solve_ellipsoidal_kernel, options=CovarianceOptions(linear_from=50))
+    monkeypatch.setattr(module, "solve_ellipsoidal_kernel", by_weights)
     many = fit(X, y, **params)
     assert_same(few.decision_function(X), many.decision_function(X))
     np.testing.assert_allclose(many.objective_, few.objective_, rtol=1e-6)

@@ -3,7 +3,8 @@
 The posterior ``N(w; 0, I) Π Φ(y_i f_i / √λ_i)`` with ``f = Fw`` is approximated by a Gaussian in
 which every factor is replaced by ``exp(-τ_i f_i²/2 + ν_i f_i)``. With the others in place, the mean
 and the variance of ``f_i`` under the true factor are known in closed form; ``τ_i`` and ``ν_i`` are
-right when the Gaussian has the same.
+right when the Gaussian has the same (Minka, Expectation Propagation for Approximate Bayesian
+Inference, UAI 2001).
 """
 
 from __future__ import annotations
@@ -18,22 +19,10 @@ from scipy.special import erfcx, log_ndtr
 from oblong._core.progress import Progress, ProgressCallback
 from oblong._core.threads import chunks
 from oblong.linalg.feature_map import row_norms
+from oblong.solvers.bayes_point.options import BayesPointOptions
 from oblong.solvers.bayes_point.sites import Sites
 
 __all__ = ["Propagated", "normal_hazard", "propagate"]
-
-_CHUNK_VALUES = 1 << 20
-# Share of the way to the new factors that is gone at once, and what becomes of it at setbacks.
-_DAMPING = 0.9
-_LESS = 0.8
-_LEAST_DAMPING = 0.05
-_FREE_SWEEPS = 4
-# In a cone |w|² has the mean p, whatever the cone; the Gaussian of an empty one shrinks to zero.
-_COLLAPSED = 1e-6
-# A factor of this precision, over that of the prior, has left nothing of its direction.
-_NARROWEST = 1e14
-# Below this the variance factor is taken from its series: the formula has lost its digits.
-_FAR = -100.0
 
 
 @dataclass(frozen=True)
@@ -78,9 +67,10 @@ def propagate(
     *,
     tol: float,
     max_iter: int,
-    damping: float = _DAMPING,
+    damping: float | None = None,
     watch: bool = True,
     progress: ProgressCallback | None = None,
+    options: BayesPointOptions | None = None,
 ) -> Propagated:
     """Match the moments of all factors, in parallel sweeps.
 
@@ -92,32 +82,36 @@ def propagate(
         Largest residual.
     max_iter : int
         Limit on the sweeps.
-    damping : float
-        Step to begin with, at most one.
+    damping : float, optional
+        Step to begin with, at most one; by default that of the options.
     watch : bool, default=True
         Whether to stop when the Gaussian collapses.
     progress : callable, optional
         Receives a report after every sweep.
+    options : BayesPointOptions, optional
+        Settings.
 
     Returns
     -------
     Propagated
         The Gaussian.
     """
+    options = options or BayesPointOptions()
+    damping = options.damping if damping is None else damping
     m, p = sites.F.shape
     y, copies, noise = sites.y, sites.copies, sites.noise
     tau, nu = np.zeros(m), np.zeros(m)
-    most = _NARROWEST / row_norms(sites.F) ** 2
+    most = options.narrowest / row_norms(sites.F) ** 2
     last, status = np.inf, "max_iter"
     for sweep in range(1, max_iter + 1):
-        L, w = _posterior(sites.F, copies * tau, copies * nu)
-        mean, variance = _marginals(sites.F, L, w)
+        L, w = _posterior(sites.F, copies * tau, copies * nu, options.chunk_values)
+        mean, variance = _marginals(sites.F, L, w, options.chunk_values)
         # The moments without one copy of the factor.
         left = np.maximum(1.0 - tau * variance, np.finfo(float).eps)
         s2, c = variance / left, (mean - variance * nu) / left
         spread = np.sqrt(s2 + noise)
         u = y * c / spread
-        hazard, rest = normal_hazard(u)
+        hazard, rest = normal_hazard(u, options.far_tail)
         scale = noise + s2 * rest
         new_tau = (1.0 - rest) / scale
         new_nu = (y * hazard * spread + (1.0 - rest) * c) / scale
@@ -132,14 +126,14 @@ def propagate(
         # E|w|² = |w|² + tr (L L')^-1, and the trace is p less what the factors take.
         moment = float(w @ w) + p - float((copies * tau) @ variance)
         narrow = new_tau > most
-        if watch and sites.hard and (narrow.any() or moment < _COLLAPSED * p):
+        if watch and sites.hard and (narrow.any() or moment < options.collapsed * p):
             status = "collapsed"
             break
         if narrow.any():
             new_nu[narrow] *= most[narrow] / new_tau[narrow]
             new_tau[narrow] = most[narrow]
-        if sweep > _FREE_SWEEPS and residual > last:
-            damping = max(_LEAST_DAMPING, _LESS * damping)
+        if sweep > options.free_sweeps and residual > last:
+            damping = max(options.least_damping, options.damping_factor * damping)
         last = residual
         if sweep < max_iter:
             tau = tau + damping * (new_tau - tau)
@@ -150,22 +144,26 @@ def propagate(
     return Propagated(w, L, copies * tau, copies * nu, float(evidence), residual, sweep, status)
 
 
-def normal_hazard(u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def normal_hazard(
+    u: np.ndarray, far_tail: float = BayesPointOptions.far_tail
+) -> tuple[np.ndarray, np.ndarray]:
     """``ρ = N(u)/Φ(u)``, and ``1 - ρ(ρ + u)``: the variance left of a normal cut off at ``-u``."""
     hazard = np.sqrt(2.0 / np.pi) / erfcx(-u / np.sqrt(2.0))
     rest = 1.0 - hazard * (hazard + u)
-    far = u < _FAR
+    far = u < far_tail
     squares = u[far] ** -2.0
     rest[far] = squares * (1.0 - squares * (6.0 - 50.0 * squares))
     return hazard, rest
 
 
-def _posterior(F: np.ndarray, tau: np.ndarray, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _posterior(
+    F: np.ndarray, tau: np.ndarray, nu: np.ndarray, chunk_values: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Factor of ``I + F' diag(τ) F``, and the mean ``(I + F' diag(τ) F)^-1 F'ν``."""
     p = F.shape[1]
     M, h = np.eye(p), np.zeros(p)
     roots = np.sqrt(tau)
-    for start, stop in chunks(len(F), max(1, _CHUNK_VALUES // p)):
+    for start, stop in chunks(len(F), max(1, chunk_values // p)):
         part = F[start:stop] * roots[start:stop, None]
         # A product with its own transpose is half the work of any other.
         M += part.T @ part
@@ -174,10 +172,12 @@ def _posterior(F: np.ndarray, tau: np.ndarray, nu: np.ndarray) -> tuple[np.ndarr
     return L, cho_solve((L, True), h, check_finite=False)
 
 
-def _marginals(F: np.ndarray, L: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _marginals(
+    F: np.ndarray, L: np.ndarray, w: np.ndarray, chunk_values: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Means and variances of the outputs."""
     mean, variance = np.empty(len(F)), np.empty(len(F))
-    for start, stop in chunks(len(F), max(1, _CHUNK_VALUES // F.shape[1])):
+    for start, stop in chunks(len(F), max(1, chunk_values // F.shape[1])):
         part = F[start:stop].astype(np.float64, copy=False)
         mean[start:stop] = part @ w
         white = solve_triangular(L, part.T, lower=True, check_finite=False)

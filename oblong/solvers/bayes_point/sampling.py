@@ -19,21 +19,13 @@ import numpy as np
 from scipy.special import gammaln, log_ndtr
 
 from oblong._core.progress import Progress, ProgressCallback
+from oblong.solvers.bayes_point.options import BayesPointOptions
 from oblong.solvers.bayes_point.propagation import Propagated
 from oblong.solvers.bayes_point.sites import Sites
 
-__all__ = ["CHAINS", "Sampled", "sample"]
+__all__ = ["Sampled", "sample"]
 
-# Chains that walk side by side.
-CHAINS = 20
-# Share of the draws that is made first and thrown away.
-_WARM_UP = 0.25
-# Steps after which outputs are computed from the weights again.
-_REFRESH = 100
-_REPORTS = 20
 _TINY = 1e-300
-# The bracket has shrunk to the current point.
-_NO_ANGLE = 1e-14
 
 
 @dataclass(frozen=True)
@@ -67,6 +59,7 @@ def sample(
     *,
     tol: float,
     progress: ProgressCallback | None = None,
+    options: BayesPointOptions | None = None,
 ) -> Sampled:
     """Average over draws of the weight vector.
 
@@ -86,35 +79,39 @@ def sample(
         Error that is reported as the target.
     progress : callable, optional
         Receives a report now and then.
+    options : BayesPointOptions, optional
+        Settings.
 
     Returns
     -------
     Sampled
         The moments.
     """
+    options = options or BayesPointOptions()
+    chains = options.chains
     p = sites.F.shape[1]
     G = sites.F.astype(np.float64, copy=False) * sites.y[:, None]
     weight = _weight(sites, guide)
     root, centre = guide.root(), guide.w
     image = G @ centre
-    steps = -(-n_samples // CHAINS)
-    warm_up = int(np.ceil(_WARM_UP * steps))
-    W = np.tile(start, (CHAINS, 1))
+    steps = -(-n_samples // chains)
+    warm_up = int(np.ceil(options.warm_up * steps))
+    W = np.tile(start, (chains, 1))
     A = W @ G.T
-    sums, squares = np.zeros((CHAINS, p)), np.zeros((p, p))
+    sums, squares = np.zeros((chains, p)), np.zeros((p, p))
     for t in range(-warm_up, steps):
         if sites.hard:
-            V = rng.normal(size=(CHAINS, p))
+            V = rng.normal(size=(chains, p))
             B = V @ G.T
             angle = _cone_step(A, B, rng)
             cosine, sine = np.cos(angle)[:, None], np.sin(angle)[:, None]
             W, A = W * cosine + V * sine, A * cosine + B * sine
-        V = rng.normal(size=(CHAINS, p)) @ root.T
+        V = rng.normal(size=(chains, p)) @ root.T
         B = V @ G.T
-        angle = _slice_step(A - image, B, image, weight, rng)
+        angle = _slice_step(A - image, B, image, weight, rng, options.no_angle)
         cosine, sine = np.cos(angle)[:, None], np.sin(angle)[:, None]
         W = centre + (W - centre) * cosine + V * sine
-        refresh = (t + warm_up) % _REFRESH == _REFRESH - 1
+        refresh = (t + warm_up) % options.refresh == options.refresh - 1
         A = W @ G.T if refresh else image + (A - image) * cosine + B * sine
         if t < 0:
             continue
@@ -122,10 +119,10 @@ def sample(
         draws = W / np.linalg.norm(W, axis=1, keepdims=True) if sites.hard else W
         sums += draws
         squares += draws.T @ draws
-        if progress is not None and (t + 1) % max(1, steps // _REPORTS) == 0:
+        if progress is not None and (t + 1) % max(1, steps // options.reports) == 0:
             progress(Progress("sampling", t + 1, _error(sums / (t + 1)), tol))
     means = sums / steps
-    w, second = means.mean(axis=0), squares / (steps * CHAINS)
+    w, second = means.mean(axis=0), squares / (steps * chains)
     error = _error(means)
     if sites.hard:
         w = w * np.exp(0.5 * np.log(2.0) + gammaln(0.5 * (p + 1)) - gammaln(0.5 * p))
@@ -170,6 +167,7 @@ def _slice_step(
     image: np.ndarray,
     weight: Callable[[np.ndarray], np.ndarray],
     rng: np.random.Generator,
+    no_angle: float,
 ) -> np.ndarray:
     """Angles by a bracket about the current point that shrinks until its weight is enough."""
     level = weight(image + A) + np.log(rng.uniform(size=len(A)))
@@ -180,9 +178,9 @@ def _slice_step(
         cosine, sine = np.cos(angle[todo])[:, None], np.sin(angle[todo])[:, None]
         values = weight(image + A[todo] * cosine + B[todo] * sine)
         # The angle zero is the current point, where rounding must not go on for ever.
-        todo = todo[(values <= level[todo]) & (np.abs(angle[todo]) > _NO_ANGLE)]
+        todo = todo[(values <= level[todo]) & (np.abs(angle[todo]) > no_angle)]
         if todo.size == 0:
-            return np.where(np.abs(angle) > _NO_ANGLE, angle, 0.0)
+            return np.where(np.abs(angle) > no_angle, angle, 0.0)
         tried = angle[todo]
         low[todo] = np.where(tried < 0.0, tried, low[todo])
         high[todo] = np.where(tried < 0.0, high[todo], tried)

@@ -9,20 +9,9 @@ from scipy.optimize import linprog
 
 from oblong._core.threads import chunks
 from oblong.linalg.feature_map import row_norms
+from oblong.solvers.bayes_point.options import BayesPointOptions
 
 __all__ = ["Sites", "find_sites", "interior_direction", "signed_outputs"]
-
-# Rows shorter than this share of the longest one say nothing: they are round-off of zero.
-_NOTHING = 1e-12
-# Two half-spaces whose unit normals differ by less than this are one.
-_SAME = 1e-9
-# Copies of a row have projections that differ by rounding only.
-_SAME_PROJECTION = 1e-12
-# A version space that is narrower than this is empty but for rounding.
-_INTERIOR = 1e-10
-# Rows of the linear programs that look for a point: so many to begin with and to add.
-_FIRST_ROWS = 200
-_CHUNK_VALUES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -52,20 +41,28 @@ class Sites:
         return not self.noise.any()
 
 
-def find_sites(F: np.ndarray, y: np.ndarray, soft: float, weights: np.ndarray) -> Sites:
+def find_sites(
+    F: np.ndarray,
+    y: np.ndarray,
+    soft: float,
+    weights: np.ndarray,
+    options: BayesPointOptions | None = None,
+) -> Sites:
     """Turn weighted rows into factors of the likelihood.
 
     A hard half-space is the same however often it is given, so that those that coincide are
     merged. With slack, a weight of ``2.3`` is two factors and a third one with the slack
     variance ``soft / 0.3``.
     """
+    options = options or BayesPointOptions()
     norms = row_norms(F)
-    rows = np.flatnonzero((weights > 0.0) & (norms > _NOTHING * norms.max(initial=0.0)))
+    shortest = options.short_row * norms.max(initial=0.0)
+    rows = np.flatnonzero((weights > 0.0) & (norms > shortest))
     if rows.size == 0:
         none = np.empty(0)
         return Sites(F[:0], none, none, none)
     if soft == 0.0:
-        rows = rows[_distinct(F, y, norms, rows)]
+        rows = rows[_distinct(F, y, norms, rows, options)]
         ones = np.ones(rows.size)
         return Sites(_rows(F, rows), y[rows], ones, np.zeros(rows.size))
     whole = np.floor(weights[rows])
@@ -82,20 +79,23 @@ def _rows(F: np.ndarray, rows: np.ndarray) -> np.ndarray:
     return F if rows.size == len(F) and (np.diff(rows) == 1).all() else F[rows]
 
 
-def _distinct(F: np.ndarray, y: np.ndarray, norms: np.ndarray, rows: np.ndarray) -> np.ndarray:
+def _distinct(
+    F: np.ndarray, y: np.ndarray, norms: np.ndarray, rows: np.ndarray, options: BayesPointOptions
+) -> np.ndarray:
     """Places in ``rows`` of the half-spaces that differ, the first of each kind."""
-    # Copies are neighbours in the order of their projections on a direction of no meaning.
-    direction = np.random.default_rng(0).normal(size=F.shape[1])
+    # Sort by a random projection, so that duplicates become neighbours.
+    direction = np.random.default_rng(0).normal(size=(F.shape[1],))
     scale = y[rows] / norms[rows]
-    values = outputs_of(F, direction)[rows] * scale
+    values = outputs_of(F, direction, options.chunk_values)[rows] * scale
     order = np.argsort(values, kind="stable")
-    close = np.flatnonzero(np.diff(values[order]) <= _SAME_PROJECTION * np.linalg.norm(direction))
+    nearest = options.same_projection * np.linalg.norm(direction)
+    close = np.flatnonzero(np.diff(values[order]) <= nearest)
     first, second = order[close], order[close + 1]
     same = np.zeros(close.size, dtype=bool)
-    for start, stop in chunks(close.size, max(1, _CHUNK_VALUES // F.shape[1])):
+    for start, stop in chunks(close.size, max(1, options.chunk_values // F.shape[1])):
         one, other = first[start:stop], second[start:stop]
         difference = F[rows[one]] * scale[one, None] - F[rows[other]] * scale[other, None]
-        same[start:stop] = np.abs(difference).max(axis=1) <= _SAME
+        same[start:stop] = np.abs(difference).max(axis=1) <= options.same_normal
     # Chains of neighbours are one half-space.
     group = np.ones(rows.size, dtype=np.intp)
     group[0] = 0
@@ -111,15 +111,19 @@ def signed_outputs(sites: Sites, w: np.ndarray) -> np.ndarray:
     return sites.y * outputs_of(sites.F, w)
 
 
-def outputs_of(F: np.ndarray, w: np.ndarray) -> np.ndarray:
+def outputs_of(
+    F: np.ndarray, w: np.ndarray, chunk_values: int = BayesPointOptions.chunk_values
+) -> np.ndarray:
     """``Fw`` in double precision; a chunk at a time, as rows in single precision are cast."""
     outputs = np.empty(len(F))
-    for start, stop in chunks(len(F), max(1, _CHUNK_VALUES // F.shape[1])):
+    for start, stop in chunks(len(F), max(1, chunk_values // F.shape[1])):
         outputs[start:stop] = F[start:stop] @ w
     return outputs
 
 
-def interior_direction(sites: Sites, guess: np.ndarray) -> np.ndarray | None:
+def interior_direction(
+    sites: Sites, guess: np.ndarray, options: BayesPointOptions | None = None
+) -> np.ndarray | None:
     """Find a weight vector inside the version space, or prove that there is none.
 
     A few rows that forbid every direction prove that all rows do. So a linear program for the
@@ -132,15 +136,18 @@ def interior_direction(sites: Sites, guess: np.ndarray) -> np.ndarray | None:
         The half-spaces.
     guess : ndarray of shape (p,)
         A vector that is hoped to be inside, or nearly.
+    options : BayesPointOptions, optional
+        Settings.
 
     Returns
     -------
     ndarray of shape (p,) or None
         A vector with positive outputs; None if the version space is empty.
     """
+    options = options or BayesPointOptions()
     p = sites.F.shape[1]
     norms = row_norms(sites.F)
-    step = _FIRST_ROWS + 2 * p
+    step = options.first_rows + 2 * p
     chosen = np.array([], dtype=np.intp)
     w = guess
     while True:
@@ -161,7 +168,7 @@ def interior_direction(sites: Sites, guess: np.ndarray) -> np.ndarray | None:
             bounds=[(-1.0, 1.0)] * p + [(None, None)],
             method="highs",
         )
-        if found.status != 0 or -found.fun <= _INTERIOR:
+        if found.status != 0 or -found.fun <= options.interior:
             return None
         w = found.x[:p]
 

@@ -11,11 +11,13 @@ the sphere. With slack it is what the kernel matrix ``K + λI`` in the place of 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy.linalg import eigh
 
 from oblong._core.progress import ProgressCallback
+from oblong.solvers.bayes_point.options import BayesPointOptions
 from oblong.solvers.bayes_point.propagation import Propagated, propagate
 from oblong.solvers.bayes_point.sampling import sample
 from oblong.solvers.bayes_point.sites import (
@@ -26,14 +28,6 @@ from oblong.solvers.bayes_point.sites import (
 )
 
 __all__ = ["BayesPointResult", "solve_bayes_point"]
-
-# A start for the sampler needs no more than this.
-_START_TOL = 1e-2
-_START_SWEEPS = 100
-# Slower sweeps where a version space that is not empty made the Gaussian collapse.
-_CAREFUL = 0.5
-# Largest relative error of the sampled mean that passes for convergence.
-SAMPLING_TOL = 0.1
 
 
 @dataclass(frozen=True)
@@ -78,6 +72,7 @@ def solve_bayes_point(
     n_samples: int = 10_000,
     rng: np.random.Generator | None = None,
     progress: ProgressCallback | None = None,
+    options: BayesPointOptions | None = None,
 ) -> BayesPointResult:
     """Find the Bayes point.
 
@@ -103,35 +98,42 @@ def solve_bayes_point(
         Source of randomness of the sampler.
     progress : callable, optional
         Receives reports.
+    options : BayesPointOptions, optional
+        Settings of the methods.
 
     Returns
     -------
     BayesPointResult
         The mean and the covariance.
     """
+    options = options or BayesPointOptions()
     n, p = F.shape
-    sites = find_sites(F, y, soft, np.ones(n) if weights is None else weights)
+    sites = find_sites(F, y, soft, np.ones(n) if weights is None else weights, options)
     if sites.y.size == 0:
         # No row says anything: the posterior is the prior.
         return BayesPointResult(np.zeros(p), np.eye(p), 0.0, 0.0, 0, "converged")
     sampling = method == "sampling"
-    options = {
-        "tol": _START_TOL if sampling else tol,
-        "max_iter": _START_SWEEPS if sampling else max_iter,
-        "progress": None if sampling else progress,
-    }
-    found = propagate(sites, **options)
-    inside = found.w
+    run = partial(
+        propagate,
+        sites,
+        tol=options.start_tol if sampling else tol,
+        max_iter=options.start_sweeps if sampling else max_iter,
+        progress=None if sampling else progress,
+        options=options,
+    )
+    found = run()
+    inside: np.ndarray | None = found.w
     if sites.hard and not signed_outputs(sites, found.w).min() > 0.0:
-        inside = interior_direction(sites, found.w)
+        inside = interior_direction(sites, found.w, options)
         if inside is None:
             zero = np.zeros(p)
             return BayesPointResult(zero, np.eye(p), -np.inf, np.inf, found.n_iter, "empty")
         if found.status == "collapsed":
-            found = propagate(sites, damping=_CAREFUL, watch=False, **options)
+            found = run(damping=options.careful_damping, watch=False)
     if sampling:
         rng = np.random.default_rng() if rng is None else rng
-        return _sampled(sites, inside, found, n_samples, rng, progress)
+        assert inside is not None
+        return _sampled(sites, inside, found, n_samples, rng, progress, options)
     return _propagated(found)
 
 
@@ -153,9 +155,11 @@ def _sampled(
     n_samples: int,
     rng: np.random.Generator,
     progress: ProgressCallback | None,
+    options: BayesPointOptions,
 ) -> BayesPointResult:
-    found = sample(sites, start, guide, n_samples, rng, tol=SAMPLING_TOL, progress=progress)
+    tol = options.sampling_tol
+    found = sample(sites, start, guide, n_samples, rng, tol=tol, progress=progress, options=options)
     values, vectors = eigh(found.covariance, check_finite=False)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
-    status = "converged" if found.standard_error <= SAMPLING_TOL else "few_samples"
+    status = "converged" if found.standard_error <= tol else "few_samples"
     return BayesPointResult(found.w, root, np.nan, found.standard_error, found.n_iter, status)

@@ -19,23 +19,13 @@ from oblong._core.progress import ProgressCallback
 from oblong._core.threads import single_threaded_blas
 from oblong.kernels import Kernel
 from oblong.linalg.columns import KernelColumns
+from oblong.solvers.covariance.options import CovarianceOptions
 from oblong.solvers.covariance.sigma_geometry import weighted_sum
 from oblong.solvers.linear.relative import solve_linear_relative_margin
 from oblong.solvers.margin.problem import svm_pieces
 from oblong.solvers.margin.solver import solve_margin
 
 __all__ = ["EllipsoidalKernelResult", "UnitBallRows", "solve_ellipsoidal_kernel"]
-
-# Rows above which the machine is solved by its weight vector instead of its kernel matrix, if
-# there are that many of them for each coordinate.
-_MANY = 4096
-_ROWS_PER_COORDINATE = 20
-# Coordinates from which on the products of rows are worth threads.
-_WIDE = 256
-# The weight vector is found to this relative gap at least, which costs a step or two more.
-_SMALL_GAP = 1e-6
-# Coefficients below this share of their penalty are those of no support vector.
-_NOTHING = 1e-6
 
 
 @dataclass(frozen=True)
@@ -73,7 +63,7 @@ class EllipsoidalKernelResult:
     Attributes
     ----------
     coef : ndarray of shape (n,)
-        Coefficients ``c`` of the machine ``f = Σ c_i t_i·t + const`` on the mapped rows.
+        Coefficients ``c`` of the classifier ``f = Σ c_i t_i·t + const`` on the mapped rows.
     dual_coef : ndarray of shape (n,)
         The dual point that the certificate belongs to.
     direction : ndarray of shape (d,)
@@ -108,11 +98,12 @@ def solve_ellipsoidal_kernel(
     cache_bytes: float = 2.0**30,
     threads: int = 1,
     progress: ProgressCallback | None = None,
+    options: CovarianceOptions | None = None,
 ) -> EllipsoidalKernelResult:
     """Solve the second step of the ellipsoidal kernel machine.
 
     Few rows go to the margin solver, which knows them by their kernel matrix. That of many rows
-    with few coordinates is large and of low rank: they go to the solver of linear machines.
+    with few coordinates is large and of low rank: they go to the solver of linear classifiers.
 
     Parameters
     ----------
@@ -126,6 +117,8 @@ def solve_ellipsoidal_kernel(
         Memory limit of the kernel cache.
     threads : int, default=1
         Threads for products.
+    options : CovarianceOptions, optional
+        Settings.
 
     Returns
     -------
@@ -133,10 +126,11 @@ def solve_ellipsoidal_kernel(
         The solution.
     """
     n, k = rows.shape
-    options = {"max_iter": max_iter, "progress": progress}
-    if n > _MANY and k <= n // _ROWS_PER_COORDINATE:
-        return _solve_many(rows, y, C, min(tol, _SMALL_GAP), threads, options)
-    thin = k < _WIDE
+    options = options or CovarianceOptions()
+    if n > options.linear_from and k <= n // options.linear_rows_per_coordinate:
+        gap = min(tol, options.linear_gap)
+        return _solve_many(rows, y, C, gap, threads, max_iter, progress, options.no_support)
+    thin = k < options.wide
     columns = KernelColumns(
         Kernel("linear"),
         rows.features,
@@ -146,7 +140,14 @@ def solve_ellipsoidal_kernel(
     stage = "ellipsoidal kernel machine"
     # Thin products are done before the threads of BLAS have woken up.
     with single_threaded_blas() if thin else nullcontext():
-        margin = solve_margin(columns, svm_pieces(y, C), tol=tol, stage=stage, **options)
+        margin = solve_margin(
+            columns,
+            svm_pieces(y, C),
+            tol=tol,
+            max_iter=max_iter,
+            stage=stage,
+            progress=progress,
+        )
     w = rows.factor @ weighted_sum(margin.coef, rows.features)
     return EllipsoidalKernelResult(
         margin.coef,
@@ -161,22 +162,36 @@ def solve_ellipsoidal_kernel(
 
 
 def _solve_many(
-    rows: UnitBallRows, y: np.ndarray, C: np.ndarray, gap: float, threads: int, options: dict
+    rows: UnitBallRows,
+    y: np.ndarray,
+    C: np.ndarray,
+    gap: float,
+    threads: int,
+    max_iter: int,
+    progress: ProgressCallback | None,
+    no_support: float,
 ) -> EllipsoidalKernelResult:
     """Solve a problem of many rows by an interior point, whose every step costs ``n k²``."""
     found = solve_linear_relative_margin(
-        rows.features, y, C, spread=1.0, tol=gap, threads=threads, **options
+        rows.features,
+        y,
+        C,
+        spread=1.0,
+        tol=gap,
+        threads=threads,
+        max_iter=max_iter,
+        progress=progress,
     )
-    machine = found.solution
-    w = rows.factor @ machine.coef
+    solution = found.solution
+    w = rows.factor @ solution.coef
     return EllipsoidalKernelResult(
         # An interior point leaves something everywhere.
-        np.where(np.abs(machine.dual_coef) > _NOTHING * C, machine.dual_coef, 0.0),
-        machine.dual_coef,
+        np.where(np.abs(solution.dual_coef) > no_support * C, solution.dual_coef, 0.0),
+        solution.dual_coef,
         w,
-        machine.bias - float(w @ rows.center),
-        machine.objective,
-        machine.relative_gap,
+        solution.bias - float(w @ rows.center),
+        solution.objective,
+        solution.relative_gap,
         found.n_iter,
-        machine.status,
+        solution.status,
     )

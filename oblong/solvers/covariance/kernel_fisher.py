@@ -40,7 +40,7 @@ class KernelFisherResult:
     outputs : ndarray of shape (n,)
         Outputs ``w·φ_i + bias``.
     loo_outputs : ndarray of shape (n,)
-        The output of each row from the machine of all others; NaN for the only row of a class.
+        The output of each row from the classifier of all others; NaN for the only row of a class.
     loo_error : float
         Weighted share of rows whose leave-one-out output has the wrong sign or is NaN.
     objective : float
@@ -200,12 +200,12 @@ def _leave_one_out(
     total: float,
     n_positive: float,
 ) -> np.ndarray:
-    """Output of each row from the machine of the others, threshold and scale included.
+    """Output of each row from the classifier of the others, threshold and scale included.
 
     Without row ``i`` the coefficients are ``c - (c_i / Q_ii) Q_i`` with the bordered inverse
     ``Q``, and the row's regression output is ``t_i - c_i / Q_ii``. The residuals ``α c / v`` of
     the others give the means of the classes, hence the threshold. The targets of the problem
-    without the row differ in scale and offset only, which scales the machine.
+    without the row differ in scale and offset only, which scales the classifier.
     """
     step = coef / bordered
     left_positive = n_positive - np.where(positive, weights, 0.0)

@@ -56,14 +56,14 @@ class SigmaResult:
     margin : MarginResult
         The support vector machine in the changed geometry, and its certificate.
     coef : ndarray of shape (n,)
-        Coefficients ``g`` of the machine ``f(x) = Σ g_j k(x_j, x) + bias`` in terms of the
+        Coefficients ``g`` of the classifier ``f(x) = Σ g_j k(x_j, x) + bias`` in terms of the
         kernel itself.
     bias : float
         Its bias, which the mean has gone into.
     n_iter : int
         Pair steps.
     direction : ndarray of shape (d,), default=None
-        The weight vector of a linear model.
+        The weight vector of a linear classifier.
     certificate : Certificate, default=None
         That of the model ``coef`` or ``direction`` and ``bias``, where it was asked for; that of
         ``margin`` belongs to the changed geometry.
@@ -263,6 +263,7 @@ def solve_sigma_low_rank(
         The solution.
     """
     linear = solve_sigma_linear(approximation.features, y, C, D, **options)
+    assert linear.direction is not None
     coef = np.zeros(len(y))
     coef[approximation.pivots] = approximation.coefficients(linear.direction)
     return replace(linear, coef=coef, direction=None)

@@ -16,12 +16,10 @@ from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
 from scipy.linalg.lapack import dpotri
 
 from oblong._core.threads import chunks
+from oblong.solvers.covariance.options import CovarianceOptions
 
 __all__ = ["SigmaFactor", "SigmaGeometry", "Whitening", "centred_sum", "weighted_sum"]
 
-_CHUNK = 4096
-# Below this share the closed form of the kernel matrix loses too many digits.
-_LEAST_SHARE = 1e-3
 # Negative eigenvalues up to this share of the kernel values are round-off.
 _ROUND_OFF = 1e-10
 
@@ -114,7 +112,7 @@ class SigmaFactor:
             if inverse is None:
                 size = float(np.abs(K.diagonal()).max()) * float(roots.max()) ** 2
                 matrix, inverse = _by_eigenvalues(matrix, D, size)
-            elif D >= _LEAST_SHARE:
+            elif CovarianceOptions.closed_form_share <= D:
                 np.multiply(inverse, (D - 1.0) / D, out=matrix)
                 matrix.flat[:: len(K) + 1] += 1.0 / D
             else:
@@ -250,7 +248,10 @@ def _centred_gram(
 
 def weighted_sum(weights: np.ndarray, X: Any) -> np.ndarray:
     """Sum of weighted rows, without a copy of them all in double precision."""
-    parts = (weights[start:stop] @ X[start:stop] for start, stop in chunks(X.shape[0], _CHUNK))
+    parts = (
+        weights[start:stop] @ X[start:stop]
+        for start, stop in chunks(X.shape[0], CovarianceOptions.chunk)
+    )
     return np.asarray(sum(parts), dtype=np.float64)
 
 
@@ -264,6 +265,6 @@ def centred_sum(weights: np.ndarray, X: Any, mean: np.ndarray) -> np.ndarray:
 
 def _centred_parts(X: Any, mean: np.ndarray) -> Iterator[tuple[int, int, np.ndarray]]:
     """Centred rows in double precision, a chunk at a time."""
-    for start, stop in chunks(X.shape[0], _CHUNK):
+    for start, stop in chunks(X.shape[0], CovarianceOptions.chunk):
         part = X[start:stop]
         yield start, stop, (part.toarray() if sp.issparse(part) else part) - mean

@@ -1,4 +1,7 @@
-"""Ellipsoids that enclose every row: few rows at a time, chosen by passes over all of them."""
+"""Ellipsoids that enclose every row: few rows at a time, chosen by passes over all of them.
+
+The problem is equation (3) of Shivaswamy and Jebara, Ellipsoidal Kernel Machines, AISTATS 2007.
+"""
 
 from __future__ import annotations
 
@@ -9,23 +12,14 @@ from scipy.linalg import LinAlgError
 
 from oblong._core.threads import chunks
 from oblong.linalg.log_det import chunk_length, inverse_factor
-from oblong.solvers.ellipsoid.problem import Design, DesignProblem, balanced, settled
+from oblong.solvers.ellipsoid.problem import (
+    Design,
+    DesignProblem,
+    balanced,
+    snap_by_complementarity,
+)
 
 __all__ = ["enclose"]
-
-# Working rows at the start and rows added in a round, per dimension.
-_FIRST = 8
-_ADDED = 4
-# Rounds after which the solver gives up.
-_ROUNDS = 200
-# Gap of the working rows' problem, as a share of the gap that the last round left.
-_INNER = 1e-2
-# Rows that can still matter are copied once they are this small a share of the rows times d.
-_COPIED = 4
-# Weights that count as traces, in units of their rows' distances from the boundary.
-_TRACES = (1.0, 1e-2, 1e-4)
-# Mean square of whitened working rows in a direction below which they need more of it.
-_WEAK = 1e-3
 
 
 def enclose(
@@ -44,6 +38,7 @@ def enclose(
     certifies, is over all. With a cap, ``outside`` is an upper bound on the rows outside.
     """
     coordinates, X, D = problem.coordinates, problem.X, problem.coordinates.D
+    options = problem.options
     present = problem.present()
     hard = np.isinf(kappa)
     if len(present) == D and problem.M0 is None and hard:
@@ -52,19 +47,19 @@ def enclose(
         return problem.finish(u, present, coordinates.design(X, present), np.inf, None)
     everything = _Candidates(X, None if len(present) == problem.n else present)
     candidates = everything
-    if len(present) <= 2 * (_FIRST * D + outside):
+    if len(present) <= 2 * (options.first_rows * D + outside):
         rows = present
     else:
         q = problem.leverages(coordinates.metric_of_moments(np.eye(D)))
-        rows = everything.largest(q, _FIRST * D + 2 * outside, distinct=hard)
+        rows = everything.largest(q, options.first_rows * D + 2 * outside, distinct=hard)
         if problem.M0 is None:
             rows = _spanning(problem, rows)
     if start is not None:
         rows = np.union1d(rows, present[start[present] > 0])
-    finest = 0.1 * problem.tol
-    inner = finest if len(rows) == len(present) else _INNER
+    finest = options.few_outside_gap * problem.tol
+    inner = finest if len(rows) == len(present) else options.inner_gap
     best: Design | None = None
-    for _ in range(_ROUNDS):
+    for _ in range(options.rounds):
         working = rows
         F = coordinates.design(X, rows)
         u, inside = _solve_rows(problem, F, D * inner, None if hard else problem.caps(kappa)[rows])
@@ -79,7 +74,7 @@ def enclose(
             q, gap = design.q, design.gap
             best = design if best is None or gap <= best.gap else best
             if problem.M0 is None and hard:
-                candidates = everything.screened(q, gap, D)
+                candidates = everything.screened(q, gap, D, options.copied_share)
                 q = candidates.of(q)
         problem.report(gap)
         if best is not None and best.gap <= problem.tol:
@@ -88,20 +83,22 @@ def enclose(
             break
         mass = float(u @ inside) if hard else design.rho
         level = mass * (1.0 + 0.1 * problem.tol)
-        new = candidates.largest(q, _ADDED * D, above=level, but=rows, distinct=hard)
+        new = candidates.largest(q, options.added_rows * D, above=level, but=rows, distinct=hard)
         if new.size == 0 and inner <= finest:
             # Nothing is outside: the working rows' own gap is what is left, or rounding.
             if certified and finest < 1e-3 * problem.tol:
+                assert best is not None
                 best = replace(best, status="stalled")
                 break
             finest = 0.1 * finest if certified else finest
             candidates = everything
-        inner = max(finest, _INNER * gap) if new.size else finest
+        inner = max(finest, options.inner_gap * gap) if new.size else finest
         # Rows that lost their weight and lie well inside make room.
         rows = np.concatenate([rows[(u > 1e-7) | (inside > 0.9 * mass)], new])
     if candidates is not everything:
         design = problem.finish(u, working, F, np.inf, "max_iter")
         best = design if best is None or design.gap <= best.gap else best
+    assert best is not None
     return best
 
 
@@ -113,7 +110,7 @@ def _spanning(problem: DesignProblem, rows: np.ndarray) -> np.ndarray:
         F = coordinates.design(X, rows)
         values, vectors = np.linalg.eigh(F.T @ F / len(rows))
         # Whitened rows have a mean square of one in every direction.
-        weak = vectors[:, values < _WEAK]
+        weak = vectors[:, values < problem.options.weak_direction]
         if weak.shape[1] == 0:
             break
         extremes = np.zeros((2, weak.shape[1]))
@@ -153,15 +150,15 @@ def _solve_rows(
         u, q = found.alpha, found.q
     if caps is not None:
         return balanced(np.clip(u, 0.0, caps), caps), q
-    return _without_traces(problem, F, u / u.sum(), q, tol)
+    return _without_tiny_weights(problem, F, u / u.sum(), q, tol)
 
 
-def _without_traces(
+def _without_tiny_weights(
     problem: DesignProblem, F: np.ndarray, u: np.ndarray, q: np.ndarray, tol: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Set to zero the weights that the optimum has there, unless that could be felt."""
-    for share in _TRACES:
-        v = settled(u, q, np.ones(len(u)), float(q.max()), share)
+    for share in problem.options.tiny_weights:
+        v = snap_by_complementarity(u, q, np.ones(len(u)), float(q.max()), share)
         if v is None:
             break
         M = (F * v[:, None]).T @ F
@@ -195,11 +192,15 @@ class _Candidates:
     index: np.ndarray | None
     copied: bool = False
 
+    def _among_all(self, places: np.ndarray) -> np.ndarray:
+        """Places in ``X`` as places among all rows."""
+        return self.index[places] if self.copied and self.index is not None else places
+
     def of(self, q: np.ndarray) -> np.ndarray:
         """Leverages of the rows of ``X``, given those of all rows."""
         return q[self.index] if self.copied else q
 
-    def screened(self, q: np.ndarray, gap: float, D: int) -> _Candidates:
+    def screened(self, q: np.ndarray, gap: float, D: int, copied_share: int) -> _Candidates:
         """Leave out the rows that a pass has proved to be inside."""
         least = D * (1.0 + 0.5 * gap - 0.5 * np.sqrt(gap * (4.0 + gap - 4.0 / D)))
         # A little less, for the rounding of leverages.
@@ -209,7 +210,7 @@ class _Candidates:
             listed[self.index] = True
             keep &= listed
         count = int(np.count_nonzero(keep))
-        if count * self.X.shape[1] > _COPIED * len(q):
+        if count * self.X.shape[1] > copied_share * len(q):
             return self
         index = np.flatnonzero(keep)
         return _Candidates(self.X[index], index, True)
@@ -229,8 +230,7 @@ class _Candidates:
         else:
             found = np.flatnonzero(q > above)
         if but is not None:
-            place = self.index[found] if self.copied else found
-            found = found[~np.isin(place, but)]
+            found = found[~np.isin(self._among_all(found), but)]
         more = 2 * count if distinct else count
         if len(found) > more:
             found = found[np.argpartition(-q[found], more)[:more]]
@@ -238,4 +238,4 @@ class _Candidates:
         if len(found) and distinct:
             _, first = np.unique(self.X[found], axis=0, return_index=True)
             found = found[np.sort(first)][:count]
-        return self.index[found] if self.copied else found
+        return self._among_all(found)

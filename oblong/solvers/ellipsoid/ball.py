@@ -13,22 +13,15 @@ interior point), all distances are computed in one pass, and the farthest points
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from oblong._core.threads import chunks
+from oblong.solvers.ellipsoid.options import EllipsoidOptions
 
 __all__ = ["EnclosingBallResult", "solve_enclosing_ball"]
-
-_CHUNK = 16_384
-# Points of the first working set, and points that join it, for each dimension.
-_FIRST, _JOINING = 4, 2
-# Weights below this share of the mean are as good as none.
-_NOTHING = 1e-9
-_NEWTON_STEPS = 60
-# How far towards the boundary of the positive weights a step may go.
-_STEP = 0.99
 
 
 @dataclass(frozen=True)
@@ -71,7 +64,11 @@ class EnclosingBallResult:
 
 
 def solve_enclosing_ball(
-    X: np.ndarray, *, tol: float = 1e-9, max_iter: int = 100
+    X: np.ndarray,
+    *,
+    tol: float = 1e-9,
+    max_iter: int = 100,
+    options: EllipsoidOptions | None = None,
 ) -> EnclosingBallResult:
     """Find the smallest ball around the rows.
 
@@ -83,6 +80,8 @@ def solve_enclosing_ball(
         Largest relative gap of the radius.
     max_iter : int, default=100
         Limit on passes over all points.
+    options : EllipsoidOptions, optional
+        Settings of the method.
 
     Returns
     -------
@@ -90,9 +89,11 @@ def solve_enclosing_ball(
         The ball and its certificate.
     """
     n, d = X.shape
+    options = options or EllipsoidOptions()
+    joining = options.ball_joining * (d + 1)
     # Distances are differences of squares: they keep their digits near the origin only.
     origin = X.mean(axis=0, dtype=np.float64)
-    distances = _squared_distances(X, origin)
+    distances = _squared_distances(X, origin, options.ball_chunk)
     scale = float(np.sqrt(distances.max(initial=0.0)))
     if not np.isfinite(scale):
         raise ValueError("the squared distances of the points are not finite: scale the data")
@@ -100,13 +101,14 @@ def solve_enclosing_ball(
     weights[int(distances.argmax())] = 1.0
     if scale == 0.0:
         return EnclosingBallResult(origin, 0.0, weights, 0.0, 0, 1, "converged")
-    first = min(n, _FIRST * (d + 1))
+    first = min(n, options.ball_first * (d + 1))
     working = np.argpartition(-distances, first - 1)[:first]
-    n_iter, n_passes, best, status = 0, 1, None, "max_iter"
+    n_iter, n_passes, status = 0, 1, "max_iter"
+    best: _Ball | None = None
     while n_passes <= max_iter:
         n_passes += 1
         points = (X[working] - origin) / scale
-        u, steps = _solve_small(points)
+        u, steps = _solve_small(points, options)
         n_iter += steps
         for candidate in (u, _polished(points, u)):
             if candidate is None:
@@ -115,47 +117,58 @@ def solve_enclosing_ball(
             spread = points - center
             # Σ u |x - c|² is the dual objective when c is the mean, and adds no cancellation.
             lower = float(candidate @ np.einsum("ij,ij->i", spread, spread))
-            found = _squared_distances(X, origin + scale * center) / scale**2
+            found = _squared_distances(X, origin + scale * center, options.ball_chunk) / scale**2
             gap = 1.0 - np.sqrt(lower / found.max())
             if best is None or gap < best[0]:
-                best = (gap, center, candidate, lower, working)
+                best = _Ball(float(gap), center, candidate, lower, working)
                 distances = found
-        if best[0] <= tol:
+        assert best is not None
+        if best.gap <= tol:
             status = "converged"
             break
-        farther = np.argpartition(-distances, min(n, _JOINING * (d + 1)) - 1)
-        farther = farther[: _JOINING * (d + 1)]
-        kept = working[u > _NOTHING / len(u)]
-        grown = np.union1d(kept, farther[distances[farther] > best[3]])
+        farther = np.argpartition(-distances, min(n, joining) - 1)
+        farther = farther[:joining]
+        kept = working[u > options.ball_no_weight / len(u)]
+        grown = np.union1d(kept, farther[distances[farther] > best.lower])
         if np.isin(grown, working).all():
             # Nothing is left to add: what remains of the gap is round-off.
             status = "stalled"
             break
         working = grown
-    _, center, u, lower, working = best
+    assert best is not None
     weights[:] = 0.0
-    weights[working] = u
+    weights[best.rows] = best.weights
     return EnclosingBallResult(
-        center=origin + scale * center,
+        center=origin + scale * best.center,
         radius=scale * float(np.sqrt(distances.max())),
         weights=weights,
-        lower_bound=scale * float(np.sqrt(lower)),
+        lower_bound=scale * float(np.sqrt(best.lower)),
         n_iter=n_iter,
         n_passes=n_passes,
         status=status,
     )
 
 
-def _squared_distances(X: np.ndarray, center: np.ndarray) -> np.ndarray:
+class _Ball(NamedTuple):
+    """A ball around the scaled points, with the weights and the lower bound that belong to it."""
+
+    gap: float
+    center: np.ndarray
+    weights: np.ndarray
+    lower: float
+    rows: np.ndarray
+
+
+def _squared_distances(X: np.ndarray, center: np.ndarray, chunk: int) -> np.ndarray:
     """Squared distances in double precision, a chunk of rows at a time."""
     result = np.empty(len(X))
-    for start, stop in chunks(len(X), _CHUNK):
+    for start, stop in chunks(len(X), chunk):
         part = X[start:stop] - center
         result[start:stop] = np.einsum("ij,ij->i", part, part)
     return result
 
 
-def _solve_small(P: np.ndarray) -> tuple[np.ndarray, int]:
+def _solve_small(P: np.ndarray, options: EllipsoidOptions) -> tuple[np.ndarray, int]:
     """Weights of few points: minimise ``u'PP'u - Σ u_i |p_i|²`` over the simplex.
 
     Primal-dual interior point with a predictor: ``s = 2PP'u - |p|² + λ >= 0`` and ``u s = μ``.
@@ -167,7 +180,7 @@ def _solve_small(P: np.ndarray) -> tuple[np.ndarray, int]:
     slope = Q @ u - g
     lam = float(1.0 - slope.min())
     s = slope + lam
-    for step in range(_NEWTON_STEPS):
+    for step in range(options.ball_newton_steps):
         residual = Q @ u - g + lam - s
         mu = float(u @ s) / m
         if m * mu <= 1e-14 and np.abs(residual).max() <= 1e-13:
@@ -192,9 +205,9 @@ def _solve_small(P: np.ndarray) -> tuple[np.ndarray, int]:
         ahead = float((u + alpha * du) @ (s + alpha * ds)) / m
         du, dlam, ds = direction((ahead / mu) ** 3 * mu - alpha**2 * du * ds)
         # One length for both: the curvature couples the two.
-        alpha = min(1.0, _STEP * _longest(u, du), _STEP * _longest(s, ds))
+        alpha = min(1.0, options.ball_to_boundary * min(_longest(u, du), _longest(s, ds)))
         u, lam, s = u + alpha * du, lam + alpha * dlam, s + alpha * ds
-    return u / u.sum(), _NEWTON_STEPS
+    return u / u.sum(), options.ball_newton_steps
 
 
 def _longest(x: np.ndarray, dx: np.ndarray) -> float:

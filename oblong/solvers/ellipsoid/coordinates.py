@@ -9,15 +9,10 @@ from scipy.linalg import qr
 
 from oblong._core.threads import available_threads, chunks, run_chunks
 from oblong.linalg.log_det import chunk_length, inverse_factor, moments
+from oblong.solvers.ellipsoid.options import EllipsoidOptions
 
 __all__ = ["Coordinates", "Metric"]
 
-# Rows whose medians are a first guess of the centre.
-_PROBES = 101
-# Above this smallest eigenvalue of the correlations, the Gram matrix has told the rank.
-_CLEAR = 1e-8
-# Rounding of rows, in units of their precision, that a direction has to exceed.
-_ROUNDING = 4.0
 _EPSILON = float(np.finfo(np.float64).eps)
 
 
@@ -89,14 +84,22 @@ class Coordinates:
 
     @classmethod
     def of(
-        cls, X: np.ndarray, present: np.ndarray | None, *, lift: bool, rank_tol: float
+        cls,
+        X: np.ndarray,
+        present: np.ndarray | None,
+        *,
+        lift: bool,
+        rank_tol: float,
+        options: EllipsoidOptions | None = None,
     ) -> Coordinates:
         """Find the hull of the rows for which ``present`` is not zero."""
         n, d = X.shape
-        probes = X[_probed(n, present)]
+        options = options or EllipsoidOptions()
+        clear = options.clear_eigenvalue
+        probes = X[_probed(n, present, options.rank_probes)]
         center = np.median(probes.astype(np.float64), axis=0) if lift else np.zeros(d)
         if n <= d:
-            return cls._by_rows(X, present, center, lift, rank_tol)
+            return cls._by_rows(X, present, center, lift, rank_tol, options)
         size = n if present is None else float(present.sum())
         first, gram = moments(X, center, present)
         if not np.isfinite(gram).all():
@@ -109,16 +112,24 @@ class Coordinates:
         varies, scale = _scales(center, deviation)
         correlations = (gram / size / scale / scale[:, None])[np.ix_(varies, varies)]
         values, vectors = np.linalg.eigh(correlations)
-        if values[0] <= _CLEAR * values[-1] or values[0] <= (100 * rank_tol) ** 2 * values[-1]:
+        if values[0] <= clear * values[-1] or values[0] <= (100 * rank_tol) ** 2 * values[-1]:
             R = _triangle(X, present, center, np.where(varies, 1.0 / scale, 0.0), lift)
             _, singular, vt = np.linalg.svd(R[:, varies] / np.sqrt(size), full_matrices=False)
-            noise = _noise(X.dtype, center, scale)[varies]
-            keep = _above_noise(singular, vt, noise, rank_tol)
+            noise = _noise(X.dtype, center, scale, options.rounding_units)[varies]
+            keep = _above_noise(singular, vt, noise, rank_tol, options.clear_eigenvalue)
             values, vectors = singular[keep] ** 2, vt[keep].T
-        return cls._of_parts(center, scale, varies, values, vectors, lift)
+        return cls._of_parts(center, scale, varies, values, vectors, lift, clear)
 
     @classmethod
-    def _by_rows(cls, X, present, center, lift, rank_tol) -> Coordinates:
+    def _by_rows(
+        cls,
+        X: np.ndarray,
+        present: np.ndarray | None,
+        center: np.ndarray,
+        lift: bool,
+        rank_tol: float,
+        options: EllipsoidOptions,
+    ) -> Coordinates:
         """Fewer rows than columns: a decomposition of the rows themselves."""
         rows = X if present is None else X[present > 0]
         rows = rows - center
@@ -129,19 +140,30 @@ class Coordinates:
         varies, scale = _scales(center, deviation)
         part = (rows / scale)[:, varies] / np.sqrt(len(rows))
         _, singular, vt = np.linalg.svd(part, full_matrices=False)
-        noise = _noise(X.dtype, center, scale)[varies]
-        keep = _above_noise(singular, vt, noise, rank_tol)
-        return cls._of_parts(center, scale, varies, singular[keep] ** 2, vt[keep].T, lift)
+        noise = _noise(X.dtype, center, scale, options.rounding_units)[varies]
+        keep = _above_noise(singular, vt, noise, rank_tol, options.clear_eigenvalue)
+        return cls._of_parts(
+            center, scale, varies, singular[keep] ** 2, vt[keep].T, lift, options.clear_eigenvalue
+        )
 
     @classmethod
-    def _of_parts(cls, center, scale, varies, values, vectors, lift) -> Coordinates:
+    def _of_parts(
+        cls,
+        center: np.ndarray,
+        scale: np.ndarray,
+        varies: np.ndarray,
+        values: np.ndarray,
+        vectors: np.ndarray,
+        lift: bool,
+        clear: float,
+    ) -> Coordinates:
         d, k = len(center), len(values)
         root = np.sqrt(values)
         forward, backward = np.zeros((d, k)), np.zeros((k, d))
         forward[varies] = vectors / root / scale[varies, None]
         backward[:, varies] = (vectors * root).T * scale[varies]
         log_volume = _log_volume(backward, np.log(root).sum() + np.log(scale[varies]).sum())
-        steep = bool(values.min() <= _CLEAR * values.max())
+        steep = bool(values.min() <= clear * values.max())
         return cls(center, forward, backward, log_volume, int(lift), steep)
 
     def unwhitened(self) -> Coordinates:
@@ -207,12 +229,12 @@ class Coordinates:
 _ONE_POINT = "all rows of X with a weight above zero are the same point: they enclose no volume"
 
 
-def _probed(n: int, present: np.ndarray | None) -> np.ndarray:
-    step = max(1, n // _PROBES)
+def _probed(n: int, present: np.ndarray | None, probes: int) -> np.ndarray:
+    step = max(1, n // probes)
     if present is None:
         return np.arange(0, n, step)
     found = np.flatnonzero(present)
-    return found[:: max(1, len(found) // _PROBES)]
+    return found[:: max(1, len(found) // probes)]
 
 
 def _scales(center: np.ndarray, deviation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -227,13 +249,13 @@ def _scales(center: np.ndarray, deviation: np.ndarray) -> tuple[np.ndarray, np.n
     return varies, np.where(varies, deviation, 1.0)
 
 
-def _noise(dtype: np.dtype, center: np.ndarray, scale: np.ndarray) -> np.ndarray:
+def _noise(dtype: np.dtype, center: np.ndarray, scale: np.ndarray, units: float) -> np.ndarray:
     """Rounding of each scaled feature, had its values been computed in the precision given."""
-    return _ROUNDING * np.finfo(dtype).eps * np.sqrt(1.0 + (center / scale) ** 2)
+    return units * np.finfo(dtype).eps * np.sqrt(1.0 + (center / scale) ** 2)
 
 
 def _above_noise(
-    singular: np.ndarray, vt: np.ndarray, noise: np.ndarray, rank_tol: float
+    singular: np.ndarray, vt: np.ndarray, noise: np.ndarray, rank_tol: float, clear: float
 ) -> np.ndarray:
     """Directions that are more than the rounding of the features that take part in them.
 
@@ -241,7 +263,7 @@ def _above_noise(
     not have told from zero.
     """
     own = np.sqrt(np.sum((vt * noise) ** 2, axis=1))
-    least = np.maximum(rank_tol * singular[0], np.minimum(own, np.sqrt(_CLEAR) * singular[0]))
+    least = np.maximum(rank_tol * singular[0], np.minimum(own, np.sqrt(clear) * singular[0]))
     return singular > np.maximum(least, 8.0 * _EPSILON * singular[0])
 
 
@@ -260,7 +282,7 @@ def _triangle(
             part = part[present[start:stop] > 0]
         if lift:
             part = np.column_stack([np.ones(len(part)), part])
-        R = np.linalg.qr(np.vstack([R, part]), mode="r")
+        R = np.asarray(np.linalg.qr(np.vstack([R, part]), mode="r"))
     return R[int(lift) :, int(lift) :]
 
 

@@ -1,4 +1,4 @@
-"""Ellipsoids whose scale is an unknown of its own: with a price of rows outside, or a ridge."""
+"""Ellipsoids whose scale is an unknown of its own: with a penalty of rows outside, or a ridge."""
 
 from __future__ import annotations
 
@@ -15,12 +15,6 @@ from oblong.solvers.ellipsoid.problem import Design, DesignProblem, capped_gap
 from oblong.solvers.ellipsoid.result import EllipsoidResult, log_unit_ball, read_out
 
 __all__ = ["solve_design", "solve_for_penalty", "solve_with_ridge"]
-
-# Scales tried for one that agrees with its solution, and how many of them by interpolation.
-_SCALES = 60
-_INTERPOLATED = 12
-# Smallest gap that is asked of the solution for a scale.
-_FINEST = 1e-12
 
 
 def solve_design(problem: DesignProblem, kappa: float, start: np.ndarray | None) -> Design:
@@ -90,13 +84,18 @@ def _fixed_point(
     """
     lift = problem.coordinates.lift
     low, high = np.log(1e-9 * highest), np.log(highest)
-    f_low = f_high = last = best = None
+    f_low: float | None = None
+    f_high: float | None = None
+    last: int | None = None
+    best: tuple[float, Design, float, float] | None = None
     x = high
     tol, step = problem.tol, 0.0
-    for tried in range(_SCALES):
+    for tried in range(problem.options.scales):
         s = float(np.exp(x))
         # With a ridge, leverages are in proportion to the scale, and so have errors to be.
-        problem.tol = 0.3 * tol if problem.M0 is None else max(0.3 * tol * min(1.0, s), _FINEST)
+        problem.tol = 0.3 * tol
+        if problem.M0 is not None:
+            problem.tol = max(0.3 * tol * min(1.0, s), problem.options.finest_gap)
         design, kappa = solve(s, start)
         problem.tol = tol
         start = design.u
@@ -126,10 +125,11 @@ def _fixed_point(
         if f_low is None:
             step = max(-2.0 * f, 2.0 * step)
             x = max(x - step, low)
-        elif f_high is None or f_high == f_low or tried > _INTERPOLATED:
+        elif f_high is None or f_high == f_low or tried > problem.options.interpolated_scales:
             x = 0.5 * (low + high)
         else:
             x = (low * f_high - high * f_low) / (f_high - f_low)
+    assert best is not None
     gap, design, kappa, s = best
     status = "converged"
     if gap > tol:
@@ -162,7 +162,9 @@ def _ball(problem: DesignProblem, ridge: float, bound: float | None) -> Ellipsoi
         if deviation > ridge * (1.0 + 1e-9):
             # The mean of the squared distances is never above that of the smallest ball.
             return None
-        found = solve_enclosing_ball(X if len(present) == problem.n else X[present])
+        found = solve_enclosing_ball(
+            X if len(present) == problem.n else X[present], options=problem.options
+        )
         u[present], center = found.weights, found.center
         problem.n_iter, problem.n_passes = found.n_iter, problem.n_passes + found.n_passes
     frame = np.eye(d)

@@ -1,15 +1,21 @@
-"""The bounded D-optimal design that stands behind an ellipsoid, and its certificate."""
+"""The bounded D-optimal design that stands behind an ellipsoid, and its certificate.
+
+It is the dual, equation (7) of Shivaswamy and Jebara, Ellipsoidal Kernel Machines, AISTATS 2007,
+with the centre as a further coordinate of the rows.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from oblong._core.progress import Progress, ProgressCallback
 from oblong._core.threads import single_threaded_blas
+from oblong.linalg.log_det import moments
 from oblong.solvers.ellipsoid.coordinates import Coordinates, Metric
+from oblong.solvers.ellipsoid.options import EllipsoidOptions
 from oblong.solvers.logdet.interior_point import LogDetResult, solve_log_det
 
 __all__ = [
@@ -18,8 +24,8 @@ __all__ = [
     "balanced",
     "best_threshold",
     "capped_gap",
-    "settled",
-    "snapped",
+    "snap_by_complementarity",
+    "snap_to_bounds",
 ]
 
 # Error of a sum of weights that is left alone.
@@ -74,6 +80,8 @@ class DesignProblem:
         Constant part of the moments, without the row and column of the constant one.
     n_iter, n_passes : int
         Newton systems and passes over all rows so far.
+    options : EllipsoidOptions
+        Settings.
     """
 
     X: np.ndarray
@@ -85,6 +93,7 @@ class DesignProblem:
     M0: np.ndarray | None = None
     n_iter: int = 0
     n_passes: int = 0
+    options: EllipsoidOptions = field(default_factory=EllipsoidOptions)
 
     @property
     def n(self) -> int:
@@ -125,9 +134,65 @@ class DesignProblem:
         # Systems of this size gain nothing from threads, which wait for each other instead. At
         # the last digit a weight can be its cap; the step is then refused, which is the end.
         with single_threaded_blas(), np.errstate(divide="ignore", invalid="ignore"):
-            found = solve_log_det(F, start, max_iter=self.max_iter - self.n_iter, **arguments)
+            found = solve_log_det(
+                F,
+                start,
+                max_iter=self.max_iter - self.n_iter,
+                options=self.options.logdet,
+                **arguments,
+            )
         self.n_iter += found.n_iter
         return found
+
+    def solve_capped(
+        self, F: np.ndarray, caps: np.ndarray, total: float, M0: np.ndarray | None, share: float
+    ) -> tuple[np.ndarray, str]:
+        """Weights of a given sum, snapped to zero and to the caps that they are next to.
+
+        The gap is a share of the tolerance. Also says why the interior point method stopped.
+        """
+        room = float(caps.sum())
+        found = self.solve_rows(
+            F,
+            caps * (total / room),
+            M0=M0,
+            caps=caps,
+            total=total,
+            tol=share * self.tol * self.coordinates.D,
+        )
+        u = snap_to_bounds(found.alpha, caps, 0.1 * self.tol / room, total)
+        return u, "max_iter" if found.status == "max_iter" else "stalled"
+
+    def part(self, rows: np.ndarray) -> DesignProblem:
+        """The problem of some rows, which reports to nobody."""
+        weights = None if self.weights is None else self.weights[rows]
+        return replace(self, X=self.X[rows], weights=weights, progress=None, n_iter=0, n_passes=0)
+
+    def moments(self, u: np.ndarray) -> np.ndarray:
+        """``Σ u_i z_i z_i'`` in the whitened coordinates."""
+        coordinates = self.coordinates
+        k, forward = coordinates.k, coordinates.forward
+        if coordinates.steep:
+            first, second = moments(self.X, coordinates.center, u, forward)
+        else:
+            # The same by fewer operations per row.
+            first, second = moments(self.X, coordinates.center, u)
+            first, second = first @ forward, forward.T @ second @ forward
+        M = np.empty((coordinates.D, coordinates.D))
+        M[:k, :k] = second
+        if coordinates.lift:
+            M[k, :k] = M[:k, k] = first
+            M[k, k] = u.sum()
+        return M
+
+    def certify(self, u: np.ndarray, kappa: float, status: str) -> Design:
+        """Certify weights of all rows: a pass over those that have any, and one over all."""
+        M, M0 = self.moments(u), self.lifted_M0()
+        metric = self.coordinates.metric_of_moments(M if M0 is None else M + M0)
+        q = self.leverages(metric)
+        rho, gap = capped_gap(q, self.weights, kappa, float(u @ q))
+        gap /= self.coordinates.D
+        return Design(u, metric, q, rho, gap, "converged" if gap <= self.tol else status)
 
     def finish(
         self, u: np.ndarray, rows: np.ndarray, F: np.ndarray, kappa: float, status: str | None
@@ -161,7 +226,9 @@ def balanced(u: np.ndarray, caps: np.ndarray, sum_to: float = 1.0) -> np.ndarray
     return u
 
 
-def snapped(u: np.ndarray, caps: np.ndarray, share: float, sum_to: float = 1.0) -> np.ndarray:
+def snap_to_bounds(
+    u: np.ndarray, caps: np.ndarray, share: float, sum_to: float = 1.0
+) -> np.ndarray:
     """Move weights to the bounds that they are next to, within a share of the cap.
 
     The rows in between make up for the sum; where they cannot, fewer rows are moved.
@@ -178,7 +245,7 @@ def snapped(u: np.ndarray, caps: np.ndarray, share: float, sum_to: float = 1.0) 
     return balanced(u, caps, sum_to)
 
 
-def settled(
+def snap_by_complementarity(
     u: np.ndarray, q: np.ndarray, caps: np.ndarray, rho: float, share: float
 ) -> np.ndarray | None:
     """Move weights to the bounds where complementarity says that they belong.

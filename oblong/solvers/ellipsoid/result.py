@@ -12,9 +12,6 @@ from oblong.solvers.ellipsoid.problem import Design, DesignProblem
 
 __all__ = ["EllipsoidResult", "log_unit_ball", "read_out"]
 
-# Smallest scale, per dimension.
-_POINT = 1e-12
-
 
 @dataclass(frozen=True)
 class EllipsoidResult:
@@ -85,7 +82,7 @@ def read_out(
     k, lift = coordinates.k, coordinates.lift
     s = design.rho - lift if scale is None else scale
     # More rows in the centre than there are to be inside: a point, as good as.
-    s = max(s, _POINT * coordinates.D)
+    s = max(s, problem.options.smallest_scale * coordinates.D)
     root = np.sqrt(s)
     metric = design.metric
     objective = metric.log_det + 2.0 * coordinates.log_volume

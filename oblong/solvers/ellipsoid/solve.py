@@ -19,6 +19,7 @@ import numpy as np
 from oblong._core.progress import ProgressCallback
 from oblong.solvers.ellipsoid.coordinates import Coordinates
 from oblong.solvers.ellipsoid.free_scale import solve_design, solve_for_penalty, solve_with_ridge
+from oblong.solvers.ellipsoid.options import EllipsoidOptions
 from oblong.solvers.ellipsoid.problem import DesignProblem
 from oblong.solvers.ellipsoid.result import EllipsoidResult, read_out
 
@@ -38,6 +39,7 @@ def solve_ellipsoid(
     rank_tol: float = 1e-10,
     start: np.ndarray | None = None,
     progress: ProgressCallback | None = None,
+    options: EllipsoidOptions | None = None,
 ) -> EllipsoidResult:
     """Find the ellipsoid of least volume that encloses all rows, or most of them.
 
@@ -68,6 +70,8 @@ def solve_ellipsoid(
         Weights of an earlier solution for nearly the same rows.
     progress : callable, default=None
         Called with a :class:`~oblong._core.progress.Progress` after each round.
+    options : EllipsoidOptions, default=None
+        Settings of the solvers.
 
     Returns
     -------
@@ -84,22 +88,27 @@ def solve_ellipsoid(
     True
     """
     weights = _checked(X, coverage, E, sample_weight, ridge, start)
-    absent = weights is not None and bool((weights == 0).any())
-    coordinates = Coordinates.of(
-        X, (weights > 0).astype(float) if absent else None, lift=center, rank_tol=rank_tol
+    options = options or EllipsoidOptions()
+    present = None
+    if weights is not None and (weights == 0).any():
+        present = (weights > 0).astype(float)
+    coordinates = Coordinates.of(X, present, lift=center, rank_tol=rank_tol, options=options)
+    problem = DesignProblem(
+        X, coordinates, weights, tol, max_iter, progress, n_passes=1, options=options
     )
-    problem = DesignProblem(X, coordinates, weights, tol, max_iter, progress, n_passes=1)
     smallest = 1.0 if weights is None else float(weights[weights > 0].min())
     nu = 1.0 - coverage
     kappa = np.inf
     if nu * problem.total_weight > smallest * (1.0 + 1e-12):
         kappa = 1.0 / (nu * problem.total_weight)
-    if E is None and ridge is None:
+    penalty = None if E is None else 2.0 * E
+    if penalty is None and ridge is None:
         design = solve_design(problem, kappa, start)
         return read_out(problem, design, kappa, None if coverage > 0 else 1.0)
-    if ridge is None:
-        return solve_for_penalty(problem, 2.0 * E, start)
-    return solve_with_ridge(problem, ridge, kappa, None if E is None else 2.0 * E, start)
+    if ridge is not None:
+        return solve_with_ridge(problem, ridge, kappa, penalty, start)
+    assert penalty is not None
+    return solve_for_penalty(problem, penalty, start)
 
 
 def _checked(X, coverage, E, sample_weight, ridge, start) -> np.ndarray | None:

@@ -25,14 +25,10 @@ import numpy as np
 from scipy.linalg import LinAlgError
 
 from oblong.linalg.log_det import inverse_factor
-from oblong.solvers.esvm.solve import solve_ellipsoidal_svm
+from oblong.solvers.esvm.options import EsvmOptions
+from oblong.solvers.esvm.solve import moment_factor, solve_ellipsoidal_svm
 
 __all__ = ["ExactEllipsoidalSVMResult", "solve_exact_ellipsoidal_svm"]
-
-# Rows that the conic solver takes at once; how far beyond the boundary a row may lie, for rows of
-# length one, before it has to be among them.
-_FEW_ROWS = 300
-_MISSED = 1e-9
 
 
 @dataclass(frozen=True)
@@ -86,6 +82,7 @@ def solve_exact_ellipsoidal_svm(
     r: float,
     fit_intercept: bool = True,
     tol: float = 1e-5,
+    options: EsvmOptions | None = None,
 ) -> ExactEllipsoidalSVMResult:
     """Solve the ellipsoidal support vector machine without its relaxation.
 
@@ -96,13 +93,15 @@ def solve_exact_ellipsoidal_svm(
     y : ndarray of shape (n,)
         Labels, -1 or +1.
     caps : ndarray of shape (n,)
-        Prices ``C_i`` of slack; infinite for a hard margin. Rows with zero are left out.
+        Penalties ``C_i`` of slack; infinite for a hard margin. Rows with zero are left out.
     r : float
         Weight of the log-determinant, ``0 < r < 1``.
     fit_intercept : bool, default=True
         Whether there is a ``b``.
     tol : float, default=1e-5
         Gap up to which the solution counts as converged.
+    options : EsvmOptions, default=None
+        Settings of the solvers.
 
     Returns
     -------
@@ -124,31 +123,32 @@ def solve_exact_ellipsoidal_svm(
     ([1.0, 0.0], 1.0)
     """
     cp = _conic()
+    options = options or EsvmOptions()
     F, y = np.asarray(F, dtype=np.float64), np.asarray(y, dtype=np.float64)
     caps = np.asarray(caps, dtype=np.float64)
     used = caps > 0.0
-    rows, side, prices = F[used], y[used], caps[used]
+    rows, side, penalties = F[used], y[used], caps[used]
     if not len(rows) or side.min() == side.max():
         raise ValueError("rows of both classes with positive caps are needed")
     # Rows of length near one; E, w and the values stay, b, ξ and 1 / C shrink with the rows.
     length = float(np.sqrt(np.mean(np.einsum("ij,ij->i", rows, rows)))) or 1.0
-    rows, prices = rows / length, prices * length
+    rows, penalties = rows / length, penalties * length
     p = rows.shape[1]
     if p == 1:
         return _one_column(F, y, caps, r, fit_intercept, tol)
-    chosen = _likely(rows, side, prices, r, fit_intercept)
+    chosen = _likely(rows, side, penalties, r, fit_intercept, options)
     n_iter = 0
     while True:
         found = _conic_solution(
-            cp, rows[chosen], side[chosen], prices[chosen], r, fit_intercept, tol
+            cp, rows[chosen], side[chosen], penalties[chosen], r, fit_intercept, tol
         )
         if found is None:
-            return _nothing(F, "inseparable" if np.isinf(prices).any() else "stalled")
+            return _nothing(F, "inseparable" if np.isinf(penalties).any() else "stalled")
         (w, bias, E, weights), count = found
         n_iter += count
         image = rows @ E
         short = np.sqrt(np.einsum("ij,ij->i", image, image)) - side * (rows @ w + bias)
-        missed = ~chosen & (short > _MISSED)
+        missed = ~chosen & (short > options.conic_missed)
         if not missed.any():
             break
         chosen |= missed
@@ -160,19 +160,24 @@ def solve_exact_ellipsoidal_svm(
 
 
 def _likely(
-    rows: np.ndarray, side: np.ndarray, prices: np.ndarray, r: float, fit_intercept: bool
+    rows: np.ndarray,
+    side: np.ndarray,
+    penalties: np.ndarray,
+    r: float,
+    fit_intercept: bool,
+    options: EsvmOptions,
 ) -> np.ndarray:
     """Rows that the constraints are likely to touch, by the relaxed problem; all if they are few.
 
     The work grows with the rows, and the solver gets stuck where most of them say nothing.
     """
     everything = np.ones(len(rows), dtype=bool)
-    if len(rows) <= _FEW_ROWS or np.isinf(prices).any():
+    if len(rows) <= options.conic_rows or np.isinf(penalties).any():
         return everything
     lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
     pi = 1.0 / np.where(lengths > 0.0, lengths, 1.0)
     relaxed = solve_ellipsoidal_svm(
-        rows, side, caps=prices, pi=pi, r=r, fit_intercept=fit_intercept, tol=1e-4
+        rows, side, caps=penalties, pi=pi, r=r, fit_intercept=fit_intercept, tol=1e-4
     )
     if relaxed.status != "converged":
         return everything
@@ -185,7 +190,7 @@ def _conic_solution(
     cp: ModuleType,
     rows: np.ndarray,
     side: np.ndarray,
-    prices: np.ndarray,
+    penalties: np.ndarray,
     r: float,
     fit_intercept: bool,
     tol: float,
@@ -193,15 +198,15 @@ def _conic_solution(
     """``w``, ``b``, ``E`` and the dual weights, with the solver's iterations; None if it fails."""
     p = rows.shape[1]
     E, w = cp.Variable((p, p), symmetric=True), cp.Variable(p)
-    b = cp.Variable() if fit_intercept else 0.0
-    hard = ~np.isfinite(prices)
+    b = cp.Variable() if fit_intercept else cp.Constant(0.0)
+    hard = ~np.isfinite(penalties)
     xi = cp.Variable(len(rows), nonneg=True)
     outside = cp.norm(rows @ E, axis=1) <= cp.multiply(side, rows @ w + b) + xi
     constraints = [outside, cp.norm(w) <= 1]
     if hard.any():
         constraints.append(xi[hard] == 0)
     objective = -r * cp.log_det(E) + (1 - r) * cp.trace(E)
-    objective += np.where(hard, 0.0, prices) @ xi
+    objective += np.where(hard, 0.0, penalties) @ xi
     problem = cp.Problem(cp.Minimize(objective), constraints)
     # As accurately as the solver can; where it gets stuck, as the tolerance asks.
     rough = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), tol)
@@ -216,7 +221,7 @@ def _conic_solution(
         break
     if E.value is None:
         return None
-    bias = float(b.value) if fit_intercept else 0.0
+    bias = float(b.value)
     count = int(problem.solver_stats.num_iters or 0)
     return (w.value, bias, E.value, np.ravel(outside.dual_value)), count
 
@@ -230,7 +235,8 @@ def _one_column(
     found = solve_ellipsoidal_svm(
         F, y, caps=caps, pi=pi, r=r, fit_intercept=fit_intercept, tol=0.1 * tol
     )
-    point = found.w, found.b, r * found.factor.T @ found.factor, found.alpha
+    G = moment_factor(F, found.alpha, pi, r) if found.factor is None else found.factor
+    point = found.w, found.b, r * G.T @ G, found.alpha
     return _certified(F, y, caps, r, fit_intercept, point, found.n_iter, tol)
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from scipy.linalg import LinAlgError
 
-from oblong.solvers.esvm.compact import CompactState
-from oblong.solvers.esvm.kernel.centre import solve_from_centre
 from oblong.solvers.esvm.kernel.dual import solve_by_models
 from oblong.solvers.esvm.kernel.state import KernelState
 from oblong.solvers.esvm.problem import Certified, EsvmProblem
@@ -15,50 +15,31 @@ from oblong.solvers.logdet.state import LogDetState
 
 __all__ = ["solve_by_interior_point", "solve_rows"]
 
-# Iterations without a better gap after which rounding has the last word, and after which the method
-# is lost where the gap is so large, over r p, that it is not rounding: residuals fall first.
-_PATIENCE, _LOST, _LARGE = 5, 20, 1e-3
-# Share of the gap asked for at which to stop.
-_ENOUGH = 0.9
-# Gap over r p that is worth having where a few more iterations cost nothing.
-_LAST_DIGITS = 1e-12
-# Upper bounds of a hard margin, in mean lengths of rows, which say that there is none: at once, and
-# once rounding has the last word.
-_NO_MARGIN, _HARDLY = 1e-7, 1e-4
-# Rows per column up to which, and rows from which, matrices of n × n numbers are cheaper.
-_KERNEL, _SMALL = 4, 100
-# Iterations that must be allowed before some of them may be spent on trying something faster.
-_MANY = 50
-# Compiled steps to take before looking how they went.
-_AT_ONCE = 12
-# Columns and rows up to which compiled loops are faster than products of matrices.
-_FEW_COLUMNS, _FEW_ROWS = 12, 5000
-
 
 def solve_by_interior_point(problem: EsvmProblem, polish: bool = False) -> tuple[Certified, str]:
     """Solve with all rows in every Newton system; to the last digits, if that is asked for."""
-    if not polish:
-        found = _without_path(problem)
+    options = problem.options
+    for tol in (min(problem.tol, options.model_digits), problem.tol) if polish else (problem.tol,):
+        found = _by_models(problem, tol)
         if found is not None:
             return found, "converged"
-    tol = min(problem.tol, _LAST_DIGITS) if polish else problem.tol
-    return solve_rows(problem, _ENOUGH * tol * problem.unit)
+    tol = min(problem.tol, options.last_digits) if polish else problem.tol
+    return solve_rows(problem, options.enough * tol * problem.unit)
 
 
-def _without_path(problem: EsvmProblem) -> Certified | None:
-    """Try what needs no central path: kernels, where all rows have slack or none has any."""
-    if not _KERNEL * problem.p >= problem.n >= _SMALL or problem.max_iter < _MANY:
+def _by_models(problem: EsvmProblem, tol: float) -> Certified | None:
+    """Solve the soft margin of a kernel without a central path; None where that is not possible."""
+    if not _is_kernel(problem, problem.n) or problem.max_iter < problem.options.models_from_limit:
         return None
-    if problem.hard is None:
-        solve = solve_by_models if problem.fit_intercept else None
-    else:
-        solve = solve_from_centre if problem.hard.all() else None
-    if solve is None:
+    if problem.hard is not None or not problem.fit_intercept:
         return None
-    part = Part(problem, None, None)
+    asked = replace(problem, tol=tol)
+    part = Part(asked, None, None)
     start = part.start(None)
     assert start is not None
-    return solve(problem, part, start)
+    found = solve_by_models(asked, part, start)
+    problem.n_iter = asked.n_iter
+    return found
 
 
 def solve_rows(
@@ -89,6 +70,7 @@ def solve_rows(
         The solution, and why the solver stopped; ``"infeasible"``, with ``near``, if the held
         weights cannot be balanced.
     """
+    options = problem.options
     part = Part(problem, rows, held)
     start = part.start(near)
     if start is None:
@@ -96,11 +78,10 @@ def solve_rows(
         return near, "infeasible"
     state = _state(part, start)
     whole = rows is None
-    if isinstance(state, CompactState) and not problem.reports:
-        problem.n_iter += state.run(target, min(_AT_ONCE, problem.max_iter - problem.n_iter))
     best, idle, kept, status = np.inf, 0, state.keep(), "stalled"
     while True:
         gap = state.gap()
+        slow = np.isfinite(best) and gap > options.slow * best
         if gap < best:
             idle = idle if gap > 0.9 * best else 0
             best, kept = gap, state.keep()
@@ -111,23 +92,29 @@ def solve_rows(
         if gap <= target:
             status = "converged"
             break
-        if gap == np.inf and _inseparable(problem, state, held, _NO_MARGIN):
+        if gap == np.inf and _inseparable(problem, state, held, options.no_margin):
             status = "inseparable"
             break
         if problem.n_iter >= problem.max_iter:
             status = "max_iter"
             break
-        if idle < (_LOST if best > _LARGE * problem.unit else _PATIENCE):
+        explicit = type(state) is LogDetState
+        patience = options.lost
+        if best <= options.lost_gap * problem.unit:
+            # Rounding: the explicit form has more digits, and a small enough gap is the end.
+            ends = slow and (not explicit or best <= problem.tol * problem.unit)
+            patience = 0 if ends else options.patience
+        if idle < patience:
             problem.n_iter += 1
             if _advances(state):
                 continue
-        if type(state) is LogDetState:
+        if explicit:
             break
         # The explicit form has the last digits, and directions that the weights do not determine.
         state, idle = _explicit(part, start, kept if np.isfinite(best) else state.keep()), 0
     if np.isfinite(best):
         state.restore(kept)
-    elif status == "stalled" and _inseparable(problem, state, held, _HARDLY):
+    elif status == "stalled" and _inseparable(problem, state, held, options.hardly_a_margin):
         status = "inseparable"
     found = _finish(problem, part, state, target)
     if found.gap <= problem.tol * problem.unit:
@@ -135,6 +122,12 @@ def solve_rows(
     elif status == "converged" and whole:
         status = "stalled"
     return found, status
+
+
+def _is_kernel(problem: EsvmProblem, n: int) -> bool:
+    """Whether matrices of ``n × n`` numbers are cheaper than explicit columns."""
+    options = problem.options
+    return options.kernel_rows_per_column * problem.p >= n >= options.kernel_from
 
 
 def _advances(state: LogDetState) -> bool:
@@ -147,11 +140,12 @@ def _advances(state: LogDetState) -> bool:
 def _finish(problem: EsvmProblem, part: Part, state: LogDetState, target: float) -> Certified:
     """Certify, with weights that tend to a bound at that bound, if that costs nothing."""
     alpha, w, b = part.alpha(state.alpha), state.w, part.length * state.b
-    near_zero = _tends(state.alpha, state.s)
+    share = problem.options.at_bound
+    near_zero = _tends(state.alpha, state.s, share)
     snapped = np.where(near_zero, 0.0, alpha[part.rows])
     if state.caps is not None:
-        room = np.where(state.finite, state.caps - state.alpha, np.inf)
-        snapped = np.where(_tends(room, state.u), problem.caps[part.rows], snapped)
+        room = np.where(state.finite, state.room(), np.inf)
+        snapped = np.where(_tends(room, state.u, share), problem.caps[part.rows], snapped)
     tidy = alpha.copy()
     tidy[part.rows] = snapped
     allowed = problem.tol * problem.unit
@@ -176,11 +170,11 @@ def _certified(
         return None
 
 
-def _tends(value: np.ndarray, multiplier: np.ndarray) -> np.ndarray:
+def _tends(value: np.ndarray, multiplier: np.ndarray, share: float) -> np.ndarray:
     """Whether a value goes to zero: its multiplier, in usual sizes of both, is far larger."""
     usual = float(np.mean(value[np.isfinite(value)])) if np.isfinite(value).any() else 1.0
     size = float(np.mean(multiplier))
-    return value * size < 1e-3 * usual * multiplier if size > 0.0 else np.zeros(len(value), bool)
+    return value * size < share * usual * multiplier if size > 0.0 else np.zeros(len(value), bool)
 
 
 def _inseparable(
@@ -195,23 +189,30 @@ def _inseparable(
 def _state(part: Part, start: np.ndarray) -> LogDetState:
     """The iterate, in the form that costs least."""
     problem = part.problem
-    n, p = part.shape
+    n = part.shape[0]
     total = part.total if problem.fit_intercept else None
-    if part.held is None and _KERNEL * p >= n >= _SMALL:
-        return KernelState(part.F, start, problem.r, part.ridge, part.caps, part.y, total, part.pi)
-    if p <= _FEW_COLUMNS and n <= _FEW_ROWS:
-        v0 = np.zeros(p) if part.v0 is None else part.v0
-        return CompactState(
-            part.F, start, problem.r, part.M0, part.caps, part.y, total, v0, part.pi
+    if part.held is None and _is_kernel(problem, n):
+        return KernelState(
+            part.F, start, problem.r, part.ridge, part.caps, part.y, total, part.pi, problem.options
         )
     return _explicit(part, start)
 
 
 def _explicit(part: Part, start: np.ndarray, kept: tuple | None = None) -> LogDetState:
     """The iterate with explicit columns, at the start or where another one was."""
-    r, total = part.problem.r, part.total if part.problem.fit_intercept else None
+    problem = part.problem
     state = LogDetState(
-        part.F, start, r, part.M0, part.caps, part.y, 0.0, total, True, part.v0, part.pi
+        part.F,
+        start,
+        r=problem.r,
+        M0=part.M0,
+        caps=part.caps,
+        signs=part.y,
+        total=part.total if problem.fit_intercept else None,
+        direction=True,
+        v0=part.v0,
+        scale=part.pi,
+        options=problem.options.logdet,
     )
     if kept is not None:
         state.restore(kept)

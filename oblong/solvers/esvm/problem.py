@@ -16,22 +16,19 @@ multiplier of ``|w| <= 1`` eliminated and the constants restored.)
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from threading import Lock
 
 import numpy as np
 from scipy.linalg.blas import dsyrk, dtrmm
 
-from oblong._core.deferred import Deferred
 from oblong._core.threads import available_threads, chunks, run_chunks
 from oblong.linalg.log_det import chunk_length, inverse_factor
+from oblong.solvers.esvm.options import EsvmOptions
 from oblong.solvers.margin.scaled import widest_bias
 
-__all__ = ["Certified", "EsvmProblem", "balanced", "best_bias"]
-
-# Columns from which a triangular factor is worth a product of its own.
-_WIDE = 200
+__all__ = ["Certified", "EsvmProblem", "balanced", "best_bias", "moment_factor"]
 
 Report = Callable[[float], None]
 
@@ -52,8 +49,8 @@ class Certified:
         Direction.
     b : float
         Intercept.
-    G : ndarray of shape (p, p)
-        Lower triangular, with ``B = r G'G``; where it was not needed, computed when it is read.
+    G : ndarray of shape (p, p) or None
+        Lower triangular, with ``B = r G'G``; None where the certificate did without it.
     v : ndarray of shape (p,)
         ``Σ α_i y_i φ_i``.
     dual : float
@@ -67,7 +64,7 @@ class Certified:
     outputs: np.ndarray
     w: np.ndarray
     b: float
-    G: np.ndarray = Deferred()  # noqa: RUF009
+    G: np.ndarray | None
     v: np.ndarray
     dual: float
     gap: float
@@ -86,19 +83,17 @@ class EsvmProblem:
     tol: float
     max_iter: int
     report: Report = _ignore
+    options: EsvmOptions = field(default_factory=EsvmOptions)
     n_iter: int = 0
 
     @property
-    def reports(self) -> bool:
-        """Whether anyone listens."""
-        return self.report is not _ignore
-
-    @property
     def n(self) -> int:
+        """Number of rows."""
         return self.F.shape[0]
 
     @property
     def p(self) -> int:
+        """Number of columns."""
         return self.F.shape[1]
 
     @property
@@ -112,12 +107,25 @@ class EsvmProblem:
         infinite = ~np.isfinite(self.caps)
         return infinite if infinite.any() else None
 
+    def part(self, rows: np.ndarray, caps: np.ndarray) -> EsvmProblem:
+        """The problem of some rows, which reports to nobody."""
+        parts = self.F[rows], self.y[rows], caps, self.pi[rows]
+        return EsvmProblem(
+            *parts, self.r, self.fit_intercept, self.tol, self.max_iter, options=self.options
+        )
+
+    def status(self, found: Certified) -> str:
+        """Why a solver that has stopped with a solution did so."""
+        if found.gap <= self.tol * self.unit:
+            return "converged"
+        return "max_iter" if self.n_iter >= self.max_iter else "stalled"
+
     def images(
         self, G: np.ndarray, w: np.ndarray, triangular: bool = True
     ) -> tuple[np.ndarray, np.ndarray]:
         """``|G φ_i|² π_i`` and ``φ_i'w`` of all rows, in one pass."""
         n, p = self.F.shape
-        half = triangular and p >= _WIDE
+        half = triangular and p >= self.options.wide
         if not half:
             T = np.empty((p, p + 1), order="F")
             T[:, :p], T[:, p] = G.T, w
@@ -144,11 +152,11 @@ class EsvmProblem:
     def _chunk(self) -> int:
         """Rows of a chunk: more where a matrix of all columns is itself larger than a cache."""
         p = self.p
-        return max(chunk_length(p), 2 * p) if p >= _WIDE else chunk_length(p)
+        return max(chunk_length(p), 2 * p) if p >= self.options.wide else chunk_length(p)
 
     def moments(self, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """``(1 - r) I + Σ α_i π_i φ_i φ_i'`` and ``Σ α_i y_i φ_i``; zero weights cost nothing."""
-        if self.p >= _WIDE and alpha.min() >= 0.0:
+        if self.p >= self.options.wide and alpha.min() >= 0.0:
             M, v = self._lower_moments(alpha)
             return np.tril(M) + np.tril(M, -1).T, v
         p = self.p
@@ -192,7 +200,7 @@ class EsvmProblem:
 
     def factor(self, alpha: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
         """``G``, ``ln|M|`` and ``v`` at given weights."""
-        wide = self.p >= _WIDE and alpha.min() >= 0.0
+        wide = self.p >= self.options.wide and alpha.min() >= 0.0
         M, v = self._lower_moments(alpha) if wide else self.moments(alpha)
         return *inverse_factor(M, overwrite=True), v
 
@@ -265,6 +273,12 @@ class EsvmProblem:
         soft = ~hard
         best = best_bias(h[soft], self.y[soft], self.caps[soft])
         return [*found, min(max(best, low), high)]
+
+
+def moment_factor(F: np.ndarray, alpha: np.ndarray, pi: np.ndarray, r: float) -> np.ndarray:
+    """Lower triangular ``G`` with ``G'G = ((1 - r) I + Σ α_i π_i φ_i φ_i')^-1``."""
+    signs = np.ones(len(alpha))
+    return EsvmProblem(F, signs, alpha, pi, r, False, 0.0, 0).factor(alpha)[0]
 
 
 def balanced(alpha: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -67,6 +67,17 @@ class Part:
         share = abs(missing) / float(toward.sum())
         return alpha + np.sign(missing) * share * self.y * toward if share < 0.999 else None
 
+    def _hard_factor(self) -> float:
+        """How much larger than soft ones the first weights of a hard margin are.
+
+        Weights that are too small make the interior point method crawl. At the solution
+        ``|v| = r p`` for ``r`` near one, so that ``Σ α`` is ``r p`` over a margin of which the
+        distance of the class means, on the ray, is a poor bound where kernels fit noise.
+        """
+        options, (n, p) = self.problem.options, self.shape
+        kernel = n <= options.kernel_rows_per_column * p
+        return options.hard_kernel_start if kernel else options.hard_start
+
     def _ray(self) -> np.ndarray:
         """Equal weights in each class, scaled to the best dual value along their ray."""
         y = self.y
@@ -82,5 +93,7 @@ class Part:
             p, spread = self.problem.p, self.problem.p / trace
             tau = min(self.problem.r * p / max(slope, 1e-300), 10.0 * p * spread)
             tau = max(tau - self.ridge * spread, self.ridge * spread)
+        if self.problem.hard is not None:
+            tau *= self._hard_factor()
         alpha = np.minimum(tau * share, 0.5 * self.caps)
         return balanced(alpha, y) if self.problem.fit_intercept else alpha

@@ -22,11 +22,6 @@ from oblong.solvers.esvm.problem import Certified, EsvmProblem, balanced
 
 __all__ = ["solve_by_smo"]
 
-# Steps after which Q is computed from scratch (and never before as many as rows), and the gap.
-_FRESH, _SWEEP = 2000, 500
-# Length of v over Σ α |φ|, below which the algorithm has nothing to divide by.
-_VANISHES = 1e-9
-
 
 def solve_by_smo(problem: EsvmProblem) -> tuple[Certified, str]:
     """Solve by pairs of weights.
@@ -35,13 +30,14 @@ def solve_by_smo(problem: EsvmProblem) -> tuple[Certified, str]:
     """
     if not problem.fit_intercept:
         raise ValueError("the sequential solver needs an intercept")
+    options = problem.options
     F = np.asarray(problem.F, dtype=np.float64)
     K = F @ F.T
     y, caps = problem.y, problem.caps
     target = problem.tol * problem.unit
     alpha = _start(problem)
     lengths = np.sqrt(K.diagonal())
-    fresh = max(_FRESH, problem.n)
+    fresh = max(options.smo_refresh, problem.n)
     least, idle, since, Q = np.inf, 0, fresh, np.empty((0, 0))
     while True:
         if since >= fresh:
@@ -58,12 +54,14 @@ def solve_by_smo(problem: EsvmProblem) -> tuple[Certified, str]:
             if found.gap <= target:
                 return found, "converged"
             since = fresh
-        elif idle >= 100 or np.sqrt(max(V, 0.0)) <= _VANISHES * float(alpha @ lengths):
+        elif idle >= options.smo_patience or (
+            np.sqrt(max(V, 0.0)) <= options.smo_vanishes * float(alpha @ lengths)
+        ):
             status = "stalled"
         if problem.n_iter >= problem.max_iter:
             status = "max_iter"
         if not status:
-            steps = min(_SWEEP, problem.max_iter - problem.n_iter)
+            steps = min(options.smo_sweep, problem.max_iter - problem.n_iter)
             done = _sweep(K, Q, y, caps, alpha, g, V, problem.r, steps)
             problem.n_iter += done
             since += done

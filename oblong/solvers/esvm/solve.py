@@ -18,24 +18,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oblong._core.deferred import Deferred, is_waiting
 from oblong._core.progress import Progress, ProgressCallback
 from oblong._core.threads import single_threaded_blas
-from oblong.solvers.esvm.boundary_rows import solve_by_newton, solve_by_working_sets
 from oblong.solvers.esvm.interior_point import solve_by_interior_point
-from oblong.solvers.esvm.problem import Certified, EsvmProblem, best_bias
+from oblong.solvers.esvm.many_rows import solve_by_newton, solve_by_working_sets
+from oblong.solvers.esvm.options import EsvmOptions
+from oblong.solvers.esvm.problem import Certified, EsvmProblem, best_bias, moment_factor
 from oblong.solvers.esvm.smo import solve_by_smo
 
-__all__ = ["EllipsoidalSVMResult", "best_bias", "solve_ellipsoidal_svm"]
+__all__ = ["EllipsoidalSVMResult", "best_bias", "moment_factor", "solve_ellipsoidal_svm"]
 
 SOLVERS = ("auto", "ipm", "newton", "smo")
-# Rows that are few, whatever their number of columns.
-_FEW = 500
-# Columns, or rows, up to which a second thread of BLAS costs more than it helps; many rows with few
-# columns have threads of their own.
-_THIN, _SHORT = 32, 1200
-# Rows too many for matrices with as many rows and columns.
-_MANY = 12_000
 
 
 @dataclass(frozen=True)
@@ -52,9 +45,9 @@ class EllipsoidalSVMResult:
         Dual weights, ``0 <= α_i <= C_i`` and, with an intercept, ``Σ y_i α_i = 0``.
     q : ndarray of shape (n,)
         ``π_i φ_i'B φ_i``.
-    factor : ndarray of shape (p, p)
-        Lower triangular ``G`` with ``B = r G'G``. With almost as many columns as rows it is
-        computed when it is first read, from rows ``F`` that must not have changed.
+    factor : ndarray of shape (p, p) or None
+        Lower triangular ``G`` with ``B = r G'G``. None where the kernel matrix was enough for the
+        certificate; :func:`moment_factor` computes it from the weights.
     outputs : ndarray of shape (n,)
         ``φ_i'w + b``.
     objective : float
@@ -75,17 +68,13 @@ class EllipsoidalSVMResult:
     b: float
     alpha: np.ndarray
     q: np.ndarray
-    factor: np.ndarray = Deferred()  # noqa: RUF009
+    factor: np.ndarray | None
     outputs: np.ndarray
     objective: float
     dual_objective: float
     gap: float
     n_iter: int
     status: str
-
-    def __getstate__(self) -> dict:
-        _ = self.factor
-        return dict(vars(self))
 
 
 def solve_ellipsoidal_svm(
@@ -102,6 +91,7 @@ def solve_ellipsoidal_svm(
     polish: bool = False,
     start: EllipsoidalSVMResult | None = None,
     progress: ProgressCallback | None = None,
+    options: EsvmOptions | None = None,
 ) -> EllipsoidalSVMResult:
     """Solve the ellipsoidal support vector machine, with a certificate.
 
@@ -112,7 +102,7 @@ def solve_ellipsoidal_svm(
     y : ndarray of shape (n,)
         Labels, -1 or +1.
     caps : ndarray of shape (n,)
-        Prices ``C_i`` of slack; infinite for a hard margin. Rows with zero are left out.
+        Penalties ``C_i`` of slack; infinite for a hard margin. Rows with zero are left out.
     pi : ndarray of shape (n,)
         Positive factors ``π_i``.
     r : float
@@ -136,6 +126,8 @@ def solve_ellipsoidal_svm(
         A solution of a similar problem to start from, where the solver can use one.
     progress : callable, default=None
         Called with a :class:`~oblong._core.progress.Progress` now and then.
+    options : EsvmOptions, default=None
+        Settings of the solvers.
 
     Returns
     -------
@@ -164,29 +156,34 @@ def solve_ellipsoidal_svm(
     parts = (F, y, caps, pi) if everything else (F[rows], y[rows], caps[rows], pi[rows])
     if len(rows) == 0 or parts[1].min() == parts[1].max():
         raise ValueError("rows of both classes with positive caps are needed")
-    solver = _choose(solver, *parts[0].shape)
-    problem = EsvmProblem(*parts, r, fit_intercept, tol, _limit(solver, max_iter, len(rows)))
+    options = options or EsvmOptions()
+    solver = _choose(solver, len(rows), F.shape[1], options)
+    limit = _limit(solver, max_iter, len(rows), options)
+    problem = EsvmProblem(*parts, r, fit_intercept, tol, limit, options=options)
     if progress is not None:
 
         def report(gap: float) -> None:
             progress(Progress("ellipsoidal svm", problem.n_iter, gap, tol))
 
         problem.report = report
-    with single_threaded_blas() if problem.p <= _THIN or problem.n <= _SHORT else nullcontext():
+    small = problem.p <= options.one_thread_columns or problem.n <= options.one_thread_rows
+    # Many rows with few columns have threads of their own.
+    with single_threaded_blas() if small else nullcontext():
         found, status = _solve(problem, solver, start, polish)
     alpha, q, outputs = found.alpha, found.q, found.outputs
     if not everything:
         whole = EsvmProblem(F, y, caps, pi, r, fit_intercept, tol, 0)
         alpha = np.zeros(len(y))
         alpha[rows] = found.alpha
-        q, g = whole.images(np.sqrt(r) * found.G, found.w)
+        G = moment_factor(F, alpha, pi, r) if found.G is None else found.G
+        q, g = whole.images(np.sqrt(r) * G, found.w)
         outputs = g + found.b
     return EllipsoidalSVMResult(
         found.w,
         found.b,
         alpha,
         q,
-        (lambda: found.G) if is_waiting(found, "G") else found.G,
+        found.G,
         outputs,
         found.dual + found.gap,
         found.dual,
@@ -221,16 +218,17 @@ def _checked(
     return F, y, caps, pi
 
 
-def _choose(solver: str, n: int, p: int) -> str:
+def _choose(solver: str, n: int, p: int, options: EsvmOptions) -> str:
     if solver != "auto":
         return solver
-    return "newton" if n > max(_FEW, min(10 * p * p, _MANY)) else "ipm"
+    enough = min(options.newton_rows * p * p, options.newton_certain)
+    return "newton" if n > max(options.newton_from, enough) else "ipm"
 
 
-def _limit(solver: str, max_iter: int | None, n: int) -> int:
+def _limit(solver: str, max_iter: int | None, n: int, options: EsvmOptions) -> int:
     if max_iter is not None:
         return max_iter
-    return 1000 * n if solver == "smo" else 500
+    return options.smo_iterations_per_row * n if solver == "smo" else options.iterations
 
 
 def _solve(
@@ -253,4 +251,7 @@ def _solve(
         return solve_by_working_sets(problem)
     if start is None or start.w.shape != (problem.p,):
         return solve_by_newton(problem)
-    return solve_by_newton(problem, (np.sqrt(problem.r) * start.factor.T, start.w, start.b))
+    G = start.factor
+    if G is None:
+        G = problem.factor(np.minimum(start.alpha, problem.caps))[0]
+    return solve_by_newton(problem, (np.sqrt(problem.r) * G.T, start.w, start.b))

@@ -23,12 +23,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from oblong.solvers.logdet.options import LogDetOptions
 from oblong.solvers.logdet.state import LogDetState
 
 __all__ = ["LogDetResult", "solve_log_det"]
-
-# Iterations without a better gap after which rounding has the last word.
-_PATIENCE = 5
 
 
 @dataclass(frozen=True)
@@ -89,6 +87,7 @@ def solve_log_det(
     scale: np.ndarray | None = None,
     tol: float = 1e-9,
     max_iter: int = 100,
+    options: LogDetOptions | None = None,
 ) -> LogDetResult:
     """Solve a problem with a log-determinant and its dual.
 
@@ -124,6 +123,8 @@ def solve_log_det(
         Largest gap.
     max_iter : int, default=100
         Limit on Newton systems.
+    options : LogDetOptions, optional
+        Settings of the method.
 
     Returns
     -------
@@ -142,7 +143,20 @@ def solve_log_det(
     >>> bool(np.allclose(shape, [[4, 0], [0, 1]], atol=1e-4))
     True
     """
-    state = LogDetState(F, start, r, M0, caps, signs, offset, total, direction, v0, scale)
+    state = LogDetState(
+        F,
+        start,
+        r=r,
+        M0=M0,
+        caps=caps,
+        signs=signs,
+        offset=offset,
+        total=total,
+        direction=direction,
+        v0=v0,
+        scale=scale,
+        options=options,
+    )
     best, merit, idle, n_iter = np.inf, np.inf, 0, 0
     kept = state.keep()
     while True:
@@ -155,7 +169,7 @@ def solve_log_det(
         if gap <= tol:
             status = "converged"
             break
-        if idle >= _PATIENCE or n_iter >= max_iter:
+        if idle >= state.options.patience or n_iter >= max_iter:
             status = "max_iter" if n_iter >= max_iter else "stalled"
             break
         n_iter += 1

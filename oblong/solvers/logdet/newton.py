@@ -16,16 +16,15 @@ if TYPE_CHECKING:
 
 __all__ = ["DualSystem", "NewtonStep", "NewtonSystem", "PrimalSystem"]
 
-# Rounds of iterative refinement where a formula subtracts large numbers.
-_ROUNDS = 2
-
 
 @dataclass(frozen=True)
 class NewtonStep:
+    """Changes of the iterate; zero for parts that the problem does not have."""
+
     alpha: np.ndarray
     s: np.ndarray
-    u: np.ndarray | float
-    w: np.ndarray | float
+    u: np.ndarray
+    w: np.ndarray
     gamma: float
     b: float
 
@@ -53,7 +52,7 @@ class NewtonSystem(ABC):
     @abstractmethod
     def solve(
         self, rhs: np.ndarray, pull: np.ndarray | None, missing: float
-    ) -> tuple[np.ndarray, np.ndarray | float, float]:
+    ) -> tuple[np.ndarray, np.ndarray, float]:
         """Solve for ``Δα``, ``Δw`` and ``Δb``."""
 
     def direction(self, target: float, second: tuple) -> NewtonStep:
@@ -62,6 +61,7 @@ class NewtonSystem(ABC):
         alpha, s, u, w, gamma = state.alpha, state.s, state.u, state.w, state.gamma
         to_s = (target - second[0]) / alpha
         rhs = state.q - state.o - state.output() + to_s
+        room = to_u = np.zeros(state.n)
         if state.caps is not None:
             room = state.room()
             to_u = np.where(state.finite, (target - second[1]) / room, 0.0)
@@ -75,7 +75,7 @@ class NewtonSystem(ABC):
         delta, dw, db = self.solve(rhs, pull, missing)
         dgamma = (kappa + 2.0 * gamma * float(w @ dw)) / self.ball if state.direction else 0.0
         step_s = to_s - s - (s / alpha) * delta
-        step_u = 0.0
+        step_u = np.zeros(state.n)
         if state.caps is not None:
             step_u = np.where(state.finite, to_u - u + (u / room) * delta, 0.0)
         return NewtonStep(delta, step_s, step_u, dw, dgamma, db)
@@ -83,6 +83,7 @@ class NewtonSystem(ABC):
     def bend(self) -> np.ndarray:
         """The block of ``w`` and ``b``: ``T``, and zero for ``b``."""
         state = self.state
+        assert state.border is not None
         p = state.p if state.direction else 0
         T = np.zeros((state.border.shape[1],) * 2)
         if p:
@@ -95,10 +96,10 @@ class NewtonSystem(ABC):
         parts = [] if pull is None else [pull]
         return np.concatenate([*parts, [missing]]) if self.state.total is not None else parts[0]
 
-    def split(self, x: np.ndarray) -> tuple[np.ndarray | float, float]:
+    def split(self, x: np.ndarray) -> tuple[np.ndarray, float]:
         """``Δw`` and ``Δb``."""
         state = self.state
-        w = x[: state.p] if state.direction else 0.0
+        w = x[: state.p] if state.direction else np.zeros(state.p)
         return w, float(x[-1]) if state.total is not None else 0.0
 
 
@@ -116,6 +117,7 @@ class DualSystem(NewtonSystem):
     """Few rows: the matrix in the weights, and the Schur complement of ``w`` and ``b``."""
 
     def factor(self) -> bool:
+        """Factor ``Q∘Q / r + D`` and the Schur complement."""
         state = self.state
         N = state.Z.T @ state.Z
         np.multiply(N, N, out=N)
@@ -131,11 +133,14 @@ class DualSystem(NewtonSystem):
         self.schur, info = dpotrf(schur, lower=1, clean=0)
         return info == 0
 
-    def solve(self, rhs, pull, missing):
+    def solve(
+        self, rhs: np.ndarray, pull: np.ndarray | None, missing: float
+    ) -> tuple[np.ndarray, np.ndarray, float]:
+        """Solve by block elimination."""
         delta = dpotrs(self.L, rhs, lower=1)[0]
         border = self.state.border
         if border is None:
-            return delta, 0.0, 0.0
+            return delta, np.zeros(self.state.p), 0.0
         x = dpotrs(self.schur, border.T @ delta + self.lower(pull, missing), lower=1)[0]
         delta -= self.solved @ x
         return delta, *self.split(x)
@@ -149,6 +154,7 @@ class PrimalSystem(NewtonSystem):
     """
 
     def factor(self) -> bool:
+        """Form the matrix from the rows, and factor it."""
         state = self.state
         P = state.p * (state.p + 1) // 2
         size = P + (0 if state.border is None else state.border.shape[1])
@@ -165,14 +171,17 @@ class PrimalSystem(NewtonSystem):
         self.L, good = _cholesky(N)
         return good
 
-    def solve(self, rhs, pull, missing):
+    def solve(
+        self, rhs: np.ndarray, pull: np.ndarray | None, missing: float
+    ) -> tuple[np.ndarray, np.ndarray, float]:
+        """Solve, with refinement of the entries of ``B``."""
         state, U, diagonal = self.state, self.U, self.diagonal
         P = len(U) - len(self.extra)
         known = np.zeros(len(U))
         if state.border is not None:
             known[P:] = self.lower(pull, missing)
         x = dpotrs(self.L, known + U @ (rhs / diagonal), lower=1)[0]
-        for _ in range(_ROUNDS):
+        for _ in range(state.options.refinements):
             # The weights are small differences over small numbers.
             left = known + U @ ((rhs - x @ U) / diagonal)
             left[:P] -= x[:P]

@@ -9,25 +9,32 @@ from scipy.linalg import LinAlgError
 
 from oblong.linalg.log_det import inverse_factor
 from oblong.solvers.logdet.newton import DualSystem, NewtonStep, NewtonSystem, PrimalSystem
+from oblong.solvers.logdet.options import LogDetOptions
 
-__all__ = ["FAR", "NEAR", "LogDetState"]
-
-# Length of v, in complementarity products, from which w can follow it inside the sphere.
-FAR = 50.0
-# Complementarity products, in lengths of v, below which rounding decides on the distance to it.
-NEAR = 1e-10
-# Share of the way to the boundary that a step goes.
-_TO_BOUNDARY = 0.99
+__all__ = ["LogDetState"]
 
 
 class LogDetState:
     """The iterate, and what follows from it."""
 
-    # Lengths of a step to try before the direction is given up, and before there is none.
-    halvings, last_halvings = 6, 30
-
-    def __init__(self, F, start, r, M0, caps, signs, offset, total, direction, v0, scale) -> None:
+    def __init__(
+        self,
+        F: np.ndarray,
+        start: np.ndarray,
+        *,
+        r: float = 1.0,
+        M0: np.ndarray | None = None,
+        caps: np.ndarray | None = None,
+        signs: np.ndarray | None = None,
+        offset: float | np.ndarray = 0.0,
+        total: float | None = None,
+        direction: bool = False,
+        v0: np.ndarray | None = None,
+        scale: np.ndarray | None = None,
+        options: LogDetOptions | None = None,
+    ) -> None:
         n, p = F.shape
+        self.options = options or LogDetOptions()
         self.F, self.r, self.M0 = F, r, M0
         self.scale = scale
         self.y = signs
@@ -35,17 +42,17 @@ class LogDetState:
         self.o, self.total, self.direction = offset, total, direction
         self.v0 = np.zeros(p) if v0 is None else v0
         self.caps = caps
-        self.finite = None if caps is None else np.isfinite(caps)
-        if self.finite is not None and not self.finite.any():
-            self.caps = self.finite = None
+        self.finite = np.zeros(n, dtype=bool) if caps is None else np.isfinite(caps)
+        if not self.finite.any():
+            self.caps = None
         # Without slack the products would fall faster than the residual, which leads nowhere.
-        self.soft = direction and self.finite is not None and bool(self.finite.all())
+        self.soft = direction and bool(self.finite.all())
         self.alpha = np.array(start, dtype=np.float64)
         self.p, self.n = p, n
-        self.w, self.gamma, self.b = np.zeros(p), 0.0, 0.0
+        self.w, self.v, self.gamma, self.b = np.zeros(p), np.zeros(p), 0.0, 0.0
         self.s = np.zeros(n)
         self.u = np.zeros(n)
-        self.dual_mode = n <= 1.5 * p * (p + 1) / 2
+        self.dual_mode = n <= self.options.dual_rows * p * (p + 1) / 2
         self._begin()
 
     @cached_property
@@ -69,7 +76,7 @@ class LogDetState:
     def _begin(self) -> None:
         self.evaluate()
         if self.direction:
-            length = np.linalg.norm(self.v)
+            length = float(np.linalg.norm(self.v))
             self.w = 0.9 * self.v / length if length > 0 else self.w
         if self.total is not None:
             # Half of the constraints hold.
@@ -87,19 +94,21 @@ class LogDetState:
             self.u = np.where(self.finite, taken + excess, 0.0)
         if self.direction:
             length = float(np.linalg.norm(self.v))
-            self.gamma = max(self.level / (1.0 - self.w @ self.w), 0.5 * length)
+            self.gamma = max(self.level / (1.0 - float(self.w @ self.w)), 0.5 * length)
         self.last_merit = np.inf
         # What a residual costs: as much as the weight, now or later, but a cap is the most.
         self.frozen = np.maximum(self.alpha, self.level)
         if self.caps is not None:
             self.frozen = np.minimum(self.frozen, self.caps)
-        self.pairs = self.n + (0 if self.caps is None else int(self.finite.sum()))
+        self.pairs = self.n + int(self.finite.sum())
         self.pairs += int(self.direction)
 
     def keep(self) -> tuple:
+        """What determines the iterate."""
         return (self.alpha, self.s, self.u, self.w, self.gamma, self.b)
 
     def restore(self, kept: tuple) -> None:
+        """Go back to an iterate that was kept."""
         if kept[0] is self.alpha:
             return
         self.alpha, self.s, self.u, self.w, self.gamma, self.b = kept
@@ -130,9 +139,12 @@ class LogDetState:
         return self.signed @ self.w + value if self.direction else value
 
     def room(self) -> np.ndarray:
+        """Distances of the weights from their caps; one where there is none."""
+        assert self.caps is not None
         return np.where(self.finite, self.caps - self.alpha, 1.0)
 
     def dual(self) -> float:
+        """Value of the dual, constants included."""
         rp = self.r * self.p
         value = self.r * self.log_det + rp - rp * np.log(self.r)
         value -= float(np.sum(self.alpha * self.o))
@@ -154,11 +166,10 @@ class LogDetState:
             # The threshold may rise until every row is inside.
             return float(self.total * np.max(q - self.o)) + balance - mass
         shrink, loss = 1.0, 0.0
-        hard = None if self.caps is None else ~self.finite
-        if hard is None or hard.any():
+        hard = ~self.finite
+        if hard.any():
             ratio = side / np.maximum(q, np.finfo(float).tiny)
-            ratio = ratio if hard is None else ratio[hard]
-            shrink = float(np.min(ratio))
+            shrink = float(np.min(ratio[hard]))
             if shrink <= 0.0:
                 return np.inf
             if self.M0 is not None or self.direction or self.total is not None:
@@ -171,9 +182,11 @@ class LogDetState:
         return loss - rp * np.log(shrink) + (shrink - 1.0) * trace - mass + balance + b_term
 
     def residual(self) -> np.ndarray:
+        """What the first optimality condition ``q - o - y (φ'w + b) + s - u = 0`` lacks."""
         return self.q - self.o - self.output() + self.s - self.u
 
     def merit(self) -> float:
+        """Length of all residuals and products, in weights that do not change on the way."""
         parts = np.sum((self.frozen * self.residual()) ** 2) + np.sum((self.alpha * self.s) ** 2)
         if self.caps is not None:
             parts += np.sum((self.room() * self.u) ** 2)
@@ -214,15 +227,15 @@ class LogDetState:
             bend = 2.0 * step.gamma * float(self.w @ step.w) + self.gamma * float(step.w @ step.w)
             second = second[0], second[1], -bend
         step = system.direction(sigma * mu, second)
-        t = min(1.0, _TO_BOUNDARY * self.longest(step, room, slides))
+        t = min(1.0, self.options.to_boundary * self.longest(step, room, slides))
         before = self.last_merit = self.merit()
         level = sigma * mu if slides else None
-        if t >= 0.1 and self.attempt(step, t, before, self.halvings, level):
+        if t >= 0.1 and self.attempt(step, t, before, self.options.halvings, level):
             return True
         sigma = max(sigma, 0.3)
         step = system.direction(sigma * mu, zero)
-        t = min(1.0, _TO_BOUNDARY * self.longest(step, room, False))
-        return self.attempt(step, t, before, self.last_halvings, None)
+        t = min(1.0, self.options.to_boundary * self.longest(step, room, False))
+        return self.attempt(step, t, before, self.options.last_halvings, None)
 
     def longest(self, step: NewtonStep, room: np.ndarray | None, slides: bool) -> float:
         """Longest step, at most ``1 / 0.99``, that stays inside the bounds."""
@@ -239,19 +252,20 @@ class LogDetState:
                 root = np.sqrt(half * half + a * c)
                 reach = c / (half + root) if half > 0 else (root - half) / a
                 shrink = max(shrink, 1.0 / reach)
-        return 1.0 / max(shrink, _TO_BOUNDARY)
+        return 1.0 / max(shrink, self.options.to_boundary)
 
     def determined(self, mu: float, step: NewtonStep) -> bool:
         """Whether ``v`` determines ``w``, and is going to: then the sphere bounds no step."""
         now, then = self.v, self.v + step.alpha @ self.signed
         square = float(now @ now)
         length = np.sqrt(square)
-        return NEAR * length < mu < length / FAR and float(then @ then) > 0.6 * square
+        near, far = self.options.follow_until * length, length / self.options.follow_from
+        return near < mu < far and float(then @ then) > 0.6 * square
 
     def slide(self, level: float) -> None:
         """Put ``w`` along ``v``, where ``v = 2 γ w`` and ``γ (1 - |w|²)`` is the level."""
         square = float(self.v @ self.v)
-        level = max(level, 0.01 * NEAR * np.sqrt(square))
+        level = max(level, 0.01 * self.options.follow_until * np.sqrt(square))
         self.gamma = 0.5 * (level + float(np.sqrt(level**2 + square)))
         self.w = self.v * (0.5 / self.gamma)
 
@@ -264,7 +278,7 @@ class LogDetState:
         """
         kept = self.keep()
         product = self.gamma * (1.0 - float(self.w @ self.w))
-        derived = self.G, self.log_det, self.Z, self.q, getattr(self, "v", None)
+        derived = self.G, self.log_det, self.Z, self.q, self.v
         for _ in range(halvings):
             self.alpha, self.s = kept[0] + t * step.alpha, kept[1] + t * step.s
             self.u = kept[2] if self.caps is None else kept[2] + t * step.u

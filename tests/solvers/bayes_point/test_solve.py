@@ -6,13 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.integrate import quad
-from scipy.stats import norm
 from sklearn.datasets import make_moons
 from sklearn.metrics.pairwise import rbf_kernel
 
-from oblong.solvers.bayes_point.propagation import normal_hazard, propagate
-from oblong.solvers.bayes_point.sites import find_sites, interior_direction, signed_outputs
 from oblong.solvers.bayes_point.solve import solve_bayes_point
 from tests.reference.bayes_point import brute_force, sector
 
@@ -42,9 +38,6 @@ def cosine(a: np.ndarray, b: np.ndarray) -> float:
 def sampled(F, y, n_samples=100_000, seed=0, **options):
     rng = np.random.default_rng(seed)
     return solve_bayes_point(F, y, method="sampling", n_samples=n_samples, rng=rng, **options)
-
-
-# Against brute force and closed forms ------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -134,9 +127,6 @@ def test_slack_is_the_kernel_matrix_with_a_ridge():
     assert same.log_evidence == pytest.approx(found.log_evidence, abs=1e-7)
 
 
-# Invariances -------------------------------------------------------------------------------------
-
-
 @given(seed=st.integers(0, 10_000), factor=st.floats(1e-3, 1e3))
 def test_hard_half_spaces_have_no_length(seed, factor):
     F, y = separable(seed)
@@ -195,9 +185,6 @@ def test_weights_are_continuous_with_slack():
     assert np.abs(at(0.5) - at(1.0)).max() > 1e-3
 
 
-# The empty version space, and parts ---------------------------------------------------------------
-
-
 @pytest.mark.parametrize("method", ["ep", "sampling"])
 def test_empty_version_space(method):
     F, y = noisy(0, n=60)
@@ -208,18 +195,6 @@ def test_empty_version_space(method):
     assert solve_bayes_point(*contradiction, soft=0.1).status == "converged"
 
 
-@given(seed=st.integers(0, 10_000), d=st.integers(2, 6), n=st.integers(2, 400))
-def test_interior_direction(seed, d, n):
-    F, y = separable(seed, n=n, d=d)
-    sites = find_sites(F, y, 0.0, np.ones(n))
-    rng = np.random.default_rng(seed)
-    inside = interior_direction(sites, rng.normal(size=d))
-    assert signed_outputs(sites, inside).min() > 0.0
-    # Every row and its opposite: nothing is inside.
-    both = find_sites(np.vstack([F, -F]), np.append(y, y), 0.0, np.ones(2 * n))
-    assert interior_direction(both, rng.normal(size=d)) is None
-
-
 def test_thin_version_space():
     width = 1e-6
     F = np.array([[np.sin(width), np.cos(width)], [np.sin(width), -np.cos(width)], [1.0, 0.0]])
@@ -227,15 +202,6 @@ def test_thin_version_space():
     assert found.status == "converged"
     assert abs(found.w[1]) < 1e-3 * width * found.w[0]
     assert found.log_evidence == pytest.approx(np.log(width / np.pi), abs=0.3)
-
-
-def test_half_spaces_that_coincide_are_one():
-    F, y = separable(4)
-    found = solve_bayes_point(F, y)
-    more = solve_bayes_point(
-        np.vstack([F, -2.0 * F, F, np.zeros((1, 3))]), np.concatenate([y, -y, y, [1.0]])
-    )
-    np.testing.assert_allclose(more.w, found.w, atol=1e-9)
 
 
 def test_rows_of_zeros_leave_the_prior():
@@ -261,36 +227,3 @@ def test_single_precision():
     F, y = separable(5)
     found = solve_bayes_point(F.astype(np.float32), y)
     np.testing.assert_allclose(found.w, solve_bayes_point(F, y).w, atol=1e-4)
-
-
-def test_moments_are_matched():
-    """A converged factor has the moments of the true one, by quadrature."""
-    F, y = noisy(6, n=10)
-    sites = find_sites(F, y, 0.4, np.ones(10))
-    found = propagate(sites, tol=1e-11, max_iter=1000)
-    covariance = found.root() @ found.root().T
-    i = 3
-    mean, variance = F[i] @ found.w, F[i] @ covariance @ F[i]
-    precision = 1.0 / variance - found.tau[i]
-    centre = (mean / variance - found.nu[i]) / precision
-
-    def tilted(f, power):
-        weight = norm.pdf(f, centre, precision**-0.5) * norm.cdf(y[i] * f / np.sqrt(0.4))
-        return weight * f**power
-
-    moments = [quad(tilted, -20, 20, args=(k,), points=[0.0], limit=200)[0] for k in range(3)]
-    assert moments[1] / moments[0] == pytest.approx(mean, abs=1e-8)
-    assert moments[2] / moments[0] - mean**2 == pytest.approx(variance, abs=1e-8)
-
-
-def test_normal_hazard_keeps_its_digits():
-    u = np.array([-1e8, -1e4, -100.001, -99.999, -30.0, 0.0, 5.0, 50.0])
-    hazard, rest = normal_hazard(u)
-    assert hazard[5] == pytest.approx(np.sqrt(2 / np.pi))
-    assert rest[5] == pytest.approx(1 - 2 / np.pi)
-    assert hazard[-1] == 0.0
-    assert rest[-1] == 1.0
-    np.testing.assert_allclose(hazard[:3], -u[:3], rtol=1e-3)
-    np.testing.assert_allclose(rest[:3] * u[:3] ** 2, 1.0, rtol=1e-3)
-    assert rest[2] == pytest.approx(rest[3], rel=1e-4)
-    assert (np.diff(rest) > 0).all()

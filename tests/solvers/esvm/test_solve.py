@@ -10,11 +10,16 @@ from hypothesis import strategies as st
 from oblong.solvers.esvm.problem import EsvmProblem
 from oblong.solvers.esvm.solve import solve_ellipsoidal_svm
 from tests.reference.ellipsoidal_svm import ellipsoidal_svm
+from tests.solvers.esvm.problems import consistent, overlapping
 
 X = np.array(
     [(2, 1), (1, 2), (1.5, 0.2), (-0.2, 0.4), (-1, -1), (-2, 0.5), (0.5, -1.5), (0.3, 0.6)]
 )
+
+
 Y = np.array([1.0, 1, 1, 1, -1, -1, -1, -1])
+
+
 LENGTH = np.linalg.norm(X, axis=1)
 
 
@@ -30,23 +35,6 @@ def hard(rows, labels, r, **options):
 
 def shape(result, r):
     return r * result.factor.T @ result.factor
-
-
-def draw(seed, n, d, noise=0.5, scale=1.0):
-    rng = np.random.default_rng(seed)
-    F = rng.normal(size=(n, d)) + 0.2
-    y = np.where(F[:, 0] + noise * rng.normal(size=n) > 0.2, 1.0, -1.0)
-    # Both classes, and still separable without noise.
-    y[:2] = 1.0, -1.0
-    F[:2, 0] = 1.0, -1.0
-    return scale * F, y
-
-
-def consistent(F, r, nu):
-    """Prices and factors of the formulation that does not depend on the scale of the rows."""
-    n, p = F.shape
-    length = np.linalg.norm(F, axis=1)
-    return {"caps": r * p / (n * nu * length), "pi": 1.0 / length}
 
 
 def printed(F, nu):
@@ -126,20 +114,20 @@ def agree(F, y, r, caps, pi, fit_intercept=True):
 def test_agrees_with_a_conic_solver(r, nu):
     seed = int(1000 * nu + 100 * r)
     rng = np.random.default_rng(seed)
-    F, y = draw(seed, int(rng.integers(20, 150)), int(rng.integers(2, 7)))
+    F, y = overlapping(seed, int(rng.integers(20, 150)), int(rng.integers(2, 7)))
     agree(F, y, r, **consistent(F, r, nu))
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("seed", range(3))
 def test_agrees_with_a_conic_solver_as_printed(seed, fit_intercept):
-    F, y = draw(seed, 60, 3, scale=2.0)
+    F, y = overlapping(seed, 60, 3, scale=2.0)
     agree(F, y, 0.9, **printed(F, 0.5), fit_intercept=fit_intercept)
 
 
 @pytest.mark.parametrize("r", [0.5, 0.9, 0.99])
 def test_hard_margin_agrees_with_a_conic_solver(r):
-    F, y = draw(4, 40, 3, noise=0.0)
+    F, y = overlapping(4, 40, 3, noise=0.0)
     F[:, 0] += 0.3 * y
     pi = 1 / np.linalg.norm(F, axis=1)
     result = solve_ellipsoidal_svm(F, y, caps=np.full(40, np.inf), pi=pi, r=r, tol=1e-8)
@@ -152,7 +140,7 @@ def test_hard_margin_agrees_with_a_conic_solver(r):
 @pytest.mark.parametrize("shape_", [(40, 3), (150, 150), (160, 60), (700, 4)])
 @pytest.mark.parametrize("intercept", [True, False])
 def test_solvers_agree(shape_, intercept):
-    F, y = draw(7, *shape_)
+    F, y = overlapping(7, *shape_)
     problem = {**consistent(F, 0.99, 0.3), "r": 0.99, "tol": 1e-8, "fit_intercept": intercept}
     first = solve_ellipsoidal_svm(F, y, solver="ipm", **problem)
     others = ["newton", "smo"] if intercept else ["newton"]
@@ -167,7 +155,7 @@ def test_solvers_agree(shape_, intercept):
 @pytest.mark.parametrize("limit", [1, 3, 5])
 @pytest.mark.parametrize("solver", ["ipm", "newton", "smo"])
 def test_certificate_is_honest_before_the_end(solver, limit):
-    F, y = draw(3, 200, 4)
+    F, y = overlapping(3, 200, 4)
     problem = {**consistent(F, 0.9, 0.2), "r": 0.9}
     best = solve_ellipsoidal_svm(F, y, **problem, tol=1e-9).objective
     early = solve_ellipsoidal_svm(F, y, **problem, solver=solver, max_iter=limit)
@@ -211,7 +199,7 @@ def check_values(F, y, r, problem, result):
     st.sampled_from([0.3, 0.9, 0.99, 1 - 1e-6]),
 )
 def test_certificate_at_the_end(seed, n, d, log_nu, r):
-    F, y = draw(seed, n, d)
+    F, y = overlapping(seed, n, d)
     problem = consistent(F, r, 10.0**log_nu)
     result = solve_ellipsoidal_svm(F, y, **problem, r=r)
     assert result.status == "converged"
@@ -223,7 +211,7 @@ def test_certificate_at_the_end(seed, n, d, log_nu, r):
 
 @pytest.mark.parametrize("factor", [1e-4, 0.1, 10.0, 1e4])
 def test_scale_of_the_rows_does_not_matter(factor):
-    F, y = draw(5, 100, 4)
+    F, y = overlapping(5, 100, 4)
     first = solve_ellipsoidal_svm(F, y, **consistent(F, 0.9, 0.2), r=0.9, tol=1e-9)
     other = solve_ellipsoidal_svm(
         factor * F, y, **consistent(factor * F, 0.9, 0.2), r=0.9, tol=1e-9
@@ -236,7 +224,7 @@ def test_scale_of_the_rows_does_not_matter(factor):
 
 @pytest.mark.parametrize("solver", ["ipm", "newton"])
 def test_weights_are_duplicates(solver):
-    F, y = draw(6, 80, 3)
+    F, y = overlapping(6, 80, 3)
     caps, pi = consistent(F, 0.9, 0.2).values()
     copies = np.random.default_rng(0).integers(0, 4, 80)
     copies[:2] = 1
@@ -256,7 +244,7 @@ def test_weights_are_duplicates(solver):
 
 
 def test_single_precision_is_not_copied_and_agrees():
-    F, y = draw(8, 4000, 4)
+    F, y = overlapping(8, 4000, 4)
     problem = consistent(F, 0.9, 0.2)
     double = solve_ellipsoidal_svm(F, y, **problem, r=0.9, solver="newton")
     single = solve_ellipsoidal_svm(F.astype(np.float32), y, **problem, r=0.9, solver="newton")
@@ -267,7 +255,7 @@ def test_single_precision_is_not_copied_and_agrees():
 
 
 def test_reports_progress():
-    F, y = draw(8, 100, 3)
+    F, y = overlapping(8, 100, 3)
     seen = []
     result = solve_ellipsoidal_svm(
         F, y, **consistent(F, 0.9, 0.2), r=0.9, progress=seen.append, solver="ipm"

@@ -1,7 +1,8 @@
 """The certificate of kernel weights by the rows that have a weight, and the kernel matrix alone.
 
 With ``S = A^½ K A^½`` over the rows with a weight, the ridge ``ρ`` and the triangular ``G`` with
-``G'G = (ρ I + S)^-1``, the moments have ``ln|M| = ln|ρ I + S| + (p - s) ln ρ``, and ::
+``G'G = (ρ I + S)^-1``, the moments have ``ln|M| = ln|ρ I + S| + (p - s) ln ρ`` (Momma, Hatano and
+Nakayama, Ellipsoidal Support Vector Machines, ACML 2010, eq. 9), and ::
 
     α_i q_i = r (1 - ρ Σ_k G_ki²)     or     q_i = r π_i (K_ii - |G A^½ k_i|²) / ρ
 
@@ -23,11 +24,6 @@ from oblong.solvers.esvm.problem import Certified, EsvmProblem, balanced
 from oblong.solvers.esvm.scaled_part import Part
 
 __all__ = ["certify_by_kernel"]
-
-# Share of the tolerance that rounding may have in the gap.
-_ROUNDING = 0.1
-# Share of the rows with a weight up to which to leave the others out.
-_FEWER = 0.9
 
 
 def certify_by_kernel(
@@ -57,9 +53,9 @@ def certify_by_kernel(
     # into changes of q.
     rounding = problem.n * np.finfo(float).eps * (1.0 + float(sizes.max()) / ridge)
     used = np.flatnonzero(scaled)
-    if not rounding <= _ROUNDING * problem.tol or not len(used):
+    if not rounding <= problem.options.certificate_rounding * problem.tol or not len(used):
         return None
-    few = len(used) < _FEWER * problem.n
+    few = len(used) < problem.options.certificate_rows * problem.n
     if not few:
         used = np.arange(problem.n)
     s = len(used)
@@ -93,7 +89,7 @@ def certify_by_kernel(
     outputs += bias
     dual = r * log_det + problem.unit * (1.0 - np.log(r)) - length
     gap = problem.gap(alpha, q, outputs, length)
-    return Certified(alpha, q, outputs, w, bias, lambda: problem.factor(alpha)[0], v, dual, gap)
+    return Certified(alpha, q, outputs, w, bias, None, v, dual, gap)
 
 
 @compiled

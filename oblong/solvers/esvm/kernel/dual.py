@@ -27,30 +27,6 @@ from oblong.solvers.esvm.scaled_part import Part
 
 __all__ = ["KernelDual", "solve_by_models"]
 
-# Evaluations before the interior point method takes over.
-_EVALUATIONS = 12
-# Pairs to move in one model, per row.
-_MOVES = 40
-# Weights that count as zero, over the usual ones and the tolerance.
-_NOTHING = 0.01
-# Largest entry of A^½ K A^½ over ρ for single precision, and the gap over r p that it can show.
-_CONDITION, _SINGLE = 1e5, 1e-4
-# Gaps over r p below which the next evaluation is in double precision, and below which a model made
-# anew may save an evaluation.
-_CLOSE, _NEAR = 0.1, 0.01
-# Gap over r p, and its growth, at which to give up: no model of such a problem can be trusted.
-_LARGE, _GROWTH = 1.0, 2.0
-# Squared gap over the tolerance from which the next weights are worth a certificate.
-_SURE = 0.3
-# Relative moves q δ / r that the model allows: so large, or so many roots of the gap.
-_REACH, _WIDER = 0.25, 10.0
-# Moves from which a model is made anew around the weights that made them, one in so many of all at
-# most, and how often.
-_FAR, _FEW, _ROUNDS = 0.03, 16, 2
-# Share of the gap that the optimality conditions of a model may leave.
-_FORCING = 0.05
-# Length of v over Σ α |φ|, below which its direction is not worth following.
-_VANISHES = 1e-4
 # Rows of a block of matrices that fits into a cache, and of one that is turned.
 _BLOCK, _TILE = 256, 32
 
@@ -95,13 +71,13 @@ class KernelDual:
         alpha: np.ndarray,
         double: bool,
         last: Evaluation | None = None,
-        vanishes: float = _VANISHES,
     ) -> Evaluation | None:
         """Evaluate the dual, half way back to the last weights until it is no worse than there.
 
-        None if rounding leaves no factor, or ``v`` is shorter than ``vanishes`` times its parts.
+        None if rounding leaves no factor, or ``v`` is too short to be followed.
         """
         n, part, r = self.problem.n, self.part, self.problem.r
+        vanishes = self.problem.options.vanishing_direction
         kind, potrf, lauum = (
             (np.float64, dpotrf, dlauum) if double else (np.float32, spotrf, slauum)
         )
@@ -158,14 +134,15 @@ class KernelDual:
         not concave far along such a move.
         """
         problem, part, r = self.problem, self.part, self.problem.r
+        options = problem.options
         Q, q = self._Q, at.q
         _mirrored(self.inverse.T, np.sqrt(r * part.ridge / at.alpha), -1.0, Q)
         Q.flat[:: len(q) + 1] = q
-        wanted = _FORCING * at.gap * min(1.0, max(10.0 * at.gap, 0.01))
+        wanted = options.forcing * at.gap * min(1.0, max(10.0 * at.gap, 0.01))
         wanted = max(wanted, 0.1 * problem.tol) * problem.unit / float(at.alpha.sum())
-        alpha, center, g, limit = at.alpha, at.alpha, at.g, _MOVES * len(q)
-        for left in range(_ROUNDS, -1, -1):
-            reach = trust * max(_REACH, _WIDER * np.sqrt(at.gap)) * r / q
+        alpha, center, g, limit = at.alpha, at.alpha, at.g, options.moves_per_row * len(q)
+        for left in range(options.recentre_rounds, -1, -1):
+            reach = trust * max(options.reach, options.reach_roots * np.sqrt(at.gap)) * r / q
             low = np.maximum(self.least, np.minimum(center - reach, alpha))
             high = np.minimum(part.caps, np.maximum(center + reach, alpha))
             alpha, steps = maximise_by_pairs(
@@ -180,13 +157,15 @@ class KernelDual:
                 r,
                 wanted,
                 limit,
+                options,
             )
             moves = np.abs(q * (alpha - center)) / r
-            far = np.flatnonzero(moves > _FAR)
-            if not left or not len(far) or at.gap > _NEAR or steps == limit:
+            far = np.flatnonzero(moves > options.recentre_move)
+            if not left or not len(far) or at.gap > options.recentre_gap or steps == limit:
                 break
-            if _FEW * len(far) > len(q):
-                far = np.argpartition(-moves, len(q) // _FEW)[: len(q) // _FEW]
+            most = len(q) // options.recentre_share
+            if len(far) > most:
+                far = np.argpartition(-moves, most)[:most]
             center, q = _recentred(Q, q, center, alpha, far, r)
             g = dsymv(1.0, self.K, problem.y * alpha, lower=1)
         held = ((alpha == low) & (low > self.least)) | ((alpha == high) & (high < part.caps))
@@ -206,10 +185,12 @@ def solve_by_models(problem: EsvmProblem, part: Part, start: np.ndarray) -> Cert
 
     Every row needs a finite cap, and the problem an intercept.
     """
-    dual = KernelDual(problem, part, _nothing(problem, part, start))
+    options = problem.options
+    dual = KernelDual(problem, part, _zero_weights(problem, part, start))
     largest = float(np.max(start * part.pi * dual.diagonal))
-    double, alpha, last, idle, trust = largest > _CONDITION * part.ridge, start, None, 0, 1.0
-    for _ in range(_EVALUATIONS):
+    double, alpha, idle, trust = largest > options.single_condition * part.ridge, start, 0, 1.0
+    last: Evaluation | None = None
+    for _ in range(options.evaluations):
         problem.n_iter += 1
         found = dual.evaluate(alpha, double, last)
         if found is None:
@@ -222,9 +203,12 @@ def solve_by_models(problem: EsvmProblem, part: Part, start: np.ndarray) -> Cert
         idle = idle + 1 if slow else 0
         if idle > 1 and double:
             return None
-        if slow and found.gap > max(_LARGE, _GROWTH * last.gap):
-            return None
-        exact = found.double or problem.tol >= _SINGLE
+        if last is not None and slow:
+            hopeless = max(options.hopeless_gap, options.hopeless_growth * last.gap)
+            if found.gap > hopeless:
+                # No model of such a problem can be trusted.
+                return None
+        exact = found.double or problem.tol >= options.single_gap
         if exact and found.gap <= problem.tol:
             for tidy in (True, False):
                 certified = dual.certify(found.alpha, tidy)
@@ -234,18 +218,19 @@ def solve_by_models(problem: EsvmProblem, part: Part, start: np.ndarray) -> Cert
         trust *= 1.0 if found.alpha is alpha else 0.25
         alpha, free = dual.improve(found, trust)
         # The error of a model is about the square of what it removes.
-        if exact and free and not slow and found.gap**2 <= _SURE * problem.tol:
+        near = found.gap**2 <= options.certify_squared_gap * problem.tol
+        if exact and free and not slow and near:
             certified = dual.certify(alpha)
             if certified.gap <= problem.tol * problem.unit:
                 return certified
-        double = double or slow or found.gap <= _CLOSE
+        double = double or slow or found.gap <= options.double_gap
         last = found
     return None
 
 
-def _nothing(problem: EsvmProblem, part: Part, start: np.ndarray) -> np.ndarray:
+def _zero_weights(problem: EsvmProblem, part: Part, start: np.ndarray) -> np.ndarray:
     """Weights too small to matter for the gap."""
-    share = min(max(_NOTHING * problem.tol, 1e-14), 1e-7)
+    share = min(max(problem.options.zero_weight * problem.tol, 1e-14), 1e-7)
     return share * np.minimum(part.caps, float(np.median(start)))
 
 

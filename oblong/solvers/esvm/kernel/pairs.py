@@ -17,13 +17,9 @@ from __future__ import annotations
 import numpy as np
 
 from oblong._core.compile import compiled, fast_max, fast_min
+from oblong.solvers.esvm.options import EsvmOptions
 
 __all__ = ["maximise_by_pairs"]
-
-# Newton steps along one pair, and the relative precision of its move.
-_ALONG, _PRECISE = 30, 1e-3
-# Relative fall of a weight beyond which the model is linear in it.
-_FALL = -0.4
 
 
 def maximise_by_pairs(
@@ -38,6 +34,7 @@ def maximise_by_pairs(
     r: float,
     tol: float,
     limit: int,
+    options: EsvmOptions,
 ) -> tuple[np.ndarray, int]:
     """Maximise the model around ``center`` over the bounds, ``Σ y_i α_i`` kept.
 
@@ -59,6 +56,8 @@ def maximise_by_pairs(
         Largest violation of the optimality conditions of the model.
     limit : int
         Limit on pairs.
+    options : EsvmOptions
+        Precision of the moves.
 
     Returns
     -------
@@ -66,24 +65,25 @@ def maximise_by_pairs(
         The weights, and the number of pairs moved.
     """
     found = alpha.copy()
-    steps = _move_pairs(K, Q, y, (*bounds, center), found, q, g.copy(), r, tol, limit)
+    rules = options.pair_steps, options.pair_precision, options.linear_below
+    steps = _move_pairs(K, Q, y, (*bounds, center), found, q, g.copy(), r, tol, limit, rules)
     return found, steps
 
 
 @compiled
-def _terms(d, q, r):  # pragma: no cover - compiled
+def _terms(d, q, r, fall):  # pragma: no cover - compiled
     """``β`` and its two derivatives, and the factor ``1 / (1 + q δ / r)``."""
     x = d * q / r
     factor = 1.0 / (1.0 + x)
-    if x > _FALL:
+    if x > fall:
         square = factor * factor
         return d * factor, square, -2.0 * (q / r) * square * factor, factor
-    edge = 1.0 / (1.0 + _FALL)
-    return (r / q) * edge * (_FALL + (x - _FALL) * edge), edge * edge, 0.0, factor
+    edge = 1.0 / (1.0 + fall)
+    return (r / q) * edge * (fall + (x - fall) * edge), edge * edge, 0.0, factor
 
 
 @compiled
-def _along(signs, moves, products, offs, cross, line, r, bound):  # pragma: no cover - compiled
+def _along(signs, moves, products, offs, cross, line, r, bound, rules):  # pragma: no cover
     """Length ``t`` of the best move ``δ_i + y_i t``, ``δ_j - y_j t``: Newton in a bracket.
 
     ``|v|²`` is ``V + c1 t + c2 t²``, and ``offs`` are the slopes of the coupling so far.
@@ -93,21 +93,22 @@ def _along(signs, moves, products, offs, cross, line, r, bound):  # pragma: no c
     q_i, q_j = products
     off_i, off_j = offs
     V, c1, c2 = line
-    at_i, at_j = _terms(d_i, q_i, r)[0], _terms(d_j, q_j, r)[0]
+    steps, precision, fall = rules
+    at_i, at_j = _terms(d_i, q_i, r, fall)[0], _terms(d_j, q_j, r, fall)[0]
     low, high, t = 0.0, bound, 0.0
-    for _ in range(_ALONG):
-        b_i, s_i, bend_i, f_i = _terms(d_i + y_i * t, q_i, r)
-        b_j, s_j, bend_j, f_j = _terms(d_j - y_j * t, q_j, r)
+    for _ in range(steps):
+        b_i, s_i, bend_i, f_i = _terms(d_i + y_i * t, q_i, r, fall)
+        b_j, s_j, bend_j, f_j = _terms(d_j - y_j * t, q_j, r, fall)
         o_i, o_j = off_i + cross * (b_j - at_j), off_j + cross * (b_i - at_i)
         square = V + t * (c1 + c2 * t)
         if square <= 0.0:
             high, t = t, 0.5 * (low + t)
             continue
-        root, fall = square**0.5, c1 + 2.0 * c2 * t
-        slope = y_i * (q_i * f_i - o_i * s_i) - y_j * (q_j * f_j - o_j * s_j) - 0.5 * fall / root
+        root, falls = square**0.5, c1 + 2.0 * c2 * t
+        slope = y_i * (q_i * f_i - o_i * s_i) - y_j * (q_j * f_j - o_j * s_j) - 0.5 * falls / root
         bend = -(q_i * q_i * f_i * f_i + q_j * q_j * f_j * f_j) / r - o_i * bend_i - o_j * bend_j
         bend += 2.0 * y_i * y_j * cross * s_i * s_j - c2 / root
-        bend += 0.25 * fall * fall / (root * square)
+        bend += 0.25 * falls * falls / (root * square)
         if slope > 0.0:
             if t >= bound:
                 return bound
@@ -119,17 +120,18 @@ def _along(signs, moves, products, offs, cross, line, r, bound):  # pragma: no c
             step = bound
         elif step <= low or step >= high:
             step = 0.5 * (low + high)
-        if abs(step - t) <= _PRECISE * step:
+        if abs(step - t) <= precision * step:
             return step
         t = step
     return low
 
 
 @compiled
-def _move_pairs(K, Q, y, bounds, alpha, q, g, r, tol, limit):  # pragma: no cover - compiled
+def _move_pairs(K, Q, y, bounds, alpha, q, g, r, tol, limit, rules):  # pragma: no cover
     """Move the pair that violates its conditions most, again and again; return how often."""
     n = len(y)
     low, high, start = bounds
+    fall_below = rules[2]
     off, V = np.zeros(n), 0.0
     # The slope of the model is `first - second off`; both change for a weight that moves only.
     first, second = np.empty(n), np.empty(n)
@@ -137,7 +139,7 @@ def _move_pairs(K, Q, y, bounds, alpha, q, g, r, tol, limit):  # pragma: no cove
     up, down = np.empty(n), np.empty(n)
     for j in range(n):
         V += y[j] * alpha[j] * g[j]
-        value, slope, _, factor = _terms(alpha[j] - start[j], q[j], r)
+        value, slope, _, factor = _terms(alpha[j] - start[j], q[j], r, fall_below)
         first[j], second[j] = q[j] * factor, slope
         if value != 0.0:
             row, value = Q[j], value / r
@@ -175,10 +177,11 @@ def _move_pairs(K, Q, y, bounds, alpha, q, g, r, tol, limit):  # pragma: no cove
         cross = float(Q[i, j]) ** 2 / r
         bound = min(room_i, room_j)
         signs, moves, products, offs = (y[i], y[j]), (d_i, d_j), (q[i], q[j]), (off[i], off[j])
-        t = _along(signs, moves, products, offs, cross, (V, c1, c2), r, bound)
+        t = _along(signs, moves, products, offs, cross, (V, c1, c2), r, bound, rules)
         if t <= 0.0:
             return step
-        x_i, x_j = -_terms(d_i, q[i], r)[0], -_terms(d_j, q[j], r)[0]
+        x_i = -_terms(d_i, q[i], r, fall_below)[0]
+        x_j = -_terms(d_j, q[j], r, fall_below)[0]
         # A bound is met exactly.
         alpha[i] += y[i] * t
         if t >= room_i:
@@ -187,7 +190,7 @@ def _move_pairs(K, Q, y, bounds, alpha, q, g, r, tol, limit):  # pragma: no cove
         if t >= room_j:
             alpha[j] = low[j] if y[j] > 0 else high[j]
         for k in (i, j):
-            value, slope, _, factor = _terms(alpha[k] - start[k], q[k], r)
+            value, slope, _, factor = _terms(alpha[k] - start[k], q[k], r, fall_below)
             first[k], second[k] = q[k] * factor, slope
             rises = 0.0 if alpha[k] < high[k] else np.inf
             falls = 0.0 if alpha[k] > low[k] else np.inf

@@ -2,17 +2,22 @@
 
 All matrices are ``n × n``. With ``S = A^½ K A^½`` and ``H = (ρ I + S)^-1``, where ``ρ I`` is the
 constant part of the moments, ``A^½ Q A^½ = r (I - ρ H)``: one factorisation and one inversion give
-``Q`` without a product of matrices, and eliminating ``w`` from the Newton system adds multiples of
+``Q`` without a product of matrices (Momma, Hatano and Nakayama, Ellipsoidal Support Vector
+Machines, ACML 2010, eq. 9), and eliminating ``w`` from the Newton system adds multiples of
 ``Y K Y`` and of a matrix of rank one. That is an eighth of the work with explicit columns.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from scipy.linalg import LinAlgError
-from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
+from scipy.linalg.lapack import dlauum, dpotrf, dpotrs
 
 from oblong._core.compile import compiled
+from oblong.linalg.log_det import invert_triangle
+from oblong.solvers.esvm.options import EsvmOptions
 from oblong.solvers.logdet.newton import NewtonSystem
 from oblong.solvers.logdet.state import LogDetState
 
@@ -22,14 +27,37 @@ __all__ = ["KernelState", "newton_matrix", "scaled_kernel"]
 class KernelState(LogDetState):
     """The iterate in terms of the kernel matrix; ``ridge`` times the identity is ``M0``."""
 
-    # Every trial costs as much as a system.
-    halvings, last_halvings = 3, 20
-
-    def __init__(self, F, start, r, ridge, caps, signs, total, pi) -> None:
+    def __init__(
+        self,
+        F: np.ndarray,
+        start: np.ndarray,
+        r: float,
+        ridge: float,
+        caps: np.ndarray,
+        signs: np.ndarray,
+        total: float | None,
+        pi: np.ndarray,
+        options: EsvmOptions,
+    ) -> None:
         self.ridge, self.pi = ridge, pi
         self.K = F @ F.T
         self.H = np.empty(self.K.shape, order="F")
-        super().__init__(F, start, r, None, caps, signs, 0.0, total, True, None, None)
+        # The explicit form's; there is none here.
+        self.G = self.Z = np.empty((0, 0))
+        super().__init__(
+            F,
+            start,
+            r=r,
+            caps=caps,
+            signs=signs,
+            total=total,
+            direction=True,
+            options=replace(
+                options.logdet,
+                halvings=options.kernel_halvings,
+                last_halvings=options.kernel_last_halvings,
+            ),
+        )
 
     def evaluate(self) -> None:
         """Invert ``ρ I + S`` and compute what depends on ``α``."""
@@ -41,7 +69,8 @@ class KernelState(LogDetState):
             raise LinAlgError("the moment matrix is not positive definite")
         self.log_det = 2.0 * float(np.log(L.diagonal()).sum())
         self.log_det += (self.p - self.n) * np.log(self.ridge)
-        self.H, _ = dpotri(L, lower=1, overwrite_c=1)
+        invert_triangle(L)
+        self.H, _ = dlauum(L, lower=1, overwrite_c=1)
         inner = self.H.diagonal()
         # Each of two formulas is free of cancellation where the other is not.
         sums = inner * self.K.diagonal() * root
@@ -50,11 +79,11 @@ class KernelState(LogDetState):
         small = alpha * self.pi * self.K.diagonal() < self.ridge
         self.q = np.where(small, self.r * sums * np.sqrt(self.pi / alpha), q)
         self.v = alpha @ self.signed
-        self.G = self.Z = None
         # The system reads H, and a trial step overwrites it.
         self.fresh = alpha
 
     def system(self, diagonal: np.ndarray, ball: float) -> NewtonSystem:
+        """The Newton system, ``w`` eliminated."""
         if self.fresh is not self.alpha:
             self.evaluate()
         return _KernelSystem(self, diagonal, ball)
@@ -63,12 +92,15 @@ class KernelState(LogDetState):
 class _KernelSystem(NewtonSystem):
     """The Newton system in the weights and the bias, ``w`` eliminated."""
 
+    state: KernelState
+
     def factor(self) -> bool:
+        """Factor the matrix in the weights."""
         state = self.state
         w, gamma = state.w, state.gamma
         self.shrink = 2.0 / (1.0 + float(w @ w))
         self.along = state.signed @ w
-        N = np.empty(state.K.shape, order="F")
+        N = np.empty((state.n, state.n), order="F")
         scale = np.sqrt(state.r) * state.ridge
         newton_matrix(
             state.K,
@@ -95,8 +127,12 @@ class _KernelSystem(NewtonSystem):
         state = self.state
         return (x - self.shrink * float(state.w @ x) * state.w) * (0.5 / state.gamma)
 
-    def solve(self, rhs, pull, missing):
+    def solve(
+        self, rhs: np.ndarray, pull: np.ndarray | None, missing: float
+    ) -> tuple[np.ndarray, np.ndarray, float]:
+        """Solve for the weights, then for ``w``."""
         state = self.state
+        assert pull is not None
         delta = dpotrs(self.L, rhs - state.signed @ self.inverse_bend(pull), lower=1)[0]
         b = 0.0
         if state.total is not None:
@@ -110,6 +146,7 @@ class _KernelSystem(NewtonSystem):
 
 @compiled
 def scaled_kernel(K, root, ridge, out):  # pragma: no cover - compiled
+    """``root_i root_j K_ij``, plus the ridge on the diagonal."""
     n = len(root)
     for j in range(n):
         column, target, factor = K[j, j:], out[j, j:], root[j]

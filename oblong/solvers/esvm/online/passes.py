@@ -16,14 +16,15 @@ from oblong._core.compile import compiled
 
 __all__ = ["learn_batches", "project"]
 
-# How close the trace comes to its bound, relatively.
-_CLOSE = 1e-11
-_ROUNDS = 50
+# Relative precision of the trace at its bound, and the limit on Newton steps towards it (five are
+# usual).
+_TRACE_PRECISION = 1e-11
+_TRACE_STEPS = 50
 # Rows seen before a batch for each of its own, until batches have their full size.
-_GROWTH = 4.0
+_ROWS_PER_BATCH_ROW = 4.0
 # Length of the steps of the weights, relative to the root of the sum of their squares so far. For
 # the bound on the regret one would be best; less has less noise, and is faster in most cases.
-_RATE = 0.3
+_WEIGHT_RATE = 0.3
 
 
 @compiled
@@ -65,7 +66,7 @@ def project(P, B, bound, guess):
     """
     n = P.shape[0]
     shift = guess if bound < math.inf else 0.0
-    for _ in range(_ROUNDS):
+    for _ in range(_TRACE_STEPS):
         _invert(P, shift, B)
         trace, square = 0.0, 0.0
         for r in range(n):
@@ -73,7 +74,7 @@ def project(P, B, bound, guess):
             row = B[r]
             for c in range(n):
                 square += row[c] * row[c]
-        if (shift == 0.0 and trace <= bound) or abs(trace - bound) <= _CLOSE * bound:
+        if (shift == 0.0 and trace <= bound) or abs(trace - bound) <= _TRACE_PRECISION * bound:
             break
         shift = max(0.0, shift + (trace - bound) / bound * trace / square)
     for r in range(n):
@@ -125,7 +126,7 @@ def _add_outer(G, columns, z, factor, dense):
 
 @compiled
 def _step(w, mean, P, B, mean_B, G, g, pulls, theta, size, eta, bound, n_steps):
-    """One step of a machine, with the sums of a batch of the given size; these are cleared."""
+    """One step of a classifier, with the sums of a batch of the given size; these are cleared."""
     n = w.size
     for r in range(n):
         row, sums = P[r], G[r]
@@ -137,7 +138,7 @@ def _step(w, mean, P, B, mean_B, G, g, pulls, theta, size, eta, bound, n_steps):
     for r in range(n):
         square += g[r] * g[r]
     pulls[0] += square / (size * size)
-    rate = _RATE / (math.sqrt(pulls[0]) * size) if pulls[0] > 0.0 else 0.0
+    rate = _WEIGHT_RATE / (math.sqrt(pulls[0]) * size) if pulls[0] > 0.0 else 0.0
     length = 0.0
     for r in range(n):
         w[r] += rate * g[r]
@@ -243,7 +244,7 @@ def learn_batches(
                         P[k, r, r] = size / bound
                         B[k, r, r] = bound / size
         while remaining > 0.0:
-            full = min(largest, 1.0 + math.floor(numbers[1] / _GROWTH))
+            full = min(largest, 1.0 + math.floor(numbers[1] / _ROWS_PER_BATCH_ROW))
             part = min(remaining, full - numbers[0])
             remaining -= part
             copies = math.ceil(part)

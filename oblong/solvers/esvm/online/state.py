@@ -48,7 +48,7 @@ __all__ = [
 
 @dataclass(slots=True)
 class OnlineEllipsoidalState:
-    """The machines of a learner, one an output, with the unfinished batch.
+    """The classifiers of a learner, one per output, with the unfinished batch.
 
     Attributes
     ----------
@@ -100,12 +100,12 @@ class OnlineEllipsoidalState:
         bias: float = 1.0,
         averaged: bool = True,
     ) -> OnlineEllipsoidalState:
-        """Machines that have seen nothing.
+        """Classifiers that have seen nothing.
 
         Parameters
         ----------
         n_features, n_outputs : int
-            Number of features, and of machines: one for two classes, else one a class.
+            Number of features, and of classifiers: one for two classes, else one per class.
         price : float
             The price ``c`` of a violation.
         trace_bound : float or None
@@ -148,12 +148,12 @@ class OnlineEllipsoidalState:
 
     @property
     def n_outputs(self) -> int:
-        """Number of machines."""
+        """Number of classifiers."""
         return self.w.shape[0]
 
     @property
     def table(self) -> np.ndarray:
-        """The last weights, one column a machine, as the other learners keep theirs."""
+        """The last weights, one column per classifier, as the other learners keep theirs."""
         return self.w.T
 
     @property
@@ -195,7 +195,7 @@ class OnlineEllipsoidalState:
     def weights(self) -> np.ndarray:
         """Weights for prediction, those of the constant feature in row 0.
 
-        With several machines they have length one, so that outputs are distances and can be
+        With several classifiers they have length one, so that outputs are distances and can be
         compared.
         """
         found = self.directions().T
@@ -205,14 +205,16 @@ class OnlineEllipsoidalState:
         return found if self.bias != 0.0 else np.vstack([np.zeros(self.n_outputs), found])
 
     def scores(self, X: Any) -> np.ndarray:
-        """Outputs of all machines, of shape (n_rows, n_outputs)."""
+        """Outputs of all classifiers, of shape (n_rows, n_outputs)."""
         weights = self.weights().astype(X.dtype, copy=False)
         return np.asarray(X @ weights[1:]) + X.dtype.type(self.bias) * weights[0]
 
     def copy(self) -> OnlineEllipsoidalState:
-        """Machines of their own."""
-        arrays = {f.name: getattr(self, f.name) for f in fields(self)}
-        copies = {k: v.copy() for k, v in arrays.items() if isinstance(v, np.ndarray)}
+        """Classifiers of their own."""
+        arrays: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
+        copies: dict[str, Any] = {
+            k: v.copy() for k, v in arrays.items() if isinstance(v, np.ndarray)
+        }
         return replace(self, **copies)
 
     def promote(self, dtype: Any) -> None:
@@ -285,7 +287,7 @@ class OnlineEllipsoidalState:
 
 @dataclass(frozen=True)
 class Certificate:
-    """How far a machine is from the best one for given rows.
+    """How far a classifier is from the best one for given rows.
 
     Attributes
     ----------
@@ -336,12 +338,12 @@ def certify(
     weights: np.ndarray,
     hits: np.ndarray,
 ) -> list[Certificate]:
-    """Certify machines for the rows that they were learned from, one certificate a machine.
+    """Certify classifiers for the rows that they learned from, one certificate each.
 
     Parameters
     ----------
     state : OnlineEllipsoidalState
-        The machines.
+        The classifiers.
     X : {ndarray, CSR matrix} of shape (n_rows, n_features)
         The rows.
     labels : ndarray of int, of shape (n_rows, 1)
@@ -402,9 +404,9 @@ def _dual_value(M: np.ndarray, v: np.ndarray, bound: float) -> tuple[float, floa
 
 
 def merge_machines(states: Sequence[OnlineEllipsoidalState]) -> OnlineEllipsoidalState:
-    """Means of machines that learned from different examples, by the weights of these.
+    """Means of classifiers that learned from different examples, by the weights of these.
 
-    The mean of the inverses ``P`` is what one machine would have collected that found the same
+    The mean of the inverses ``P`` is what one classifier would have collected that found the same
     violations. The objective of the mean is at most the mean of the objectives, as it is convex.
     Unfinished batches are put together.
     """
@@ -413,10 +415,8 @@ def merge_machines(states: Sequence[OnlineEllipsoidalState]) -> OnlineEllipsoida
     shares = totals / totals.sum() if totals.sum() > 0.0 else np.full(len(states), 1 / len(states))
     for name in ("w", "mean", "P", "mean_B"):
         setattr(merged, name, sum(p * getattr(s, name) for p, s in zip(shares, states)))
-    merged.G = sum(state.G for state in states)
-    merged.g = sum(state.g for state in states)
-    merged.pulls = sum(state.pulls for state in states)
-    merged.counters = np.sum([state.counters for state in states], axis=0)
+    for name in ("G", "g", "pulls", "counters"):
+        setattr(merged, name, np.sum([getattr(state, name) for state in states], axis=0))
     merged.numbers[:2] = np.sum([state.numbers[:2] for state in states], axis=0)
     merged.numbers[2] = max(state.numbers[2] for state in states)
     for k in range(merged.n_outputs):

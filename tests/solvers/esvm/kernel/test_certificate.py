@@ -1,9 +1,6 @@
-"""The certificate of kernel weights without the moments of the rows, and their factor on demand."""
+"""The certificate of kernel weights without the moments of the rows."""
 
 from __future__ import annotations
-
-import pickle
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,9 +9,8 @@ import oblong.solvers.esvm.kernel.dual as models
 from oblong.solvers.esvm.kernel.certificate import certify_by_kernel
 from oblong.solvers.esvm.problem import EsvmProblem
 from oblong.solvers.esvm.scaled_part import Part
-from oblong.solvers.esvm.solve import solve_ellipsoidal_svm
-
-from .test_kernel import TOL, both, coordinates, rows_of, soft
+from oblong.solvers.esvm.solve import moment_factor, solve_ellipsoidal_svm
+from tests.solvers.esvm.problems import TOL, coordinates, rows_of, soft
 
 
 def certificates(F, y, alpha, r=0.99, tol=TOL):
@@ -44,7 +40,8 @@ def test_certificate_by_the_kernel_is_that_by_the_rows(r, width, step):
     np.testing.assert_allclose(by_kernel.q, by_rows.q, rtol=1e-7)
     np.testing.assert_allclose(by_kernel.outputs, by_rows.outputs, atol=1e-8)
     np.testing.assert_allclose(by_kernel.w, by_rows.w, atol=1e-10)
-    np.testing.assert_allclose(by_kernel.G, by_rows.G)
+    assert by_kernel.G is None
+    np.testing.assert_allclose(moment_factor(F, by_kernel.alpha, soft(F, r)["pi"], r), by_rows.G)
     np.testing.assert_array_equal(by_kernel.alpha, by_rows.alpha)
 
 
@@ -58,55 +55,11 @@ def test_rounding_leaves_the_certificate_to_the_rows():
     assert certificates(F, y, np.zeros(120))[1] is None
 
 
-def test_factor_is_computed_when_it_is_read(monkeypatch):
+def test_factor_that_was_not_needed_follows_from_the_weights():
     X, y = rows_of(18, 150)
     F = coordinates(X)
-    calls = []
-    before = EsvmProblem.factor
-
-    def factor(self, alpha):
-        calls.append(len(alpha))
-        return before(self, alpha)
-
-    monkeypatch.setattr(EsvmProblem, "factor", factor)
     found = solve_ellipsoidal_svm(F, y, **soft(F))
-    assert not calls
-    G = found.factor
-    assert found.factor is G
-    assert calls == [150]
+    assert found.factor is None
+    G = moment_factor(F, found.alpha, soft(F)["pi"], 0.99)
     M = 0.01 * np.eye(F.shape[1]) + F.T @ ((found.alpha * soft(F)["pi"])[:, None] * F)
     np.testing.assert_allclose(G.T @ G @ M, np.eye(len(M)), atol=1e-7)
-    for copy in (pickle.loads(pickle.dumps(found)), replace(found, status="stalled")):
-        np.testing.assert_array_equal(copy.factor, G)
-
-
-def test_result_that_was_never_read_is_pickled_with_its_factor():
-    X, y = rows_of(19, 130)
-    F = coordinates(X)
-    found = solve_ellipsoidal_svm(F, y, **soft(F))
-    copy = pickle.loads(pickle.dumps(found))
-    np.testing.assert_array_equal(copy.factor, found.factor)
-    assert copy.gap == found.gap
-
-
-def test_gap_that_grows_is_left_to_the_interior_point(monkeypatch):
-    # Rows in a plane are close to each other, and models of their weights lead far astray.
-    rng = np.random.default_rng(1)
-    angle = rng.uniform(0.0, 2.0 * np.pi, 300)
-    y = np.where(np.arange(300) % 2 == 0, 1.0, -1.0)
-    radius = np.where(y > 0, 0.5, 1.0)
-    X = radius[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
-    X += 0.15 * rng.normal(size=X.shape)
-    F = coordinates(X, width=5.0)
-    seen = []
-    before = models.KernelDual.evaluate
-
-    def evaluate(self, *rest):
-        found = before(self, *rest)
-        seen.append(found.gap)
-        return found
-
-    monkeypatch.setattr(models.KernelDual, "evaluate", evaluate)
-    both(monkeypatch, F, y, direct=False, **soft(F))
-    assert len(seen) == 2
-    assert seen[1] > max(1.0, 2.0 * seen[0])

@@ -1,0 +1,148 @@
+"""The ellipsoidal support vector machine with many rows, of which few are near the boundary.
+
+The problem is equation (6) of Momma, Hatano and Nakayama, Ellipsoidal Support Vector Machines,
+ACML 2010.
+
+With slack everywhere, Newton's method on the smoothed problem tells the sides of the rows, and the
+interior point method solves for the others. Without slack there is nothing to smooth: rows join a
+working set when they are violated.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from oblong._core.threads import available_threads, run_chunks
+from oblong.linalg.log_det import chunk_length
+from oblong.solvers.esvm.interior_point import solve_rows
+from oblong.solvers.esvm.problem import Certified, EsvmProblem
+from oblong.solvers.logdet.smoothed_newton import (
+    Point,
+    SmoothedProblem,
+    rows_near_boundary,
+    solve_smoothed,
+)
+
+__all__ = ["SmoothedEsvm", "solve_by_newton", "solve_by_working_sets"]
+
+
+def solve_by_newton(problem: EsvmProblem, start: Point | None = None) -> tuple[Certified, str]:
+    """Solve by Newton's method with less and less smoothing; ``start`` is ``(R, w, b)``."""
+    width = 1.0 if start is None else problem.options.warm_width
+    found = solve_smoothed(SmoothedEsvm(problem), start, width)
+    return found, problem.status(found)
+
+
+class SmoothedEsvm(SmoothedProblem[Certified]):
+    """The problem in terms of the smoothed method: ``M0 = (1 - r) I`` and ``t = 0``."""
+
+    total = 0.0
+
+    def __init__(self, problem: EsvmProblem) -> None:
+        self.problem, self.options = problem, problem.options.logdet
+        self.r, self.caps, self.signs = problem.r, problem.caps, problem.y
+        self.constant = (1.0 - problem.r) * np.eye(problem.p)
+        self.has_bias, self.tol, self.unit = problem.fit_intercept, problem.tol, problem.unit
+
+    def start(self) -> Point:
+        """Weights at half their caps."""
+        found = self.problem.certify(0.5 * self.caps)
+        assert found.G is not None
+        return np.sqrt(self.r) * found.G.T, 0.9 * found.w, found.b
+
+    def sample(self, rows: np.ndarray) -> SmoothedEsvm:
+        """The problem of some rows; its steps are counted here."""
+        problem = self.problem
+        caps = self.caps[rows] * (float(self.caps.sum()) / float(self.caps[rows].sum()))
+        return SmoothedEsvm(problem.part(rows, caps))
+
+    def excess(self, R: np.ndarray, w: np.ndarray, b: float) -> np.ndarray:
+        """``q_i - y_i (φ_i'w + b)``."""
+        q, g = self.problem.images(R.T, w, triangular=False)
+        return q - self.problem.y * (g + b)
+
+    def change(self, dB: np.ndarray, dw: np.ndarray, db: float) -> np.ndarray:
+        """``π_i φ_i'ΔB φ_i - y_i (φ_i'Δw + Δb)``."""
+        problem = self.problem
+        n, p = problem.F.shape
+        T = np.column_stack([dB, dw])
+        out = np.empty(n)
+
+        def task(start: int, stop: int) -> None:
+            rows = problem.F[start:stop]
+            image = rows @ T
+            np.einsum("ij,ij->i", image[:, :p], rows, out=out[start:stop])
+            out[start:stop] *= problem.pi[start:stop]
+            out[start:stop] -= problem.y[start:stop] * (image[:, p] + db)
+
+        run_chunks(task, n, chunk_length(p), available_threads())
+        return out
+
+    def moments(self, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """``Σ α_i π_i φ_i φ_i'`` and ``v``."""
+        M, v = self.problem.moments(alpha)
+        return M - self.constant, v
+
+    def vectors(self, rows: np.ndarray, R: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """``√π_i R'φ_i`` and ``-y_i (φ_i, 1)``."""
+        problem, p = self.problem, self.problem.p
+        features = problem.F[rows].astype(np.float64, copy=False)
+        signs = -problem.y[rows]
+        extra = np.empty((p + int(self.has_bias), len(rows)))
+        extra[:p] = features.T * signs
+        extra[p:] = signs
+        return (R.T @ features.T) * np.sqrt(problem.pi[rows]), extra
+
+    def certify(self, alpha: np.ndarray, w: np.ndarray, b: float) -> Certified:
+        """Certify weights and a direction."""
+        return self.problem.certify(alpha, w, b)
+
+    def solve_boundary_rows(self, found: Certified, failures: int) -> Certified | None:
+        """Solve for the rows near the boundary by the interior point method."""
+        problem, p = self.problem, self.problem.p
+        excess = found.q - problem.y * found.outputs
+        unknowns = p * (p + 1) // 2 + p + 1
+        rows, held = rows_near_boundary(excess, found.alpha, self.caps, unknowns, self.options)
+        target = problem.options.boundary_gap * self.tol * self.unit
+        solved, status = solve_rows(problem, target, rows, held, found)
+        return None if status == "infeasible" else solved
+
+    def count_step(self, steps: int = 1) -> bool:
+        """Count a Newton system."""
+        self.problem.n_iter += steps
+        return self.problem.n_iter >= self.problem.max_iter
+
+    def report(self, gap: float) -> None:
+        """Report to the caller of the solver."""
+        self.problem.report(gap)
+
+
+def solve_by_working_sets(problem: EsvmProblem) -> tuple[Certified, str]:
+    """Hard margins with many rows: rows without weight join when they are violated."""
+    rng, p, logdet = np.random.default_rng(0), problem.p, problem.options.logdet
+    count = max(logdet.boundary_rows * (p * (p + 1) // 2 + p + 1), logdet.boundary_least)
+    count = min(count, logdet.boundary_most, problem.n)
+    used = np.zeros(problem.n, dtype=bool)
+    for side in (problem.y > 0, problem.y < 0):
+        members = np.flatnonzero(side)
+        used[rng.choice(members, min(len(members), max(1, count // 2)), replace=False)] = True
+    best: Certified | None = None
+    while True:
+        rows = np.flatnonzero(used)
+        found, status = solve_rows(problem, 0.5 * problem.tol * problem.unit, rows)
+        if status == "inseparable":
+            # What a part of the rows proves holds for all of them.
+            return found, status
+        best = found if best is None or found.gap <= best.gap else best
+        problem.report(found.gap / problem.unit)
+        if best.gap <= problem.tol * problem.unit or problem.n_iter >= problem.max_iter:
+            break
+        excess = found.q - problem.y * found.outputs
+        excess[used] = -np.inf
+        violated = np.flatnonzero(excess > 0.0)
+        if not len(violated):
+            break
+        if len(violated) > count:
+            violated = violated[np.argpartition(-excess[violated], count - 1)[:count]]
+        used[violated] = True
+    return best, problem.status(best)

@@ -1,0 +1,182 @@
+"""Settings of the solvers of the ellipsoidal support vector machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from oblong.solvers.logdet.options import LogDetOptions
+
+__all__ = ["EsvmOptions"]
+
+
+@dataclass(frozen=True)
+class EsvmOptions:
+    """Settings of all ways to solve the problem.
+
+    The values were found on ``benchmarks/ellipsoidal_svm_against_peers.py`` ("normal" for few
+    columns, "adult, Gaussian kernel" for kernels, "adult, resampled" and "covtype" for many rows).
+
+    Attributes
+    ----------
+    logdet : LogDetOptions
+        Settings of the interior point method and of the smoothed problem.
+
+    newton_from : int
+        ``"auto"`` never smooths fewer rows than this: the interior point takes milliseconds.
+    newton_rows : int
+        Rows per squared column from which ``"auto"`` smooths: there the systems with all rows
+        cost more than the passes over them ("normal").
+    newton_certain : int
+        Rows from which ``"auto"`` smooths whatever the columns: matrices of ``n × n`` numbers no
+        longer fit into memory.
+    one_thread_columns, one_thread_rows : int
+        Columns, or rows, up to which a second thread of BLAS costs more than it helps.
+    iterations, smo_iterations_per_row : int
+        Default limits; the hardest problem of the tests takes 120 Newton systems.
+
+    wide : int
+        Columns from which a triangular factor is worth a triangular product of its own.
+    warm_width : float
+        Width of the smoothing at a given start, as a share of that at a cold one.
+    boundary_gap : float
+        Gap of the problem of the rows near the boundary, over the tolerance: the held rows need
+        their part of it.
+
+    patience, lost, lost_gap : int, int, float
+        Iterations without a better gap after which rounding has the last word; and after which
+        the method is lost where the gap over ``r p`` is above ``lost_gap``, since residuals fall
+        first there.
+    slow : float
+        Share of the gap that a step may leave before rounding ends the kernel form, or polishing.
+    enough : float
+        Share of the asked gap at which the interior point method stops.
+    last_digits, model_digits : float
+        Gaps over ``r p`` of a polished solution, by the interior point method and by models of
+        the kernel dual: what rounding leaves of a few hundred rows.
+    no_margin, hardly_a_margin : float
+        Bounds on a hard margin, in mean lengths of rows, that say that there is none: at once, and
+        where the method has stalled.
+    hard_start, hard_kernel_start : float
+        Size of the first weights of a hard margin, over that of soft ones: for many rows per
+        column, and for kernels. Of 144 kernel problems with ``r`` from 0.5 to ``1 - 1e-9``, 1 left
+        11 unsolved, 4 left 3, and 100 solved all in 35 Newton systems at most.
+    at_bound : float
+        Ratio of a weight (or its distance from the cap) to its multiplier, in mean sizes, below
+        which it belongs to the bound.
+
+    kernel_rows_per_column, kernel_from : int
+        Rows per column up to which, and rows from which, matrices of ``n × n`` numbers are cheaper
+        than explicit columns.
+    kernel_halvings, kernel_last_halvings : int
+        Trial lengths of a step in the kernel form; each costs as much as a system, and where none
+        helps, explicit columns go on.
+    models_from_limit : int
+        Limit on iterations that must be allowed before some are spent on models of the dual.
+    evaluations : int
+        Evaluations of the dual before the interior point method takes over; 3 to 5 are usual.
+    moves_per_row : int
+        Pairs of weights to move in one model, per row.
+    zero_weight : float
+        Weights that count as zero, over the usual ones and the tolerance.
+    single_condition, single_gap : float
+        Largest entry of ``A^½ K A^½`` over ``1 - r`` for single precision, and the smallest gap
+        over ``r p`` that it can show.
+    double_gap : float
+        Gap over ``r p`` below which evaluations are in double precision.
+    recentre_gap : float
+        Gap over ``r p`` below which a model made anew may save an evaluation.
+    hopeless_gap, hopeless_growth : float
+        Gap over ``r p``, and its growth, at which models are given up.
+    certify_squared_gap : float
+        Squared gap, over the tolerance, from which weights are worth a certificate: the error of a
+        model is about the square of what it removes.
+    reach, reach_roots : float
+        Relative moves ``q δ / r`` that a model allows: so large, or so many roots of the gap.
+    recentre_move, recentre_share, recentre_rounds : float, int, int
+        Moves from which a model is made anew around the weights that made them, one in so many of
+        all at most, and how often.
+    forcing : float
+        Share of the gap that the optimality conditions of a model may leave.
+    vanishing_direction : float
+        Length of ``v`` over ``Σ α |φ|`` below which models do not follow it.
+    pair_steps, pair_precision : int, float
+        Newton steps along one pair of weights, and the relative precision of its move.
+    linear_below : float
+        Relative fall of a weight beyond which a model is linear in it.
+    certificate_rounding, certificate_rows : float
+        Share of the tolerance that rounding may have in a certificate by the kernel matrix; share
+        of the rows with a weight up to which the others are left out of it.
+
+    smo_refresh, smo_sweep : int
+        Steps after which the sequential solver computes ``Q`` anew, and its gap.
+    smo_vanishes, smo_patience : float, int
+        Length of ``v`` over ``Σ α |φ|`` below which it has nothing to divide by; sweeps without a
+        better gap after which it stops.
+
+    conic_rows, conic_missed : int, float
+        Rows that the conic solver of the exact problem takes at once; how far a row of length one
+        may lie beyond the boundary before it has to be among them.
+    """
+
+    logdet: LogDetOptions = field(default_factory=LogDetOptions)
+
+    newton_from: int = 500
+    newton_rows: int = 10
+    newton_certain: int = 12_000
+    one_thread_columns: int = 32
+    one_thread_rows: int = 1200
+    iterations: int = 500
+    smo_iterations_per_row: int = 1000
+
+    wide: int = 200
+    warm_width: float = 0.1
+    boundary_gap: float = 0.3
+
+    patience: int = 5
+    lost: int = 20
+    lost_gap: float = 1e-3
+    slow: float = 0.5
+    enough: float = 0.9
+    last_digits: float = 1e-12
+    model_digits: float = 1e-10
+    no_margin: float = 1e-7
+    hardly_a_margin: float = 1e-4
+    hard_start: float = 4.0
+    hard_kernel_start: float = 100.0
+    at_bound: float = 1e-3
+
+    kernel_rows_per_column: int = 4
+    kernel_from: int = 100
+    kernel_halvings: int = 3
+    kernel_last_halvings: int = 4
+    models_from_limit: int = 50
+    evaluations: int = 12
+    moves_per_row: int = 40
+    zero_weight: float = 0.01
+    single_condition: float = 1e5
+    single_gap: float = 1e-4
+    double_gap: float = 0.1
+    recentre_gap: float = 0.01
+    hopeless_gap: float = 1.0
+    hopeless_growth: float = 2.0
+    certify_squared_gap: float = 0.3
+    reach: float = 0.25
+    reach_roots: float = 10.0
+    recentre_move: float = 0.03
+    recentre_share: int = 16
+    recentre_rounds: int = 2
+    forcing: float = 0.05
+    vanishing_direction: float = 1e-4
+    pair_steps: int = 30
+    pair_precision: float = 1e-3
+    linear_below: float = -0.4
+    certificate_rounding: float = 0.1
+    certificate_rows: float = 0.9
+
+    smo_refresh: int = 2000
+    smo_sweep: int = 500
+    smo_vanishes: float = 1e-9
+    smo_patience: int = 100
+
+    conic_rows: int = 300
+    conic_missed: float = 1e-9
