@@ -19,7 +19,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 CASES = [(name, "full") for name in LEARNERS]
 CASES += [(name, covariance) for name in SECOND_ORDER for covariance in ("diag", "sketch")]
 # The rules differ from each other as they do with a full shape.
-CASES += [("AROW", "shared"), ("NHERD", "shared"), ("SCW-I", "joint"), ("IELLIP-b1", "joint")]
 
 
 def learner(name, covariance, **params):

@@ -1,10 +1,11 @@
-"""Two things that compiled loops cannot say: which memory is needed next, and vectors by hand.
+"""LLVM instructions that Numba has no words for: prefetching, and vectors written out.
 
 A row of a sparse batch looks up entries all over a large table. The processor does not know which
 ones the next row needs, but we do.
 
 The update and the product of a small symmetric matrix are short loops over several rows, and a
-compiler must assume that the rows overlap; here the vectors are written out.
+compiler must assume that the rows overlap. Written out, learning with 50 features and a full
+covariance is a fifth faster (``benchmarks/online_against_peers.py``, part *dense*).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from numba.extending import intrinsic
 
 from oblong._core.compile import _DISABLED
 
-__all__ = ["LANES", "fold", "multiply", "subtract", "touch"]
+__all__ = ["LANES", "fold", "multiply", "prefetch", "subtract"]
 
 # Matrices have a multiple of so many columns.
 LANES = 8
@@ -113,7 +114,7 @@ def _subtract(context, S, q):
     return types.void(S, q), _emitter(lambda S, q: (S, q, None, None))
 
 
-def _touch(context, table, j):
+def _prefetch(context, table, j):
     """Tell the processor that row ``j`` of the table is needed soon."""
 
     def emit(context, builder, signature, arguments):
@@ -148,8 +149,8 @@ if _DISABLED:
         """``S -= q q'``."""
         S -= q[:, None] * q
 
-    def touch(table: Any, j: int) -> None:
+    def prefetch(table: Any, j: int) -> None:
         """Nothing."""
 
 else:
-    fold, multiply, subtract, touch = map(intrinsic, (_fold, _multiply, _subtract, _touch))
+    fold, multiply, subtract, prefetch = map(intrinsic, (_fold, _multiply, _subtract, _prefetch))
