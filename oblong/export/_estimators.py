@@ -179,7 +179,7 @@ def _bayes_point(graph: Graph, X: str, model: BayesPointClassifier) -> Outputs:
 
 
 def _online(graph: Graph, X: str, model: OnlineClassifier) -> Outputs:
-    state = model._state
+    state: Any = model._state
     kernelised = isinstance(state, KernelState)
     outputs = (_kernel_outputs if kernelised else _linear_outputs)(graph, X, state)
     variances = None
@@ -212,7 +212,8 @@ def _online(graph: Graph, X: str, model: OnlineClassifier) -> Outputs:
 
 def _calibrated(graph: Graph, outputs: str, model: OnlineClassifier) -> Outputs:
     """Sigmoids of the outputs; see :func:`oblong.solvers.online.calibration.logits`."""
-    state, k = getattr(model._state, "inner", model._state), len(model.classes_)
+    state: Any = getattr(model._state, "inner", model._state)
+    k = len(model.classes_)
     task = state.task
     n = 1 if task == SINGLE else k
     # The logits of as many unit outputs, and of none, tell the slopes and the offsets.

@@ -182,7 +182,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         for name in self._forgotten:
-            vars(self).pop(name, None)
+            self.__dict__.pop(name, None)
         X = checked_rows(self, X, reset=True)
         weights = self._check_weights(sample_weight, X)
         keep = weights > 0.0

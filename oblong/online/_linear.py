@@ -91,6 +91,9 @@ class LinearOnlineClassifier(RuleClassifier):
     allow_new_classes: bool
 
     _state: OnlineState
+    # The one class there is so far, and its examples.
+    _only: Any
+    _waiting: int
     _one_row: _OneRow | None = None
     _forgotten = ("_state", "_one_row", "_vocabulary", "_discovers", "_only", "_waiting")
 
@@ -131,7 +134,7 @@ class LinearOnlineClassifier(RuleClassifier):
     # Batches -------------------------------------------------------------------------------------
 
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> None:
-        vars(self).pop("_one_row", None)
+        self.__dict__.pop("_one_row", None)
         super()._partial_fit(X, y, classes, sample_weight)
 
     def _take_in_classes(self, y: Any, classes: Any) -> None:
@@ -146,7 +149,7 @@ class LinearOnlineClassifier(RuleClassifier):
         """Take in classes that were not declared."""
         new = np.setdiff1d(np.asarray(y), self.classes_)
         if new.size:
-            vars(self).pop("_one_row", None)
+            self.__dict__.pop("_one_row", None)
             self._state = self._state.copy()
             for label in new:
                 add_class(self, label)
@@ -401,18 +404,18 @@ class LinearOnlineClassifier(RuleClassifier):
         -----
         Gaussian learners whose covariance is never scaled are multiplied: precisions ``Λ = S⁻¹``
         and ``Λw`` add up, less all but one of the priors. This is exact in the sense that the
-        result is the product of the factors that all updates contributed, for AROW and the second-order
-        perceptron the ridge regression on the union of the examples updated on. It is not the
-        model that one stream of all examples would give: there, other examples would have caused
-        updates, and for CW, SCW and NHERD with other steps. The ellipsoid methods, which scale
-        the covariance, take the mean of the natural parameters weighted by the rounds; learners
-        without a covariance take the weighted mean of the weights, and sigmoids of ``calibration``
-        that of their parameters. The counters add up.
+        result is the product of the factors that all updates contributed, for AROW and the
+        second-order perceptron the ridge regression on the union of the examples updated on. It is
+        not the model that one stream of all examples would give: there, other examples would have
+        caused updates, and for CW, SCW and NHERD with other steps. The ellipsoid methods, which
+        scale the covariance, take the mean of the natural parameters weighted by the rounds;
+        learners without a covariance take the weighted mean of the weights, and sigmoids of
+        ``calibration`` that of their parameters. The counters add up.
         """
         self._state, vocabulary = merge_models(self, others, prior)
         if vocabulary is not None:
             self._know(vocabulary)
-        vars(self).pop("_one_row", None)
+        self.__dict__.pop("_one_row", None)
         return self
 
     # Attributes ----------------------------------------------------------------------------------

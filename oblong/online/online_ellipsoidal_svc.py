@@ -226,7 +226,9 @@ class OnlineEllipsoidalSVC(OnlineClassifier):
         n_classes, d = len(self.classes_), self.n_features_in_
         dimension = d + bool(self.fit_intercept)
         unit = self.formulation == "consistent"
-        bound = {"auto": None, None: np.inf}.get(self.trace_bound, self.trace_bound)
+        bound = None
+        if self.trace_bound != "auto":
+            bound = np.inf if self.trace_bound is None else float(self.trace_bound)
         return OnlineEllipsoidalState.initial(
             d,
             1 if n_classes == 2 else n_classes,
@@ -335,7 +337,7 @@ class OnlineEllipsoidalSVC(OnlineClassifier):
 
     def _forget_certificate(self) -> None:
         for name in _OF_A_FIT:
-            vars(self).pop(name, None)
+            self.__dict__.pop(name, None)
 
     def learn_one(self, x: Any, y: Any, sample_weight: float = 1.0) -> Self:
         """Learn from one example, at the cost of its row and a share of a step.

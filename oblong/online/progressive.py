@@ -152,10 +152,9 @@ def progressive_validation(
     """
     if drift is not None:
         raise ValueError(f"drift must be None, got {drift!r}: there is no detection of drift yet")
-    for name, value, least in (("window", window, 1), ("delay", delay, 0)):
-        whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-        if not (whole and value >= least) and not (name == "window" and value is None):
-            raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
+    _check_count("delay", delay, 0)
+    if window is not None:
+        _check_count("window", window, 1)
     if isinstance(model, OnlineClassifier):
         model._validate_params()
         learner = IncrementalLearner(model)
@@ -188,6 +187,12 @@ def progressive_validation(
         scores=run.scores(),
         windows=tuple(windows),
     )
+
+
+def _check_count(name: str, value: Any, least: int) -> None:
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not whole or value < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
 
 
 # Rows ---------------------------------------------------------------------------------------------
@@ -258,9 +263,10 @@ class _Run:
     def window(self) -> Window:
         """End a window."""
         now = (self.learner.rows, self.learner.examples, self.mistakes)
-        counts = [pair for own in zip(now, self._last) for pair in (own[0], own[0] - own[1])]
+        rows, examples, mistakes = (a - b for a, b in zip(now, self._last))
         self._last = now
-        return Window(*counts, scores=self.window_scores())
+        scores = self.window_scores()
+        return Window(now[0], rows, now[1], examples, now[2], mistakes, scores)
 
     def window_scores(self) -> dict[str, float]:
         """Metrics over the rows of the window."""

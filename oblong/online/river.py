@@ -7,6 +7,7 @@ by the rest of the package, so that River has to be there only for those who use
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -20,14 +21,14 @@ from oblong.online.arow import AROWClassifier
 from oblong.online.incremental import IncrementalLearner
 
 try:
-    from river.base import MiniBatchClassifier as _Base
+    _Base: Any = import_module("river.base").MiniBatchClassifier
 except ImportError:
-    _Base = None
+    _Base = object
 
 __all__ = ["RiverClassifier"]
 
 
-class RiverClassifier(_Base or object):
+class RiverClassifier(_Base):
     """An online learner of oblong as a classifier of River.
 
     Features may come and go, and classes need not be declared: every feature that was never seen
@@ -63,7 +64,7 @@ class RiverClassifier(_Base or object):
     """
 
     def __init__(self, learner: LinearOnlineClassifier) -> None:
-        if _Base is None:
+        if _Base is object:
             raise ImportError('the adapter needs River: pip install "oblong[river]"')
         if not isinstance(learner, LinearOnlineClassifier):
             raise TypeError(
@@ -173,7 +174,9 @@ class RiverClassifier(_Base or object):
         matrix = _matrix(rows, columns, model.n_features_in_)
         kinds, codes = np.unique(labels[start:], return_inverse=True)
         weights = np.full(len(rows), model._one_weight(w))
-        IncrementalLearner(model, width=model.n_features_in_).learn(matrix, codes, kinds, weights)
+        IncrementalLearner(model, width=model.n_features_in_).learn(
+            matrix, codes, kinds.tolist(), weights
+        )
 
     def predict_proba_many(self, X: Any) -> Any:
         """Predict the probabilities of the classes seen so far for the rows of a frame.

@@ -1,4 +1,4 @@
-"""Learners and checkpoints that oblong 0.1 wrote: they load, predict and learn as they did there."""
+"""Learners and checkpoints that oblong 0.1 wrote load, predict and learn as they did there."""
 
 from __future__ import annotations
 

@@ -134,23 +134,31 @@ def _prefetch(context, table, j):
     return types.void(table, types.int64), emit
 
 
-if _DISABLED:
+def fold(S: Any, q: Any, x: Any, product: Any) -> Any:
+    """``S -= q q'`` and ``product = S x`` in one sweep over ``S``."""
+    subtract(S, q)
+    multiply(S, x, product)
 
-    def fold(S: Any, q: Any, x: Any, product: Any) -> None:
-        """``S -= q q'`` and ``product = S x``."""
-        subtract(S, q)
-        multiply(S, x, product)
 
-    def multiply(S: Any, x: Any, product: Any) -> None:
-        """``product = S x``."""
-        product[:] = S @ x
+def multiply(S: Any, x: Any, product: Any) -> Any:
+    """``product = S x``."""
+    product[:] = S @ x
 
-    def subtract(S: Any, q: Any) -> None:
-        """``S -= q q'``."""
-        S -= q[:, None] * q
 
-    def prefetch(table: Any, j: int) -> None:
-        """Nothing."""
+def subtract(S: Any, q: Any) -> Any:
+    """``S -= q q'``."""
+    S -= q[:, None] * q
 
-else:
-    fold, multiply, subtract, prefetch = map(intrinsic, (_fold, _multiply, _subtract, _prefetch))
+
+def prefetch(table: Any, j: int) -> Any:
+    """Say that row ``j`` of the table is needed soon."""
+
+
+if not _DISABLED:
+    # What is above is for debugging; compiled loops get the instructions.
+    globals().update(
+        fold=intrinsic(_fold),
+        multiply=intrinsic(_multiply),
+        subtract=intrinsic(_subtract),
+        prefetch=intrinsic(_prefetch),
+    )

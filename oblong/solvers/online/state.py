@@ -462,8 +462,10 @@ class OnlineState:
 
     def copy(self) -> Self:
         """A model of its own."""
-        arrays = {f.name: getattr(self, f.name) for f in fields(self)}
-        copies = {k: v.copy() for k, v in arrays.items() if isinstance(v, np.ndarray)}
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        copies: dict[str, Any] = {
+            name: value.copy() for name, value in values.items() if isinstance(value, np.ndarray)
+        }
         return replace(self, **copies)
 
     def assign(self, other: OnlineState) -> None:
