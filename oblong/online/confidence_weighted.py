@@ -121,7 +121,8 @@ class ConfidenceWeightedClassifier(SecondOrderClassifier):
 
     Examples
     --------
-    >>>     >>> from oblong import ConfidenceWeightedClassifier
+    >>> import numpy as np
+    >>> from oblong import ConfidenceWeightedClassifier
     >>> X = np.random.default_rng(0).normal(size=(500, 20)) * np.linspace(1, 5, 20)
     >>> y = X[:, 0] > 0
     >>> model = ConfidenceWeightedClassifier().partial_fit(X, y, classes=[False, True])
