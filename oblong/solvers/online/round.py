@@ -25,7 +25,6 @@ from oblong.solvers.online.slots import (
     UPDATES,
 )
 from oblong.solvers.online.structures.full import LN_2
-from oblong.solvers.online.tasks import mistaken
 
 __all__ = ["LOOK", "answer", "begin", "rescale_factors", "reset", "skip_copies"]
 
@@ -36,14 +35,12 @@ _TINY = 1e-280
 
 
 @compiled
-def begin(task, scores, labels, taken, weight, scale, counters):
-    """Count an example, and whether it is predicted wrongly; calibrate. Returns whether wrong."""
+def begin(wrong, task, scores, labels, weight, scale, counters):
+    """Count an example, and whether it is predicted wrongly; calibrate."""
     counters[ROUNDS] += 1
-    wrong = mistaken(task, scores, labels, taken)
     counters[MISTAKES] += wrong
     if scale.shape[1] > N_PLAIN:
         calibrate(task, scores, labels, scale, weight)
-    return wrong
 
 
 @compiled

@@ -37,7 +37,7 @@ from oblong.solvers.online.slots import (
 from oblong.solvers.online.structures.full import full_product, full_update, rescale
 from oblong.solvers.online.structures.sketch import sketch_product, sketch_update
 from oblong.solvers.online.structures.table import row_scores, table_update, table_variance
-from oblong.solvers.online.tasks import pick
+from oblong.solvers.online.tasks import mistaken, pick
 
 __all__ = ["learn_rows"]
 
@@ -130,7 +130,8 @@ def learn_rows(
             row_scores(columns, values, bias, table, scores)
             for k in range(n_outputs):
                 taken[k] = 0.0
-            wrong = begin(task, scores, row_labels, taken, part, scale, counters)
+            wrong = mistaken(task, scores, row_labels, taken)
+            begin(wrong, task, scores, row_labels, part, scale, counters)
             changed = False
             for step in range(n_steps):
                 first, second, sign = pick(task, step, scores, row_labels, taken)

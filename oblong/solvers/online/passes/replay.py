@@ -15,7 +15,7 @@ from __future__ import annotations
 from oblong._core.compile import compiled
 from oblong.solvers.online.round import answer, begin, skip_copies
 from oblong.solvers.online.slots import EACH, LIMIT, ROUNDS, RULE, SIGMA, STEPS, TASK, TOP
-from oblong.solvers.online.tasks import pick
+from oblong.solvers.online.tasks import mistaken, pick
 
 __all__ = [
     "AGAIN",
@@ -148,7 +148,9 @@ def replay(
                 weights[i] -= part[0]
                 for k in range(taken.size):
                     taken[k] = 0.0
-                progress[WRONG] = begin(task, row, row_labels, taken, part[0], scale, counters)
+                wrong = mistaken(task, row, row_labels, taken)
+                begin(wrong, task, row, row_labels, part[0], scale, counters)
+                progress[WRONG] = wrong
                 progress[STEP], progress[OPEN], progress[CHANGED] = 0, 1, 0
             past = counters[ROUNDS] - 1
             while progress[STEP] < n_steps:

@@ -161,7 +161,7 @@ def learn_table(
     free_factor = codes[INVARIANCE] == UNIT_OF_COVARIANCE
     initial = settings[INITIAL_VARIANCE]
     bias, floor, limit = settings[BIAS], settings[FLOOR], settings[LIMIT]
-    scores, taken, numbers = work[:1], work[1:2], scale[0]
+    scores, numbers = work[:1], scale[0]
     for position in range(order.size):
         i = order[position]
         start, n = indptr[i], indptr[i + 1] - indptr[i]
@@ -181,8 +181,9 @@ def learn_table(
             past = counters[ROUNDS]
             f, v = _sums(columns, values, bias, table, following)
             scores[0] = f
-            wrong = begin(SINGLE, scores, row_labels, taken, part, scale, counters)
             m = f if positive else -f
+            wrong = m <= 0.0
+            begin(wrong, SINGLE, scores, row_labels, part, scale, counters)
             alpha, tau, factor = 0.0, 0.0, 1.0
             if m < limit:
                 for again in range(2):
@@ -259,7 +260,7 @@ def learn_full(
     bias, limit, phi = settings[BIAS], settings[LIMIT], settings[PHI]
     size = table.shape[0]
     S, w = covariance[0], table[:, 0]
-    scores, taken, numbers = work[:1], work[1:2], scale[0]
+    scores, numbers = work[:1], scale[0]
     product, pending = work[2 : 2 + size], work[2 + size : 2 + 2 * size]
     row = work[2 + 2 * size : 2 + 3 * size]
     waits = False
@@ -294,8 +295,9 @@ def learn_full(
                 for r in range(n):
                     f += values[r] * w[columns[r] + 1]
             scores[0] = f
-            wrong = begin(SINGLE, scores, row_labels, taken, part, scale, counters)
             m = f if positive else -f
+            wrong = m <= 0.0
+            begin(wrong, SINGLE, scores, row_labels, part, scale, counters)
             alpha, tau, factor, v = 0.0, 0.0, 1.0, 0.0
             sure = bounded and m > 0.0 and m * m >= bound * _inner(row, row)
             if m < limit and not sure:
