@@ -8,6 +8,7 @@
 - :mod:`~oblong.solvers.online.structures`: no covariance or a diagonal one, a full one, a sketch;
 - :mod:`~oblong.solvers.online.slots`: names of the slots in a model's arrays;
 - :mod:`~oblong.solvers.online.state`: the model as plain arrays, which learns and predicts;
+- :mod:`~oblong.solvers.online.protocol`: what estimators need of a model;
 - :mod:`~oblong.solvers.online.growth`: features and classes that appear;
 - :mod:`~oblong.solvers.online.merge`: models of shards put together;
 - :mod:`~oblong.solvers.online.balance`: numbers kept in range between batches;
