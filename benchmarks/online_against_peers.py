@@ -5,9 +5,9 @@ kept):
 
 - *sparse*: a million features, a hundred of them in a row, in memory: one call of ``partial_fit``
   over all rows next to SGD of scikit-learn and lightning, and Vowpal Wabbit on its binary cache;
-- *dense*: 50 features and a full shape, next to our diagonal one and the packages ``scw`` and
+- *dense*: 50 features and a full covariance, next to our diagonal one and the packages ``scw`` and
   ``oll``;
-- *blocks*: 1,000 features and a full shape, block by block and row by row, next to a loop over
+- *blocks*: 1,000 features and a full covariance, block by block and row by row, next to a loop over
   ``dsymv`` and ``dsyr``, and to what the same products would take at the speed of one large
   product of matrices;
 - *one*: one row at a time, as arrays and dicts, next to River;
@@ -39,9 +39,10 @@ from oblong import (
     SoftConfidenceWeightedClassifier,
     datasets,
 )
-from oblong.solvers.online._pass import learn_rows
-from oblong.solvers.online.rules import AROW, Rule
-from oblong.solvers.online.state import FULL, SINGLE, OnlineState, Rows
+from oblong.solvers.online.passes.general import learn_rows
+from oblong.solvers.online.rules import arow
+from oblong.solvers.online.slots import FULL, SINGLE, Batch
+from oblong.solvers.online.state import OnlineState, Rows
 
 NAME = "online_against_peers"
 # Shrinks every problem, to try the script out.
@@ -191,8 +192,7 @@ def blocks(threads: int, repeats: int, data: str | None) -> list[dict]:
     # Nothing can be learned from these labels: nearly every row leads to an update.
     labels = rng.integers(0, 2, n).astype(np.int32)
     rows, order, ones = Rows.of(X), np.arange(n), np.ones(n)
-    rule = Rule(AROW, 1.0, 1.0, soft=True)
-    blank = OnlineState.initial(rule, d, 1, structure=FULL, task=SINGLE)
+    blank = OnlineState.initial(arow(1.0), d, 1, structure=FULL, task=SINGLE)
 
     def by_blas() -> None:
         S, w = np.asfortranarray(np.eye(d)), np.zeros(d)
@@ -205,23 +205,8 @@ def blocks(threads: int, repeats: int, data: str | None) -> list[dict]:
 
     def by_rows() -> None:
         state = blank.copy()
-        state.codes[5] = 1
-        learn_rows(
-            rows.data,
-            rows.indices,
-            rows.indptr,
-            order,
-            labels[:, None],
-            ones,
-            state.table,
-            state.shape,
-            state.scale,
-            state.total,
-            state.counters,
-            state.work,
-            state.settings,
-            state.codes,
-        )
+        batch = Batch(rows.data, rows.indices, rows.indptr, order, labels[:, None], ones, True)
+        learn_rows(*batch, *state.model)
 
     square, batch = np.eye(d), X[:96].copy()
     turns = n // 96 + 1
@@ -235,7 +220,7 @@ def blocks(threads: int, repeats: int, data: str | None) -> list[dict]:
     seconds = {k: s / n for k, s in interleaved(tasks, repeats).items()}
     learned = blank.copy()
     learned.learn(rows, labels[:, None], ones)
-    share = learned.counters[1] / n
+    share = learned.updates / n
     seconds["3 d² operations of a product of 96 rows"] *= 1.5 * n / (96 * turns)
     name = f"blocks, {n} x {d}, {share:.0%} of the rows updates"
     return compared(name, "float64", threads, seconds)

@@ -30,17 +30,15 @@ from oblong.export._normal import (
 from oblong.geometry import MinimumVolumeEllipsoid
 from oblong.kernels import Kernel
 from oblong.online._base import OnlineClassifier
-from oblong.solvers.online._sigmoid import logits
+from oblong.solvers.online.calibration import logits
 from oblong.solvers.online.kernel import _ROUND_OFF as _KERNEL_ROUND_OFF
 from oblong.solvers.online.kernel import KernelState
 from oblong.solvers.online.state import (
     DIAGONAL,
     EACH,
     FULL,
-    JOINT,
     NONE,
     RANK,
-    SHARED,
     SINGLE,
     SKETCH,
     TOP,
@@ -181,17 +179,13 @@ def _bayes_point(graph: Graph, X: str, model: BayesPointClassifier) -> Outputs:
 
 
 def _online(graph: Graph, X: str, model: OnlineClassifier) -> Outputs:
-    state = model._state
-    write_outputs: Callable[..., str] = _linear_outputs
-    write_variances: Callable[..., str] = _linear_variances
-    if isinstance(state, KernelState):
-        write_outputs, write_variances = _kernel_outputs, _kernel_variances
-    outputs = write_outputs(graph, X, state)
+    state: Any = model._state
+    kernelised = isinstance(state, KernelState)
+    outputs = (_kernel_outputs if kernelised else _linear_outputs)(graph, X, state)
     variances = None
-    # A joint shape has no graph, and only its probabilities need it.
-    if model._gaussian and not model._is_calibrated() and state.codes[0] != JOINT:
-        variances = write_variances(graph, X, state)
-    if state.codes[2] == RANK:
+    if model._gaussian and not model._is_calibrated():
+        variances = (_kernel_variances if kernelised else _linear_variances)(graph, X, state)
+    if state.task == RANK:
         k = len(model.classes_)
         outputs = graph.times(outputs, np.vstack([np.eye(k), -np.ones((1, k))]))
         if variances is not None:
@@ -204,7 +198,7 @@ def _online(graph: Graph, X: str, model: OnlineClassifier) -> Outputs:
         if variances is not None:
             chances = normal(graph, graph.standardised(outputs, variances))
         return Outputs(graph.node("Cast", above, to=7), outputs, chances)
-    if state.codes[2] != SINGLE:
+    if state.task != SINGLE:
         chances = None
         if variances is not None:
             chances = against_best_other(graph, outputs, variances, len(model.classes_))
@@ -217,9 +211,10 @@ def _online(graph: Graph, X: str, model: OnlineClassifier) -> Outputs:
 
 
 def _calibrated(graph: Graph, outputs: str, model: OnlineClassifier) -> Outputs:
-    """Sigmoids of the outputs; see :func:`oblong.solvers.online._sigmoid.logits`."""
-    state, k = getattr(model._state, "inner", model._state), len(model.classes_)
-    task = int(state.codes[2])
+    """Sigmoids of the outputs; see :func:`oblong.solvers.online.calibration.logits`."""
+    state: Any = getattr(model._state, "inner", model._state)
+    k = len(model.classes_)
+    task = state.task
     n = 1 if task == SINGLE else k
     # The logits of as many unit outputs, and of none, tell the slopes and the offsets.
     offsets = logits(np.zeros((1, n)), state.scale, EACH)
@@ -254,20 +249,19 @@ def _linear_variances(graph: Graph, X: str, state: OnlineState) -> str:
         return graph.times(graph.node("Mul", row, row), state.diagonal().astype(np.float64))
     parts = [_linear_variance(graph, row, state, k) for k in range(state.n_outputs)]
     variances = graph.node("Concat", *parts, axis=1)
-    scale = state.scale[0, 0] if state.structure == SHARED else state.scale[:, 0]
-    return graph.at_least(graph.scaled(variances, scale), 0.0)
+    return graph.at_least(graph.scaled(variances, state.sigma), 0.0)
 
 
 def _linear_variance(graph: Graph, row: str, state: OnlineState, k: int) -> str:
     """Variance of one output, but for its scale."""
     n = state.n_features + 1
-    if state.structure in (FULL, SHARED):
-        return graph.quadratic(row, state.shape[0 if state.structure == SHARED else k, :n, :n])
+    if state.structure == FULL:
+        return graph.quadratic(row, state.covariance[k, :n, :n])
     if state.structure == NONE:
         return graph.squares(row)
     if state.structure != SKETCH:
-        raise Unexportable("a learner with a shape of a new kind")
-    inverse, rank, block = state.table[:n, state.n_outputs + k], state.ranks[k], state._block(k)
+        raise Unexportable("a learner with a covariance of a new kind")
+    block, inverse, rank = state.sketch(k)
     whole = graph.times(graph.node("Mul", row, row), inverse[:, None])
     if not rank:
         return whole
@@ -292,7 +286,7 @@ def _kernel_variances(graph: Graph, X: str, state: KernelState) -> str:
     lengths = kernel_diagonals(graph, X, state.kernel)
     rest = graph.node("Sub", lengths, graph.squares(Q))
     out = graph.number(graph.node("Less", graph.scaled(lengths, _KERNEL_ROUND_OFF), rest))
-    priors = (inner.shape[:, -1, -1] * inner.scale[:, 0]).astype(np.float64)
+    priors = inner.prior().astype(np.float64)
     rest = graph.scaled(graph.node("Mul", rest, out), priors)
     return graph.node("Add", _linear_variances(graph, Q, inner), rest)
 

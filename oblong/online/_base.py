@@ -1,63 +1,63 @@
-"""The base of the online learners: streams, passes, prediction."""
+"""The base of the online learners: batches, passes, prediction."""
 
 from __future__ import annotations
 
-import warnings
+import math
 from abc import abstractmethod
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import unique_labels
+from sklearn.utils.validation import check_is_fitted
 
-from oblong.online._input import InputMixin
-from oblong.online._labels import encode, is_multilabel
-from oblong.online._merge import MergeMixin
-from oblong.online._one import OneRowMixin
-from oblong.online._prediction import PredictionMixin
-from oblong.solvers.online._sigmoid import set_open
+from oblong._core.class_weights import class_factors
+from oblong._core.rollback import all_or_nothing
+from oblong.online._labels import check_weights, encode, indicator, is_multilabel
+from oblong.online._rows import checked_rows, hold_out
 from oblong.solvers.online.order import row_keys, shuffled
-from oblong.solvers.online.pooled import joint_shape
-from oblong.solvers.online.rules import Rule
-from oblong.solvers.online.state import (
-    DIAGONAL,
-    EACH,
-    FULL,
-    JOINT,
-    NONE,
-    RANK,
-    SHARED,
-    SINGLE,
-    SKETCH,
-    TOP,
-    OnlineState,
-    Rows,
-    matrices_of,
-)
+from oblong.solvers.online.rows import Rows
+from oblong.solvers.online.slots import EACH, RANK, SINGLE, TOP
+from oblong.solvers.online.state import State
 
-__all__ = ["OnlineClassifier", "SecondOrderClassifier"]
-
-_LARGEST_SHAPE = 2.0**34
-_STRUCTURES = {
-    "full": FULL,
-    "diag": DIAGONAL,
-    "sketch": SKETCH,
-    "shared": SHARED,
-    "joint": JOINT,
-}
+__all__ = ["OnlineClassifier"]
 
 
-class OnlineClassifier(
-    InputMixin, MergeMixin, OneRowMixin, PredictionMixin, ClassifierMixin, BaseEstimator
-):
-    """Base of the online learners.
+class OnlineClassifier(ClassifierMixin, BaseEstimator):
+    """Base of the online learners: input, passes and prediction.
 
-    A subclass gives its rule (:meth:`_rule`) and, if it has a shape, the initial variance.
+    A subclass gives a :class:`~oblong.solvers.online.state.State` that has seen nothing
+    (:meth:`_new_state`) and says whether weights may be fractions (:meth:`_is_soft`).
     """
+
+    # Parameters and attributes that every learner has, as a parameter or for good.
+    fit_intercept: bool
+    multi_class: str
+    max_iter: int
+    tol: float | None
+    shuffle: bool
+    early_stopping: bool
+    validation_fraction: float
+    n_iter_no_change: int
+    average: bool
+    random_state: Any
+    classes_: np.ndarray
+    multilabel_: bool
+    n_features_in_: int
+    n_iter_: int
+    _state: State
+
+    # Whether outputs are those of a Gaussian over weight vectors.
+    _gaussian: ClassVar[bool] = False
+    # Whether features and classes may appear while the learner learns.
+    _takes_new_features: ClassVar[bool] = False
+    # Whether label-indicator matrices are taken.
+    _multilabel: ClassVar[bool] = False
+    # What only one call of fit knows, and the next one forgets.
+    _forgotten: ClassVar[tuple[str, ...]] = ("_state",)
 
     _parameter_constraints: ClassVar[dict] = {
         "fit_intercept": ["boolean"],
@@ -78,25 +78,44 @@ class OnlineClassifier(
     # What a learner says -------------------------------------------------------------------------
 
     @abstractmethod
-    def _rule(self, n_features: int) -> Rule:
-        """The rule with its parameters, for examples with so many features and the intercept."""
+    def _new_state(self, dtype: Any) -> State:
+        """A model that has seen nothing."""
 
-    def _structure(self) -> int:
-        return NONE
+    @abstractmethod
+    def _is_soft(self) -> bool:
+        """Whether a violation has a cost, which a weight may scale."""
 
-    def _state_class(self) -> type[OnlineState]:
-        return OnlineState
+    def _task(self) -> int:
+        """How an example of several classes becomes examples of two."""
+        if self.multilabel_:
+            return RANK if getattr(self, "multilabel", "ovr") == "rank" else EACH
+        if len(self.classes_) == 2:
+            return SINGLE
+        return EACH if self.multi_class == "ovr" else TOP
 
-    def _variance(self) -> float:
-        """Initial variance of a weight."""
-        return 1.0
+    def _take_in_classes(self, y: Any, classes: Any) -> None:
+        """Check the classes of a later call, or make room for them."""
+        if classes is not None and not np.array_equal(self.classes_, unique_labels(classes)):
+            raise ValueError(
+                f"classes={classes!r} differ from those of the first call to partial_fit, "
+                f"{self.classes_!r}"
+            )
+
+    def _learn(
+        self,
+        state: Any,
+        rows: Rows,
+        labels: np.ndarray,
+        weights: np.ndarray,
+        order: np.ndarray | None = None,
+    ) -> None:
+        """Learn from rows of a batch, in the given order."""
+        state.learn(rows, labels, weights, order)
 
     # Learning ------------------------------------------------------------------------------------
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(
-        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
-    ) -> OnlineClassifier:
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn from a batch, one row after the other; batches of any size do the same.
 
         Parameters
@@ -116,41 +135,31 @@ class OnlineClassifier(
         self : object
             The learner.
         """
-        before = dict(vars(self))
-        try:
-            first = before.get("_state") is None
-            X, rows = self._check_rows(X, reset=first)
-            multilabel = is_multilabel(y) and self._multilabel
-            if first:
-                self._declare(classes, y, multilabel)
-            elif multilabel != self.multilabel_:
-                raise ValueError("y changed between class labels and an indicator matrix")
-            elif self.allow_new_classes and not multilabel:
-                self._append_classes(y)
-                if classes is not None:
-                    self._append_classes(classes)
-            elif classes is not None and not np.array_equal(self.classes_, unique_labels(classes)):
-                raise ValueError(
-                    f"classes={classes!r} differ from those of the first call to partial_fit, "
-                    f"{self.classes_!r}"
-                )
-            labels = self._encode(y, X.shape[0])
-            weights = self._check_weights(sample_weight, X)
-            weights = self._class_weighted(weights, labels, whole=False)
-            if first:
-                self._state = self._new_state(X.dtype)
-            self._state.promote(X.dtype)
-            self.n_iter_ = 1
-            vars(self).pop("_one_row", None)
-            self._learn(self._state, rows, labels, weights)
-        except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
-            raise
+        with all_or_nothing(self):
+            self._partial_fit(X, y, classes, sample_weight)
         return self
 
+    def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> None:
+        first = vars(self).get("_state") is None
+        X = checked_rows(self, X, reset=first)
+        multilabel = is_multilabel(y) and self._multilabel
+        if first:
+            self._declare(classes, y, multilabel)
+        elif multilabel != self.multilabel_:
+            raise ValueError("y changed between class labels and an indicator matrix")
+        else:
+            self._take_in_classes(y, classes)
+        labels = self._encode(y, X.shape[0])
+        weights = self._check_weights(sample_weight, X)
+        weights = self._class_weighted(weights, labels, whole=False)
+        if first:
+            self._state = self._new_state(X.dtype)
+        self._state.promote(X.dtype)
+        self.n_iter_ = 1
+        self._learn(self._state, Rows.of(X), labels, weights)
+
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> OnlineClassifier:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Start anew and learn from the rows in several passes.
 
         Parameters
@@ -168,52 +177,45 @@ class OnlineClassifier(
         self : object
             The learner.
         """
-        before = dict(vars(self))
-        try:
-            for name in ("_state", "_one_row", "_vocabulary", "_discovers", "_only", "_waiting"):
-                vars(self).pop(name, None)
-            X, rows = self._check_rows(X, reset=True)
-            weights = self._check_weights(sample_weight, X)
-            multilabel = is_multilabel(y) and self._multilabel
-            present = y
-            if not multilabel:
-                self._declare(y, y, False)
-                present = self.classes_[self._encode(y, X.shape[0])[weights > 0.0, 0]]
-                if len(np.unique(present)) < 2:
-                    raise ValueError(
-                        f"{type(self).__name__} needs rows of at least two classes; the data "
-                        f"contains only one class"
-                    )
-            self._declare(present, y, multilabel)
-            keep = weights > 0.0
-            labels = np.zeros((X.shape[0], 1), dtype=np.int32)
-            if multilabel:
-                labels = self._encode(y, X.shape[0])
-            else:
-                labels[keep] = encode(np.asarray(y).ravel()[keep], self.classes_)
-            weights = self._class_weighted(weights, labels, whole=True)
-            state = self._new_state(X.dtype)
-            self._state = self._passes(state, rows, labels, weights, X)
-        except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
-            raise
+        with all_or_nothing(self):
+            self._fit(X, y, sample_weight)
         return self
 
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
+        for name in self._forgotten:
+            self.__dict__.pop(name, None)
+        X = checked_rows(self, X, reset=True)
+        weights = self._check_weights(sample_weight, X)
+        keep = weights > 0.0
+        if is_multilabel(y) and self._multilabel:
+            self._declare(None, y, True)
+            labels = self._encode(y, X.shape[0])
+        else:
+            self._declare(y, y, False)
+            present = self.classes_[self._encode(y, X.shape[0])[keep, 0]]
+            if len(np.unique(present)) < 2:
+                raise ValueError(
+                    f"{type(self).__name__} needs rows of at least two classes; the data "
+                    f"contains only one class"
+                )
+            self._declare(present, y, False)
+            labels = np.zeros((X.shape[0], 1), dtype=np.int32)
+            labels[keep] = encode(np.asarray(y).ravel()[keep], self.classes_)
+        weights = self._class_weighted(weights, labels, whole=True)
+        self._state = self._passes(self._new_state(X.dtype), Rows.of(X), labels, weights, X)
+
     def _passes(
-        self, state: OnlineState, rows: Rows, labels: np.ndarray, weights: np.ndarray, X: Any
-    ) -> OnlineState:
+        self, state: Any, rows: Rows, labels: np.ndarray, weights: np.ndarray, X: Any
+    ) -> State:
         """Pass over the rows until nothing gets better, and return the best model."""
         random_state = check_random_state(self.random_state)
         present = np.flatnonzero(weights > 0.0)
-        keys = (
-            row_keys(*rows[:4], labels, random_state)
-            if self.shuffle or self.early_stopping
-            else None
-        )
-        held = present[:0]
+        keys = held = present[:0]
+        if self.shuffle or self.early_stopping:
+            keys = row_keys(*rows[:4], labels, random_state)
         if self.early_stopping:
-            held, present = self._hold_out(present, keys, weights, random_state)
+            share = self.validation_fraction
+            held, present = hold_out(present, keys, weights, share, random_state)
         best, kept, stale = np.inf, state, 0
         limit = 0.0 if self.tol is None else float(self.tol)
         for iteration in range(1, self.max_iter + 1):
@@ -221,13 +223,13 @@ class OnlineClassifier(
             order = present
             if self.shuffle:
                 order = present[shuffled(keys[present], random_state)]
-            mistakes, rounds = int(state.counters[2]), state.rounds
-            set_open(state.scale, iteration == 1)
+            mistakes, rounds = state.mistakes, state.rounds
+            state.calibrates(iteration == 1)
             self._learn(state, rows, labels, weights, order)
             if self.early_stopping:
                 error = self._held_out_error(state, X, labels, weights, held)
             else:
-                error = (int(state.counters[2]) - mistakes) / (state.rounds - rounds)
+                error = (state.mistakes - mistakes) / (state.rounds - rounds)
             if error < best - limit or best == np.inf:
                 stale = 0
             else:
@@ -238,153 +240,191 @@ class OnlineClassifier(
             if (self.tol is not None or self.early_stopping) and stale >= self.n_iter_no_change:
                 break
         kept = kept if self.early_stopping else state
-        set_open(kept.scale, True)
+        kept.calibrates(True)
         return kept
 
-    def _hold_out(
-        self,
-        present: np.ndarray,
-        keys: np.ndarray,
-        weights: np.ndarray,
-        random_state: np.random.RandomState,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Part rows into those held out for early stopping and those to learn from."""
-        ranks = shuffled(keys[present], random_state)
-        totals = np.cumsum(weights[present][ranks])
-        # Whole groups of equal rows, so that a copy of a held-out row is not learned from.
-        _, group = np.unique(keys[present][ranks], return_inverse=True)
-        cut = int(np.searchsorted(totals, self.validation_fraction * totals[-1]))
-        inside = np.isin(group, group[: max(1, cut)])
-        held, rest = present[ranks[inside]], np.sort(present[ranks[~inside]])
-        if not len(rest):
-            raise ValueError("early_stopping left no rows to learn from")
-        return held, rest
-
     def _held_out_error(
-        self,
-        state: OnlineState,
-        X: Any,
-        labels: np.ndarray,
-        weights: np.ndarray,
-        held: np.ndarray,
+        self, state: State, X: Any, labels: np.ndarray, weights: np.ndarray, held: np.ndarray
     ) -> float:
         wrong = self._wrong(self._outputs_of(state, X[held]), labels[held])
         return float(np.average(wrong, weights=weights[held]))
 
-    def _learn(self, state: OnlineState, rows: Rows, labels: Any, weights: Any, order: Any = None):
-        before = state.counters[3:7].copy()
-        state.learn(rows, labels, weights, order)
-        if (state.counters[3:7] > before).any():
-            self._warn_health(state, before)
+    # Labels and weights --------------------------------------------------------------------------
 
-    def _warn_health(self, state: OnlineState, before: np.ndarray) -> None:
-        """Warn once if the shape had to be saved from vanishing."""
-        often = 2 * state.n_outputs
-        many = state.counters[5] > often >= before[2]
-        skips, resets, _, floors = ((state.counters[3:7] > 0) & (before == 0)).tolist()
-        # With a constant feature, no example is without variance as long as the shape is sound.
-        vanished = skips and self.fit_intercept
-        if (many and self._warns_unit) or floors or resets or vanished:
-            warnings.warn(
-                f"{type(self).__name__}: the classes do not seem to be separable, and the shape "
-                f"keeps shrinking. A soft rule (AROWClassifier, SoftConfidenceWeightedClassifier) "
-                f"suits such data better.",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
+    def _check_weights(self, sample_weight: Any, X: Any) -> np.ndarray:
+        return check_weights(sample_weight, X, soft=self._is_soft())
 
-    _warns_unit: ClassVar[bool] = False
-
-    # The model -----------------------------------------------------------------------------------
-
-    def _task(self) -> int:
+    def _class_weighted(
+        self, weights: np.ndarray, labels: np.ndarray, *, whole: bool
+    ) -> np.ndarray:
+        """Weights of rows times those of their classes, if the learner has such."""
+        given = getattr(self, "class_weight", None)
+        if given is None:
+            return weights
         if self.multilabel_:
-            return RANK if getattr(self, "multilabel", "ovr") == "rank" else EACH
-        if len(self.classes_) == 2:
-            return SINGLE
-        return EACH if self.multi_class == "ovr" else TOP
-
-    def _new_state(self, dtype: Any, variance: float | None = None) -> OnlineState:
-        rule = self._rule(self.n_features_in_)
-        task, n_classes, d = self._task(), len(self.classes_), self.n_features_in_
-        outputs = {SINGLE: 1, RANK: n_classes + 1}.get(task, n_classes)
-        structure = self._structure_of(task)
-        self._check_size(structure, outputs, d)
-        return self._state_class().initial(
-            rule,
-            d,
-            outputs,
-            structure=structure,
-            task=task,
-            steps=self.k_best if self.multi_class == "kbest" else 1,
-            bias=float(self.fit_intercept),
-            variance=self._variance() if variance is None else variance,
-            sketch_size=getattr(self, "sketch_size", 0),
-            average=self.average,
-            calibrated=self.calibration == "platt",
-            dtype=dtype,
-        )
-
-    def _check_size(self, structure: int, outputs: int, d: int) -> None:
-        """Refuse shapes that do not fit in memory."""
-        matrices, side = matrices_of(structure, outputs, d + 1)
-        if structure in (FULL, SHARED, JOINT) and matrices * 8.0 * side**2 > _LARGEST_SHAPE:
+            raise ValueError("class_weight is not supported for multilabel targets")
+        if isinstance(given, str) and not whole:
             raise ValueError(
-                f"A {self.covariance} shape matrix of {d} features and {outputs} classes does not "
-                f'fit in memory; use covariance="sketch" or "diag".'
+                'class_weight="balanced" needs all rows at once; pass the weights of the classes '
+                "as a dict to learn from batches"
+            )
+        codes = labels[:, 0]
+        found = (
+            weights * class_factors(given, self.classes_, codes, weights, allow_zero=True)[codes]
+        )
+        return check_weights(found, found[:, None], soft=self._is_soft())
+
+    def _factor(self, label: Any) -> float:
+        """Weight of a class, for a single example."""
+        given = getattr(self, "class_weight", None)
+        if given is None:
+            return 1.0
+        if isinstance(given, str):
+            raise ValueError('class_weight="balanced" needs all rows at once')
+        return float(given.get(label, 1.0))
+
+    def _one_weight(self, sample_weight: float) -> float:
+        """Check the weight of a single example."""
+        if not 0.0 <= sample_weight < math.inf or (not self._is_soft() and sample_weight % 1.0):
+            raise ValueError(
+                "sample_weight must be a finite number, not negative, and whole for a learner "
+                "without a loss to scale"
+            )
+        return float(sample_weight)
+
+    def _declare(self, classes: Any, y: Any, multilabel: bool) -> None:
+        self.multilabel_ = multilabel
+        if multilabel:
+            self.classes_ = np.arange(indicator(y[:1]).shape[1])
+            return
+        if classes is None:
+            raise ValueError("classes must be passed on the first call to partial_fit.")
+        self.classes_ = unique_labels(classes)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"{type(self).__name__} needs at least two classes; the data contains only one "
+                f"class, {self.classes_.tolist()}"
             )
 
-    def _structure_of(self, task: int) -> int:
-        """Structure of the shape for a task.
+    def _encode(self, y: Any, n: int) -> np.ndarray:
+        labels = indicator(y) if self.multilabel_ else encode(y, self.classes_)
+        if len(labels) != n:
+            raise ValueError(f"X has {n} rows, but y has {len(labels)}")
+        if self.multilabel_ and labels.shape[1] != len(self.classes_):
+            raise ValueError(f"y has {labels.shape[1]} labels, expected {len(self.classes_)}")
+        return labels
 
-        Two classes have one weight vector; and classes that do not compete have nothing to do
-        with each other in the joint shape of all.
+    # Prediction ----------------------------------------------------------------------------------
+
+    def _outputs_of(self, state: State, X: Any) -> np.ndarray:
+        """Outputs of the classes; those of ranked labels less that of the threshold."""
+        outputs = state.scores(X)
+        if state.task == RANK:
+            return outputs[:, :-1] - outputs[:, -1:]
+        return outputs
+
+    def _wrong(self, outputs: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        if self.multilabel_:
+            return ((outputs > 0.0) != (labels == 1)).any(axis=1)
+        if outputs.shape[1] == 1:
+            return (outputs[:, 0] > 0.0) != (labels[:, 0] == 1)
+        return outputs.argmax(axis=1) != labels[:, 0]
+
+    def _outputs(self, X: Any) -> tuple[np.ndarray, Any]:
+        """Outputs of all classes, and the checked rows."""
+        state = self._fitted_state()
+        X = checked_rows(self, X, reset=False)
+        return self._outputs_of(state, X), X
+
+    def _is_binary(self) -> bool:
+        return self._state.task == SINGLE
+
+    def _is_calibrated(self) -> bool:
+        """Whether predictions are by sigmoids of the outputs."""
+        return False
+
+    def _decisions(self, outputs: np.ndarray) -> np.ndarray:
+        """What is compared with zero, or with each other, to predict."""
+        return outputs
+
+    def _label_of(self, outputs: np.ndarray) -> Any:
+        """The class of one example with given outputs."""
+        decisions = self._decisions(outputs[None])[0]
+        if decisions.size == 1:
+            return self.classes_[int(decisions[0] > 0.0)]
+        return self.classes_[decisions.argmax()]
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Signed confidence of the learner.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
+            The outputs ``f = w'x + b``: with two classes one per row, positive for
+            ``classes_[1]``; with more, one per class.
         """
-        structure = self._structure()
-        alone = task == SINGLE or (structure == JOINT and task == EACH)
-        return FULL if structure in (SHARED, JOINT) and alone else structure
+        outputs, _ = self._outputs(X)
+        return outputs[:, 0] if self._is_binary() else outputs
 
-    def _append_classes(self, y: Any) -> None:
-        """Take in classes that were not declared."""
-        new = np.setdiff1d(np.asarray(y), self.classes_)
-        if new.size:
-            self._state = self._state.copy()
-            for label in new:
-                self._insert_class(label)
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict class labels, or an indicator matrix.
 
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
 
-class SecondOrderClassifier(OnlineClassifier):
-    """Base of the learners that have a shape matrix of a chosen structure."""
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,) or (n_samples, n_labels)
+            The class with the largest output, or the labels with a positive one; by the logits of
+            a ``calibration``, if there is one.
+        """
+        outputs = self._decisions(self._outputs(X)[0])
+        if self.multilabel_:
+            return (outputs > 0.0).astype(np.int64)
+        if self._is_binary():
+            return self.classes_[(outputs[:, 0] > 0.0).astype(np.intp)]
+        return self.classes_[outputs.argmax(axis=1)]
 
-    _shaped = True
-    _gaussian = True
+    # Attributes ----------------------------------------------------------------------------------
 
-    _parameter_constraints: ClassVar[dict] = {
-        **OnlineClassifier._parameter_constraints,
-        "covariance": [StrOptions({"full", "diag", "sketch", "shared", "joint"})],
-        "sketch_size": [Interval(Integral, 1, None, closed="left")],
-    }
+    def __sklearn_is_fitted__(self) -> bool:
+        return vars(self).get("_state") is not None
 
-    def _structure(self) -> int:
-        return _STRUCTURES[self.covariance]
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.classifier_tags.multi_label = self._multilabel
+        return tags
+
+    def _fitted_state(self) -> Any:
+        check_is_fitted(self)
+        return self._state
+
+    def _learned(self) -> Any:
+        """The model, for attributes, which do not exist before there is one."""
+        state = vars(self).get("_state")
+        if state is None:
+            raise AttributeError(f"This {type(self).__name__} is not fitted yet")
+        return state
 
     @property
-    def covariance_(self) -> np.ndarray:
-        """Shape matrix of the weights, or its diagonal if it is not full; without the intercept.
+    def n_updates_(self) -> int:
+        """Number of changes of the model."""
+        return self._learned().updates
 
-        Of shape (n_features, n_features) or (n_features,), with one more axis in front if there
-        are more than two classes that do not share it. A joint shape is that of ``coef_.ravel()``.
-        """
-        state = self._learned()
-        n = state.n_features + 1
-        if state.structure == SHARED:
-            return state.shape[0, 1:n, 1:n] * state.scale[0, 0]
-        if state.structure == JOINT:
-            size = (n - 1) * state.n_outputs
-            S = joint_shape(state)[1:, :, 1:]
-            return S.transpose(1, 0, 3, 2).reshape(size, size)
-        if state.structure == FULL:
-            shape = state.shape[:, 1:n, 1:n] * state.scale[:, :1, None]
-        else:
-            shape = state.diagonal()[1:].T
-        return shape[0] if state.codes[2] == SINGLE else shape
+    @property
+    def n_mistakes_(self) -> int:
+        """Examples that were predicted wrongly before they were learned from."""
+        return self._learned().mistakes
+
+    @property
+    def t_(self) -> int:
+        """Number of examples seen."""
+        return self._learned().rounds

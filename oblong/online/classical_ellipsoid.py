@@ -5,10 +5,12 @@ from __future__ import annotations
 from numbers import Real
 from typing import Any, ClassVar
 
+import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from oblong.online._base import SecondOrderClassifier
-from oblong.solvers.online.rules import CELLIP, CELLIP_SMALLEST, MISTAKE, Rule
+from oblong.online._linear import SecondOrderClassifier
+from oblong.solvers.online.rows import Rows
+from oblong.solvers.online.rules import MISTAKE, Rule, classical_ellipsoid
 from oblong.solvers.online.state import OnlineState
 
 __all__ = ["ClassicalEllipsoidClassifier"]
@@ -48,18 +50,17 @@ class ClassicalEllipsoidClassifier(SecondOrderClassifier):
         What an indicator matrix means: a binary problem for each label, or a ranking in which the
         lowest relevant label is to stand above the highest irrelevant one, and a learned
         threshold between the two kinds.
-    covariance : {"full", "diag", "sketch", "joint"}, default="full"
-        The shape matrix: all of it, one matrix a class; its diagonal, for many features; or a
-        diagonal and a few directions, kept up to date, for many features that go together. With
-        several classes that compete also the joint matrix of all weights, which has the square of
-        classes times features entries.
+    covariance : {"full", "diag", "sketch"}, default="full"
+        The covariance of the weights: all of it, one matrix per class; its diagonal, for many
+        features; or a diagonal and a few directions, kept up to date, for many features that go
+        together.
     sketch_size : int, default=16
         Directions that a sketch keeps; it collects as many again before it drops some.
     fit_intercept : bool, default=True
         Whether to learn an intercept, as the weight of a constant feature.
     multi_class : {"top1", "kbest", "ovr"}, default="top1"
-        With more than two classes, an example is to be told from the best wrong class, from the
-        best ``k_best`` wrong ones in turn, or each class has a binary model of its own.
+        With more than two classes, an example must outscore the best wrong class, the best
+        ``k_best`` wrong ones in turn, or each class has a binary model of its own.
     k_best : int, default=3
         Number of wrong classes for "kbest".
     max_iter : int, default=5
@@ -95,9 +96,8 @@ class ClassicalEllipsoidClassifier(SecondOrderClassifier):
     intercept_ : ndarray of shape (1,) or (n_classes,)
         The intercepts.
     covariance_ : ndarray
-        The shape matrix of the weights, of shape (n_features, n_features), or its diagonal if it
-        is not full; one a class if there are more than two that do not share it. A joint shape
-        is that of ``coef_.ravel()``.
+        The covariance of the weights, of shape (n_features, n_features), or its diagonal if it is
+        not full; one per class if there are more than two.
     n_updates_ : int
         Number of changes of the model.
     n_mistakes_ : int
@@ -150,7 +150,6 @@ class ClassicalEllipsoidClassifier(SecondOrderClassifier):
     _parameter_constraints: ClassVar[dict] = {
         **SecondOrderClassifier._parameter_constraints,
         # Which shape a factor of some classes is to scale, a shared one does not say.
-        "covariance": [StrOptions({"full", "diag", "sketch", "joint"})],
         "gamma": [Interval(Real, 0.0, None, closed="neither")],
         "a": [Interval(Real, 0.0, 1.0, closed="right")],
         "trigger": [StrOptions({"margin", "mistake"})],
@@ -207,11 +206,14 @@ class ClassicalEllipsoidClassifier(SecondOrderClassifier):
         self.random_state = random_state
 
     def _rule(self, n_features: int) -> Rule:
-        code = CELLIP if self.ellipsoid == "paper" else CELLIP_SMALLEST
-        cut = float(self.a * self.gamma)
-        limit = cut if self.trigger == "margin" else MISTAKE
-        skips = float(self.on_infeasible != "reset")
-        return Rule(code, limit, cut, skips, float(n_features + bool(self.fit_intercept)))
+        margin = float(self.a * self.gamma)
+        return classical_ellipsoid(
+            margin,
+            n_features + bool(self.fit_intercept),
+            limit=margin if self.trigger == "margin" else MISTAKE,
+            smallest=self.ellipsoid != "paper",
+            skips=self.on_infeasible != "reset",
+        )
 
     def _variance(self) -> float:
         return (1.0 + (1.0 - self.a) * self.gamma) ** 2
@@ -219,15 +221,22 @@ class ClassicalEllipsoidClassifier(SecondOrderClassifier):
     @property
     def n_infeasible_(self) -> int:
         """How often nothing was left of the ellipsoid."""
-        return int(self._learned().counters[4])
+        return self._learned().health.resets
 
-    def _learn(self, state: OnlineState, rows: Any, labels: Any, weights: Any, order: Any = None):
+    def _learn(
+        self,
+        state: OnlineState,
+        rows: Rows,
+        labels: np.ndarray,
+        weights: np.ndarray,
+        order: np.ndarray | None = None,
+    ) -> None:
         if self.on_infeasible != "raise":
             super()._learn(state, rows, labels, weights, order)
             return
         trial = state.copy()
         trial.learn(rows, labels, weights, order)
-        if trial.counters[4] > state.counters[4]:
+        if trial.health.resets > state.health.resets:
             raise ValueError(
                 f"No weight vector has the margin a * gamma = {self.a * self.gamma:g} on all "
                 f"examples: they are not separable, gamma is too large, or rows are longer than 1"

@@ -5,14 +5,11 @@ from __future__ import annotations
 from numbers import Real
 from typing import Any, ClassVar
 
-import numpy as np
 from scipy.special import ndtri
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from oblong.online._base import SecondOrderClassifier
-from oblong.solvers.online.exact_diagonal import ExactDiagonalState
-from oblong.solvers.online.rules import CW_STDEV, CW_VAR, Rule
-from oblong.solvers.online.state import OnlineState
+from oblong.online._linear import SecondOrderClassifier
+from oblong.solvers.online.rules import Rule, confidence_weighted
 
 __all__ = ["ConfidenceWeightedClassifier"]
 
@@ -43,23 +40,17 @@ class ConfidenceWeightedClassifier(SecondOrderClassifier):
         The constraint. Only "stdev" is free of the scale of the data and of the initial variance.
     initial_variance : float, default=1.0
         Variance of the weights at the start. It makes no difference to "stdev".
-    covariance : {"full", "diag", "sketch", "shared", "joint"}, default="full"
-        The shape matrix: all of it, one matrix a class; its diagonal, for many features; or a
-        diagonal and a few directions, kept up to date, for many features that go together. With
-        several classes that compete also one matrix that all of them share, or the joint matrix
-        of all weights, which has the square of classes times features entries.
-    diag_update : {"precision", "exact"}, default="precision"
-        How a diagonal shape is updated: the step of the full shape, and the diagonal of the new
-        precision, as in equation (15) of the paper; or the closest diagonal Gaussian that meets the
-        constraint, which takes a few Newton steps and fewer updates. Neither makes fewer mistakes
-        in general.
+    covariance : {"full", "diag", "sketch"}, default="full"
+        The covariance of the weights: all of it, one matrix per class; its diagonal, for many
+        features; or a diagonal and a few directions, kept up to date, for many features that go
+        together.
     sketch_size : int, default=16
         Directions that a sketch keeps; it collects as many again before it drops some.
     fit_intercept : bool, default=True
         Whether to learn an intercept, as the weight of a constant feature.
     multi_class : {"top1", "kbest", "ovr"}, default="top1"
-        With more than two classes, an example is to be told from the best wrong class, from the
-        best ``k_best`` wrong ones in turn, or each class has a binary model of its own.
+        With more than two classes, an example must outscore the best wrong class, the best
+        ``k_best`` wrong ones in turn, or each class has a binary model of its own.
     k_best : int, default=3
         Number of wrong classes for "kbest".
     max_iter : int, default=5
@@ -95,9 +86,8 @@ class ConfidenceWeightedClassifier(SecondOrderClassifier):
     intercept_ : ndarray of shape (1,) or (n_classes,)
         The intercepts.
     covariance_ : ndarray
-        The shape matrix of the weights, of shape (n_features, n_features), or its diagonal if it
-        is not full; one a class if there are more than two that do not share it. A joint shape
-        is that of ``coef_.ravel()``.
+        The covariance of the weights, of shape (n_features, n_features), or its diagonal if it is
+        not full; one per class if there are more than two.
     n_updates_ : int
         Number of changes of the model.
     n_mistakes_ : int
@@ -148,7 +138,6 @@ class ConfidenceWeightedClassifier(SecondOrderClassifier):
         **SecondOrderClassifier._parameter_constraints,
         "confidence": [Interval(Real, 0.5, 1.0, closed="neither")],
         "variant": [StrOptions({"stdev", "var"})],
-        "diag_update": [StrOptions({"precision", "exact"})],
         "initial_variance": [Interval(Real, 0.0, None, closed="neither")],
     }
 
@@ -159,7 +148,6 @@ class ConfidenceWeightedClassifier(SecondOrderClassifier):
         variant: str = "stdev",
         initial_variance: float = 1.0,
         covariance: str = "full",
-        diag_update: str = "precision",
         sketch_size: int = 16,
         fit_intercept: bool = True,
         multi_class: str = "top1",
@@ -179,7 +167,6 @@ class ConfidenceWeightedClassifier(SecondOrderClassifier):
         self.variant = variant
         self.initial_variance = initial_variance
         self.covariance = covariance
-        self.diag_update = diag_update
         self.sketch_size = sketch_size
         self.fit_intercept = fit_intercept
         self.multi_class = multi_class
@@ -196,14 +183,8 @@ class ConfidenceWeightedClassifier(SecondOrderClassifier):
         self.random_state = random_state
 
     def _rule(self, n_features: int) -> Rule:
-        phi = float(ndtri(self.confidence))
-        if self.variant == "var":
-            return Rule(CW_VAR, np.inf, phi, floor=FLOOR)
-        return Rule(CW_STDEV, np.inf, phi, invariance=1, floor=FLOOR)
-
-    def _state_class(self) -> type[OnlineState]:
-        exact = self.covariance == "diag" and self.diag_update == "exact"
-        return ExactDiagonalState if exact else OnlineState
+        phi, of_variance = float(ndtri(self.confidence)), self.variant == "var"
+        return confidence_weighted(phi, of_variance=of_variance, floor=FLOOR)
 
     def _variance(self) -> float:
         return float(self.initial_variance)

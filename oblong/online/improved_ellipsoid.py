@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from oblong.online._base import SecondOrderClassifier
+from oblong.online._linear import SecondOrderClassifier
 from oblong.solvers.online.balance import rebalance
-from oblong.solvers.online.rules import IELLIP, MISTAKE, Rule
-from oblong.solvers.online.state import OnlineState, Rows
+from oblong.solvers.online.rows import Rows
+from oblong.solvers.online.rules import MISTAKE, Rule, improved_ellipsoid
+from oblong.solvers.online.state import OnlineState
 
 __all__ = ["ImprovedEllipsoidClassifier"]
 
@@ -57,18 +58,17 @@ class ImprovedEllipsoidClassifier(SecondOrderClassifier):
         What an indicator matrix means: a binary problem for each label, or a ranking in which the
         lowest relevant label is to stand above the highest irrelevant one [1]_, and a learned
         threshold between the two kinds.
-    covariance : {"full", "diag", "sketch", "joint"}, default="full"
-        The shape matrix: all of it, one matrix a class; its diagonal, for many features; or a
-        diagonal and a few directions, kept up to date, for many features that go together. With
-        several classes that compete also the joint matrix of all weights, which has the square of
-        classes times features entries.
+    covariance : {"full", "diag", "sketch"}, default="full"
+        The covariance of the weights: all of it, one matrix per class; its diagonal, for many
+        features; or a diagonal and a few directions, kept up to date, for many features that go
+        together.
     sketch_size : int, default=16
         Directions that a sketch keeps; it collects as many again before it drops some.
     fit_intercept : bool, default=True
         Whether to learn an intercept, as the weight of a constant feature.
     multi_class : {"top1", "kbest", "ovr"}, default="top1"
-        With more than two classes, an example is to be told from the best wrong class, from the
-        best ``k_best`` wrong ones in turn, or each class has a binary model of its own.
+        With more than two classes, an example must outscore the best wrong class, the best
+        ``k_best`` wrong ones in turn, or each class has a binary model of its own.
     k_best : int, default=3
         Number of wrong classes for "kbest".
     max_iter : int, default=5
@@ -104,9 +104,8 @@ class ImprovedEllipsoidClassifier(SecondOrderClassifier):
     intercept_ : ndarray of shape (1,) or (n_classes,)
         The intercepts.
     covariance_ : ndarray
-        The shape matrix of the weights, of shape (n_features, n_features), or its diagonal if it
-        is not full; one a class if there are more than two that do not share it. A joint shape
-        is that of ``coef_.ravel()``.
+        The covariance of the weights, of shape (n_features, n_features), or its diagonal if it is
+        not full; one per class if there are more than two.
     n_updates_ : int
         Number of changes of the model.
     n_mistakes_ : int
@@ -152,7 +151,6 @@ class ImprovedEllipsoidClassifier(SecondOrderClassifier):
     _parameter_constraints: ClassVar[dict] = {
         **SecondOrderClassifier._parameter_constraints,
         # Which shape a factor of some classes is to scale, a shared one does not say.
-        "covariance": [StrOptions({"full", "diag", "sketch", "joint"})],
         "gamma": [Interval(Real, 0.0, None, closed="neither")],
         "b": [Interval(Real, 0.0, 1.0, closed="right")],
         "c": [Interval(Real, 0.0, 1.0, closed="left")],
@@ -213,14 +211,12 @@ class ImprovedEllipsoidClassifier(SecondOrderClassifier):
 
     def _rule(self, n_features: int) -> Rule:
         gamma = float(self.gamma)
-        return Rule(
-            IELLIP,
-            gamma if self.trigger == "margin" else MISTAKE,
+        return improved_ellipsoid(
             gamma,
+            float(self.c),
             float(self.b),
-            float(self.decay_on == "rounds"),
-            memory=float(self.c),
-            invariance=2,
+            limit=gamma if self.trigger == "margin" else MISTAKE,
+            by_rounds=self.decay_on == "rounds",
             floor=_FLOOR,
         )
 
@@ -233,11 +229,15 @@ class ImprovedEllipsoidClassifier(SecondOrderClassifier):
         """Examples after which the factors of a diagonal shape have drifted apart; 0 for never."""
         if self.covariance != "diag" or self.b < 1.0:
             return 0
-        steps = self.k_best if self.multi_class == "kbest" else 1
-        return max(1, int(_DRIFT / -math.log1p(-self.c) / steps))
+        return max(1, int(_DRIFT / -math.log1p(-self.c) / self._steps()))
 
     def _learn(
-        self, state: OnlineState, rows: Rows, labels: Any, weights: Any, order: Any = None
+        self,
+        state: OnlineState,
+        rows: Rows,
+        labels: np.ndarray,
+        weights: np.ndarray,
+        order: np.ndarray | None = None,
     ) -> None:
         span = self._span()
         if not span:
@@ -253,7 +253,7 @@ class ImprovedEllipsoidClassifier(SecondOrderClassifier):
             rebalance(state)
         super()._learn(state, rows, labels, weights, parts[-1])
 
-    def learn_one(self, x: Any, y: Any, sample_weight: float = 1.0) -> ImprovedEllipsoidClassifier:
+    def learn_one(self, x: Any, y: Any, sample_weight: float = 1.0) -> Self:
         """Learn from one example.
 
         Parameters

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import ndtri
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from oblong.kernels import KERNELS, Kernel
-from oblong.online._base import OnlineClassifier
+from oblong.online._rule_based import RuleClassifier
 from oblong.solvers.online.kernel import KernelState
-from oblong.solvers.online.rules import CW_STDEV, Rule
-from oblong.solvers.online.state import FULL, OnlineState
+from oblong.solvers.online.rules import Rule, confidence_weighted
+from oblong.solvers.online.slots import FULL
+from oblong.solvers.online.state import OnlineState
 
 __all__ = ["KernelConfidenceWeightedClassifier"]
 
 
-class KernelConfidenceWeightedClassifier(OnlineClassifier):
+class KernelConfidenceWeightedClassifier(RuleClassifier):
     r"""Confidence-weighted learning in the feature space of a kernel.
 
     The rule is that of :class:`ConfidenceWeightedClassifier` with the variant "stdev" and a full
@@ -49,8 +50,8 @@ class KernelConfidenceWeightedClassifier(OnlineClassifier):
     fit_intercept : bool, default=True
         Whether to learn an intercept, as the weight of a constant feature.
     multi_class : {"top1", "kbest", "ovr"}, default="top1"
-        With more than two classes, an example is to be told from the best wrong class, from the
-        best ``k_best`` wrong ones in turn, or each class has a binary model of its own.
+        With more than two classes, an example must outscore the best wrong class, the best
+        ``k_best`` wrong ones in turn, or each class has a binary model of its own.
     k_best : int, default=3
         Number of wrong classes for "kbest".
     max_iter : int, default=5
@@ -134,17 +135,15 @@ class KernelConfidenceWeightedClassifier(OnlineClassifier):
     True
     """
 
-    _shaped = True
+    _has_covariance = True
     _gaussian = True
     _warns_unit = True
-    _takes_new_features = False
-    # The dictionary belongs to the classes declared at the start.
-    allow_new_classes: ClassVar[bool] = False
+    _state: KernelState
 
     _parameter_constraints: ClassVar[dict] = {
         **{
             name: constraint
-            for name, constraint in OnlineClassifier._parameter_constraints.items()
+            for name, constraint in RuleClassifier._parameter_constraints.items()
             if name != "allow_new_classes"
         },
         "confidence": [Interval(Real, 0.5, 1.0, closed="neither")],
@@ -200,10 +199,7 @@ class KernelConfidenceWeightedClassifier(OnlineClassifier):
         self.random_state = random_state
 
     def _rule(self, n_features: int) -> Rule:
-        return Rule(CW_STDEV, np.inf, float(ndtri(self.confidence)), invariance=1)
-
-    def _structure(self) -> int:
-        return FULL
+        return confidence_weighted(float(ndtri(self.confidence)))
 
     def _new_state(self, dtype: Any) -> KernelState:
         rule = self._rule(self.n_features_in_)
@@ -214,10 +210,10 @@ class KernelConfidenceWeightedClassifier(OnlineClassifier):
             outputs,
             structure=FULL,
             task=self._task(),
-            steps=self.k_best if self.multi_class == "kbest" else 1,
+            steps=self._steps(),
             bias=float(self.fit_intercept),
             average=self.average,
-            calibrated=self.calibration == "platt",
+            calibrated=self._is_calibrated(),
         )
         kernel = Kernel(self.kernel, self.gamma, self.degree, self.coef0)
         budget = np.iinfo(np.int64).max if self.budget is None else int(self.budget)
@@ -252,7 +248,7 @@ class KernelConfidenceWeightedClassifier(OnlineClassifier):
         """The coefficient of the kernel that ``gamma`` stands for."""
         return self._learned().kernel.gamma
 
-    def learn_one(self, x: Any, y: Any, sample_weight: float = 1.0):
+    def learn_one(self, x: Any, y: Any, sample_weight: float = 1.0) -> Self:
         """Learn from one example, as a batch of one.
 
         Parameters
@@ -285,18 +281,3 @@ class KernelConfidenceWeightedClassifier(OnlineClassifier):
             The class.
         """
         return self.predict(np.asarray(x)[None])[0]
-
-    def merge(self, *others: Any, prior: Any = None):
-        """Models with dictionaries of their own cannot be merged: always an error.
-
-        Parameters
-        ----------
-        *others : object
-            Learners.
-        prior : object, default=None
-            A learner.
-        """
-        raise NotImplementedError("Kernel models have no common dictionary and cannot be merged")
-
-    def _insert_class(self, label: Any) -> None:
-        raise ValueError(f"{label!r} is not among the classes {self.classes_.tolist()}")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import _fit_context
@@ -13,6 +14,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from oblong.online._base import OnlineClassifier
+from oblong.online._labels import encode
+from oblong.online._rows import hold_out
+from oblong.online.incremental import columns_of
 from oblong.solvers.esvm.online.state import (
     Certificate,
     OnlineEllipsoidalState,
@@ -21,7 +25,7 @@ from oblong.solvers.esvm.online.state import (
     merge_machines,
 )
 from oblong.solvers.online.order import row_keys, shuffled
-from oblong.solvers.online.state import Rows
+from oblong.solvers.online.rows import Rows
 
 __all__ = ["OnlineEllipsoidalSVC"]
 
@@ -161,11 +165,10 @@ class OnlineEllipsoidalSVC(OnlineClassifier):
     True
     """
 
-    # Machines are binary, for classes that were declared.
-    multi_class: ClassVar[str] = "ovr"
-    allow_new_classes: ClassVar[bool] = False
-    calibration: ClassVar[None] = None
-    _takes_new_features = False
+    # There is one binary problem per class.
+    multi_class = "ovr"
+    _state: OnlineEllipsoidalState
+    _forgotten = ("_state", "_vocabulary")
 
     _parameter_constraints: ClassVar[dict] = {
         **{
@@ -214,10 +217,7 @@ class OnlineEllipsoidalSVC(OnlineClassifier):
         self.average = average
         self.random_state = random_state
 
-    # The machine ---------------------------------------------------------------------------------
-
-    def _rule(self, n_features: int) -> Any:
-        raise NotImplementedError("the machine has no rule for single examples")
+    # The model -----------------------------------------------------------------------------------
 
     def _is_soft(self) -> bool:
         return True
@@ -226,7 +226,9 @@ class OnlineEllipsoidalSVC(OnlineClassifier):
         n_classes, d = len(self.classes_), self.n_features_in_
         dimension = d + bool(self.fit_intercept)
         unit = self.formulation == "consistent"
-        bound = {"auto": None, None: np.inf}.get(self.trace_bound, self.trace_bound)
+        bound = None
+        if self.trace_bound != "auto":
+            bound = np.inf if self.trace_bound is None else float(self.trace_bound)
         return OnlineEllipsoidalState.initial(
             d,
             1 if n_classes == 2 else n_classes,
@@ -241,9 +243,7 @@ class OnlineEllipsoidalSVC(OnlineClassifier):
     # Learning ------------------------------------------------------------------------------------
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(
-        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
-    ) -> OnlineEllipsoidalSVC:
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn from a batch; how rows are divided into calls makes no difference.
 
         Parameters
@@ -278,11 +278,12 @@ class OnlineEllipsoidalSVC(OnlineClassifier):
         self._forget_certificate()
         random_state = check_random_state(self.random_state)
         present = np.flatnonzero(weights > 0.0)
-        held = present[:0]
+        keys = held = present[:0]
         if self.shuffle or self.early_stopping:
             keys = row_keys(*rows[:4], labels, random_state)
         if self.early_stopping:
-            held, present = self._hold_out(present, keys, weights, random_state)
+            share = self.validation_fraction
+            held, present = hold_out(present, keys, weights, share, random_state)
         learned = weights.copy()
         learned[held] = 0.0
         state.announce(1.0 if state.unit else largest_length(X[present], state.bias))
@@ -309,7 +310,7 @@ class OnlineEllipsoidalSVC(OnlineClassifier):
                 gap = max(c.gap for c in certificates)
                 # Rows that do not span all features leave the problem without a solution.
                 hopeless = gap == np.inf and iteration >= _PATIENCE
-                last = last or hopeless or gap <= self.tol
+                last = last or hopeless or (self.tol is not None and gap <= self.tol)
             if last:
                 break
         if self.early_stopping:
@@ -331,14 +332,14 @@ class OnlineEllipsoidalSVC(OnlineClassifier):
             f"{type(self).__name__} stopped after {self.n_iter_} passes with a gap of "
             f"{self.dual_gap_.max():.2g}, above tol={self.tol:g}. {advice}",
             ConvergenceWarning,
-            stacklevel=5,
+            stacklevel=6,
         )
 
     def _forget_certificate(self) -> None:
         for name in _OF_A_FIT:
-            vars(self).pop(name, None)
+            self.__dict__.pop(name, None)
 
-    def learn_one(self, x: Any, y: Any, sample_weight: float = 1.0) -> OnlineEllipsoidalSVC:
+    def learn_one(self, x: Any, y: Any, sample_weight: float = 1.0) -> Self:
         """Learn from one example, at the cost of its row and a share of a step.
 
         Parameters
@@ -357,31 +358,32 @@ class OnlineEllipsoidalSVC(OnlineClassifier):
         """
         if vars(self).get("_state") is None:
             raise ValueError("The first examples, with all classes, go to partial_fit")
-        one = vars(self).get("_one_row") or self._open(x, y)
-        if y not in one:
+        if y not in self.classes_:
             raise ValueError(f"{y!r} is not among the classes {self.classes_.tolist()}")
         columns, values = self._one_example(x)
         if len(columns) < len(x):
             raise ValueError("The example has features that the learner was not declared with")
         weight = self._one_weight(sample_weight)
         rows = Rows(values, columns, np.array([0, values.size]), not isinstance(x, dict))
-        self._state.learn(rows, np.array([[one[y]]], dtype=np.int32), np.array([weight]))
+        self._state.learn(rows, encode([y], self.classes_), np.array([weight]))
         self._forget_certificate()
         return self
-
-    def _open(self, x: Any, y: Any) -> dict[Any, int]:
-        """Numbers of the classes, and columns of the features for dicts."""
-        if isinstance(x, dict) and vars(self).get("_vocabulary") is None:
-            names = getattr(self, "feature_names_in_", range(self.n_features_in_))
-            self._vocabulary = {name: j for j, name in enumerate(names)}
-        self._one_row = {label: k for k, label in enumerate(self.classes_.tolist())}
-        return self._one_row
 
     def _one_example(self, x: Any) -> tuple[np.ndarray, np.ndarray]:
         """Columns and values of an array, or of the known features of a dict."""
         if isinstance(x, dict):
-            return self._columns(None, x, False)
-        values = self._values(self._state, x)
+            if vars(self).get("_vocabulary") is None:
+                names = getattr(self, "feature_names_in_", range(self.n_features_in_))
+                self._vocabulary = {name: j for j, name in enumerate(names)}
+            columns, values, _ = columns_of(self._vocabulary, x, np.float64)
+            return columns, values
+        values = np.ascontiguousarray(x, dtype=np.float64)
+        if values.shape != (self.n_features_in_,):
+            raise ValueError(
+                f"Expected a vector of {self.n_features_in_} features, got {values.shape}"
+            )
+        if not math.isfinite(values.dot(values)):
+            raise ValueError("The example contains NaN, infinity or numbers that are too large")
         return np.arange(values.size, dtype=np.int32), values
 
     def predict_one(self, x: Any) -> Any:
@@ -398,16 +400,11 @@ class OnlineEllipsoidalSVC(OnlineClassifier):
             The class.
         """
         state = self._fitted_state()
-        if "_one_row" not in vars(self):
-            self._open(x, None)
         columns, values = self._one_example(x)
         weights = state.weights()
-        scores = values @ weights[1:][columns] + state.bias * weights[0]
-        if scores.size == 1:
-            return self.classes_[int(scores[0] > 0.0)]
-        return self.classes_[scores.argmax()]
+        return self._label_of(values @ weights[1:][columns] + state.bias * weights[0])
 
-    def merge(self, *others: Any, prior: Any = None) -> OnlineEllipsoidalSVC:
+    def merge(self, *others: Any, prior: Any = None) -> Self:
         """Take in what other learners of the same kind have learned from other examples.
 
         Parameters
@@ -446,6 +443,23 @@ class OnlineEllipsoidalSVC(OnlineClassifier):
         return self
 
     # Attributes ----------------------------------------------------------------------------------
+
+    @property
+    def coef_(self) -> np.ndarray:
+        """Weights, of shape (1, n_features) or (n_classes, n_features)."""
+        return self._learned().weights()[1:].T
+
+    @property
+    def intercept_(self) -> np.ndarray:
+        """Intercepts, of shape (1,) or (n_classes,)."""
+        state = self._learned()
+        return state.bias * state.weights()[0]
+
+    @property
+    def n_skipped_(self) -> int:
+        """Always zero: every example has its part in a step."""
+        self._learned()
+        return 0
 
     @property
     def B_(self) -> np.ndarray:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
-import numpy as np
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 
-from oblong.online._base import OnlineClassifier
-from oblong.solvers.online.rules import PA, Rule
+from oblong.online._linear import LinearOnlineClassifier
+from oblong.solvers.online.rules import Rule, passive_aggressive
 
 __all__ = ["PassiveAggressiveClassifier"]
 
 
-class PassiveAggressiveClassifier(OnlineClassifier):
+class PassiveAggressiveClassifier(LinearOnlineClassifier):
     r"""Passive-aggressive learning: the smallest step that gives an example its margin.
 
     Each example with a margin below 1 moves the weights to the minimum [1]_ of
@@ -44,8 +44,8 @@ class PassiveAggressiveClassifier(OnlineClassifier):
     fit_intercept : bool, default=True
         Whether to learn an intercept, as the weight of a constant feature.
     multi_class : {"top1", "kbest", "ovr"}, default="top1"
-        With more than two classes, an example is to be told from the best wrong class, from the
-        best ``k_best`` wrong ones in turn, or each class has a binary model of its own.
+        With more than two classes, an example must outscore the best wrong class, the best
+        ``k_best`` wrong ones in turn, or each class has a binary model of its own.
     k_best : int, default=3
         Number of wrong classes for "kbest".
     max_iter : int, default=5
@@ -115,7 +115,7 @@ class PassiveAggressiveClassifier(OnlineClassifier):
     _multilabel = True
 
     _parameter_constraints: ClassVar[dict] = {
-        **OnlineClassifier._parameter_constraints,
+        **LinearOnlineClassifier._parameter_constraints,
         "C": [Interval(Real, 0.0, None, closed="neither")],
         "variant": [Options(Integral, {0, 1, 2})],
         "multilabel": [StrOptions({"ovr", "rank"})],
@@ -159,6 +159,6 @@ class PassiveAggressiveClassifier(OnlineClassifier):
         self.random_state = random_state
 
     def _rule(self, n_features: int) -> Rule:
-        cap = float(self.C) if self.variant == 1 else np.inf
+        cap = float(self.C) if self.variant == 1 else math.inf
         ridge = 0.5 / float(self.C) if self.variant == 2 else 0.0
-        return Rule(PA, 1.0, cap, ridge, soft=self.variant > 0)
+        return passive_aggressive(cap=cap, ridge=ridge, soft=self.variant > 0)

@@ -7,6 +7,7 @@ by the rest of the package, so that River has to be there only for those who use
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -14,20 +15,20 @@ import scipy.sparse as sp
 from scipy.special import ndtr
 from sklearn.base import clone
 
-from oblong.online._base import OnlineClassifier
-from oblong.online._prediction import _against_best_other, _has_probabilities, _standardised
+from oblong.online._linear import LinearOnlineClassifier
+from oblong.online._rule_based import against_best_other, has_probabilities, standardised
 from oblong.online.arow import AROWClassifier
-from oblong.solvers.online.state import Rows
+from oblong.online.incremental import IncrementalLearner
 
 try:
-    from river.base import MiniBatchClassifier as _Base
+    _Base: Any = import_module("river.base").MiniBatchClassifier
 except ImportError:
-    _Base = None
+    _Base = object
 
 __all__ = ["RiverClassifier"]
 
 
-class RiverClassifier(_Base or object):
+class RiverClassifier(_Base):
     """An online learner of oblong as a classifier of River.
 
     Features may come and go, and classes need not be declared: every feature that was never seen
@@ -36,7 +37,7 @@ class RiverClassifier(_Base or object):
 
     Parameters
     ----------
-    learner : OnlineClassifier
+    learner : LinearOnlineClassifier
         A linear learner such as :class:`~oblong.AROWClassifier`, for its parameters. It is cloned,
         and stays as it is.
 
@@ -62,10 +63,10 @@ class RiverClassifier(_Base or object):
     Accuracy: 88.95%
     """
 
-    def __init__(self, learner: OnlineClassifier) -> None:
-        if _Base is None:
+    def __init__(self, learner: LinearOnlineClassifier) -> None:
+        if _Base is object:
             raise ImportError('the adapter needs River: pip install "oblong[river]"')
-        if not isinstance(learner, OnlineClassifier) or not learner._takes_new_features:
+        if not isinstance(learner, LinearOnlineClassifier):
             raise TypeError(
                 f"expected a linear online learner of oblong whose features may come and go, got "
                 f"{type(learner).__name__}; River wraps other estimators of scikit-learn with "
@@ -123,24 +124,22 @@ class RiverClassifier(_Base or object):
             calibration have none and raise ``NotImplementedError``.
         """
         model = self.model_
-        if not _has_probabilities(model):
+        if not has_probabilities(model):
             raise NotImplementedError(f"{type(model).__name__} has no probabilities")
         if not self._started:
             return {}
-        scores = model._scores_one(x)
-        if scores is None:
+        found = model._outputs_one(x)
+        if found is None:
             return {_plain(model._only): 1.0}
-        # The scores lie in memory that the next call overwrites.
-        outputs = np.array(scores, dtype=np.float64)[None]
+        # The outputs lie in memory that the next call overwrites.
+        outputs = np.array(found, dtype=np.float64)[None]
         if model._is_calibrated():
-            return dict(zip(model.classes_.tolist(), model._calibrated(outputs)[0].tolist()))
-        columns, values = model._columns(model._one_row, x, False)
-        variances = model._variances_one(columns, values)
-        if outputs.size == 1:
-            z = float(_standardised(outputs, variances)[0, 0])
-            return dict(zip(model.classes_.tolist(), (float(ndtr(-z)), float(ndtr(z)))))
-        row = model._row_of(columns, values)
-        p = _against_best_other(model._state, outputs, variances, row)[0]
+            p = model._calibrated(outputs)[0]
+        elif outputs.size == 1:
+            z = float(standardised(outputs, model._variances_one(x))[0, 0])
+            p = ndtr([-z, z])
+        else:
+            p = against_best_other(outputs, model._variances_one(x))[0]
         return dict(zip(model.classes_.tolist(), p.tolist()))
 
     # Mini-batches --------------------------------------------------------------------------------
@@ -165,34 +164,19 @@ class RiverClassifier(_Base or object):
             start += 1
         if start == len(labels):
             return
-        one = vars(model).get("_one_row") or model._open({}, None)
-        columns, _ = model._columns(one, dict.fromkeys(names, 0.0), True)
-        order = np.argsort(columns)
-        values = X.to_numpy(dtype=model._state.table.dtype)[:, order]
-        if not np.isfinite(np.einsum("ij,ij->i", values, values)).all():
+        new = [name for name in names if name not in model._names()]
+        rows = X.iloc[start:].to_numpy(dtype=model._state.table.dtype)
+        if not np.isfinite(np.einsum("ij,ij->i", rows, rows)).all():
             raise ValueError("The rows contain NaN, infinity or numbers that are too large")
-        while start < len(labels):
-            one = vars(model).get("_one_row") or model._open({}, None)
-            if labels[start] not in one.codes:
-                one = model._new_label(labels[start])
-            stop = start
-            # Up to a class that is new.
-            while stop < len(labels) and labels[stop] in one.codes:
-                stop += 1
-            self._learn_part(values[start:stop], columns[order], labels[start:stop], w)
-            start = stop
-
-    def _learn_part(self, values: np.ndarray, columns: np.ndarray, labels: list, w: float) -> None:
-        """Learn from rows of known features and classes."""
-        model, n = self.model_, len(labels)
-        weight = model._one_weight(w)
-        factors = [weight * model._factor(label) for label in labels]
-        codes = [model._one_row.codes[label] for label in labels]
-        spans = np.arange(n + 1, dtype=np.int64) * len(columns)
-        rows = Rows(np.ascontiguousarray(values).ravel(), np.tile(columns, n), spans, False)
-        model._learn(model._state, rows, np.array(codes, np.int32)[:, None], np.array(factors))
-        # It remembers what the last row was like.
-        del model._one_row
+        if new:
+            model._add_names(new)
+        columns = np.array([model._names()[name] for name in names], dtype=np.int32)
+        matrix = _matrix(rows, columns, model.n_features_in_)
+        kinds, codes = np.unique(labels[start:], return_inverse=True)
+        weights = np.full(len(rows), model._one_weight(w))
+        IncrementalLearner(model, width=model.n_features_in_).learn(
+            matrix, codes, kinds.tolist(), weights
+        )
 
     def predict_proba_many(self, X: Any) -> Any:
         """Predict the probabilities of the classes seen so far for the rows of a frame.
@@ -205,13 +189,13 @@ class RiverClassifier(_Base or object):
         Returns
         -------
         DataFrame
-            One column a class; without any if no example was learned from yet. Learners without
+            One column per class; without any if no example was learned from yet. Learners without
             a Gaussian have none and raise ``NotImplementedError``.
         """
         import pandas as pd
 
         model = self.model_
-        if not _has_probabilities(model):
+        if not has_probabilities(model):
             raise NotImplementedError(f"{type(model).__name__} has no probabilities")
         if not self._started:
             return pd.DataFrame(index=X.index)
@@ -249,19 +233,14 @@ class RiverClassifier(_Base or object):
         state = vars(self.model_)
         return state.get("_state") is not None or "_only" in state
 
-    def _matrix(self, X: Any) -> sp.csr_array:
+    def _matrix(self, X: Any) -> sp.csr_matrix:
         """The known features of the rows of a frame."""
         model = self.model_
-        if vars(model).get("_vocabulary") is None:
-            model._open({}, None)
-        known = [name for name in X.columns if name in model._vocabulary]
-        columns = np.array([model._vocabulary[name] for name in known], dtype=np.int32)
+        vocabulary = model._names()
+        known = [name for name in X.columns if name in vocabulary]
+        columns = np.array([vocabulary[name] for name in known], dtype=np.int32)
         values = X[known].to_numpy(dtype=model._state.table.dtype)
-        spans = np.arange(len(X) + 1) * len(known)
-        parts = (values.ravel(), np.tile(columns, len(X)), spans)
-        matrix = sp.csr_array(parts, shape=(len(X), model._state.n_features))
-        matrix.sort_indices()
-        return matrix
+        return _matrix(values, columns, model._state.n_features)
 
     # What River asks -----------------------------------------------------------------------------
 
@@ -272,6 +251,16 @@ class RiverClassifier(_Base or object):
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
         yield {"learner": AROWClassifier()}
+
+
+def _matrix(values: np.ndarray, columns: np.ndarray, width: int) -> sp.csr_matrix:
+    """Rows whose values belong to given columns."""
+    n = len(values)
+    spans = np.arange(n + 1) * len(columns)
+    parts = (values.ravel(), np.tile(columns, n), spans)
+    matrix = sp.csr_matrix(parts, shape=(n, width))
+    matrix.sort_indices()
+    return matrix
 
 
 def _plain(label: Any) -> Any:

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 from sklearn.utils._param_validation import Interval
 
-from oblong.online._base import SecondOrderClassifier
-from oblong.solvers.online.rules import AROW, MISTAKE, Rule
+from oblong.online._linear import SecondOrderClassifier
+from oblong.solvers.online.rules import Rule, second_order_perceptron
 
 __all__ = ["SecondOrderPerceptron"]
 
@@ -30,18 +30,17 @@ class SecondOrderPerceptron(SecondOrderClassifier):
     ----------
     a : float, default=1.0
         Weight of the identity in the matrix, larger than zero.
-    covariance : {"full", "diag", "sketch", "shared", "joint"}, default="full"
-        The shape matrix: all of it, one matrix a class; its diagonal, for many features; or a
-        diagonal and a few directions, kept up to date, for many features that go together. With
-        several classes that compete also one matrix that all of them share, or the joint matrix
-        of all weights, which has the square of classes times features entries.
+    covariance : {"full", "diag", "sketch"}, default="full"
+        The covariance of the weights: all of it, one matrix per class; its diagonal, for many
+        features; or a diagonal and a few directions, kept up to date, for many features that go
+        together.
     sketch_size : int, default=16
         Directions that a sketch keeps; it collects as many again before it drops some.
     fit_intercept : bool, default=True
         Whether to learn an intercept, as the weight of a constant feature.
     multi_class : {"top1", "kbest", "ovr"}, default="top1"
-        With more than two classes, an example is to be told from the best wrong class, from the
-        best ``k_best`` wrong ones in turn, or each class has a binary model of its own.
+        With more than two classes, an example must outscore the best wrong class, the best
+        ``k_best`` wrong ones in turn, or each class has a binary model of its own.
     k_best : int, default=3
         Number of wrong classes for "kbest".
     max_iter : int, default=5
@@ -77,9 +76,8 @@ class SecondOrderPerceptron(SecondOrderClassifier):
     intercept_ : ndarray of shape (1,) or (n_classes,)
         The intercepts.
     covariance_ : ndarray
-        The shape matrix of the weights, of shape (n_features, n_features), or its diagonal if it
-        is not full; one a class if there are more than two that do not share it. A joint shape
-        is that of ``coef_.ravel()``.
+        The covariance of the weights, of shape (n_features, n_features), or its diagonal if it is
+        not full; one per class if there are more than two.
     n_updates_ : int
         Number of changes of the model.
     n_mistakes_ : int
@@ -156,7 +154,7 @@ class SecondOrderPerceptron(SecondOrderClassifier):
         self.random_state = random_state
 
     def _rule(self, n_features: int) -> Rule:
-        return Rule(AROW, MISTAKE, 1.0)
+        return second_order_perceptron()
 
     def _variance(self) -> float:
         return 1.0 / float(self.a)

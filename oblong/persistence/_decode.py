@@ -16,6 +16,7 @@ import scipy.sparse as sp
 
 from oblong.persistence._encode import DTYPES, TYPES, padded
 from oblong.persistence._known import known_types
+from oblong.persistence._legacy import upgraded
 from oblong.persistence._soundness import Unsound, check_sound
 
 __all__ = ["Decoder"]
@@ -216,27 +217,28 @@ class Decoder:
 
     def _make_object(self, body: Any) -> Any:
         node = _dict(body, {"class", "state"})
-        known = known_types().get(node["class"]) if isinstance(node["class"], str) else None
-        if known is None:
-            _refuse(f"the type {str(node['class'])[:80]!r}, which is not one of a model")
+        kind = str(node["class"])
         if not isinstance(node["state"], dict):
             _refuse("expected the attributes of an object")
+        attributes = upgraded(kind, {k: self.decode(v) for k, v in node["state"].items()})
+        known = known_types().get(kind)
+        if known is None:
+            _refuse(f"the type {kind[:80]!r}, which is not one of a model")
         result: Any = object.__new__(known)
         if is_dataclass(known):
             names = {field.name for field in fields(known)}
-            if set(node["state"]) != names:
+            if set(attributes) != names:
                 _refuse(f"a {known.__name__} with other attributes than it has")
-        for name, value in node["state"].items():
+        for name, value in attributes.items():
             # An attribute never stands in for a method.
             if not name.isidentifier() or name.startswith("__"):
                 _refuse("an attribute without a proper name")
             if not is_dataclass(known) and callable(getattr(known, name, None)):
                 _refuse(f"an attribute in place of the method {name[:40]}")
-            decoded = self.decode(value)
             if is_dataclass(known):
-                object.__setattr__(result, name, decoded)
+                object.__setattr__(result, name, value)
             else:
-                vars(result)[name] = decoded
+                vars(result)[name] = value
         check_sound(result)
         return result
 

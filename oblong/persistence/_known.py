@@ -41,7 +41,6 @@ from oblong.linalg.feature_map import LinearMap, PivotMap
 from oblong.linalg.kernel_coordinates import KernelCoordinates
 from oblong.solvers.esvm.online.state import OnlineEllipsoidalState
 from oblong.solvers.esvm.solve import EllipsoidalSVMResult
-from oblong.solvers.online.exact_diagonal import ExactDiagonalState
 from oblong.solvers.online.kernel import KernelState
 from oblong.solvers.online.state import OnlineState
 
@@ -82,7 +81,6 @@ _AROUND = (
 # What estimators keep inside.
 _INSIDE = (
     EllipsoidalSVMResult,
-    ExactDiagonalState,
     Kernel,
     KernelCoordinates,
     KernelState,

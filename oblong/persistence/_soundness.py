@@ -20,25 +20,23 @@ from oblong.kernels import KERNELS, Kernel
 from oblong.linalg.feature_map import LinearMap, PivotMap
 from oblong.online._base import OnlineClassifier
 from oblong.solvers.esvm.online.state import OnlineEllipsoidalState
-from oblong.solvers.online.exact_diagonal import ExactDiagonalState
 from oblong.solvers.online.kernel import KernelState
-from oblong.solvers.online.state import (
-    COUNTERS,
+from oblong.solvers.online.slots import (
     DIAGONAL,
     EACH,
     FULL,
-    JOINT,
+    N_CALIBRATED,
+    N_CODES,
+    N_COUNTERS,
+    N_PLAIN,
+    N_SETTINGS,
     NONE,
     RANK,
-    SHARED,
     SINGLE,
     SKETCH,
     TOP,
-    OnlineState,
-    initial_columns,
-    matrices_of,
-    scratch,
 )
+from oblong.solvers.online.state import OnlineState, initial_columns, scratch
 
 __all__ = ["Unsound", "check_sound"]
 
@@ -121,14 +119,13 @@ def _check_kernel(kernel: Kernel) -> None:
 
 
 def _check_online_state(state: OnlineState) -> None:
-    codes = _numbers(state.codes, "i", 6)
-    structure, _, task, steps, _, _ = codes.tolist()
-    _require(structure in (NONE, DIAGONAL, FULL, SKETCH, SHARED, JOINT), "structure")
-    _require(structure == DIAGONAL or not isinstance(state, ExactDiagonalState), "structure")
+    codes = _numbers(state.codes, "i", N_CODES)
+    structure, task, steps = state.structure, state.task, state.steps
+    _require(structure in (NONE, DIAGONAL, FULL, SKETCH), "structure")
     _require(task in (SINGLE, TOP, EACH, RANK) and 1 <= steps < _MOST_FEATURES, "task")
     scale = _doubles(state.scale, None, None)
     # With a sigmoid for each output, or without.
-    _require(scale.shape[1] in (3, 11), "numbers of the outputs")
+    _require(scale.shape[1] in (N_PLAIN, N_CALIBRATED), "numbers of the outputs")
     outputs = len(scale)
     _require(outputs >= 1 and (task != SINGLE or outputs == 1), "outputs")
     _require(task not in (EACH, RANK) or steps <= outputs, "steps")
@@ -138,24 +135,22 @@ def _check_online_state(state: OnlineState) -> None:
     room = len(table)
     n = state.n_features
     _require(type(n) is int and 0 <= n < room, "n_features")
-    shape = _doubles(state.shape, None, None, None)
-    if structure in (SHARED, JOINT):
-        _require(task in (TOP, RANK) or (structure, task) == (SHARED, EACH), "task")
-    if structure in (FULL, SHARED, JOINT):
-        matrices, side = matrices_of(structure, outputs, room)
-        _require(shape.shape == (matrices, side, side), "shape")
+    covariance = _doubles(state.covariance, None, None, None)
+    sides = covariance.shape
+    if structure == FULL:
+        _require(sides == (outputs, room, room), "covariance")
     elif structure == SKETCH:
-        width = shape.shape[2]
-        _require(shape.shape == (outputs, room + width, width) and steps <= width, "shape")
-        _require(((scale[:, 2] >= 0) & (scale[:, 2] <= width)).all(), "rows of a sketch")
+        width = sides[2]
+        _require(sides == (outputs, room + width, width) and steps <= width, "covariance")
+        _require(all(0 <= rank <= width for rank in state.ranks), "directions of a sketch")
     else:
-        _require(shape.shape[1:] == (0, 0), "shape")
+        _require(sides[1:] == (0, 0), "covariance")
     total = _doubles(state.total, None, outputs)
     _require(len(total) in (0, room), "total")
-    _require(_numbers(state.counters, "i", COUNTERS).dtype == np.int64, "counters")
-    _doubles(state.work, len(scratch(structure, outputs, shape)))
-    _doubles(state.settings, 8)
-    for array in (codes, scale, table, shape, total, state.counters):
+    _require(_numbers(state.counters, "i", N_COUNTERS).dtype == np.int64, "counters")
+    _doubles(state.work, len(scratch(structure, outputs, covariance)))
+    _doubles(state.settings, N_SETTINGS)
+    for array in (codes, scale, table, covariance, total, state.counters):
         _require(array.flags.c_contiguous, "order of memory")
     _require(codes.dtype == np.int64, "codes")
 
@@ -184,7 +179,7 @@ def _check_ellipsoidal_state(state: OnlineEllipsoidalState) -> None:
         _doubles(array, outputs)
     _doubles(state.numbers, 3)
     _doubles(state.settings, 6)
-    _require(_numbers(state.counters, "i", COUNTERS).dtype == np.int64, "counters")
+    _require(_numbers(state.counters, "i", N_COUNTERS).dtype == np.int64, "counters")
     _require(isinstance(state.averaged, bool), "averaged")
     _require(state.settings[3] >= 1.0, "rows of a batch")
 
@@ -197,7 +192,7 @@ def _check_online(model: OnlineClassifier) -> None:
     _require(isinstance(state, (OnlineState, KernelState, OnlineEllipsoidalState)), "state")
     _require(isinstance(model.multilabel_, bool), "labels")
     inner = state.inner if isinstance(state, KernelState) else state
-    task = int(inner.codes[2])
+    task = inner.task
     expected = {SINGLE: 1, RANK: classes + 1}.get(task, classes)
     _require(inner.n_outputs == expected, "a weight vector for each class")
     _require(task != SINGLE or classes == 2, "classes")

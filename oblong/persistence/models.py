@@ -18,6 +18,7 @@ from oblong.persistence._archive import open_archive, write_archive
 from oblong.persistence._decode import Decoder
 from oblong.persistence._encode import Encoder, Unsaveable
 from oblong.persistence._errors import ModelFileError
+from oblong.persistence._legacy import Removed
 from oblong.persistence._soundness import Unsound
 
 __all__ = ["load", "load_with_manifest", "read_manifest", "save"]
@@ -151,6 +152,8 @@ def load_with_manifest(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any
         try:
             model = decoder.decode(archive.tree())
             decoder.finish()
+        except Removed as error:
+            raise ModelFileError(path.name, str(error)) from None
         except Unsound as error:
             raise ModelFileError(path.name, f"damaged: {error}") from None
         except (RecursionError, MemoryError):

@@ -398,20 +398,6 @@ def test_calibrated_learners(n_classes, multi_class):
         assert_agrees(model.fit(X, y))
 
 
-@pytest.mark.parametrize("covariance", ["shared", "joint"])
-def test_shapes_that_classes_share(covariance):
-    X, y = rows(3)
-    model = oblong.AROWClassifier(covariance=covariance, random_state=0).fit(X, y)
-    if covariance == "shared":
-        assert_agrees(model)
-        return
-    graph = oblong.to_onnx(model)
-    labels, scores = run(graph, NEW)
-    assert [output.name for output in graph.graph.output] == ["label", "scores"]
-    assert labels.tolist() == model.predict(NEW).tolist()
-    np.testing.assert_allclose(scores, model.decision_function(NEW), atol=1e-5)
-
-
 @pytest.mark.parametrize("multilabel", ["ovr", "rank"])
 def test_chances_of_label_sets(multilabel):
     X, y = rows()

@@ -43,16 +43,12 @@ VARIETY = [
     AROWClassifier(),
     AROWClassifier(covariance="diag", multi_class="ovr", early_stopping=True),
     ConfidenceWeightedClassifier(),
-    ConfidenceWeightedClassifier(
-        variant="var", covariance="diag", diag_update="exact", fit_intercept=False
-    ),
+    ConfidenceWeightedClassifier(variant="var", covariance="diag", fit_intercept=False),
     SoftConfidenceWeightedClassifier(),
     SoftConfidenceWeightedClassifier(variant=2, covariance="diag"),
     NormalHerdClassifier(),
     NormalHerdClassifier(covariance="diag"),
     SecondOrderPerceptron(covariance="sketch", sketch_size=2),
-    AROWClassifier(covariance="joint"),
-    SoftConfidenceWeightedClassifier(covariance="shared"),
     PassiveAggressiveClassifier(calibration="platt"),
     KernelConfidenceWeightedClassifier(),
     KernelConfidenceWeightedClassifier(kernel="linear", budget=3, multi_class="kbest"),

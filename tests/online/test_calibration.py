@@ -17,6 +17,7 @@ from oblong import (
     KernelConfidenceWeightedClassifier,
     PassiveAggressiveClassifier,
 )
+from oblong.solvers.online.slots import N_PLAIN
 from tests.online.learners import LEARNERS, clouds, label_sets
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -32,7 +33,7 @@ def logistic(n, d=8, seed=0, length=2.0):
 
 
 def numbers(model):
-    return model._state.scale[:, 3:]
+    return model._state.scale[:, N_PLAIN:]
 
 
 def platt(name, **params):
@@ -68,10 +69,7 @@ CASES = [
     ("AROW", {}, 2),
     ("AROW", {"covariance": "diag"}, 2),
     ("AROW", {"covariance": "sketch", "sketch_size": 3}, 3),
-    ("AROW", {"covariance": "joint"}, 3),
-    ("SCW-I", {"covariance": "shared"}, 3),
     ("CW-Stdev", {}, 2),
-    ("CW-Stdev", {"covariance": "diag", "diag_update": "exact"}, 3),
     ("PA-I", {"multi_class": "ovr"}, 3),
     ("IELLIP", {"multi_class": "kbest"}, 4),
 ]

@@ -78,8 +78,9 @@ def test_the_unit_changes_no_prediction():
     X, y = noisy(3000, 4, 1.0)
     with pytest.warns(ConvergenceWarning, match="separable"):
         model = ConfidenceWeightedClassifier(fit_intercept=False).partial_fit(X, y, classes=[0, 1])
-    assert model._state.counters[5] > 2
-    w, S, phi = np.zeros(4, np.longdouble), np.eye(4, dtype=np.longdouble), model._rule(4).first
+    assert model._state.health.rescaled > 2
+    w, S = np.zeros(4, np.longdouble), np.eye(4, dtype=np.longdouble)
+    phi = model._rule(4).parameters[0]
     mistakes = 0
     for x, sign in zip(X.astype(np.longdouble), np.where(y == 1, 1, -1)):
         s = S @ x
@@ -92,7 +93,7 @@ def test_the_unit_changes_no_prediction():
             w = w + a * sign * s
             S = S - a * phi / (np.sqrt(u) + v * a * phi) * np.outer(s, s)
     assert model.n_mistakes_ == mistakes
-    exponent = int(model._state.counters[7])
+    exponent = model._state.exponent
     np.testing.assert_allclose(np.ldexp(model.coef_[0], -exponent), w.astype(float), rtol=1e-6)
 
 
@@ -206,7 +207,7 @@ def test_merged_precisions_add_up(covariance, classes):
         expected = 1 / (sum(precisions) - 2)
     else:
         # With the intercept, which has a row of its own in the matrix.
-        shapes = [m._state.shape[:, :7, :7] * m._state.scale[:, :1, None] for m in models]
+        shapes = [m._state.matrices() for m in models]
         total = sum(np.linalg.inv(S) for S in shapes) - 2 * np.eye(7)
         expected = np.linalg.inv(total)[:, 1:, 1:]
         expected = expected[0] if classes == 2 else expected

@@ -11,15 +11,12 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-import oblong.online._base as base
 from oblong import (
     AROWClassifier,
     ClassicalEllipsoidClassifier,
     ConfidenceWeightedClassifier,
-    ImprovedEllipsoidClassifier,
 )
-from oblong.solvers.online.pooled import joint_shape
-from tests.online.learners import clouds, label_sets
+from tests.online.learners import clouds
 
 
 def test_nothing_is_learned_from_an_example_that_is_refused():
@@ -95,7 +92,7 @@ def test_shapes_that_grow_too_large(monkeypatch):
     model = AROWClassifier()
     for label in (0, 1):
         model.learn_one({"a": 1.0, "b": float(label)}, label)
-    monkeypatch.setattr(base, "_LARGEST_SHAPE", 8.0 * 5**2)
+    monkeypatch.setattr(AROWClassifier, "_most_bytes", 8.0 * 5**2 + 32.0 * 4)
     model.learn_one({"c": 1.0, "d": 1.0}, 1)
     with pytest.raises(ValueError, match="fit in memory"):
         model.learn_one({"e": 1.0}, 1)
@@ -129,23 +126,12 @@ def test_rows_beyond_single_precision_are_shuffled(unit):
     assert near.score(X, y) > 0.7
 
 
-def test_a_joint_shape_of_label_sets():
-    X, Y = label_sets(100, labels=3)
-    model = ImprovedEllipsoidClassifier(b=1.0, covariance="joint", multilabel="rank").fit(X, Y)
-    J = joint_shape(model._state)
-    Z = np.column_stack([np.ones(100), X])
-    for k in range(3):
-        S = J[:, k, :, k] + J[:, 3, :, 3] - J[:, k, :, 3] - J[:, 3, :, k]
-        expected = np.einsum("ni,ij,nj->n", Z, S, Z)
-        np.testing.assert_allclose(model.margin_variance(X)[:, k], expected, rtol=1e-8)
-
-
 def test_a_shape_that_is_gone_is_told():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 12))
     y = rng.integers(0, 3, 60)
     X = X[:, :1] / np.linalg.norm(X, axis=1, keepdims=True)
-    model = ConfidenceWeightedClassifier(covariance="shared")
+    model = ConfidenceWeightedClassifier()
     with pytest.warns(ConvergenceWarning, match="separable"):
         model.partial_fit(np.tile(X, (10, 1)), np.tile(y, 10), classes=[0, 1, 2])
     assert model.n_skipped_ > 0

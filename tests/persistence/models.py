@@ -28,8 +28,6 @@ def settings_of(name: str) -> list[dict]:
     parameters = ESTIMATORS[name]().get_params()
     if "covariance" in parameters:
         shapes = [{"covariance": c, "average": c == "diag"} for c in ("full", "diag", "sketch")]
-        if "diag_update" in parameters:
-            shapes.append({"covariance": "diag", "diag_update": "exact"})
         return [
             {**each, **({"sketch_size": 4} if each["covariance"] == "sketch" else {})}
             for each in shapes

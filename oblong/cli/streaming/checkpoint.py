@@ -17,23 +17,23 @@ from typing import Any
 import numpy as np
 
 from oblong.cli.shared.errors import RunError
-from oblong.cli.streaming.learner import StreamLearner
 from oblong.cli.streaming.metrics import Metrics
 from oblong.datasets import DataFileError
+from oblong.online.incremental import IncrementalLearner
 from oblong.persistence import ModelFileError, load_with_manifest, save
 from oblong.streams import Position, RowReader
 
 __all__ = ["Checkpoint", "named", "read_checkpoint", "sound_checkpoint", "write_checkpoint"]
 
 _VERSION = 3
-# What is kept of the learner beside the model.
+# What is kept of the learner beside the model, under names that do not change: its attribute and
+# type.
 _KEPT = {
-    "classes": list,
-    "declared": bool,
-    "surprises": int,
-    "waited": int,
-    "width": int,
-    "messages": list,
+    "classes": ("classes", list),
+    "declared": ("declared", bool),
+    "surprises": ("new_class_mistakes", int),
+    "waited": ("waited", int),
+    "width": ("width", int),
 }
 
 
@@ -46,12 +46,13 @@ class Checkpoint:
     vocabulary: list[str]
     learner: dict[str, Any]
     metrics: Metrics
+    messages: list[str]
 
-    def resume(self, learner: StreamLearner) -> None:
+    def resume(self, learner: IncrementalLearner) -> None:
         """Put a learner where that of the checkpoint was."""
         learner.model = self.model
-        for name, value in self.learner.items():
-            setattr(learner, name, value)
+        for name, (attribute, _) in _KEPT.items():
+            setattr(learner, attribute, self.learner[name])
 
 
 def named(model: Any, names: list[str] | None) -> Any:
@@ -67,8 +68,9 @@ def write_checkpoint(
     options: dict[str, Any],
     reader: RowReader,
     position: Position,
-    learner: StreamLearner,
+    learner: IncrementalLearner,
     metrics: Metrics,
+    messages: list[str],
 ) -> None:
     """Write a checkpoint in place of the one before."""
     vocabulary = reader.vocabulary(position)
@@ -81,7 +83,10 @@ def write_checkpoint(
         "version": _VERSION,
         "options": options,
         "reader": reader.state(position),
-        "learner": {name: getattr(learner, name) for name in _KEPT},
+        "learner": {
+            **{name: getattr(learner, attribute) for name, (attribute, _) in _KEPT.items()},
+            "messages": messages,
+        },
         "metrics": metrics.state(),
     }
     try:
@@ -116,16 +121,19 @@ def read_checkpoint(path: Path, options: dict[str, Any]) -> Checkpoint | None:
                 raise DataFileError(path.name, problem)
         vocabulary = [str(name) for name in vars(model).pop("feature_names_in_", ())]
         reader, learner = stream["reader"], {name: stream["learner"][name] for name in _KEPT}
+        messages = stream["learner"]["messages"]
         numbers = (reader[name] for name in ("offset", "line", "rows", "skipped"))
         sound = (
-            all(type(learner[name]) is kind for name, kind in _KEPT.items())
+            all(type(learner[name]) is kind for name, (_, kind) in _KEPT.items())
+            and type(messages) is list
             and all(type(value) is int and value >= 0 for value in numbers)
             and all(type(label) in (int, str) for label in reader["labels"])
             and len(reader["labels"]) == len(reader["spellings"])
         )
         if not sound:
             raise ValueError
-        return Checkpoint(model, reader, vocabulary, learner, Metrics(stream["metrics"]))
+        metrics = Metrics(stream["metrics"])
+        return Checkpoint(model, reader, vocabulary, learner, metrics, messages)
 
 
 @contextmanager

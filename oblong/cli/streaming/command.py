@@ -13,13 +13,13 @@ from typing import Any, TextIO
 
 from oblong.cli.shared.errors import RunError
 from oblong.cli.streaming.checkpoint import Checkpoint, named, read_checkpoint, sound_checkpoint
-from oblong.cli.streaming.learner import StreamLearner
 from oblong.cli.streaming.learners import make_learner
 from oblong.cli.streaming.metrics import Metrics, Window
 from oblong.cli.streaming.report import Outcome, write_report
-from oblong.cli.streaming.run import Schedule, run_stream
+from oblong.cli.streaming.run import Schedule, StreamRun
 from oblong.datasets import DataFileError
 from oblong.datasets._dataset import quote
+from oblong.online.incremental import IncrementalLearner
 from oblong.persistence import ModelFileError, save
 from oblong.streams import RowReader
 
@@ -34,7 +34,8 @@ def stream(args: argparse.Namespace, out: TextIO) -> int:
     checkpoint = read_checkpoint(args.checkpoint, options) if args.resume else None
     with _reader(args, checkpoint) as reader:
         model = make_learner(args.learner, dict(args.param), sparse=not reader.dense)
-        learner = StreamLearner(model, reader.n_columns, args.classes is not None)
+        learner = IncrementalLearner(model, reader.n_columns)
+        learner.declared = args.classes is not None
         if checkpoint is not None:
             checkpoint.resume(learner)
             if learner.declared:
@@ -42,9 +43,10 @@ def stream(args: argparse.Namespace, out: TextIO) -> int:
         elif args.resume:
             print("oblong: no checkpoint yet, starting with the first row", file=sys.stderr)
         metrics = checkpoint.metrics if checkpoint else Metrics()
+        run = StreamRun(learner, metrics, checkpoint.messages if checkpoint else [])
         schedule = Schedule(args.window, args.checkpoint, args.every, options)
-        skipped = run_stream(reader, learner, metrics, schedule, _Printer(args.json, out))
-    for message in learner.messages:
+        skipped = run.go(reader, schedule, _Printer(args.json, out))
+    for message in run.messages:
         print(f"oblong: warning: {message}", file=sys.stderr)
     if len(learner.classes) < 2 and (args.output or not args.classes):
         problem = f"expected two or more classes, got only {quote(learner.classes[0])}"

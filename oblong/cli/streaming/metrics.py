@@ -15,7 +15,7 @@ _MOST_POINTS = 512
 
 @dataclass(frozen=True)
 class Window:
-    """Some rows in a row: how many there were before and are now, and what they cost.
+    """A window of consecutive rows: cumulative and own counts, and time.
 
     Attributes
     ----------
@@ -49,11 +49,11 @@ class Window:
 
     @property
     def speed(self) -> float:
-        """Rows a second."""
+        """Rows per second."""
         return self.length / max(self.seconds, 1e-9)
 
     def as_json(self) -> dict[str, Any]:
-        """The window for machines."""
+        """The window as JSON values."""
         return {
             "rows": self.rows,
             "window_rows": self.length,

@@ -5,20 +5,28 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
+
+from oblong.cli.shared.errors import RunError
 from oblong.cli.streaming.checkpoint import write_checkpoint
-from oblong.cli.streaming.learner import StreamLearner
 from oblong.cli.streaming.metrics import Metrics, Window
 from oblong.datasets import DataFileError
-from oblong.streams import Batch, Position, RowReader
+from oblong.online import progressive_validation
+from oblong.online.incremental import CodedRows, FixedFeatures, IncrementalLearner, TooLarge
+from oblong.online.progressive import Window as Progress
+from oblong.streams import Batch, RowReader
 
-__all__ = ["Schedule", "run_stream"]
+__all__ = ["Schedule", "StreamRun"]
 
+# Most rows of a batch.
 CHUNK = 10_000
 
 
@@ -52,70 +60,141 @@ class Schedule:
         return min(mark - rows % mark for mark in marks)
 
 
-def run_stream(
-    reader: RowReader,
-    learner: StreamLearner,
-    metrics: Metrics,
-    schedule: Schedule,
-    on_window: Callable[[Window], None] = lambda window: None,
-) -> int:
-    """Run over all rows and return the number of those skipped.
+class StreamRun:
+    """A learner on its way through a stream, and what was found so far.
 
     Parameters
     ----------
-    reader : RowReader
-        The rows, from the first on or after a checkpoint.
-    learner : StreamLearner
+    learner : IncrementalLearner
         The learner.
     metrics : Metrics
         What was found before.
-    schedule : Schedule
-        Windows and checkpoints.
-    on_window : callable
-        Called with each window.
+    messages : sequence of str
+        Warnings of the learner, each once.
     """
-    closed = learner.declared
-    rows = reader.rows
-    position: Position | None = None
-    began = time.perf_counter() - metrics.pending
-    with _ahead(reader, schedule, rows, wait=not closed and not _discovers(learner)) as batches:
-        for batch in batches:
-            if not closed and not _discovers(learner):
-                _close(reader, learner, len(batch))
-                closed = True
-            learner.learn(batch, reader.labels[: batch.position.n_labels])
-            metrics.count(batch.codes, batch.weights)
-            position, rows = batch.position, batch.position.rows
-            metrics.pending = time.perf_counter() - began
-            if rows % schedule.window == 0:
-                window = _end_window(metrics, rows, learner)
-                began, metrics.pending = time.perf_counter(), 0.0
-                on_window(window)
-            if schedule.checkpoint and rows % schedule.every == 0:
-                write_checkpoint(
-                    schedule.checkpoint, schedule.options, reader, position, learner, metrics
+
+    def __init__(
+        self, learner: IncrementalLearner, metrics: Metrics, messages: Sequence[str] = ()
+    ) -> None:
+        self.learner = learner
+        self.metrics = metrics
+        self.messages = list(messages)
+        self._began = 0.0
+
+    def go(
+        self,
+        reader: RowReader,
+        schedule: Schedule,
+        on_window: Callable[[Window], None] = lambda window: None,
+    ) -> int:
+        """Run over all rows and return the number of those skipped.
+
+        Parameters
+        ----------
+        reader : RowReader
+            The rows, from the first on or after a checkpoint.
+        schedule : Schedule
+            Windows and checkpoints.
+        on_window : callable
+            Called with each window.
+        """
+        metrics = self.metrics
+        self.learner.rows, self.learner.examples = reader.rows, metrics.examples
+        self._began = time.perf_counter() - metrics.pending
+
+        def end_window(window: Progress) -> None:
+            now = time.perf_counter()
+            seconds, self._began, metrics.pending = now - self._began, now, 0.0
+            on_window(
+                metrics.add_window(
+                    window.rows, window.total_mistakes, seconds, window.total_examples
                 )
-    if not metrics.examples:
-        weight = " with a weight above 0" if metrics.counts else ""
-        raise DataFileError(reader.source, f"expected rows{weight}, got none")
-    if schedule.checkpoint and position is not None and rows % schedule.every:
-        write_checkpoint(schedule.checkpoint, schedule.options, reader, position, learner, metrics)
-    if not metrics.windows or metrics.windows[-1].rows < rows:
-        on_window(_end_window(metrics, rows, learner))
-        metrics.pending = 0.0
-    return reader.skipped
+            )
+
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            rows = self._rows(reader, schedule, caught)
+            try:
+                progressive_validation(
+                    self.learner, rows, window=schedule.window, on_window=end_window
+                )
+            except TooLarge as error:
+                raise RunError(
+                    f"a model of {error.n_features:,} features does not fit in memory; hash them "
+                    "with --hash-bits, or use --param covariance=diag"
+                ) from error
+            except FixedFeatures as error:
+                raise RunError(f"{error}: give --features or --hash-bits") from error
+            except DataFileError:
+                raise
+            except ValueError as error:
+                raise RunError(str(error).splitlines()[0]) from error
+        return reader.skipped
+
+    def _rows(
+        self, reader: RowReader, schedule: Schedule, caught: list[warnings.WarningMessage]
+    ) -> Iterator[CodedRows]:
+        """Batches of the reader; what comes after a batch happens when it has been learned from."""
+        learner, metrics = self.learner, self.metrics
+        closed = learner.declared
+        rows, position = reader.rows, None
+        grows = learner.model._takes_new_features
+        with _ahead(reader, schedule, rows, wait=not closed and not grows) as batches:
+            for batch in batches:
+                if not closed and not grows:
+                    _close(reader, learner, len(batch))
+                    closed = True
+                metrics.count(batch.codes, batch.weights)
+                yield _coded(batch, reader.labels[: batch.position.n_labels])
+                self._note(caught)
+                position, rows = batch.position, batch.position.rows
+                if schedule.checkpoint and rows % schedule.every == 0:
+                    write_checkpoint(
+                        schedule.checkpoint,
+                        schedule.options,
+                        reader,
+                        position,
+                        learner,
+                        metrics,
+                        self.messages,
+                    )
+        if not metrics.examples:
+            weight = " with a weight above 0" if metrics.counts else ""
+            raise DataFileError(reader.source, f"expected rows{weight}, got none")
+        if schedule.checkpoint and position is not None and rows % schedule.every:
+            write_checkpoint(
+                schedule.checkpoint,
+                schedule.options,
+                reader,
+                position,
+                learner,
+                metrics,
+                self.messages,
+            )
+
+    def _note(self, caught: list[warnings.WarningMessage]) -> None:
+        """Keep the time and the warnings of the batch that has been learned from."""
+        self.metrics.pending = time.perf_counter() - self._began
+        for warning in caught:
+            text = str(warning.message)
+            if issubclass(warning.category, ConvergenceWarning) and text not in self.messages:
+                self.messages.append(text)
+        caught.clear()
 
 
-def _end_window(metrics: Metrics, rows: int, learner: StreamLearner) -> Window:
-    return metrics.add_window(rows, learner.mistakes, metrics.pending, metrics.examples)
+def _coded(batch: Batch, labels: Sequence[Any]) -> CodedRows:
+    """A batch of the reader as the learner takes it."""
+    n = len(batch)
+    if batch.columns is None:
+        X = batch.values.reshape(n, -1)
+    else:
+        width = int(batch.columns.max(initial=-1)) + 1
+        X = sp.csr_matrix((batch.values, batch.columns, batch.indptr), shape=(n, max(1, width)))
+        X.has_canonical_format = True
+    return CodedRows(X, batch.codes, labels, batch.weights)
 
 
-def _discovers(learner: StreamLearner) -> bool:
-    """Whether the learner takes classes as they come."""
-    return "allow_new_classes" in learner.model.get_params()
-
-
-def _close(reader: RowReader, learner: StreamLearner, rows: int) -> None:
+def _close(reader: RowReader, learner: IncrementalLearner, rows: int) -> None:
     """Take the classes of the first batch for all there are."""
     if len(reader.labels) < 2:
         problem = (

@@ -1,4 +1,4 @@
-"""Shapes ``σ S`` whose two factors drift apart, or that leave the range of numbers."""
+"""Covariances ``σ S`` whose two factors drift apart, or that leave the range of numbers."""
 
 from __future__ import annotations
 
@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from oblong.solvers.online._sketch import refactor, shrink
-from oblong.solvers.online._tasks import DIAGONAL
+from oblong.solvers.online.slots import (
+    DIAGONAL,
+    DIRECTIONS,
+    FLOORED,
+    SIGMA,
+    UNIT_OF_COVARIANCE,
+)
+from oblong.solvers.online.structures.sketch import refactor, shrink
 
 if TYPE_CHECKING:
     from oblong.solvers.online.state import OnlineState
@@ -27,11 +33,11 @@ def _middle(positive: np.ndarray) -> float:
 
 
 def rebalance(state: OnlineState) -> None:
-    """Bring the variances of a diagonal shape near one again, and the factor along.
+    """Bring the variances of a diagonal covariance near one again, and the factor along.
 
-    A rule that scales the shape at every update does so in ``σ``, while the entries ``D`` shrink
-    in proportion: after some hundred updates they would be at their floor, and the shape gone.
-    Powers of two change no digit of the products.
+    A rule that scales the covariance at every update does so in ``σ``, while the entries ``D``
+    shrink in proportion: after some hundred updates they would be at their floor, and the
+    covariance gone. Powers of two change no digit of the products.
     """
     if state.structure != DIAGONAL:
         return
@@ -41,7 +47,7 @@ def rebalance(state: OnlineState) -> None:
         if abs(middle) > _FAR:
             # In place, also in the room for more features.
             np.ldexp(state.table[:, outputs + k], -middle, out=state.table[:, outputs + k])
-            state.scale[k, 0] = math.ldexp(state.scale[k, 0], middle)
+            state.scale[k, SIGMA] = math.ldexp(state.scale[k, SIGMA], middle)
 
 
 def cut(state: OnlineState) -> None:
@@ -49,19 +55,19 @@ def cut(state: OnlineState) -> None:
 
     The precisions of rules with a floor of the variances go down all together when the first
     variance is there, so that the sketch can still change its directions; none goes below
-    its initial value. Rules that do not depend on the scale of the shape have it in ``σ``. Between
-    two cuts a precision grows by a bounded factor only, see
-    :func:`~oblong.solvers.online._sketch.sketch_update`.
+    its initial value. Rules that do not depend on the scale of the covariance have it in ``σ``.
+    Between two cuts a precision grows by a bounded factor only, see
+    :func:`~oblong.solvers.online.structures.sketch.sketch_update`.
     """
-    width, outputs, steps = state.shape.shape[2], state.n_outputs, int(state.codes[3])
-    scales, floor = state.codes[4] == 2, float(state.settings[5])
+    width, outputs, steps = state.covariance.shape[2], state.n_outputs, state.steps
+    scales, floor = state.invariance == UNIT_OF_COVARIANCE, state.floor
     initial = 1.0 / state.initial_variance
     for k, rank in enumerate(state.ranks):
         if rank + steps > width:
             variances, precisions = _columns(state, k)
             keep = (width - steps) // 2
-            state.scale[k, 2] = shrink(
-                state.shape[k], variances, precisions, keep, 0.0 if scales else initial
+            state.scale[k, DIRECTIONS] = shrink(
+                state.covariance[k], variances, precisions, keep, 0.0 if scales else initial
             )
     known = state.table[: state.n_features + 1, 2 * outputs :]
     for k in range(outputs):
@@ -71,13 +77,13 @@ def cut(state: OnlineState) -> None:
             if abs(middle) > _SKETCH_FAR:
                 exponent = math.floor(0.5 * middle)
                 _scale(state, k, exponent, math.ldexp(_LEAST * largest, -2 * exponent))
-                state.scale[k, 0] = math.ldexp(state.scale[k, 0], -2 * exponent)
+                state.scale[k, SIGMA] = math.ldexp(state.scale[k, SIGMA], -2 * exponent)
         elif floor * largest > 1.0:
             _scale(state, k, math.ceil(0.5 * math.log2(floor * largest)), initial)
-            state.counters[6] += 1
-    largest = float(state.scale[:, 0].max())
+            state.counters[FLOORED] += 1
+    largest = float(state.scale[:, SIGMA].max())
     if scales and abs(math.log2(largest)) > 2 * _SKETCH_FAR:
-        state.scale[:, 0] = np.ldexp(state.scale[:, 0], -math.floor(math.log2(largest)))
+        state.scale[:, SIGMA] = np.ldexp(state.scale[:, SIGMA], -math.floor(math.log2(largest)))
 
 
 def _columns(state: OnlineState, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -90,10 +96,10 @@ def _scale(state: OnlineState, k: int, exponent: int, least: float) -> None:
     variances, precisions = _columns(state, k)
     np.ldexp(variances, 2 * exponent, out=variances)
     np.ldexp(precisions, -2 * exponent, out=precisions)
-    rows = state.shape[k, : len(state.table)]
+    rows = state.covariance[k, : len(state.table)]
     np.ldexp(rows, -exponent, out=rows)
     # The Cholesky factor stays as it is unless the diagonal changes otherwise.
     if variances.max() * least > 1.0:
         np.maximum(precisions, least, out=precisions)
         np.minimum(variances, 1.0 / least, out=variances)
-        refactor(state.shape[k], variances, int(state.scale[k, 2]))
+        refactor(state.covariance[k], variances, state.ranks[k])

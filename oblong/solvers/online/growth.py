@@ -6,45 +6,40 @@ import math
 
 import numpy as np
 
-from oblong.solvers.online._sigmoid import fresh_sigmoid, mirror
-from oblong.solvers.online.pooled import fill_new, with_class
-from oblong.solvers.online.state import (
+from oblong.solvers.online.calibration import fresh_sigmoid, mirror
+from oblong.solvers.online.slots import (
     DIAGONAL,
     EACH,
     FULL,
-    JOINT,
-    SHARED,
+    INITIAL_VARIANCE,
+    KIND,
+    MEMORY,
     SKETCH,
+    STEPS,
+    TASK,
     TOP,
+)
+from oblong.solvers.online.state import (
     OnlineState,
-    blank_shape,
+    blank_covariance,
     initial_columns,
-    matrices_of,
     padded,
     scratch,
 )
 
 __all__ = ["grow", "insert_output", "placed", "split"]
 
-_MATRICES = (FULL, SHARED, JOINT)
 # Powers of two that leave room for squares of features.
 _FAR = 700
 
 
 def grow(state: OnlineState, n_features: int) -> None:
     """Make room for more features, which so far were zero."""
-    known = state.n_features + 1
+    new = np.arange(state.n_features + 1, n_features + 1)
     _make_room(state, n_features + 1)
     state.n_features = n_features
-    if state.structure in _MATRICES:
-        fill_new(
-            state.structure,
-            state.shape,
-            state.n_outputs,
-            known,
-            n_features + 1,
-            _variance_of_new(state),
-        )
+    if state.structure == FULL:
+        state.covariance[:, new, new] = _variance_of_new(state)
 
 
 def _variance_of_new(state: OnlineState) -> float:
@@ -58,9 +53,9 @@ def _make_room(state: OnlineState, size: int) -> None:
     spare = int(state.structure in (DIAGONAL, SKETCH))
     if size + spare <= old:
         return
-    # Twice the room, so that features that come one by one cost little; a full shape pays
+    # Twice the room, so that features that come one by one cost little; a full covariance pays
     # for its room at every update.
-    room = padded(size + size // 8) if state.structure in _MATRICES else 2 * size
+    room = padded(size + size // 8) if state.structure == FULL else 2 * size
     fills = np.repeat(initial_columns(state.structure, state.initial_variance), state.n_outputs)
     if spare and state.n_features + 1 < old:
         fills = state.table[-1]
@@ -71,14 +66,14 @@ def _make_room(state: OnlineState, size: int) -> None:
         total = np.zeros((room, state.n_outputs))
         total[:old] = state.total
         state.total = total
-    if state.structure in _MATRICES:
-        shape = blank_shape(*matrices_of(state.structure, state.n_outputs, room))
-        known = state.shape.shape[1]
-        shape[:, :known, :known] = state.shape
-        state.shape = shape
+    if state.structure == FULL:
+        covariance = blank_covariance(state.n_outputs, room)
+        known = state.covariance.shape[1]
+        covariance[:, :known, :known] = state.covariance
+        state.covariance = covariance
     elif state.structure == SKETCH:
-        state.shape = np.insert(state.shape, [old] * (room - old), 0.0, axis=1)
-    state.work = scratch(state.structure, state.n_outputs, state.shape)
+        state.covariance = np.insert(state.covariance, [old] * (room - old), 0.0, axis=1)
+    state.work = scratch(state.structure, state.n_outputs, state.covariance)
 
 
 def placed(state: OnlineState, columns: np.ndarray, n_features: int) -> OnlineState:
@@ -104,13 +99,9 @@ def placed(state: OnlineState, columns: np.ndarray, n_features: int) -> OnlineSt
     if state.total.shape[0]:
         state.total[:size] = state.total[source]
     if state.structure == SKETCH:
-        state.shape[:, :size] = state.shape[:, source]
-    elif state.structure in _MATRICES:
-        if state.structure == JOINT:
-            differences = state.n_outputs - 1
-            source = (source[:, None] * differences + np.arange(differences)).ravel()
-        size = len(source)
-        state.shape[:, :size, :size] = state.shape[:, source[:, None], source]
+        state.covariance[:, :size] = state.covariance[:, source]
+    elif state.structure == FULL:
+        state.covariance[:, :size, :size] = state.covariance[:, source[:, None], source]
     return state
 
 
@@ -119,11 +110,11 @@ def _groups(state: OnlineState) -> np.ndarray:
     return state.table.reshape(len(state.table), -1, state.n_outputs)
 
 
-def split(state: OnlineState, *, one_vs_rest: bool, structure: int) -> None:
+def split(state: OnlineState, *, one_vs_rest: bool, steps: int = 1) -> None:
     """Give either of two classes its own weights: half of those of their difference.
 
     The output of the difference, and its variance, stay what they were. One-vs-rest models
-    get all of the weights, each with its sign. The structure is that of several classes.
+    get all of the weights, each with its sign; others take ``steps`` pairs of classes per example.
     """
     share = 1.0 if one_vs_rest else 0.5
     signs = share * np.array([-1.0, 1.0])
@@ -135,47 +126,36 @@ def split(state: OnlineState, *, one_vs_rest: bool, structure: int) -> None:
     state.table = np.ascontiguousarray(groups.reshape(len(groups), -1))
     state.total = np.ascontiguousarray(state.total * signs)
     state.scale = np.repeat(state.scale, 2, axis=0)
-    if state.scale.shape[1] > 3:
+    if state.calibrated:
         mirror(state.scale[0])
-    if structure == SHARED:
-        state.shape = state.shape * share
-    elif structure != JOINT:
-        # The joint shape of two classes is that of their difference.
-        state.shape = np.repeat(state.shape, 2, axis=0)
-    if structure == FULL:
-        state.shape *= share
+    state.covariance = np.repeat(state.covariance, 2, axis=0)
+    if state.structure == FULL:
+        state.covariance *= share
     elif state.structure == SKETCH:
         # The factor below the rows stays what it is.
-        state.shape[:, : len(state.table)] /= np.sqrt(share)
-    state.codes[0] = structure
-    state.codes[2:4] = (EACH, 2) if one_vs_rest else (TOP, 1)
-    state.settings[6] *= share
-    state.work = scratch(state.structure, 2, state.shape)
+        state.covariance[:, : len(state.table)] /= np.sqrt(share)
+    state.codes[TASK], state.codes[STEPS] = (EACH, 2) if one_vs_rest else (TOP, steps)
+    state.settings[INITIAL_VARIANCE] *= share
+    state.work = scratch(state.structure, 2, state.covariance)
 
 
 def insert_output(state: OnlineState, place: int) -> None:
-    """Insert a class with no weights and the initial shape."""
-    old, each = state.n_outputs, state.codes[2] == EACH
+    """Insert a class with no weights and the initial covariance."""
+    old, each = state.n_outputs, state.task == EACH
     fills = np.array(initial_columns(state.structure, state.initial_variance))
     groups = np.insert(_groups(state), place, fills, axis=2)
     state.table = np.ascontiguousarray(groups.reshape(len(groups), -1))
     state.total = np.ascontiguousarray(np.insert(state.total, place, 0.0, axis=1))
-    memory = state.settings[7] if each else state.scale[0, 1]
-    numbers = [1.0, memory, 0.0]
-    if state.scale.shape[1] > 3:
-        numbers += fresh_sigmoid(state.scale[0, -1])
-    # The factor of a shape that all classes have together is the first, wherever the class goes.
-    numbers[0] = state.scale[0, 0] if state.structure in (SHARED, JOINT) else 1.0
+    numbers = [1.0, state.initial_memory if each else state.scale[0, MEMORY], 0.0]
+    if state.calibrated:
+        numbers += fresh_sigmoid(state.scale[0, KIND])
     state.scale = np.insert(state.scale, place, numbers, axis=0)
-    if state.structure == JOINT:
-        variance = _variance_of_new(state) / state.scale[0, 0]
-        state.shape = with_class(state.shape, old, place, variance)
-    elif state.structure in (FULL, SKETCH):
-        prior = np.zeros(state.shape.shape[1:])
+    if state.structure in (FULL, SKETCH):
+        prior = np.zeros(state.covariance.shape[1:])
         if state.structure == FULL:
             known = np.arange(state.n_features + 1)
             prior[known, known] = _variance_of_new(state)
-        state.shape = np.insert(state.shape, place, prior, axis=0)
+        state.covariance = np.insert(state.covariance, place, prior, axis=0)
     if each:
-        state.codes[3] = old + 1
-    state.work = scratch(state.structure, old + 1, state.shape)
+        state.codes[STEPS] = old + 1
+    state.work = scratch(state.structure, old + 1, state.covariance)

@@ -1,12 +1,12 @@
-"""Full-shape online learners in the feature space of a kernel.
+"""Online learners with a full covariance in the feature space of a kernel.
 
 The learner keeps a dictionary of examples ``Z`` and the Cholesky factor ``L`` of their kernel
 matrix. In the orthonormal coordinates ``q(x) = L⁻¹ k_Z(x)`` of their span, together with the one
 coordinate ``√δ``, ``δ = k(x, x) - |q|²``, in which ``x`` sticks out of it, an example is a vector
 like any other, and the learner is the linear one. Directions that no example has had keep the
 initial variance. After an update the example joins the dictionary if it sticks out enough, and the
-dictionary has room; otherwise the last coordinate is dropped, which leaves the shape positive
-definite.
+dictionary has room; otherwise the last coordinate is dropped, which leaves the covariance
+positive definite.
 """
 
 from __future__ import annotations
@@ -21,70 +21,50 @@ from scipy.linalg import solve_triangular
 from oblong._core.compile import compiled
 from oblong._core.threads import chunks
 from oblong.kernels import Kernel, resolve_gamma
-from oblong.solvers.online._pass import learn_rows
 from oblong.solvers.online.growth import grow
-from oblong.solvers.online.state import OnlineState, Rows
+from oblong.solvers.online.options import DEFAULT, Options
+from oblong.solvers.online.passes.general import learn_rows
+from oblong.solvers.online.rows import Rows
+from oblong.solvers.online.slots import UPDATES
+from oblong.solvers.online.state import Health, OnlineState
 
 __all__ = ["KernelState"]
 
-# Rows whose kernel values are computed at once, in learning and in prediction.
-_BATCH = 64
-_BLOCK = 1 << 22
 # What sticks out of the span by less than this share of k(x, x) is round-off, and would have the
 # whole initial variance where that of the learner has long vanished.
 _ROUND_OFF = 1e-12
 
 
 @compiled
-def _drop(table, total, shape, row):
-    """Forget a coordinate: it gets the initial variance, of which the last row tells."""
-    n_classes, size = shape.shape[0], shape.shape[1]
-    for k in range(n_classes):
+def _drop(model, row):
+    """Forget a coordinate: it gets the initial variance, which the last row holds."""
+    table, total, covariance = model.table, model.total, model.covariance
+    n_outputs, size = covariance.shape[0], covariance.shape[1]
+    for k in range(n_outputs):
         table[row, k] = 0.0
         if total.shape[0] > 0:
             total[row, k] = 0.0
         for r in range(size):
-            shape[k, row, r] = 0.0
-            shape[k, r, row] = 0.0
-        shape[k, row, row] = shape[k, size - 1, size - 1]
+            covariance[k, row, r] = 0.0
+            covariance[k, r, row] = 0.0
+        covariance[k, row, row] = covariance[k, size - 1, size - 1]
 
 
 @compiled
 def _learn_kernel_rows(
-    start,
-    m,
-    budget,
-    tol,
-    kernel,
-    among,
-    diagonal,
-    factor,
-    chosen,
-    labels,
-    weights,
-    one,
-    span,
-    columns,
-    values,
-    table,
-    shape,
-    scale,
-    total,
-    counters,
-    work,
-    settings,
-    codes,
+    start, m, budget, tol, kernel, among, diagonal, factor, chosen, labels, weights, columns, model
 ):
     """Learn from rows of kernel values; stop when there is no room for another coordinate.
 
     ``kernel`` has the values against the dictionary, ``among`` those of the rows themselves.
     Returns the rows done and the size of the dictionary.
     """
-    order = span[:1] * 0
+    values, ones = np.zeros(columns.size), np.ones(1)
+    order, span = np.zeros(1, dtype=np.int64), np.zeros(2, dtype=np.int64)
     for i in range(start, diagonal.size):
         copies = int(weights[i])
         for copy in range(copies):
-            if m + 3 > table.shape[0]:
+            if m + 3 > model.table.shape[0]:
                 # The copies that are left.
                 weights[i] = copies - copy
                 return i, m
@@ -100,24 +80,25 @@ def _learn_kernel_rows(
                 rest = 0.0
             values[m] = rest**0.5
             span[1] = m + 1
-            updates = counters[1]
+            updates = model.counters[UPDATES]
             learn_rows(
                 values,
                 columns,
                 span,
                 order,
                 labels[i : i + 1],
-                one,
-                table,
-                shape,
-                scale,
-                total,
-                counters,
-                work,
-                settings,
-                codes,
+                ones,
+                True,
+                model.table,
+                model.covariance,
+                model.scale,
+                model.total,
+                model.counters,
+                model.work,
+                model.settings,
+                model.codes,
             )
-            if counters[1] == updates:
+            if model.counters[UPDATES] == updates:
                 continue
             if rest > 0.0 and rest > tol * diagonal[i] and m < budget:
                 row = factor[m]
@@ -128,7 +109,7 @@ def _learn_kernel_rows(
                 chosen[m] = i
                 m += 1
             else:
-                _drop(table, total, shape, m + 1)
+                _drop(model, m + 1)
     return diagonal.size, m
 
 
@@ -171,19 +152,29 @@ class KernelState:
     # What the estimators look at ------------------------------------------------------------------
 
     @property
-    def counters(self) -> np.ndarray:
-        """Counters of the learner."""
-        return self.inner.counters
+    def n_features(self) -> int:
+        """Number of features of the examples; 0 as long as the dictionary is empty."""
+        return 0 if self.dictionary is None else int(self.dictionary.shape[1])
 
     @property
-    def codes(self) -> np.ndarray:
-        """Codes of the learner."""
-        return self.inner.codes
+    def task(self) -> int:
+        """How an example of several classes becomes examples of two."""
+        return self.inner.task
 
     @property
-    def scale(self) -> np.ndarray:
-        """Numbers of the outputs."""
-        return self.inner.scale
+    def updates(self) -> int:
+        """Changes of the model."""
+        return self.inner.updates
+
+    @property
+    def mistakes(self) -> int:
+        """Examples that were predicted wrongly before they were learned from."""
+        return self.inner.mistakes
+
+    @property
+    def health(self) -> Health:
+        """How often the covariance had to be saved from vanishing."""
+        return self.inner.health
 
     @property
     def rounds(self) -> int:
@@ -209,8 +200,17 @@ class KernelState:
 
     # Learning -------------------------------------------------------------------------------------
 
+    def calibrates(self, learns: bool) -> None:
+        """Say whether the sigmoids of the outputs are learned."""
+        self.inner.calibrates(learns)
+
     def learn(
-        self, rows: Rows, labels: np.ndarray, weights: np.ndarray, order: np.ndarray | None = None
+        self,
+        rows: Rows,
+        labels: np.ndarray,
+        weights: np.ndarray,
+        order: np.ndarray | None = None,
+        options: Options = DEFAULT,
     ) -> None:
         """Learn from rows, one after the other; see :meth:`OnlineState.learn`."""
         n = len(rows.indptr) - 1
@@ -222,7 +222,7 @@ class KernelState:
             self.kernel = replace(self.kernel, gamma=resolve_gamma(self.kernel.gamma, X, weights))
         order = np.arange(n) if order is None else order
         order = order[weights[order] > 0.0]
-        for start, stop in chunks(len(order), _BATCH):
+        for start, stop in chunks(len(order), options.kernel_rows):
             part = order[start:stop]
             self._learn_batch(X[part], labels[part], weights[part])
 
@@ -239,8 +239,7 @@ class KernelState:
         diagonal = among.diagonal().copy()
         known = self._block(X, self.dictionary) if m else np.empty((len(diagonal), 0))
         chosen = np.zeros(len(self.factor), dtype=np.int64)
-        one, position, old = np.ones(1), 0, m
-        inner.codes[5] = 1
+        position, old = 0, m
         while True:
             room = len(inner.table)
             if len(self.factor) < room:
@@ -262,18 +261,8 @@ class KernelState:
                 chosen,
                 labels,
                 weights,
-                one,
-                np.zeros(2, dtype=np.int64),
                 np.arange(room, dtype=np.int32),
-                np.zeros(room),
-                inner.table,
-                inner.shape,
-                inner.scale,
-                inner.total,
-                inner.counters,
-                inner.work,
-                inner.settings,
-                inner.codes,
+                inner.model,
             )
             inner.n_features = m
             if position == len(diagonal):
@@ -292,11 +281,11 @@ class KernelState:
     def _more_room(self) -> None:
         """Room for more coordinates, in the present unit."""
         inner, m, old = self.inner, self.size, len(self.inner.table)
-        priors = inner.shape[:, -1, -1].copy()
+        priors = inner.covariance[:, -1, -1].copy()
         grow(inner, old + old // 8 + 8)
         inner.n_features = m
         new = np.arange(old, len(inner.table))
-        inner.shape[:, new, new] = priors[:, None]
+        inner.covariance[:, new, new] = priors[:, None]
 
     # Prediction -----------------------------------------------------------------------------------
 
@@ -312,16 +301,18 @@ class KernelState:
         outputs = np.zeros((X.shape[0], self.n_outputs))
         if self.size:
             coef = self.dual_coef().T
-            for start, stop in chunks(X.shape[0], max(1, _BLOCK // self.size)):
+            for start, stop in chunks(X.shape[0], max(1, DEFAULT.prediction_entries // self.size)):
                 outputs[start:stop] = self._block(X[start:stop], self.dictionary) @ coef
         return outputs + self.inner.bias * self.inner.weights()[0]
 
     def variances(self, X: Any) -> np.ndarray:
         """Variances of the outputs, of shape (n_rows, n_outputs)."""
         inner, m = self.inner, self.size
-        priors = inner.shape[:, -1, -1] * inner.scale[:, 0]
+        priors = inner.prior()
         parts = []
-        for start, stop in chunks(X.shape[0], max(1, min(4096, _BLOCK // max(1, m)))):
+        for start, stop in chunks(
+            X.shape[0], max(1, min(4096, DEFAULT.prediction_entries // max(1, m)))
+        ):
             rows = X[start:stop]
             norms = self._diagonal(rows)
             rest = norms
@@ -333,6 +324,10 @@ class KernelState:
             rest = np.where(rest < _ROUND_OFF * norms, 0.0, rest)
             parts.append(inner.variances(Q) + rest[:, None] * priors)
         return np.concatenate(parts)
+
+    def logits(self, outputs: np.ndarray) -> np.ndarray:
+        """Logits of the sigmoids of the outputs."""
+        return self.inner.logits(outputs)
 
     def _diagonal(self, X: Any) -> np.ndarray:
         if not callable(self.kernel.name):

@@ -7,17 +7,32 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from oblong.solvers.online._sigmoid import DRIFTING, SQUARE
-from oblong.solvers.online._sketch import shrink, sketch_apply
-from oblong.solvers.online.pooled import as_one_output, from_one_output
-from oblong.solvers.online.state import FULL, JOINT, NONE, SHARED, SKETCH, OnlineState
+from oblong.solvers.online.calibration import DRIFTING
+from oblong.solvers.online.slots import (
+    DIRECTIONS,
+    EXPONENT,
+    FULL,
+    KIND,
+    MEMORY,
+    N_PLAIN,
+    NONE,
+    P_OFFSET,
+    P_SLOPE,
+    SIGMA,
+    SKETCH,
+    SQUARE,
+    UNIT_OF_COVARIANCE,
+    WEIGHT,
+)
+from oblong.solvers.online.state import OnlineState
+from oblong.solvers.online.structures.sketch import shrink, sketch_apply
 
 __all__ = ["merge_states"]
 
 
 def _has_scale(state: OnlineState) -> bool:
-    """Whether the scale of the shape means anything to the rule."""
-    return state.codes[4] != 2
+    """Whether the scale of the covariance means anything to the rule."""
+    return state.invariance != UNIT_OF_COVARIANCE
 
 
 def _natural(state: OnlineState, exponent: int) -> tuple[np.ndarray, np.ndarray]:
@@ -27,14 +42,12 @@ def _natural(state: OnlineState, exponent: int) -> tuple[np.ndarray, np.ndarray]
     """
     n = state.n_features + 1
     weights = np.asarray(state.weights(), dtype=np.float64).T
-    if state.structure not in (FULL, SHARED):
+    if state.structure != FULL:
         precision = 1.0 / state.diagonal().astype(np.float64).T
         diagonals, target = precision, precision * weights
     else:
         precision = np.empty((state.n_outputs, n, n))
-        for k in range(state.n_outputs):
-            own = k if state.structure == FULL else 0
-            S = state.shape[own, :n, :n] * state.scale[own, 0]
+        for k, S in enumerate(state.matrices()):
             precision[k] = cho_solve(cho_factor(S, lower=True), np.eye(n))
         diagonals = np.diagonal(precision, axis1=1, axis2=2)
         target = np.einsum("kij,kj->ki", precision, weights)
@@ -48,15 +61,15 @@ def _natural(state: OnlineState, exponent: int) -> tuple[np.ndarray, np.ndarray]
 
 def _merge_sigmoids(merged: OnlineState, states: Sequence[OnlineState], shares: np.ndarray) -> None:
     """Take the mean of sigmoids; their doubt goes down with the examples."""
-    parts = np.array([state.scale[:, 3:] for state in states])
-    merged.scale[:, 3:] = np.einsum("s,sij->ij", shares, parts)
-    merged.scale[:, 5:8] /= len(states)
-    merged.scale[:, SQUARE + 1] = parts[:, :, SQUARE - 2].sum(axis=0)
-    if abs(merged.scale[0, -1]) == DRIFTING:
-        # Outputs are small where the shape is, and the smallest shape has the largest say.
+    parts = np.array([state.scale for state in states])
+    merged.scale[:, N_PLAIN:] = np.einsum("s,sij->ij", shares, parts[:, :, N_PLAIN:])
+    merged.scale[:, P_SLOPE : P_OFFSET + 1] /= len(states)
+    merged.scale[:, WEIGHT] = parts[:, :, WEIGHT].sum(axis=0)
+    if abs(merged.scale[0, KIND]) == DRIFTING:
+        # Outputs are small where the covariance is, and the smallest covariance counts most.
         changes = [2 * (merged.exponent - state.exponent) for state in states]
         with np.errstate(over="ignore"):
-            squares = np.ldexp(parts[:, :, SQUARE - 3], np.array(changes)[:, None])
+            squares = np.ldexp(parts[:, :, SQUARE], np.array(changes)[:, None])
         merged.scale[:, SQUARE] = squares.min(axis=0)
 
 
@@ -70,18 +83,18 @@ def _merge_sketches(
     """Put the rows of all sketches together, and cut them."""
     models = [*states, prior] if product else list(states)
     factors = [1.0] * len(states) + [1.0 - len(states)] if product else shares.tolist()
-    n, outputs, width = merged.n_features + 1, merged.n_outputs, merged.shape.shape[2]
-    keep = (width - int(merged.codes[3])) // 2
-    merged.scale[:, 0] = 1.0
+    n, outputs, width = merged.n_features + 1, merged.n_outputs, merged.covariance.shape[2]
+    keep = (width - merged.steps) // 2
+    merged.scale[:, SIGMA] = 1.0
     if not _has_scale(merged):
-        precisions = [s.table[:n, 2 * outputs :] / s.scale[:, 0] for s in states]
+        precisions = [s.table[:n, 2 * outputs :] / s.sigma for s in states]
         factors = shares / [merged.initial_variance * part.mean() for part in precisions]
     least = 1.0 / merged.initial_variance if _has_scale(merged) else 0.0
     for k in range(outputs):
         exact, target, rows = np.zeros(n), np.zeros(n), []
         for factor, model in zip(factors, models):
-            sigma, rank = model.scale[k, 0], model.ranks[k]
-            B, w = model.shape[k, :n, :rank], model.weights()[:, k].astype(np.float64)
+            sigma, rank = model.sigma[k], model.ranks[k]
+            B, w = model.covariance[k, :n, :rank], model.weights()[:, k].astype(np.float64)
             diagonal = model.table[:n, 2 * outputs + k]
             own = 1.0 / model.table[:n, outputs + k]
             exact += factor / sigma * diagonal
@@ -94,14 +107,14 @@ def _merge_sketches(
         block[:n, :-1] = collected
         inverse = np.empty(n)
         rank = shrink(block, inverse, exact, keep, least)
-        merged.shape[k] = 0.0
-        merged.shape[k, :n, :rank] = block[:n, :rank]
+        merged.covariance[k] = 0.0
+        merged.covariance[k, :n, :rank] = block[:n, :rank]
         # Counted from the end: there may be room for more features in between.
-        merged.shape[k, -width:][:rank, :rank] = block[n : n + rank, :rank]
+        merged.covariance[k, -width:][:rank, :rank] = block[n : n + rank, :rank]
         merged.table[:n, outputs + k] = inverse
         merged.table[:n, 2 * outputs + k] = exact
         merged.table[:n, k] = sketch_apply(block, inverse, rank, target)
-        merged.scale[k, 2] = rank
+        merged.scale[k, DIRECTIONS] = rank
     return merged
 
 
@@ -119,32 +132,27 @@ def merge_states(
     product : bool
         Whether to multiply the Gaussians and divide by all but one of the priors,
         ``Λ = Σ Λ_k - (K-1) Λ₀`` and likewise for ``Λw``, or to take the mean of the natural
-        parameters, weighted by the rounds. A shape whose scale means nothing to the rule is first
-        given that of the initial one.
+        parameters, weighted by the rounds. A covariance whose scale means nothing to the rule is
+        first given that of the initial one.
 
     Returns
     -------
     OnlineState
-        The merged model. Without a shape the weights are averaged, weighted by the rounds.
+        The merged model. Without a covariance the weights are averaged, weighted by the rounds.
     """
     merged = states[0].copy()
     merged.counters = np.sum([state.counters for state in states], axis=0)
     # The unit of the model with the least variance.
     exponent = max(state.exponent for state in states) if _has_scale(merged) else 0
-    merged.counters[7] = exponent
+    merged.counters[EXPONENT] = exponent
     merged.total[:] = 0.0
     rounds = np.array([max(1, state.rounds) for state in states], dtype=np.float64)
     shares = rounds / rounds.sum()
     n = merged.n_features + 1
     # What a rule carries along goes down as it learns.
-    merged.scale[:, 1] = np.min([state.scale[:, 1] for state in states], axis=0)
-    if merged.scale.shape[1] > SQUARE:
+    merged.scale[:, MEMORY] = np.min([state.scale[:, MEMORY] for state in states], axis=0)
+    if merged.calibrated:
         _merge_sigmoids(merged, states, shares)
-    if merged.structure == JOINT:
-        parts = [as_one_output(state) for state in states]
-        one = merge_states(parts, prior=as_one_output(prior), product=product)
-        from_one_output(merged, one)
-        return merged
     if merged.structure == NONE:
         mean = sum(p * s.weights().astype(np.float64) for p, s in zip(shares, states))
         merged.table[:n] = mean
@@ -159,15 +167,15 @@ def merge_states(
     else:
         precision = sum(p * part for p, (part, _) in zip(shares, naturals))
         target = sum(p * part for p, (_, part) in zip(shares, naturals))
-    merged.scale[:, 0] = 1.0
+    merged.scale[:, SIGMA] = 1.0
     outputs = merged.n_outputs
-    if merged.structure not in (FULL, SHARED):
+    if merged.structure != FULL:
         merged.table[:n, outputs:] = (1.0 / precision).T
         merged.table[:n, :outputs] = (target / precision).T
         return merged
     for k in range(outputs):
         factor = cho_factor(precision[k], lower=True)
         S = cho_solve(factor, np.eye(n))
-        merged.shape[k if merged.structure == FULL else 0, :n, :n] = 0.5 * (S + S.T)
+        merged.covariance[k, :n, :n] = 0.5 * (S + S.T)
         merged.table[:n, k] = cho_solve(factor, target[k])
     return merged

@@ -1,4 +1,4 @@
-"""Rows of a batch as the compiled passes want them."""
+"""Rows of a batch as the compiled loops take them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def plain(array: np.ndarray) -> np.ndarray:
 
 
 class Rows(NamedTuple):
-    """Rows as the compiled pass wants them: all sparse, dense ones sharing their columns.
+    """Rows as the compiled loops take them: all sparse, dense ones sharing their columns.
 
     The largest column does not tell the number of columns, ``width``, of sparse rows.
     """
@@ -46,6 +46,6 @@ class Rows(NamedTuple):
                 X.sum_duplicates()
             indices = X.indices.astype(np.int32, copy=False)
             spans = X.indptr.astype(np.int64, copy=False)
-            return cls(*map(plain, (X.data, indices, spans)), False, X.shape[1])
+            return cls(plain(X.data), plain(indices), plain(spans), False, X.shape[1])
         n, d = X.shape
         return cls(plain(X.ravel()), np.arange(d, dtype=np.int32), np.arange(n + 1) * d, True, d)

@@ -2,17 +2,17 @@
 
 A rule looks at the margin ``m = y w'x`` of an example and at the variance ``v = x'Sx`` of that
 margin and answers with three numbers, the step ``α``, the increment ``τ`` of the precision and
-the factor ``λ`` of the shape:
+the factor ``λ`` of the covariance:
 
     w ← w + α y S x,        S⁻¹ ← (S⁻¹ + τ x x') / λ.
 
-These mean the same for every structure of the shape matrix, so a rule knows nothing of it.
-``α = 0`` leaves the model alone. ``λ = 0`` asks for the shape to be put back to its initial value
-before the rule is asked once more; ``λ < 0`` says that the example fits no shape and is left out.
+These mean the same for every structure of the covariance, so a rule knows nothing of it. ``α = 0``
+leaves the model alone. ``λ = 0`` asks for the covariance to be put back to its initial value before
+the rule is asked once more; ``λ < 0`` says that the example fits no covariance and is left out.
 
-Every rule has four parameters. The first is always the margin from which on the example changes
-nothing, whatever its variance (infinity if that depends on the variance): examples beyond it cost
-no look at the shape matrix.
+The first parameter of every rule is the margin from which on an example changes nothing, whatever
+its variance (infinity if that depends on the variance): examples beyond it cost no look at the
+covariance.
 """
 
 from __future__ import annotations
@@ -21,35 +21,51 @@ import math
 from typing import NamedTuple
 
 from oblong._core.compile import compiled
+from oblong.solvers.online.slots import (
+    MEMORY,
+    N_PARAMETERS,
+    UNIT_FIXED,
+    UNIT_OF_BOTH,
+    UNIT_OF_COVARIANCE,
+)
 
 __all__ = [
-    "AROW",
-    "CELLIP",
-    "CELLIP_SMALLEST",
-    "CW_STDEV",
-    "CW_VAR",
-    "IELLIP",
     "MET",
     "MISTAKE",
-    "NHERD",
-    "PA",
-    "SCW_1",
-    "SCW_2",
     "Rule",
+    "arow",
+    "asks_for_deviation",
+    "classical_ellipsoid",
+    "confidence_weighted",
+    "improved_ellipsoid",
+    "normal_herd",
+    "passive_aggressive",
     "respond",
+    "second_order_perceptron",
+    "soft_confidence_weighted",
 ]
 
 PA, AROW, NHERD, CW_STDEV, CW_VAR, SCW_1, SCW_2, CELLIP, CELLIP_SMALLEST, IELLIP = range(10)
+
+# Slots of the parameters, after the limit.
+CAP, RIDGE = 1, 2
+R = 1
+C = 1
+PHI, COST = 1, 2
+MARGIN, SKIPS, DIMENSION = 1, 2, 3
+DECAY, BY_ROUNDS = 2, 3
 
 # The smallest margin that is no mistake, as a limit for rules that learn from mistakes only.
 MISTAKE = 1e-300
 # Hard rules meet their margin exactly: what a copy of an example is short of it is rounding, that
 # of outputs which may be many times the margin.
 MET = 1.0 - 1e-9
+# Below, 1 - c is 1.
+_NO_DECAY_LEFT = 1e-17
 
 
 class Rule(NamedTuple):
-    """A rule with its parameters.
+    """A rule with its parameters; the functions of this module make them.
 
     Attributes
     ----------
@@ -57,28 +73,100 @@ class Rule(NamedTuple):
         Which rule.
     limit : float
         Margins from this one on change nothing.
-    first, second, third : float
-        Parameters of the rule, see :func:`respond`.
+    parameters : tuple of float
+        Up to three parameters of the rule, in the order of their slots.
     memory : float
         Initial value of the one number that the rule carries along.
     soft : bool
         Whether the rule has a cost for a violation, so that fractions of an example make sense.
-    invariance : {0, 1, 2}
-        Whether decisions stay the same under ``(w, S) → (w, S)`` only, under
-        ``(2ᵏ w, 4ᵏ S)``, or under ``(w, 4ᵏ S)``. The shape is then kept in range by such a change.
+    invariance : {UNIT_FIXED, UNIT_OF_BOTH, UNIT_OF_COVARIANCE}
+        Which change of the unit leaves decisions as they are. The covariance is kept in range by
+        such changes.
     floor : float
-        Smallest variance of a diagonal shape, relative to the initial one.
+        Smallest variance of a diagonal covariance, relative to the initial one.
+    shrinks : bool
+        Whether outputs shrink without end along with the covariance, on labels that are wrong.
     """
 
     code: int
     limit: float
-    first: float = 0.0
-    second: float = 0.0
-    third: float = 0.0
+    parameters: tuple[float, ...] = ()
     memory: float = 0.0
     soft: bool = False
-    invariance: int = 0
+    invariance: int = UNIT_FIXED
     floor: float = 0.0
+    shrinks: bool = False
+
+    def packed(self) -> list[float]:
+        """The limit and the parameters, as they stand first in the settings of a model."""
+        numbers = [self.limit, *self.parameters]
+        return numbers + [0.0] * (N_PARAMETERS - len(numbers))
+
+
+def passive_aggressive(*, cap: float = math.inf, ridge: float = 0.0, soft: bool = True) -> Rule:
+    """PA, with neither cap nor ridge; PA-I, with the cap C; PA-II, with the ridge 1/(2C)."""
+    return Rule(PA, 1.0, (cap, ridge), soft=soft)
+
+
+def arow(r: float) -> Rule:
+    """AROW: ridge regression on the labels of the examples whose margin is below 1."""
+    return Rule(AROW, 1.0, (r,), soft=True)
+
+
+def second_order_perceptron() -> Rule:
+    """AROW with ``r = 1`` that learns from mistakes only."""
+    return Rule(AROW, MISTAKE, (1.0,))
+
+
+def normal_herd(C: float) -> Rule:
+    """Normal herd, full or diagonal in the exact form."""
+    return Rule(NHERD, 1.0, (C,), soft=True)
+
+
+def confidence_weighted(phi: float, *, of_variance: bool = False, floor: float = 0.0) -> Rule:
+    """CW-Stdev, ``m >= φ √v``, or CW-Var, ``m >= φ v``, after every example."""
+    if of_variance:
+        return Rule(CW_VAR, math.inf, (phi,), floor=floor, shrinks=True)
+    return Rule(CW_STDEV, math.inf, (phi,), invariance=UNIT_OF_BOTH, floor=floor, shrinks=True)
+
+
+def soft_confidence_weighted(
+    phi: float, cost: float, *, squared: bool = False, floor: float = 0.0
+) -> Rule:
+    """SCW-I, whose loss is linear, or SCW-II, whose loss is squared."""
+    return Rule(SCW_2 if squared else SCW_1, math.inf, (phi, cost), soft=True, floor=floor)
+
+
+def classical_ellipsoid(
+    margin: float, dimension: int, *, limit: float, smallest: bool = False, skips: bool = False
+) -> Rule:
+    """CELLIP: the ellipsoid cut at ``margin``, by the paper or of least volume.
+
+    If nothing is left of the ellipsoid it starts anew, or ``skips`` the example.
+    """
+    code = CELLIP_SMALLEST if smallest else CELLIP
+    return Rule(code, limit, (margin, float(skips), float(dimension)))
+
+
+def improved_ellipsoid(
+    margin: float,
+    c: float,
+    b: float,
+    *,
+    limit: float,
+    by_rounds: bool = False,
+    floor: float = 0.0,
+) -> Rule:
+    """IELLIP, whose ``c`` decays by the factor ``b`` with updates or with rounds."""
+    parameters = (margin, b, float(by_rounds))
+    invariance = UNIT_OF_COVARIANCE
+    return Rule(IELLIP, limit, parameters, memory=c, invariance=invariance, floor=floor)
+
+
+@compiled
+def asks_for_deviation(code):
+    """Whether the rule acts only if ``m < φ √v`` and its covariance only ever shrinks."""
+    return code in (CW_STDEV, SCW_1, SCW_2)
 
 
 @compiled
@@ -101,23 +189,19 @@ def _confident_step(m, v, phi):
 
 @compiled
 def _ellipsoid(code, m, v, p, again):
-    """The ellipsoid cut by the half-space ``y w'x >= g``: by the paper, or of least volume.
-
-    ``g`` is the first parameter, the second says what happens if nothing is left of the ellipsoid
-    (0: reset, 1: skip), the third is the dimension.
-    """
+    """The ellipsoid cut by the half-space ``y w'x >= g``: by the paper, or of least volume."""
     deviation = math.sqrt(v)
-    depth = (p[1] - m) / deviation
+    depth = (p[MARGIN] - m) / deviation
     if depth >= 1.0:
-        if p[2] == 1.0:
+        if p[SKIPS] == 1.0:
             return 0.0, 0.0, -1.0
         if again == 0:
             return 0.0, 0.0, 0.0
     if again == 1:
         depth = min(depth, 0.5)
-    d = p[3]
+    d = p[DIMENSION]
     if code == CELLIP or d < 2.0:
-        if m >= MET * p[1]:
+        if m >= MET * p[MARGIN]:
             return 0.0, 0.0, 1.0
         return depth / deviation, 2.0 * depth / ((1.0 - depth) * v), 1.0 - depth * depth
     if depth <= -1.0 / d:
@@ -131,7 +215,7 @@ def _ellipsoid(code, m, v, p, again):
 
 
 @compiled
-def respond(code, m, v, weight, p, memory, t, again):
+def respond(code, m, v, weight, p, numbers, t, again):
     """Answer of a rule to an example.
 
     Parameters
@@ -142,14 +226,14 @@ def respond(code, m, v, weight, p, memory, t, again):
         Margin of the example and variance of the margin.
     weight : float
         Factor of the cost of a violation; 1 for rules without one.
-    p : ndarray of shape (4,)
+    p : ndarray
         The limit and the parameters of the rule.
-    memory : ndarray of shape (1,)
-        What the rule carries along from one update to the next; updated here.
+    numbers : ndarray
+        Numbers of the output, among them what the rule carries along; that is updated here.
     t : int
         Number of this round.
     again : {0, 1}
-        Whether the rule has asked for a reset of the shape and got it.
+        Whether the rule has asked for a reset of the covariance and got it.
 
     Returns
     -------
@@ -157,17 +241,16 @@ def respond(code, m, v, weight, p, memory, t, again):
         ``α``, ``τ`` and ``λ``.
     """
     if code == PA:
-        # α = min(C, (1-m) / (v + ridge)): PA has neither cap nor ridge, PA-I the cap, PA-II the
-        # ridge 1/(2C).
-        return min(p[1] * weight, (1.0 - m) / (v + p[2] / weight)), 0.0, 1.0
+        # α = min(C, (1-m) / (v + ridge))
+        return min(p[CAP] * weight, (1.0 - m) / (v + p[RIDGE] / weight)), 0.0, 1.0
     if code == AROW:
-        r = p[1] / weight
+        r = p[R] / weight
         return (1.0 - m) / (v + r), 1.0 / r, 1.0
     if code == NHERD:
-        C = p[1] * weight
-        return (1.0 - m) / (v + 1.0 / C), C * (2.0 + C * v), 1.0
+        cost = p[C] * weight
+        return (1.0 - m) / (v + 1.0 / cost), cost * (2.0 + cost * v), 1.0
     if code == CW_VAR:
-        phi = p[1]
+        phi = p[PHI]
         if m >= MET * phi * v:
             return 0.0, 0.0, 1.0
         q = 1.0 + 2.0 * phi * m
@@ -175,11 +258,11 @@ def respond(code, m, v, weight, p, memory, t, again):
         step = 2.0 * (phi * v - m) / (v * (q + root)) if q > 0.0 else (root - q) / (4.0 * phi * v)
         return step, 2.0 * step * phi, 1.0
     if code in (CW_STDEV, SCW_1, SCW_2):
-        phi = p[1]
+        phi = p[PHI]
         if m >= MET * phi * math.sqrt(v):
             return 0.0, 0.0, 1.0
         if code == SCW_2:
-            n = v + 0.5 / (p[2] * weight)
+            n = v + 0.5 / (p[COST] * weight)
             square = phi * phi
             root = math.sqrt(square * m * m * v * v + 4.0 * n * v * (n + square * v))
             # The difference of the two terms, by its conjugate where they nearly cancel.
@@ -191,18 +274,18 @@ def respond(code, m, v, weight, p, memory, t, again):
         else:
             step = _confident_step(m, v, phi)
             if code == SCW_1:
-                step = min(step, p[2] * weight)
+                step = min(step, p[COST] * weight)
         return step, step * phi / _root_of_shrunk(step, phi, v), 1.0
     if code in (CELLIP, CELLIP_SMALLEST):
         return _ellipsoid(code, m, v, p, again)
-    # IELLIP: the margin γ, the factor b, and whether c decays with rounds instead of updates.
-    if m >= MET * p[1]:
+    # IELLIP
+    if m >= MET * p[MARGIN]:
         return 0.0, 0.0, 1.0
-    c = memory[0]
-    if p[3] == 1.0:
-        c *= p[2] ** (t - 1)
+    c = numbers[MEMORY]
+    if p[BY_ROUNDS] == 1.0:
+        c *= p[DECAY] ** (t - 1)
     else:
-        memory[0] = c * p[2]
-    if c < 1e-17:
-        return (p[1] - m) / v, 0.0, 1.0
-    return (p[1] - m) / v, c / ((1.0 - c) * v), 1.0 / (1.0 - c)
+        numbers[MEMORY] = c * p[DECAY]
+    if c < _NO_DECAY_LEFT:
+        return (p[MARGIN] - m) / v, 0.0, 1.0
+    return (p[MARGIN] - m) / v, c / ((1.0 - c) * v), 1.0 / (1.0 - c)

@@ -4,33 +4,54 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from oblong.solvers.online._pass import learn_rows
-from oblong.solvers.online._pooled import learn_pooled
-from oblong.solvers.online._sigmoid import DRIFTING, STEADY, fresh_sigmoid
-from oblong.solvers.online._single import learn_full, learn_table
-from oblong.solvers.online._sketch import sketch_diagonal
-from oblong.solvers.online._tasks import (
+from oblong.solvers.online.balance import cut
+from oblong.solvers.online.calibration import DRIFTING, STEADY, fresh_sigmoid, logits, set_open
+from oblong.solvers.online.options import DEFAULT, Options
+from oblong.solvers.online.passes.blocks import learn_blocks, suits_blocks
+from oblong.solvers.online.passes.general import learn_rows
+from oblong.solvers.online.passes.two_classes import learn_full, learn_table
+from oblong.solvers.online.protocol import Health, RuleState, State
+from oblong.solvers.online.rows import Rows, plain
+from oblong.solvers.online.rules import Rule
+from oblong.solvers.online.simd import LANES
+from oblong.solvers.online.slots import (
+    BIAS,
     DIAGONAL,
+    DIRECTIONS,
     EACH,
+    EXPONENT,
+    FLOOR,
+    FLOORED,
     FULL,
-    JOINT,
+    INITIAL_MEMORY,
+    INITIAL_VARIANCE,
+    INVARIANCE,
+    MISTAKES,
+    N_COUNTERS,
+    N_PARAMETERS,
+    N_PLAIN,
     NONE,
     RANK,
-    SHARED,
+    RESCALED,
+    RESETS,
+    ROUNDS,
+    SIGMA,
     SINGLE,
     SKETCH,
+    SKIPPED,
+    STEPS,
+    STRUCTURE,
+    TASK,
     TOP,
+    UPDATES,
+    Batch,
+    Model,
 )
-from oblong.solvers.online._vector import LANES
-from oblong.solvers.online.balance import cut
-from oblong.solvers.online.block import learn_blocks, suits_blocks
-from oblong.solvers.online.pooled import fill_new, joint_shape
-from oblong.solvers.online.rows import Rows, plain
-from oblong.solvers.online.rules import CW_STDEV, CW_VAR, Rule
+from oblong.solvers.online.structures.sketch import sketch_diagonal
 from oblong.solvers.online.variances import output_variances
 
 __all__ = [
@@ -38,24 +59,24 @@ __all__ = [
     "DIAGONAL",
     "EACH",
     "FULL",
-    "JOINT",
     "NONE",
     "RANK",
-    "SHARED",
     "SINGLE",
     "SKETCH",
     "TOP",
+    "Health",
     "OnlineState",
     "Rows",
-    "blank_shape",
+    "RuleState",
+    "State",
+    "blank_covariance",
+    "covariance_bytes",
     "initial_columns",
-    "matrices_of",
     "padded",
     "scratch",
 ]
 
-# Number of the counters, of which the last is the exponent of the unit.
-COUNTERS = 8
+COUNTERS = N_COUNTERS
 
 
 def initial_columns(structure: int, variance: float) -> list[float]:
@@ -65,69 +86,68 @@ def initial_columns(structure: int, variance: float) -> list[float]:
     )
 
 
-def scratch(structure: int, n_outputs: int, shape: np.ndarray) -> np.ndarray:
-    """Scratch memory of the pass."""
-    length = 0 if structure in (NONE, DIAGONAL) else 3 * shape.shape[2]
+def scratch(structure: int, n_outputs: int, covariance: np.ndarray) -> np.ndarray:
+    """Scratch memory of the loops."""
+    length = 0 if structure in (NONE, DIAGONAL) else 3 * covariance.shape[2]
     return np.zeros(2 * n_outputs + length)
 
 
-def blank_shape(n_outputs: int, size: int) -> np.ndarray:
-    """Full shapes of no features, in memory where a line of the cache begins."""
+def blank_covariance(n_outputs: int, size: int) -> np.ndarray:
+    """Full covariances of no features, in memory that starts at a line of the cache."""
     wanted = n_outputs * size * size
     memory = np.zeros(wanted + LANES)
     skip = (-memory.ctypes.data // memory.itemsize) % LANES
     return memory[skip : skip + wanted].reshape(n_outputs, size, size)
 
 
-def matrices_of(structure: int, n_outputs: int, size: int) -> tuple[int, int]:
-    """How many matrices of which size there are for a table of so many rows."""
-    if structure == JOINT:
-        return 1, size * (n_outputs - 1)
-    return 1 if structure == SHARED else n_outputs, size
-
-
 def padded(size: int) -> int:
-    """Room for that many rows and columns of a full shape, in whole vectors."""
+    """Room for that many rows and columns of a full covariance, in whole vectors."""
     return -(-size // LANES) * LANES
+
+
+def covariance_bytes(structure: int, n_outputs: int, n_features: int, width: int = 0) -> float:
+    """Bytes that the covariances of a model take; ``width`` is that of a sketch."""
+    size = n_features + 1.0
+    entries = {FULL: size * size, SKETCH: (size + width) * width}.get(structure, 0.0)
+    return 8.0 * n_outputs * entries
 
 
 @dataclass(slots=True)
 class OnlineState:
-    """Weights, shape matrix and counters of a learner.
+    """Weights, covariance and counters of a learner.
+
+    The slots of the small arrays are named in :mod:`~oblong.solvers.online.slots`; the properties
+    here are for whoever does not learn or grow the model.
 
     Attributes
     ----------
     n_features : int
         Number of features; the arrays may have room for more.
-    table : ndarray of shape (n_features + 1, n_groups * n_classes)
-        Weights, one column a class and the intercept in row 0, and then, for a diagonal shape,
-        the variances ``D``; for a sketch, two groups of columns of its own.
-    shape : ndarray of shape (n_classes, n_features + 1, n_features + 1) or (0, 0, 0)
-        The matrices ``S`` of a full shape, or the blocks of a sketch. A full shape is zero in the
-        room for more features, of which there is always enough for whole vectors of numbers. A
-        shared or joint shape is one matrix, see :mod:`~oblong.solvers.online._pooled`.
-    scale : ndarray of shape (n_classes, 3) or (n_classes, 11)
-        The factor ``σ`` of the shape, what the rule carries along, and the rows of a sketch; then
-        the numbers of the sigmoid of the output, if there is one. The first factor is that of a
-        shared or joint shape.
-    total : ndarray of shape (n_features + 1, n_classes) or (0, n_classes)
+    table : ndarray of shape (n_features + 1, n_groups * n_outputs)
+        Weights, a column per output and the intercept in row 0, and then, for a diagonal
+        covariance, the variances ``D``; for a sketch, two groups of columns of its own.
+    covariance : ndarray of shape (n_outputs, n_features + 1, n_features + 1) or (0, 0, 0)
+        The matrices ``S`` of a full covariance, or the blocks of a sketch. A full covariance is
+        zero in the room for more features, of which there is always enough for whole vectors.
+    scale : ndarray of shape (n_outputs, 3) or (n_outputs, 11)
+        The factor ``σ`` of the covariance, what the rule carries along, the directions of a
+        sketch, and the sigmoid of the output, if there is one.
+    total : ndarray of shape (n_features + 1, n_outputs) or (0, n_outputs)
         Sum of the steps times the number of the rounds before them: the mean of the weights over
         all rounds is ``table - total / rounds``.
     counters : ndarray of int
-        Rounds, updates, mistakes, examples skipped for want of variance, resets of the shape,
-        changes of the unit, variances held at the floor, and the exponent of the unit.
+        Rounds, updates, mistakes and the health of the model.
     work : ndarray
         Scratch memory.
     settings : ndarray of float
-        Limit and parameters of the rule, value of the constant feature, floor, initial variance,
-        initial memory of the rule.
+        Parameters of the rule and of the model.
     codes : ndarray of int
-        Structure, rule, task, steps an example, invariance, whether the rows are dense.
+        Structure, rule, task, steps and invariance.
     """
 
     n_features: int
     table: np.ndarray
-    shape: np.ndarray
+    covariance: np.ndarray
     scale: np.ndarray
     total: np.ndarray
     counters: np.ndarray
@@ -160,18 +180,18 @@ class OnlineState:
             The rule.
         n_features, n_outputs : int
             Number of features, and of weight vectors.
-        structure : {NONE, DIAGONAL, FULL, SKETCH, SHARED, JOINT}
-            Structure of the shape; the last two are for several classes, which compete.
+        structure : {NONE, DIAGONAL, FULL, SKETCH}
+            Structure of the covariance.
         task : {SINGLE, TOP, EACH, RANK}
             How an example of several classes becomes examples of two.
         steps : int, default=1
-            Pairs of classes an example of ``TOP`` is compared at.
+            Pairs of classes per example of ``TOP``.
         bias : float, default=1.0
             Value of the constant feature, 0 for no intercept.
         variance : float, default=1.0
             Initial variance of a weight.
         sketch_size : int, default=0
-            Rows that a sketch is cut to; it holds twice as many.
+            Directions that a sketch is cut to; it holds twice as many.
         average : bool, default=False
             Whether to keep the mean of the weights over all rounds.
         calibrated : bool, default=False
@@ -188,34 +208,47 @@ class OnlineState:
         # Column by column, which is six times as fast as row by row.
         for k, fill in enumerate(np.repeat(fills, n_outputs)):
             table[:, k] = fill
-        shape = np.zeros((0, 0, 0))
-        if structure in (FULL, SHARED, JOINT):
-            matrices, side = matrices_of(structure, n_outputs, size)
-            shape = blank_shape(matrices, side)
-            fill_new(structure, shape, n_outputs, 0, n_features + 1, variance)
+        covariance = np.zeros((0, 0, 0))
+        if structure == FULL:
+            covariance = blank_covariance(n_outputs, size)
+            known = np.arange(n_features + 1)
+            covariance[:, known, known] = variance
         elif structure == SKETCH:
-            # One example may use up a row for each of its steps.
+            # An example may use up a direction for each of its steps.
             width = 2 * sketch_size + n_steps
-            shape = np.zeros((n_outputs, size + width, width))
+            covariance = np.zeros((n_outputs, size + width, width))
         numbers = [1.0, rule.memory, 0.0]
         if calibrated:
-            numbers += fresh_sigmoid(DRIFTING if rule.code in (CW_STDEV, CW_VAR) else STEADY)
-        scale = np.repeat([numbers], n_outputs, axis=0)
+            numbers += fresh_sigmoid(DRIFTING if rule.shrinks else STEADY)
         floor = rule.floor * variance
-        parameters = [*rule[1:5], bias, floor, variance, rule.memory]
+        settings = [*rule.packed(), bias, floor, variance, rule.memory]
         return cls(
             n_features=n_features,
             table=table,
-            shape=shape,
-            scale=scale,
+            covariance=covariance,
+            scale=np.repeat([numbers], n_outputs, axis=0),
             total=np.zeros((size if average else 0, n_outputs)),
-            counters=np.zeros(COUNTERS, dtype=np.int64),
-            work=scratch(structure, n_outputs, shape),
-            settings=np.array(parameters, dtype=np.float64),
-            codes=np.array([structure, rule.code, task, n_steps, rule.invariance, 0]),
+            counters=np.zeros(N_COUNTERS, dtype=np.int64),
+            work=scratch(structure, n_outputs, covariance),
+            settings=np.array(settings, dtype=np.float64),
+            codes=np.array([structure, rule.code, task, n_steps, rule.invariance]),
         )
 
     # What the arrays mean ------------------------------------------------------------------------
+
+    @property
+    def model(self) -> Model:
+        """The arrays as compiled loops take them."""
+        return Model(
+            self.table,
+            self.covariance,
+            self.scale,
+            self.total,
+            self.counters,
+            self.work,
+            self.settings,
+            self.codes,
+        )
 
     @property
     def n_outputs(self) -> int:
@@ -224,31 +257,86 @@ class OnlineState:
 
     @property
     def structure(self) -> int:
-        """Structure of the shape."""
-        return int(self.codes[0])
+        """Structure of the covariance."""
+        return int(self.codes[STRUCTURE])
+
+    @property
+    def task(self) -> int:
+        """How an example of several classes becomes examples of two."""
+        return int(self.codes[TASK])
+
+    @property
+    def steps(self) -> int:
+        """Pairs of classes per example."""
+        return int(self.codes[STEPS])
+
+    @property
+    def invariance(self) -> int:
+        """Which change of the unit leaves decisions as they are."""
+        return int(self.codes[INVARIANCE])
 
     @property
     def rounds(self) -> int:
         """Examples seen."""
-        return int(self.counters[0])
+        return int(self.counters[ROUNDS])
+
+    @property
+    def updates(self) -> int:
+        """Changes of the model."""
+        return int(self.counters[UPDATES])
+
+    @property
+    def mistakes(self) -> int:
+        """Examples that were predicted wrongly before they were learned from."""
+        return int(self.counters[MISTAKES])
+
+    @property
+    def health(self) -> Health:
+        """How often the covariance had to be saved from vanishing."""
+        return Health(*self.counters[[SKIPPED, RESETS, RESCALED, FLOORED]].tolist())
+
+    @property
+    def exponent(self) -> int:
+        """Exponent ``k`` of the unit: covariances are multiplied by 4ᵏ.
+
+        So are weights by 2ᵏ, for rules that leave both in one unit.
+        """
+        return int(self.counters[EXPONENT])
 
     @property
     def bias(self) -> float:
         """Value of the constant feature."""
-        return float(self.settings[4])
+        return float(self.settings[BIAS])
+
+    @property
+    def floor(self) -> float:
+        """Smallest variance of a diagonal covariance."""
+        return float(self.settings[FLOOR])
 
     @property
     def initial_variance(self) -> float:
         """Initial variance of a weight."""
-        return float(self.settings[6])
+        return float(self.settings[INITIAL_VARIANCE])
 
     @property
-    def exponent(self) -> int:
-        """Exponent ``k`` of the unit: shapes are multiplied by 4ᵏ.
+    def initial_memory(self) -> float:
+        """What the rule carries along at the start."""
+        return float(self.settings[INITIAL_MEMORY])
 
-        So are weights by 2ᵏ, for rules of invariance 1.
-        """
-        return int(self.counters[7])
+    @property
+    def sigma(self) -> np.ndarray:
+        """Factors of the covariances, one per output."""
+        return self.scale[:, SIGMA]
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether there are sigmoids of the outputs."""
+        return self.scale.shape[1] > N_PLAIN
+
+    @property
+    def ranks(self) -> list[int]:
+        """Directions of the sketches."""
+        return self.scale[:, DIRECTIONS].astype(int).tolist()
 
     def weights(self) -> np.ndarray:
         """Weights, with those of the constant feature in row 0; a view if there is no averaging."""
@@ -258,40 +346,59 @@ class OnlineState:
             return last
         return last - (self.total[:n] / self.rounds).astype(last.dtype)
 
+    def matrices(self) -> np.ndarray:
+        """Full covariances, of shape (n_outputs, n_features + 1, n_features + 1)."""
+        n = self.n_features + 1
+        return self.covariance[:, :n, :n] * self.sigma[:, None, None]
+
     def diagonal(self) -> np.ndarray:
         """Variances of the weights, in the order of :meth:`weights`."""
         n, outputs = self.n_features + 1, self.n_outputs
         if self.structure == FULL:
-            return (np.diagonal(self.shape, axis1=1, axis2=2)[:, :n] * self.scale[:, :1]).T
-        if self.structure == SHARED:
-            found = np.diagonal(self.shape[0])[:n, None] * self.scale[0, 0]
-            return np.repeat(found, outputs, axis=1)
-        if self.structure == JOINT:
-            return np.einsum("jkjk->jk", joint_shape(self))
+            return np.diagonal(self.covariance, axis1=1, axis2=2)[:, :n].T * self.sigma
         if self.structure == SKETCH:
-            parts = [
-                sketch_diagonal(self._block(k), self.table[:n, outputs + k], self.ranks[k])
-                for k in range(outputs)
-            ]
-            return np.column_stack(parts) * self.scale[:, 0]
-        return self.table[:n, outputs:] * self.scale[:, 0].astype(self.table.dtype)
+            parts = [sketch_diagonal(*self.sketch(k)) for k in range(outputs)]
+            return np.column_stack(parts) * self.sigma
+        return self.table[:n, outputs:] * self.sigma.astype(self.table.dtype)
 
-    @property
-    def ranks(self) -> list[int]:
-        """Rows of the sketches."""
-        return self.scale[:, 2].astype(int).tolist()
+    def sketch(self, k: int) -> tuple[np.ndarray, np.ndarray, int]:
+        """Block, inverse of the diagonal, and number of directions of a sketch.
 
-    def _block(self, k: int) -> np.ndarray:
-        """Block of the sketch of a class, without the room for more features."""
-        n, width = self.n_features + 1, self.shape.shape[2]
-        if n + width == self.shape.shape[1]:
-            return self.shape[k]
-        return np.vstack([self.shape[k, :n], self.shape[k, -width:]])
+        The block has no room for more features.
+        """
+        n, width = self.n_features + 1, self.covariance.shape[2]
+        block = self.covariance[k]
+        if n + width != len(block):
+            block = np.vstack([block[:n], block[-width:]])
+        return block, self.table[:n, self.n_outputs + k], self.ranks[k]
 
-    def copy(self) -> OnlineState:
+    def prior(self) -> np.ndarray:
+        """Variances of a full covariance in the room for more features, one per output."""
+        return self.covariance[:, -1, -1] * self.sigma
+
+    def suits(self, other: OnlineState) -> bool:
+        """Whether another model has the same rule, structure and task, and as many features."""
+        return (
+            self.n_features == other.n_features
+            and np.array_equal(self.codes, other.codes)
+            and np.array_equal(self.settings, other.settings)
+            and self.scale.shape == other.scale.shape
+        )
+
+    def set_rule(self, rule: Rule) -> None:
+        """Take the parameters of a rule that depends on the number of features."""
+        self.settings[:N_PARAMETERS] = rule.packed()
+
+    def count(self, rounds: int) -> None:
+        """Count examples that came before there was a model."""
+        self.counters[ROUNDS] += rounds
+
+    def copy(self) -> Self:
         """A model of its own."""
-        arrays = {f.name: getattr(self, f.name) for f in fields(self)}
-        copies = {k: v.copy() for k, v in arrays.items() if isinstance(v, np.ndarray)}
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        copies: dict[str, Any] = {
+            name: value.copy() for name, value in values.items() if isinstance(value, np.ndarray)
+        }
         return replace(self, **copies)
 
     def assign(self, other: OnlineState) -> None:
@@ -302,16 +409,19 @@ class OnlineState:
     # Learning ------------------------------------------------------------------------------------
 
     @property
-    def one_pass(self) -> Callable:
-        """The compiled pass that suits the model."""
-        if self.structure in (SHARED, JOINT):
-            return learn_pooled
-        if self.codes[2] != SINGLE or self.structure == SKETCH:
+    def one_pass(self) -> Callable[..., int]:
+        """The compiled loop that suits the model."""
+        if self.task != SINGLE or self.structure == SKETCH:
             return learn_rows
         return learn_full if self.structure == FULL else learn_table
 
     def learn(
-        self, rows: Rows, labels: np.ndarray, weights: np.ndarray, order: np.ndarray | None = None
+        self,
+        rows: Rows,
+        labels: np.ndarray,
+        weights: np.ndarray,
+        order: np.ndarray | None = None,
+        options: Options = DEFAULT,
     ) -> None:
         """Learn from rows, one after the other.
 
@@ -325,35 +435,21 @@ class OnlineState:
             A weight of k counts as k copies of the row.
         order : ndarray of int64, default=None
             Which rows, in which order.
+        options : Options
+            What may be tuned.
         """
         if order is None:
             order = np.arange(len(labels))
         labels, weights = plain(labels), plain(weights)
-        if suits_blocks(self, len(order)):
-            learn_blocks(self, rows, labels, weights, order)
+        if suits_blocks(self, len(order), options):
+            learn_blocks(self, rows, labels, weights, order, options)
             return
         if self.structure == SKETCH:
             weights = weights.copy()
-        self.codes[5] = rows.dense
-        one_pass = self.one_pass
+        one_pass, model = self.one_pass, self.model
         while order.size:
-            done = one_pass(
-                rows.data,
-                rows.indices,
-                rows.indptr,
-                order,
-                labels,
-                weights,
-                self.table,
-                self.shape,
-                self.scale,
-                self.total,
-                self.counters,
-                self.work,
-                self.settings,
-                self.codes,
-            )
-            order = order[done:]
+            batch = Batch(rows.data, rows.indices, rows.indptr, order, labels, weights, rows.dense)
+            order = order[one_pass(*batch, *model) :]
             if order.size:
                 cut(self)
 
@@ -362,6 +458,10 @@ class OnlineState:
         wanted = np.result_type(self.table.dtype, dtype)
         if wanted != self.table.dtype:
             self.table = self.table.astype(wanted)
+
+    def calibrates(self, learns: bool) -> None:
+        """Say whether the sigmoids of the outputs are learned."""
+        set_open(self.scale, learns)
 
     # Prediction ----------------------------------------------------------------------------------
 
@@ -373,3 +473,7 @@ class OnlineState:
     def variances(self, X: Any) -> np.ndarray:
         """Variances of the outputs, of shape (n_rows, n_outputs)."""
         return output_variances(self, X)
+
+    def logits(self, outputs: np.ndarray) -> np.ndarray:
+        """Logits of the sigmoids of the outputs."""
+        return logits(outputs, self.scale, self.task)

@@ -14,14 +14,13 @@ import numpy as np
 import pytest
 
 from oblong.cli import main
-from oblong.cli.streaming import learner as learner_module
+from oblong.online import incremental
 from oblong.persistence import models
 
 TIMES = ("seconds", "rows_per_second")
 KNOWN = ["--classes", "0,1,2"]
 CASES = {
     "cw-full": ["--learner", "cw", "--param", "covariance=full"],
-    "cw-exact": ["--learner", "cw", "--param", "covariance=diag", "--param", "diag_update=exact"],
     "scw-sketch": ["--learner", "scw", "--param", "covariance=sketch", "--param", "sketch_size=4"],
     "arow-average": ["--learner", "arow", "--param", "average=true"],
     "nherd-full": ["--learner", "nherd", "--param", "covariance=full"],
@@ -72,7 +71,7 @@ class Crash(BaseException):
 
 def crash(patch, rng):
     """Let the process end at some moment: while it learns, or while a checkpoint is written."""
-    learn, replace = learner_module.StreamLearner.learn, os.replace
+    learn, replace = incremental.IncrementalLearner.learn, os.replace
     left = {"learn": int(rng.integers(0, 12)), "replace": int(rng.integers(0, 4))}
 
     def counted(what, function):
@@ -84,7 +83,7 @@ def crash(patch, rng):
 
         return call
 
-    patch.setattr(learner_module.StreamLearner, "learn", counted("learn", learn))
+    patch.setattr(incremental.IncrementalLearner, "learn", counted("learn", learn))
     patch.setattr(models.os, "replace", counted("replace", replace))
 
 

@@ -14,8 +14,8 @@ import pytest
 
 import oblong
 from oblong.cli import main
-from oblong.cli.streaming import learner as learner_module
 from oblong.cli.streaming.learners import LEARNERS
+from oblong.online import incremental
 from tests.cli.streaming.test_stream import libsvm_text
 
 TIMES = ("seconds", "rows_per_second")
@@ -40,7 +40,7 @@ class Crash(BaseException):
 
 def crash_after(monkeypatch, batches):
     """Let the process end in front of a batch."""
-    left, learn = [batches], learner_module.StreamLearner.learn
+    left, learn = [batches], incremental.IncrementalLearner.learn
 
     def counted(self, *arguments):
         if left[0] == 0:
@@ -48,7 +48,7 @@ def crash_after(monkeypatch, batches):
         left[0] -= 1
         learn(self, *arguments)
 
-    monkeypatch.setattr(learner_module.StreamLearner, "learn", counted)
+    monkeypatch.setattr(incremental.IncrementalLearner, "learn", counted)
 
 
 @pytest.mark.parametrize("name", LEARNERS)

@@ -7,38 +7,47 @@ import pytest
 import scipy.sparse as sp
 from scipy.special import ndtri
 
-from oblong.solvers.online import block
-from oblong.solvers.online._pass import learn_rows
-from oblong.solvers.online.block import learn_blocks, suits_blocks
+from oblong.solvers.online.options import Options
+from oblong.solvers.online.passes import blocks
+from oblong.solvers.online.passes.blocks import learn_blocks, suits_blocks
+from oblong.solvers.online.passes.general import learn_rows
 from oblong.solvers.online.rules import (
-    AROW,
-    CELLIP,
-    CELLIP_SMALLEST,
-    CW_STDEV,
-    CW_VAR,
-    IELLIP,
     MISTAKE,
-    NHERD,
-    SCW_1,
-    SCW_2,
-    Rule,
+    arow,
+    classical_ellipsoid,
+    confidence_weighted,
+    improved_ellipsoid,
+    normal_herd,
+    second_order_perceptron,
+    soft_confidence_weighted,
 )
-from oblong.solvers.online.state import EACH, FULL, RANK, SINGLE, TOP, OnlineState, Rows
+from oblong.solvers.online.slots import (
+    EACH,
+    FULL,
+    MEMORY,
+    RANK,
+    RESCALED,
+    SINGLE,
+    TOP,
+    UNIT_OF_COVARIANCE,
+    Batch,
+)
+from oblong.solvers.online.state import OnlineState, Rows
 
 PHI = float(ndtri(0.9))
 D = 30
 RULES = {
-    "AROW": Rule(AROW, 1.0, 0.7, soft=True),
-    "SOP": Rule(AROW, MISTAKE, 1.0),
-    "NHERD": Rule(NHERD, 1.0, 0.4, soft=True),
-    "CW-Stdev": Rule(CW_STDEV, np.inf, PHI, invariance=1, floor=1e-12),
-    "CW-Var": Rule(CW_VAR, np.inf, PHI),
-    "SCW-I": Rule(SCW_1, np.inf, PHI, 0.2, soft=True),
-    "SCW-II": Rule(SCW_2, np.inf, PHI, 0.2, soft=True),
-    "CELLIP": Rule(CELLIP, 0.1, 0.1, 0.0, D + 1.0),
-    "CELLIP-minvol": Rule(CELLIP_SMALLEST, MISTAKE, 0.1, 0.0, D + 1.0),
-    "IELLIP": Rule(IELLIP, 0.1, 0.1, 0.3, 0.0, memory=0.1, invariance=2),
-    "IELLIP-b1": Rule(IELLIP, 0.1, 0.1, 1.0, 0.0, memory=0.05, invariance=2),
+    "AROW": arow(0.7),
+    "SOP": second_order_perceptron(),
+    "NHERD": normal_herd(0.4),
+    "CW-Stdev": confidence_weighted(PHI, floor=1e-12),
+    "CW-Var": confidence_weighted(PHI, of_variance=True),
+    "SCW-I": soft_confidence_weighted(PHI, 0.2),
+    "SCW-II": soft_confidence_weighted(PHI, 0.2, squared=True),
+    "CELLIP": classical_ellipsoid(0.1, D + 1, limit=0.1),
+    "CELLIP-minvol": classical_ellipsoid(0.1, D + 1, limit=MISTAKE, smallest=True),
+    "IELLIP": improved_ellipsoid(0.1, 0.1, 0.3, limit=0.1),
+    "IELLIP-b1": improved_ellipsoid(0.1, 0.05, 1.0, limit=0.1),
 }
 TASKS = {"single": (SINGLE, 2), "top": (TOP, 4), "kbest": (TOP, 4), "each": (EACH, 3)}
 
@@ -65,38 +74,23 @@ def model(rule, task="single", d=D, **options):
 
 def by_rows(state, rows, labels, weights, order):
     """The general pass, which knows nothing of blocks."""
-    state.codes[5] = rows.dense
-    learn_rows(
-        rows.data,
-        rows.indices,
-        rows.indptr,
-        order,
-        labels,
-        weights,
-        state.table,
-        state.shape,
-        state.scale,
-        state.total,
-        state.counters,
-        state.work,
-        state.settings,
-        state.codes,
-    )
+    batch = Batch(rows.data, rows.indices, rows.indptr, order, labels, weights, rows.dense)
+    learn_rows(*batch, *state.model)
 
 
 def assert_same(a, b, tol=1e-11):
     # Rounds, updates, mistakes, skipped, resets.
-    np.testing.assert_array_equal(a.counters[:5], b.counters[:5])
-    free = a.codes[4] == 2
+    np.testing.assert_array_equal(a.counters[:RESCALED], b.counters[:RESCALED])
+    free = a.invariance == UNIT_OF_COVARIANCE
     unit = 1.0 if free else 2.0 ** (a.exponent - b.exponent)
     pairs = [(a.table, b.table * unit), (a.total, b.total * unit)]
-    shapes = [model.shape * model.scale[:, :1, None] for model in (a, b)]
+    shapes = [model.covariance * model.sigma[:, None, None] for model in (a, b)]
     # The unit of a shape that may have any is that of its largest entry.
     units = [S.max(initial=1e-300) if free else 1.0 for S in shapes]
     pairs.append((shapes[0] / units[0], shapes[1] / units[1] * unit**2))
     for one, other in pairs:
         np.testing.assert_allclose(one, other, rtol=tol, atol=tol * np.abs(one).max(initial=0.0))
-    np.testing.assert_allclose(a.scale[:, 1], b.scale[:, 1], rtol=1e-12)
+    np.testing.assert_allclose(a.scale[:, MEMORY], b.scale[:, MEMORY], rtol=1e-12)
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -107,9 +101,9 @@ def test_blocks_are_rows(name, task):
     order, weights = np.arange(len(X)), np.ones(len(X))
     by_rows(one, Rows.of(X), labels, weights, order)
     learn_blocks(other, Rows.of(X), labels, weights, order)
-    assert one.counters[1] > 20
+    assert one.updates > 20
     assert_same(one, other)
-    assert np.array_equal(other.shape, other.shape.transpose(0, 2, 1))
+    assert np.array_equal(other.covariance, other.covariance.transpose(0, 2, 1))
     assert (weights == 1.0).all()
 
 
@@ -167,7 +161,7 @@ def test_resets_of_the_ellipsoid():
     order, weights = np.arange(len(X)), np.ones(len(X))
     by_rows(one, Rows.of(X), labels, weights, order)
     learn_blocks(other, Rows.of(X), labels, weights, order)
-    assert one.counters[4] > 3
+    assert one.health.resets > 3
     assert_same(one, other, 1e-9)
 
 
@@ -176,9 +170,9 @@ def test_the_unit_changes_between_blocks():
     X, labels = noise(3000)
     state = model(RULES["CW-Stdev"], d=5)
     learn_blocks(state, Rows.of(X), labels, np.ones(3000), np.arange(3000))
-    assert state.counters[5] > 2
+    assert state.health.rescaled > 2
     assert np.isfinite(state.table).all()
-    assert (np.linalg.eigvalsh(state.shape[0, :6, :6]) > 0).all()
+    assert (np.linalg.eigvalsh(state.covariance[0, :6, :6]) > 0).all()
 
 
 def test_few_updates_make_long_blocks(monkeypatch):
@@ -187,22 +181,22 @@ def test_few_updates_make_long_blocks(monkeypatch):
     state = model(RULES["SOP"])
     other = state.copy()
     seen = []
-    real = block.replay
+    real = blocks.replay
 
     def watched(*arguments):
         row, count = real(*arguments)
         seen.append((row, count))
         return row, count
 
-    monkeypatch.setattr(block, "replay", watched)
+    monkeypatch.setattr(blocks, "replay", watched)
     learn_blocks(state, Rows.of(X), labels, np.ones(3000), np.arange(3000))
     by_rows(other, Rows.of(X), labels, np.ones(3000), np.arange(3000))
     assert_same(other, state)
-    assert len(seen) < state.counters[1]
+    assert len(seen) < state.updates
     assert max(row for row, _ in seen) > 150
 
 
-def test_large_shapes_learn_in_blocks(monkeypatch):
+def test_large_covariances_learn_in_blocks():
     d = 370
     X, labels = stream(2, n=60, d=d)
     state, other = model(RULES["AROW"], d=d), model(RULES["AROW"], d=d)
@@ -212,8 +206,9 @@ def test_large_shapes_learn_in_blocks(monkeypatch):
     assert not suits_blocks(model(RULES["AROW"], "top", d=d), 60)
     assert suits_blocks(model(RULES["AROW"], "each", d=170), 60)
     assert not suits_blocks(model(RULES["AROW"], d=170), 60)
+    assert suits_blocks(model(RULES["AROW"], d=170), 60, Options(block_features=100))
     state.learn(Rows.of(X), labels, np.ones(60))
     by_rows(other, Rows.of(X), labels, np.ones(60), np.arange(60))
     assert_same(other, state)
     # Room for features that have not occurred stays empty.
-    assert not state.shape[0, d + 1 :].any()
+    assert not state.covariance[0, d + 1 :].any()

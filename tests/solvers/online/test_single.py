@@ -6,15 +6,16 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from oblong.solvers.online._checked import _moderate
-from oblong.solvers.online._single import learn_full, learn_table
 from oblong.solvers.online.growth import grow
-from oblong.solvers.online.rules import PA, Rule
+from oblong.solvers.online.passes.one_row import moderate
+from oblong.solvers.online.passes.two_classes import learn_full, learn_table
+from oblong.solvers.online.rules import passive_aggressive
+from oblong.solvers.online.slots import RESETS
 from oblong.solvers.online.state import DIAGONAL, FULL, NONE, SINGLE, OnlineState, Rows
 from tests.solvers.online.test_blocks import RULES, D, assert_same, by_rows, noise, stream
 
 CASES = [(name, structure) for name in RULES for structure in (FULL, DIAGONAL)]
-FLOORED = RULES["CW-Stdev"]._replace(floor=1e-3)
+HIGH_FLOOR = RULES["CW-Stdev"]._replace(floor=1e-3)
 
 
 def model(rule, structure, d=D, **options):
@@ -28,11 +29,11 @@ def both(rule, structure, X, labels, weights=None, tol=1e-11, **options):
     by_rows(one, rows, labels, weights, np.arange(X.shape[0]))
     assert other.one_pass is (learn_full if structure == FULL else learn_table)
     other.learn(rows, labels, weights)
-    assert one.counters[1] > 0
+    assert one.updates > 0
     assert_same(one, other, tol)
-    np.testing.assert_array_equal(one.counters[5:7], other.counters[5:7])
+    assert one.health == other.health
     if structure == FULL:
-        assert np.array_equal(other.shape[0], other.shape[0].T)
+        assert np.array_equal(other.covariance[0], other.covariance[0].T)
     return other
 
 
@@ -50,7 +51,7 @@ def test_same_as_the_general_pass(name, structure, sparse):
 def test_without_a_shape(sparse):
     X, labels = stream(2)
     X = sp.csr_matrix(X) if sparse else X
-    for rule in (Rule(PA, 1.0, np.inf), Rule(PA, 1.0, 0.3), Rule(PA, 1.0, np.inf, 2.0)):
+    for rule in (passive_aggressive(), passive_aggressive(cap=0.3), passive_aggressive(ridge=2.0)):
         both(rule, NONE, X, labels, average=True)
 
 
@@ -58,13 +59,13 @@ def test_without_a_shape(sparse):
 def test_weights(structure):
     X, labels = stream(2, n=150)
     weights = np.random.default_rng(1).choice([0.0, 0.5, 1.0, 2.0, 3.7], 150)
-    rule = Rule(PA, 1.0, np.inf, 2.0, soft=True) if structure == NONE else RULES["AROW"]
+    rule = passive_aggressive(ridge=2.0) if structure == NONE else RULES["AROW"]
     both(rule, structure, X, labels, weights, average=True)
 
 
 def test_floor_is_counted():
-    state = both(FLOORED, DIAGONAL, *noise(400), tol=1e-9)
-    assert state.counters[6] > 0
+    state = both(HIGH_FLOOR, DIAGONAL, *noise(400), tol=1e-9)
+    assert state.health.floored > 0
     assert state.table[:, 1].min() == 1e-3
 
 
@@ -72,7 +73,7 @@ def test_floor_is_counted():
 def test_resets(structure):
     X, labels = noise()
     state = both(RULES["CELLIP"], structure, X, labels, tol=1e-9)
-    assert state.counters[4] > 3
+    assert state.health.resets > 3
 
 
 @pytest.mark.parametrize("d", [1, 2, 6, 7, 8, 23, 50])
@@ -80,19 +81,19 @@ def test_any_number_of_features(d):
     X, labels = stream(2, d=d)
     state = both(RULES["AROW"], FULL, X * 3.0, labels)
     # The columns beyond those of the features are there for whole vectors only.
-    assert state.shape.shape[1] % 8 == 0
-    assert not state.shape[0, d + 1 :].any()
+    assert state.covariance.shape[1] % 8 == 0
+    assert not state.covariance[0, d + 1 :].any()
     # The precision is the sum of what all updates added to it.
-    S = state.shape[0, : d + 1, : d + 1]
+    S = state.covariance[0, : d + 1, : d + 1]
     assert np.linalg.eigvalsh(S).min() > 0
 
 
-def test_full_shape_by_its_definition():
+def test_a_full_covariance_by_its_definition():
     """AROW with numpy alone."""
     X, labels = stream(2, d=9)
     state = model(RULES["AROW"], FULL, 9)
     state.learn(Rows.of(X), labels, np.ones(len(X)))
-    w, S, r = np.zeros(10), np.eye(10), RULES["AROW"].first
+    w, S, r = np.zeros(10), np.eye(10), RULES["AROW"].parameters[0]
     for x, label in zip(np.column_stack([np.ones(len(X)), X]), labels[:, 0]):
         y = 2 * label - 1
         m = y * (w @ x)
@@ -101,7 +102,7 @@ def test_full_shape_by_its_definition():
             w += (1 - m) / (x @ s + r) * y * s
             S -= np.outer(s, s) / (x @ s + r)
     np.testing.assert_allclose(state.table[:10, 0], w, rtol=1e-10, atol=1e-12)
-    np.testing.assert_allclose(state.shape[0, :10, :10], S, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(state.covariance[0, :10, :10], S, rtol=1e-10, atol=1e-12)
 
 
 def test_chunks_are_one_stream():
@@ -130,14 +131,14 @@ def test_features_that_appear():
     np.testing.assert_allclose(
         whole.weights() / 2.0**whole.exponent, grown.weights() / 2.0**grown.exponent, rtol=1e-8
     )
-    np.testing.assert_array_equal(whole.counters[:4], grown.counters[:4])
+    np.testing.assert_array_equal(whole.counters[:RESETS], grown.counters[:RESETS])
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e200])
 def test_one_vector_that_is_not_moderate_is_left_to_the_caller(value):
     """Compiled code assumes that there is no NaN, and must still tell."""
     x = np.linspace(-1.0, 1.0, 7)
-    assert _moderate(x)
-    assert _moderate(np.array([0.0, -0.0, 5e-324, 1e140]))
+    assert moderate(x)
+    assert moderate(np.array([0.0, -0.0, 5e-324, 1e140]))
     x[4] = value
-    assert not _moderate(x)
+    assert not moderate(x)

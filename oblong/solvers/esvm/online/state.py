@@ -35,7 +35,8 @@ import scipy.sparse as sp
 from oblong._core.threads import chunks
 from oblong.linalg.log_det import chunk_length, inverse_factor
 from oblong.solvers.esvm.online.passes import learn_batches, project
-from oblong.solvers.online.state import COUNTERS, EACH, SINGLE, Rows
+from oblong.solvers.online.rows import Rows
+from oblong.solvers.online.slots import EACH, MISTAKES, N_COUNTERS, ROUNDS, SINGLE, UPDATES
 
 __all__ = [
     "Certificate",
@@ -134,7 +135,7 @@ class OnlineEllipsoidalState:
             pulls=np.zeros(n_outputs),
             theta=np.zeros(n_outputs),
             numbers=np.zeros(3),
-            counters=np.zeros(COUNTERS, dtype=np.int64),
+            counters=np.zeros(N_COUNTERS, dtype=np.int64),
             settings=np.array(settings),
             averaged=averaged,
         )
@@ -157,14 +158,24 @@ class OnlineEllipsoidalState:
         return self.w.T
 
     @property
-    def codes(self) -> tuple[int, ...]:
-        """How several classes become two, in the place where other learners have it."""
-        return 0, 0, SINGLE if self.n_outputs == 1 else EACH, self.n_outputs, 0, 0
+    def task(self) -> int:
+        """How an example of several classes becomes examples of two."""
+        return SINGLE if self.n_outputs == 1 else EACH
 
     @property
     def rounds(self) -> int:
         """Examples seen."""
-        return int(self.counters[0])
+        return int(self.counters[ROUNDS])
+
+    @property
+    def updates(self) -> int:
+        """Number of steps."""
+        return int(self.counters[UPDATES])
+
+    @property
+    def mistakes(self) -> int:
+        """Examples that the weights of the last step predicted wrongly."""
+        return int(self.counters[MISTAKES])
 
     @property
     def bias(self) -> float:

@@ -96,13 +96,13 @@ def test_steps_by_hand(unit, bound, bias):
         w = w / max(1.0, np.linalg.norm(w))
         mean += 2 / (steps + 1) * (w - mean)
         mean_B += 2 / (steps + 1) * (np.linalg.inv(P) - mean_B)
-    assert model.counters[1] == steps
+    assert model.updates == steps
     assert model.numbers[1] == total
     np.testing.assert_allclose(model.w[0], w, atol=1e-9)
     np.testing.assert_allclose(model.mean[0], mean, atol=1e-9)
     np.testing.assert_allclose(model.mean_B[0], mean_B, rtol=1e-6, atol=1e-9)
     left = y[total:] * (U[total:] @ w)
-    assert model.counters[2] == mistakes + (left <= 0).sum()
+    assert model.mistakes == mistakes + (left <= 0).sum()
 
 
 def solve_by_cvxpy(Z, y, tau, price, weights, bound):
@@ -181,6 +181,6 @@ def test_a_merged_machine_is_no_worse_than_the_mean_of_its_parts():
     nothing = np.zeros((300, 2))
     values = [certify(part, X, labels, np.ones(300), nothing)[0].objective for part in parts]
     assert certify(merged, X, labels, np.ones(300), nothing)[0].objective <= np.mean(values)
-    assert merged.counters[0] == 1500
+    assert merged.rounds == 1500
     assert np.trace(merged.B[0]) <= 1.0 + 1e-9
     np.testing.assert_allclose(merged.B[0] @ merged.P[0], np.eye(5), atol=1e-9)

@@ -1,32 +1,13 @@
-"""How examples of several classes become examples of two, and the names of the structures."""
+"""How an example of several classes becomes examples of two."""
 
 from __future__ import annotations
 
 import math
 
 from oblong._core.compile import compiled
+from oblong.solvers.online.slots import EACH, RANK, SINGLE, TOP
 
-__all__ = [
-    "DIAGONAL",
-    "EACH",
-    "FULL",
-    "JOINT",
-    "NONE",
-    "RANK",
-    "SHARED",
-    "SINGLE",
-    "SKETCH",
-    "TOP",
-    "mistaken",
-    "pick",
-]
-
-# Structures of the shape: the identity, a diagonal in the table, a matrix a class, a diagonal and a
-# few rows of the precision, one matrix for the weights of every class, the matrix of all weights.
-NONE, DIAGONAL, FULL, SKETCH, SHARED, JOINT = range(6)
-# How an example of several classes becomes examples of two: there are but two classes; the right
-# class against the best wrong ones; each class against the rest; pairs of labels and the threshold.
-SINGLE, TOP, EACH, RANK = range(4)
+__all__ = ["mistaken", "pick"]
 
 
 @compiled
@@ -54,9 +35,9 @@ def _worst_pair(scores, labels):
 
 @compiled
 def pick(task, step, scores, labels, taken):
-    """The two classes of a step: the first is to gain on the second.
+    """The two classes of a step: the output of the first must exceed that of the second.
 
-    Without a second class, -1, the sign says to which side the output of the first is to move.
+    If there is no second class, -1, the sign says to which side the output of the first must move.
     """
     if task == SINGLE:
         return 0, -1, 1.0 if labels[0] == 1 else -1.0

@@ -8,17 +8,13 @@ import pytest
 from scipy.special import ndtri
 
 from oblong.solvers.online.rules import (
-    AROW,
-    CELLIP,
-    CELLIP_SMALLEST,
-    CW_STDEV,
-    CW_VAR,
-    IELLIP,
-    NHERD,
-    PA,
-    SCW_1,
-    SCW_2,
-    Rule,
+    arow,
+    classical_ellipsoid,
+    confidence_weighted,
+    improved_ellipsoid,
+    normal_herd,
+    passive_aggressive,
+    soft_confidence_weighted,
 )
 from oblong.solvers.online.state import DIAGONAL, FULL, NONE, SINGLE, OnlineState, Rows
 
@@ -31,7 +27,7 @@ def given(rng, rule, structure=FULL, d=4):
     A = rng.normal(size=(d, d))
     state.table[1 : d + 1, 0] = rng.normal(size=d)
     if structure == FULL:
-        state.shape[0, 1 : d + 1, 1 : d + 1] = A @ A.T / d + 0.2 * np.eye(d)
+        state.covariance[0, 1 : d + 1, 1 : d + 1] = A @ A.T / d + 0.2 * np.eye(d)
     elif structure == DIAGONAL:
         state.table[1 : d + 1, 1] = rng.uniform(0.2, 2.0, d)
     return state, rng.normal(size=d), float(rng.choice([-1, 1]))
@@ -40,7 +36,7 @@ def given(rng, rule, structure=FULL, d=4):
 def parts(state):
     # There may be room for more features.
     known = slice(1, state.n_features + 1)
-    S = state.shape[0, known, known] * state.scale[0, 0] if state.structure == FULL else None
+    S = state.covariance[0, known, known] * state.sigma[0] if state.structure == FULL else None
     return state.table[known, 0].copy(), None if S is None else S.copy()
 
 
@@ -92,10 +88,10 @@ def cw_reference(w, S, x, y, kind, C=None):
 @pytest.mark.parametrize(
     ("rule", "kind"),
     [
-        (Rule(CW_STDEV, np.inf, PHI), "stdev"),
-        (Rule(CW_VAR, np.inf, PHI), "var"),
-        (Rule(SCW_1, np.inf, PHI, 0.4), "soft1"),
-        (Rule(SCW_2, np.inf, PHI, 0.4), "soft2"),
+        (confidence_weighted(PHI), "stdev"),
+        (confidence_weighted(PHI, of_variance=True), "var"),
+        (soft_confidence_weighted(PHI, 0.4), "soft1"),
+        (soft_confidence_weighted(PHI, 0.4, squared=True), "soft2"),
     ],
 )
 def test_confidence_weighted(rule, kind, seed):
@@ -105,7 +101,7 @@ def test_confidence_weighted(rule, kind, seed):
     new_w, new_S = present(state, x, y)
     np.testing.assert_allclose(new_w, mu, atol=2e-4)
     np.testing.assert_allclose(new_S, sigma, atol=3e-4)
-    if kind == "stdev" and state.counters[1]:
+    if kind == "stdev" and state.updates:
         assert y * (new_w @ x) == pytest.approx(PHI * np.sqrt(x @ new_S @ x), rel=1e-10)
 
 
@@ -113,7 +109,7 @@ def test_confidence_weighted(rule, kind, seed):
 @pytest.mark.parametrize("weight", [1.0, 0.3])
 def test_arow(seed, weight):
     r = 0.7
-    state, x, y = given(np.random.default_rng(seed), Rule(AROW, 1.0, r, soft=True))
+    state, x, y = given(np.random.default_rng(seed), arow(r))
     w, S = parts(state)
     mu, sigma = cp.Variable(4), cp.Variable((4, 4), PSD=True)
     hinge = cp.square(cp.pos(1 - y * (x @ mu)))
@@ -131,7 +127,7 @@ def test_arow(seed, weight):
 def test_passive_aggressive(seed, variant):
     C, weight = 0.15, 0.6 if variant else 1.0
     cap, ridge = (C if variant == 1 else np.inf), (0.5 / C if variant == 2 else 0.0)
-    rule = Rule(PA, 1.0, cap, ridge, soft=variant > 0)
+    rule = passive_aggressive(cap=cap, ridge=ridge, soft=variant > 0)
     state, x, y = given(np.random.default_rng(seed), rule, NONE)
     w, _ = parts(state)
     v, slack = cp.Variable(4), cp.Variable(nonneg=True)
@@ -145,10 +141,10 @@ def test_passive_aggressive(seed, variant):
 @pytest.mark.parametrize("seed", range(6))
 def test_herding_maps_the_gaussian_linearly(seed):
     C = 0.6
-    state, x, y = given(np.random.default_rng(seed), Rule(NHERD, 1.0, C))
+    state, x, y = given(np.random.default_rng(seed), normal_herd(C))
     w, S = parts(state)
     new_w, new_S = present(state, x, y)
-    if not state.counters[1]:
+    if not state.updates:
         pytest.skip("no update")
     v = x @ S @ x
     T = np.eye(4) - np.outer(S @ x, x) / (v + 1 / C)
@@ -157,28 +153,30 @@ def test_herding_maps_the_gaussian_linearly(seed):
 
 
 @pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize("code", [CELLIP, CELLIP_SMALLEST])
-def test_ellipsoid_contains_what_the_cut_leaves(seed, code):
+@pytest.mark.parametrize("smallest", [False, True])
+def test_ellipsoid_contains_what_the_cut_leaves(seed, smallest):
     rng = np.random.default_rng(seed)
     cut = 0.05
-    state, x, y = given(rng, Rule(code, cut, cut, 1.0, 4.0))
+    state, x, y = given(rng, classical_ellipsoid(cut, 4, limit=cut, smallest=smallest, skips=True))
     w, S = parts(state)
     w = state.table[1 : len(w) + 1, 0] = w * 0.1
     new_w, new_S = present(state, x, y)
-    assert state.counters[1] + state.counters[4] <= 1
+    assert state.updates + state.health.resets <= 1
     directions = rng.normal(size=(20_000, 4))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     points = w + directions @ root(S) * rng.uniform(0.7, 1.0, (20_000, 1))
     points = points[y * (points @ x) >= cut]
     away = points - new_w
     assert np.einsum("ij,ij->i", away @ np.linalg.inv(new_S), away).max(initial=0) <= 1 + 1e-9
-    if code == CELLIP_SMALLEST and state.counters[1]:
+    if smallest and state.updates:
         assert np.linalg.det(new_S) < np.linalg.det(S)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_classical_ellipsoid_by_the_formula(seed):
-    state, x, y = given(np.random.default_rng(seed), Rule(CELLIP, 0.05, 0.05, 1.0, 4.0))
+    state, x, y = given(
+        np.random.default_rng(seed), classical_ellipsoid(0.05, 4, limit=0.05, skips=True)
+    )
     state.table[1:, 0] *= 0.05
     w, S = parts(state)
     new_w, new_S = present(state, x, y)
@@ -194,7 +192,7 @@ def test_classical_ellipsoid_by_the_formula(seed):
 def test_improved_ellipsoid_by_the_formula():
     rng = np.random.default_rng(0)
     c, b, gamma = 0.2, 0.5, 0.3
-    state, _, _ = given(rng, Rule(IELLIP, gamma, gamma, b, 0.0, memory=c))
+    state, _, _ = given(rng, improved_ellipsoid(gamma, c, b, limit=gamma))
     w, S = parts(state)
     for _ in range(30):
         x, y = rng.normal(size=4), float(rng.choice([-1, 1]))
@@ -206,18 +204,18 @@ def test_improved_ellipsoid_by_the_formula():
         new_w, new_S = present(state, x, y)
         np.testing.assert_allclose(new_w, w, rtol=1e-10)
         np.testing.assert_allclose(new_S, S, rtol=1e-10)
-    assert state.counters[1] > 5
+    assert state.updates > 5
 
 
 RULES = {
-    "AROW": Rule(AROW, 1.0, 0.7),
-    "NHERD": Rule(NHERD, 1.0, 0.6),
-    "CW-Stdev": Rule(CW_STDEV, np.inf, PHI),
-    "CW-Var": Rule(CW_VAR, np.inf, PHI),
-    "SCW-I": Rule(SCW_1, np.inf, PHI, 0.5),
-    "SCW-II": Rule(SCW_2, np.inf, PHI, 0.5),
-    "CELLIP": Rule(CELLIP, 0.3, 0.3, 0.0, 4.0),
-    "IELLIP": Rule(IELLIP, 0.3, 0.3, 0.9, 0.0, memory=0.2),
+    "AROW": arow(0.7),
+    "NHERD": normal_herd(0.6),
+    "CW-Stdev": confidence_weighted(PHI),
+    "CW-Var": confidence_weighted(PHI, of_variance=True),
+    "SCW-I": soft_confidence_weighted(PHI, 0.5),
+    "SCW-II": soft_confidence_weighted(PHI, 0.5, squared=True),
+    "CELLIP": classical_ellipsoid(0.3, 4, limit=0.3),
+    "IELLIP": improved_ellipsoid(0.3, 0.2, 0.9, limit=0.3),
 }
 
 
@@ -228,7 +226,7 @@ def test_full_and_diagonal_agree_on_one_feature_at_a_time(name):
     full, _, _ = given(rng, RULES[name], FULL)
     diagonal, _, _ = given(rng, RULES[name], DIAGONAL)
     full.table[1:5, 0] = diagonal.table[1:, 0]
-    full.shape[0, 1:5, 1:5] = np.diag(diagonal.table[1:, 1])
+    full.covariance[0, 1:5, 1:5] = np.diag(diagonal.table[1:, 1])
     for _ in range(40):
         x = np.zeros(4)
         x[rng.integers(4)] = rng.normal()
@@ -237,7 +235,7 @@ def test_full_and_diagonal_agree_on_one_feature_at_a_time(name):
         present(diagonal, x, y)
     np.testing.assert_allclose(diagonal.weights(), full.weights(), rtol=1e-11)
     np.testing.assert_allclose(diagonal.diagonal()[1:], full.diagonal()[1:], rtol=1e-11)
-    assert full.counters[1] > 3
+    assert full.updates > 3
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -248,7 +246,7 @@ def test_diagonal_projects_the_precision(name):
         diagonal, x, y = given(rng, RULES[name], DIAGONAL)
         full, _, _ = given(rng, RULES[name], FULL)
         full.table[1:5, 0] = diagonal.table[1:, 0]
-        full.shape[0, 1:5, 1:5] = np.diag(diagonal.table[1:, 1])
+        full.covariance[0, 1:5, 1:5] = np.diag(diagonal.table[1:, 1])
         present(full, x, y)
         present(diagonal, x, y)
         np.testing.assert_allclose(diagonal.weights(), full.weights(), rtol=1e-11)
@@ -259,7 +257,7 @@ def test_diagonal_projects_the_precision(name):
 def test_the_variance_of_soft_confidence_falls_too_fast_to_go_on_learning():
     """While the cap holds, 1/√v grows by Cφ/2 an update, and the steps add up to a finite sum."""
     C = 0.7
-    state, _, _ = given(np.random.default_rng(0), Rule(SCW_1, np.inf, PHI, C, soft=True), d=1)
+    state, _, _ = given(np.random.default_rng(0), soft_confidence_weighted(PHI, C), d=1)
     state.table[1, 0] = -50.0
     x, moves = np.ones(1), [-50.0]
     for _ in range(400):

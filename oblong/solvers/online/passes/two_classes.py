@@ -1,9 +1,9 @@
-"""The pass over the examples of two classes, where there is but one weight vector.
+"""The loops over the examples of two classes, where there is but one weight vector.
 
-It does what the pass of :mod:`~oblong.solvers.online._pass` does, with less to go through: a row
-is read twice, once for margin and variance and once for the update, and the entries of the table
-that a later row looks up are called for meanwhile, half of them each time. A full shape is read
-once: an update waits until the next product with the shape needs the matrix anyway.
+They do what the loop of :mod:`~oblong.solvers.online.passes.general` does, with less to go through:
+a row is read twice, once for margin and variance and once for the update, and the entries of the
+table that a later row looks up are prefetched meanwhile, half of them each time. A full covariance
+is read once: an update waits until the next product with the covariance needs the matrix anyway.
 """
 
 from __future__ import annotations
@@ -11,22 +11,45 @@ from __future__ import annotations
 import math
 
 from oblong._core.compile import compiled, fast_max
-from oblong.solvers.online._pass import reset
-from oblong.solvers.online._shapes import LN_2, LOOK, TINY, full_product, rescale
-from oblong.solvers.online._sigmoid import calibrate, calibrate_copies
-from oblong.solvers.online._tasks import FULL, SINGLE
-from oblong.solvers.online._vector import fold, multiply, subtract, touch
-from oblong.solvers.online.rules import CW_STDEV, SCW_1, SCW_2, respond
+from oblong.solvers.online.passes.one_row import moderate
+from oblong.solvers.online.round import (
+    LOOK,
+    answer,
+    begin,
+    rescale_factors,
+    reset,
+    skip_copies,
+)
+from oblong.solvers.online.rules import PHI, asks_for_deviation
+from oblong.solvers.online.simd import fold, multiply, prefetch, subtract
+from oblong.solvers.online.slots import (
+    BIAS,
+    FLOOR,
+    FLOORED,
+    FULL,
+    INITIAL_VARIANCE,
+    INVARIANCE,
+    LIMIT,
+    ROUNDS,
+    RULE,
+    SIGMA,
+    SINGLE,
+    STRUCTURE,
+    UNIT_FIXED,
+    UNIT_OF_COVARIANCE,
+    UPDATES,
+)
+from oblong.solvers.online.structures.full import full_product, rescale
 
 __all__ = ["learn_full", "learn_table"]
 
-# Rows between the one that is learned from and the one whose entries are called for.
+# Rows between the one that is learned from and the one whose entries are prefetched.
 _AHEAD = 3
 
 
 @compiled
 def _sums(columns, values, bias, table, following):
-    """Output and variance; the first entries of ``following`` columns are called for."""
+    """Output and variance; the first entries of ``following`` columns are prefetched."""
     n = values.size
     paired = table.shape[1] > 1
     a, b, c, d = bias * table[0, 0], 0.0, bias * bias, 0.0
@@ -46,7 +69,7 @@ def _sums(columns, values, bias, table, following):
             c += x * x
             d += z * z
         if g < following.size:
-            touch(table, following[g] + 1)
+            prefetch(table, following[g] + 1)
     for p in range(2 * half, n):
         x = float(values[p])
         row = table[columns[p] + 1]
@@ -70,7 +93,7 @@ def _update_one(row, x, step, precision, floor):
 def _update(columns, values, bias, table, total, step, precision, floor, past, following):
     """Update weights and variances; returns how many variances are at the floor.
 
-    The entries of ``following`` columns are called for.
+    The entries of ``following`` columns are prefetched.
     """
     paired = table.shape[1] > 1
     if total.shape[0] > 0:
@@ -83,7 +106,7 @@ def _update(columns, values, bias, table, total, step, precision, floor, past, f
         for p in range(values.size):
             table[columns[p] + 1, 0] += step * values[p]
             if p < following.size:
-                touch(table, following[p] + 1)
+                prefetch(table, following[p] + 1)
         table[0, 0] += step * bias
         return 0
     if precision <= 0.0:
@@ -91,7 +114,7 @@ def _update(columns, values, bias, table, total, step, precision, floor, past, f
             row = table[columns[p] + 1]
             row[0] += step * values[p] * row[1]
             if p < following.size:
-                touch(table, following[p] + 1)
+                prefetch(table, following[p] + 1)
         table[0, 0] += step * bias * table[0, 1]
         return 0
     count = 0
@@ -100,7 +123,7 @@ def _update(columns, values, bias, table, total, step, precision, floor, past, f
             row = table[columns[p] + 1]
             count += _update_one(row, float(values[p]), step, precision, floor)
             if p < following.size:
-                touch(table, following[p] + 1)
+                prefetch(table, following[p] + 1)
     else:
         for p in range(values.size):
             row = table[columns[p] + 1]
@@ -109,7 +132,7 @@ def _update(columns, values, bias, table, total, step, precision, floor, past, f
             row[0] += step * moved
             row[1] = variance / (1.0 + precision * moved * x)
             if p < following.size:
-                touch(table, following[p] + 1)
+                prefetch(table, following[p] + 1)
     return count + _update_one(table[0], bias, step, precision, floor)
 
 
@@ -121,8 +144,9 @@ def learn_table(
     order,
     labels,
     weights,
+    dense,
     table,
-    shape,
+    covariance,
     scale,
     total,
     counters,
@@ -130,12 +154,14 @@ def learn_table(
     settings,
     codes,
 ):
-    """Learn with a diagonal shape or none; as :func:`~oblong.solvers.online._pass.learn_rows`."""
-    structure, code, invariance = codes[0], codes[1], codes[4]
-    dense = codes[5] == 1
-    p = settings[:4]
-    bias, floor, initial = settings[4], settings[5], settings[6]
-    memory, scores, calibrated = scale[0, 1:2], work[:1], scale.shape[1] > 3
+    """Learn with a diagonal covariance or none; as ``learn_rows`` of the general loop."""
+    if order.size == 1 and dense and not moderate(data):
+        return -1
+    structure, rule = codes[STRUCTURE], codes[RULE]
+    free_factor = codes[INVARIANCE] == UNIT_OF_COVARIANCE
+    initial = settings[INITIAL_VARIANCE]
+    bias, floor, limit = settings[BIAS], settings[FLOOR], settings[LIMIT]
+    scores, numbers = work[:1], scale[0]
     for position in range(order.size):
         i = order[position]
         start, n = indptr[i], indptr[i + 1] - indptr[i]
@@ -146,53 +172,43 @@ def learn_table(
             o = order[position + _AHEAD]
             middle = indptr[o] + min(n // 2, (indptr[o + 1] - indptr[o]) // 2)
             following, later = indices[indptr[o] : middle], indices[middle : indptr[o + 1]]
-        positive = labels[i, 0] == 1
+        row_labels = labels[i]
+        positive = row_labels[0] == 1
         remaining = weights[i]
         while remaining > 0.0:
             part = min(1.0, remaining)
             remaining -= part
-            past = counters[0]
-            counters[0] += 1
+            past = counters[ROUNDS]
             f, v = _sums(columns, values, bias, table, following)
+            scores[0] = f
             m = f if positive else -f
-            counters[2] += m <= 0.0
-            if calibrated:
-                scores[0] = f
-                calibrate(SINGLE, scores, labels[i], scale, part)
+            wrong = m <= 0.0
+            begin(wrong, SINGLE, scores, row_labels, part, scale, counters)
             alpha, tau, factor = 0.0, 0.0, 1.0
-            if m < p[0]:
-                v *= scale[0, 0]
+            if m < limit:
                 for again in range(2):
-                    if not TINY < v < math.inf:
-                        counters[3] += 1
+                    v *= scale[0, SIGMA]
+                    alpha, tau, factor = answer(
+                        rule, m, v, part, settings, numbers, counters, again
+                    )
+                    if factor != 0.0:
                         break
-                    alpha, tau, factor = respond(code, m, v, part, p, memory, past + 1, again)
-                    if factor > 0.0:
-                        break
-                    counters[4] += 1
-                    if factor < 0.0:
-                        break
-                    reset(structure, table, shape, scale, 0, initial)
+                    reset(structure, table, covariance, scale, 0, initial)
                     f, v = _sums(columns, values, bias, table, following)
             if alpha > 0.0:
-                counters[1] += 1
-                sigma = scale[0, 0]
+                sigma = scale[0, SIGMA]
                 step = sigma * (alpha if positive else -alpha)
-                counters[6] += _update(
+                counters[FLOORED] += _update(
                     columns, values, bias, table, total, step, tau * sigma, floor, past, later
                 )
-                scale[0, 0] = sigma * factor
-                if invariance == 2 and not 2.0**-200 < scale[0, 0] < 2.0**200:
-                    scale[0, 0] *= 2.0 ** -math.floor(math.log(scale[0, 0]) / LN_2)
+                scale[0, SIGMA] = sigma * factor
+                if free_factor:
+                    rescale_factors(scale, 0)
                 continue
             for q in range(later.size):
-                touch(table, later[q] + 1)
+                prefetch(table, later[q] + 1)
             if remaining > 0.0:
-                # Further copies find the same model.
-                calibrate_copies(SINGLE, scores, labels[i], scale, remaining)
-                copies = math.ceil(remaining)
-                counters[0] += copies
-                counters[2] += copies * (m <= 0.0)
+                skip_copies(SINGLE, scores, row_labels, remaining, wrong, scale, counters)
                 break
     return order.size
 
@@ -227,8 +243,9 @@ def learn_full(
     order,
     labels,
     weights,
+    dense,
     table,
-    shape,
+    covariance,
     scale,
     total,
     counters,
@@ -236,22 +253,22 @@ def learn_full(
     settings,
     codes,
 ):
-    """Learn with a full shape; as :func:`~oblong.solvers.online._pass.learn_rows`."""
-    code, invariance = codes[1], codes[4]
-    dense = codes[5] == 1
-    p = settings[:4]
-    bias, initial = settings[4], settings[6]
+    """Learn with a full covariance; as ``learn_rows`` of the general loop."""
+    if order.size == 1 and dense and not moderate(data):
+        return -1
+    rule, invariance, initial = codes[RULE], codes[INVARIANCE], settings[INITIAL_VARIANCE]
+    bias, limit, phi = settings[BIAS], settings[LIMIT], settings[PHI]
     size = table.shape[0]
-    S, w = shape[0], table[:, 0]
+    S, w = covariance[0], table[:, 0]
+    scores, numbers = work[:1], scale[0]
     product, pending = work[2 : 2 + size], work[2 + size : 2 + 2 * size]
     row = work[2 + 2 * size : 2 + 3 * size]
-    memory, scores, calibrated = scale[0, 1:2], work[:1], scale.shape[1] > 3
     waits = False
-    # Confident rules ask whether m < φ √v. Their shape only shrinks, so an earlier bound of its
-    # eigenvalues says of many rows that they change nothing, without a product with the shape. It
-    # takes as long as a few products.
-    confident = dense and order.size > LOOK and (code in (CW_STDEV, SCW_1, SCW_2))
-    bound = p[1] * p[1] * _largest(S) * scale[0, 0] if confident else 0.0
+    # Some rules ask whether m < φ √v, and their covariance only shrinks: an earlier bound of its
+    # eigenvalues says of many rows that they change nothing, without a product with the covariance.
+    # The bound takes as long as a few products.
+    bounded = dense and order.size > LOOK and asks_for_deviation(rule)
+    bound = phi * phi * _largest(S) * scale[0, SIGMA] if bounded else 0.0
     for r in range(size):
         row[r] = 0.0
     row[0] = bias
@@ -264,27 +281,26 @@ def learn_full(
             entries = row[1 : n + 1]
             for r in range(n):
                 entries[r] = values[r]
-        positive = labels[i, 0] == 1
+        row_labels = labels[i]
+        positive = row_labels[0] == 1
         remaining = weights[i]
         while remaining > 0.0:
             part = min(1.0, remaining)
             remaining -= part
-            past = counters[0]
-            counters[0] += 1
+            past = counters[ROUNDS]
             if dense:
                 f = _inner(row, w)
             else:
                 f = bias * w[0]
                 for r in range(n):
                     f += values[r] * w[columns[r] + 1]
+            scores[0] = f
             m = f if positive else -f
-            counters[2] += m <= 0.0
-            if calibrated:
-                scores[0] = f
-                calibrate(SINGLE, scores, labels[i], scale, part)
+            wrong = m <= 0.0
+            begin(wrong, SINGLE, scores, row_labels, part, scale, counters)
             alpha, tau, factor, v = 0.0, 0.0, 1.0, 0.0
-            sure = confident and m > 0.0 and m * m >= bound * _inner(row, row)
-            if m < p[0] and not sure:
+            sure = bounded and m > 0.0 and m * m >= bound * _inner(row, row)
+            if m < limit and not sure:
                 for again in range(2):
                     if not dense:
                         v = full_product(columns, values, bias, S, product)
@@ -295,23 +311,18 @@ def learn_full(
                             multiply(S, row, product)
                         waits = False
                         v = _inner(row, product)
-                    v *= scale[0, 0]
-                    if not TINY < v < math.inf:
-                        counters[3] += 1
+                    v *= scale[0, SIGMA]
+                    alpha, tau, factor = answer(
+                        rule, m, v, part, settings, numbers, counters, again
+                    )
+                    if factor != 0.0:
                         break
-                    alpha, tau, factor = respond(code, m, v, part, p, memory, past + 1, again)
-                    if factor > 0.0:
-                        break
-                    counters[4] += 1
-                    if factor < 0.0:
-                        break
-                    reset(FULL, table, shape, scale, 0, initial)
+                    reset(FULL, table, covariance, scale, 0, initial)
             if alpha > 0.0:
-                counters[1] += 1
-                sigma = scale[0, 0]
+                sigma = scale[0, SIGMA]
                 step = sigma * (alpha if positive else -alpha)
                 shrink = sigma * tau / (1.0 + tau * v)
-                scale[0, 0] = sigma * factor
+                scale[0, SIGMA] = sigma * factor
                 for r in range(size):
                     w[r] += step * product[r]
                 if total.shape[0] > 0:
@@ -327,21 +338,16 @@ def learn_full(
                     waits = dense
                     if not dense:
                         subtract(S, pending)
-                if invariance > 0 and counters[1] % LOOK == 0:
-                    if waits:
-                        subtract(S, pending)
-                        waits = False
-                    exponent = rescale(shape, table, total, scale, invariance == 1)
-                    counters[5] += exponent != 0
-                    counters[7] += exponent
-                if confident and counters[1] % LOOK == 0:
-                    bound = p[1] * p[1] * _largest(S) * scale[0, 0]
+                if counters[UPDATES] % LOOK == 0:
+                    if invariance != UNIT_FIXED:
+                        if waits:
+                            subtract(S, pending)
+                            waits = False
+                        rescale(invariance, table, covariance, total, scale, counters)
+                    if bounded:
+                        bound = phi * phi * _largest(S) * scale[0, SIGMA]
             elif remaining > 0.0:
-                # Further copies find the same model.
-                calibrate_copies(SINGLE, scores, labels[i], scale, remaining)
-                copies = math.ceil(remaining)
-                counters[0] += copies
-                counters[2] += copies * (m <= 0.0)
+                skip_copies(SINGLE, scores, row_labels, remaining, wrong, scale, counters)
                 break
     if waits:
         subtract(S, pending)

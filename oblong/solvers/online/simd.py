@@ -1,10 +1,11 @@
-"""Two things that compiled loops cannot say: which memory is needed next, and vectors by hand.
+"""LLVM instructions that Numba has no words for: prefetching, and vectors written out.
 
 A row of a sparse batch looks up entries all over a large table. The processor does not know which
 ones the next row needs, but we do.
 
 The update and the product of a small symmetric matrix are short loops over several rows, and a
-compiler must assume that the rows overlap; here the vectors are written out.
+compiler must assume that the rows overlap. Written out, learning with 50 features and a full
+covariance is a fifth faster (``benchmarks/online_against_peers.py``, part *dense*).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from numba.extending import intrinsic
 
 from oblong._core.compile import _DISABLED
 
-__all__ = ["LANES", "fold", "multiply", "subtract", "touch"]
+__all__ = ["LANES", "fold", "multiply", "prefetch", "subtract"]
 
 # Matrices have a multiple of so many columns.
 LANES = 8
@@ -113,7 +114,7 @@ def _subtract(context, S, q):
     return types.void(S, q), _emitter(lambda S, q: (S, q, None, None))
 
 
-def _touch(context, table, j):
+def _prefetch(context, table, j):
     """Tell the processor that row ``j`` of the table is needed soon."""
 
     def emit(context, builder, signature, arguments):
@@ -133,23 +134,31 @@ def _touch(context, table, j):
     return types.void(table, types.int64), emit
 
 
-if _DISABLED:
+def fold(S: Any, q: Any, x: Any, product: Any) -> Any:
+    """``S -= q q'`` and ``product = S x`` in one sweep over ``S``."""
+    subtract(S, q)
+    multiply(S, x, product)
 
-    def fold(S: Any, q: Any, x: Any, product: Any) -> None:
-        """``S -= q q'`` and ``product = S x``."""
-        subtract(S, q)
-        multiply(S, x, product)
 
-    def multiply(S: Any, x: Any, product: Any) -> None:
-        """``product = S x``."""
-        product[:] = S @ x
+def multiply(S: Any, x: Any, product: Any) -> Any:
+    """``product = S x``."""
+    product[:] = S @ x
 
-    def subtract(S: Any, q: Any) -> None:
-        """``S -= q q'``."""
-        S -= q[:, None] * q
 
-    def touch(table: Any, j: int) -> None:
-        """Nothing."""
+def subtract(S: Any, q: Any) -> Any:
+    """``S -= q q'``."""
+    S -= q[:, None] * q
 
-else:
-    fold, multiply, subtract, touch = map(intrinsic, (_fold, _multiply, _subtract, _touch))
+
+def prefetch(table: Any, j: int) -> Any:
+    """Say that row ``j`` of the table is needed soon."""
+
+
+if not _DISABLED:
+    # What is above is for debugging; compiled loops get the instructions.
+    globals().update(
+        fold=intrinsic(_fold),
+        multiply=intrinsic(_multiply),
+        subtract=intrinsic(_subtract),
+        prefetch=intrinsic(_prefetch),
+    )

@@ -1,4 +1,4 @@
-"""Sketched shapes."""
+"""Sketched covariances."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_the_diagonal_of_the_precision_is_exact():
         model.partial_fit(X[i : i + 1], y[i : i + 1], classes=[0, 1])
         exact += (model.n_updates_ - before) * X[i] ** 2
     state = model._state
-    B, rank = state.shape[0, 1:13], state.ranks[0]
+    B, rank = state.covariance[0, 1:13], state.ranks[0]
     assert 3 <= rank <= 7
     D = 1 / state.table[1:, 1]
     np.testing.assert_allclose(D + (B**2).sum(axis=1), exact, rtol=1e-10)
@@ -131,8 +131,8 @@ def test_the_floor_of_a_sketch():
     # It is looked at when the sketch is full.
     assert 1e9 < precisions.max() < 1e14
     rank = state.ranks[0]
-    B, D = state.shape[0, :11, :rank], 1.0 / state.table[:11, 1]
-    L = state.shape[0, 11:][:rank, :rank]
+    B, D = state.covariance[0, :11, :rank], 1.0 / state.table[:11, 1]
+    L = state.covariance[0, 11:][:rank, :rank]
     np.testing.assert_allclose(L @ L.T, np.eye(rank) + B.T @ (B / D[:, None]), rtol=1e-6)
 
 

@@ -1,18 +1,17 @@
-"""Probabilities learned on the way: a sigmoid of the output, fitted to outputs before the labels.
+"""Probabilities learned on the way: a sigmoid of the output, fitted before each label is learned.
 
 Platt's sigmoid ``p = 1 / (1 + exp(-A f / s - B))`` of an output ``f`` is logistic regression on one
 feature. Here it is fitted as the examples come, each with the output that the learner had before
-it learned the label, by one Newton step an example with the inverse Hessian ``P`` of the logistic
+it learned the label, by one Newton step per example with the inverse Hessian ``P`` of the logistic
 loss kept up to date. The weight of example ``i`` grows like ``i``: early outputs, of a learner that
 knew little, do not count in the end. ``s`` is the root mean square of the outputs, with the same
 weights, so that the scale of the outputs makes no difference. The outputs of hard confident rules
-shrink along with the shape, by the same factor a row on noisy data: there ``s`` is the geometric
-mean of the last few outputs, which stays behind by a constant factor only.
+shrink along with the covariance, by the same factor per row on noisy data: there ``s`` is the
+geometric mean of the last few outputs, which stays behind by a constant factor only.
 
-The numbers of an output follow the three that every output has in the array ``scale``: ``A``,
-``B``, the three entries of ``P``, ``s²`` in the present unit of the outputs, the weight of the
-examples, and what is known of the outputs: ``STEADY`` or ``DRIFTING``, negative while ``A`` and
-``B`` are not learned.
+The numbers of an output are named in :mod:`~oblong.solvers.online.slots`: ``A``, ``B``, the three
+entries of ``P``, ``s²`` in the present unit of the outputs, the weight of the examples, and how the
+outputs behave: ``STEADY`` or ``DRIFTING``, negative while ``A`` and ``B`` are not learned.
 """
 
 from __future__ import annotations
@@ -22,11 +21,23 @@ import math
 import numpy as np
 
 from oblong._core.compile import compiled
-from oblong.solvers.online._tasks import RANK, SINGLE, TOP
+from oblong.solvers.online.slots import (
+    KIND,
+    N_PLAIN,
+    OFFSET,
+    P_MIXED,
+    P_OFFSET,
+    P_SLOPE,
+    RANK,
+    SINGLE,
+    SLOPE,
+    SQUARE,
+    TOP,
+    WEIGHT,
+)
 
 __all__ = [
     "DRIFTING",
-    "SQUARE",
     "STEADY",
     "calibrate",
     "calibrate_copies",
@@ -37,9 +48,6 @@ __all__ = [
 ]
 
 STEADY, DRIFTING = 1.0, 2.0
-_START = 3
-# Column of the mean square.
-SQUARE = _START + 5
 # Outputs that the scale of drifting ones looks back at, and the least square that counts, relative
 # to the mean: zeros up to rounding say nothing of the scale.
 _SPAN, _LEAST_SQUARE = 16.0, 1e-4
@@ -52,44 +60,42 @@ _LEAST_SLOPE = 1e-6
 @compiled
 def _observe(c, f, right, weight):
     """One Newton step of the sigmoid ``c`` for an output and whether its class is the right one."""
-    c[6] += weight
-    rate = min(1.0, 2.0 * weight / (c[6] + 1.0))
-    if abs(c[7]) == STEADY or c[5] <= 0.0:
-        c[5] += rate * (f * f - c[5])
+    c[WEIGHT] += weight
+    rate = min(1.0, 2.0 * weight / (c[WEIGHT] + 1.0))
+    if abs(c[KIND]) == STEADY or c[SQUARE] <= 0.0:
+        c[SQUARE] += rate * (f * f - c[SQUARE])
     elif f != 0.0:
         rate = max(rate, weight / _SPAN)
-        c[5] *= max(f * f / c[5], _LEAST_SQUARE) ** rate
-    if c[7] < 0.0 or c[5] <= 0.0:
+        c[SQUARE] *= max(f * f / c[SQUARE], _LEAST_SQUARE) ** rate
+    if c[KIND] < 0.0 or c[SQUARE] <= 0.0:
         return
-    z = f / math.sqrt(c[5])
-    p = 1.0 / (1.0 + math.exp(-c[0] * z - c[1]))
+    z = f / math.sqrt(c[SQUARE])
+    p = 1.0 / (1.0 + math.exp(-c[SLOPE] * z - c[OFFSET]))
     error = (1.0 if right else 0.0) - p
     # The curvature at a point far on the wrong side is no guide to the loss: without a lower bound
     # one wrong label would throw the sigmoid off.
     h = weight * max(p * (1.0 - p), 0.25 * abs(error))
-    fresh = 1.0 / (1.0 - weight / (c[6] + _PRIOR))
-    c[2] *= fresh
-    c[3] *= fresh
-    c[4] *= fresh
-    a, b = c[2] * z + c[3], c[3] * z + c[4]
+    fresh = 1.0 / (1.0 - weight / (c[WEIGHT] + _PRIOR))
+    c[P_SLOPE] *= fresh
+    c[P_MIXED] *= fresh
+    c[P_OFFSET] *= fresh
+    a, b = c[P_SLOPE] * z + c[P_MIXED], c[P_MIXED] * z + c[P_OFFSET]
     gain = 1.0 / (1.0 + h * (z * a + b))
-    c[0] = max(c[0] + weight * error * gain * a, _LEAST_SLOPE)
-    c[1] += weight * error * gain * b
-    c[2] -= h * gain * a * a
-    c[3] -= h * gain * a * b
-    c[4] -= h * gain * b * b
+    c[SLOPE] = max(c[SLOPE] + weight * error * gain * a, _LEAST_SLOPE)
+    c[OFFSET] += weight * error * gain * b
+    c[P_SLOPE] -= h * gain * a * a
+    c[P_MIXED] -= h * gain * a * b
+    c[P_OFFSET] -= h * gain * b * b
 
 
 @compiled
 def calibrate(task, scores, labels, scale, weight):
-    """Learn the sigmoids of all outputs from one example, if there are any.
+    """Learn the sigmoids of all outputs from one example.
 
     The output of a class that competes with others is the difference to the best of these.
     """
-    if scale.shape[1] == 3:
-        return
     if task == SINGLE:
-        _observe(scale[0, 3:], scores[0], labels[0] == 1, weight)
+        _observe(scale[0], scores[0], labels[0] == 1, weight)
         return
     best, second = 0, -1
     for k in range(1, scores.size):
@@ -104,14 +110,12 @@ def calibrate(task, scores, labels, scale, weight):
         elif task == RANK:
             f -= scores[labels.size]
         right = labels[k] == 1 if labels.size > 1 else labels[0] == k
-        _observe(scale[k, 3:], f, right, weight)
+        _observe(scale[k], f, right, weight)
 
 
 @compiled
 def calibrate_copies(task, scores, labels, scale, weight):
     """Learn the sigmoids from copies of an example, the last with what is left of the weight."""
-    if scale.shape[1] == 3:
-        return
     while weight > 0.0:
         part = min(1.0, weight)
         weight -= part
@@ -125,7 +129,7 @@ def fresh_sigmoid(kind: float) -> list[float]:
 
 def mirror(numbers: np.ndarray) -> None:
     """Make the sigmoid of an output that of its negative, in place."""
-    numbers[[_START + 1, _START + 3]] *= -1.0
+    numbers[[OFFSET, P_MIXED]] *= -1.0
 
 
 def set_open(scale: np.ndarray, learns: bool) -> None:
@@ -133,8 +137,8 @@ def set_open(scale: np.ndarray, learns: bool) -> None:
 
     Outputs of examples that were learned from before are too good.
     """
-    if scale.shape[1] > _START:
-        scale[:, -1] = np.abs(scale[:, -1]) * (1.0 if learns else -1.0)
+    if scale.shape[1] > N_PLAIN:
+        scale[:, KIND] = np.abs(scale[:, KIND]) * (1.0 if learns else -1.0)
 
 
 def logits(outputs: np.ndarray, scale: np.ndarray, task: int) -> np.ndarray:
@@ -154,7 +158,7 @@ def logits(outputs: np.ndarray, scale: np.ndarray, task: int) -> np.ndarray:
     ndarray of shape (n_rows, n_outputs)
         Logit of each output.
     """
-    slope, offset, square = scale[: outputs.shape[1], [_START, _START + 1, SQUARE]].T
+    slope, offset, square = scale[: outputs.shape[1], [SLOPE, OFFSET, SQUARE]].T
     f = np.asarray(outputs, dtype=np.float64)
     if task == TOP:
         ranks = np.sort(f, axis=1)

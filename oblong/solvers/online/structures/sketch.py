@@ -1,4 +1,4 @@
-"""A shape whose inverse is a diagonal and a few rows: frequent directions, compensated.
+"""A covariance whose inverse is a diagonal and a few rows: frequent directions, compensated.
 
 The precision of a class is ``Λ = D + B'B``. An update appends the row ``√τ x`` to ``B``. When there
 is no room left, ``B`` is cut to its leading directions, all of whose squared singular values go
@@ -13,6 +13,7 @@ Column 1 of the table is ``1 / D`` and column 2 the diagonal of ``Λ``, per clas
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -191,7 +192,7 @@ def _solved(block: np.ndarray, rank: int, right: np.ndarray) -> np.ndarray:
 
 
 def sketch_variances(
-    X: object, bias: float, block: np.ndarray, inverse: np.ndarray, rank: int
+    X: Any, bias: float, block: np.ndarray, inverse: np.ndarray, rank: int
 ) -> np.ndarray:
     """Variances ``x'S x`` of rows."""
     size = len(inverse)

@@ -1,7 +1,7 @@
 """Examples of a block, one after the other, on the small matrices of the block alone.
 
-All that a rule needs of a full shape ``S`` are products of rows of the block, ``H = X S X'``, and
-all that an update ``S -= β s s'`` does to them is ``H -= β h h'`` with the column ``h`` of the
+All that a rule needs of a full covariance ``S`` are products of rows of the block, ``H = X S X'``,
+and all that an update ``S -= β s s'`` does to them is ``H -= β h h'`` with the column ``h`` of the
 example. So a block of rows is learned from exactly, update by update, on its matrix ``H``, and the
 updates reach ``S`` and the weights in a few products of matrices at the end of the block.
 
@@ -12,31 +12,46 @@ begins with that very step.
 
 from __future__ import annotations
 
-import math
-
 from oblong._core.compile import compiled
-from oblong.solvers.online._shapes import TINY
-from oblong.solvers.online._sigmoid import calibrate, calibrate_copies
-from oblong.solvers.online._tasks import EACH, TOP, mistaken, pick
-from oblong.solvers.online.rules import respond
+from oblong.solvers.online.round import answer, begin, skip_copies
+from oblong.solvers.online.slots import EACH, LIMIT, ROUNDS, RULE, SIGMA, STEPS, TASK, TOP
+from oblong.solvers.online.tasks import mistaken, pick
 
-__all__ = ["AGAIN", "FIRST", "SECOND", "expect", "replay"]
+__all__ = [
+    "AGAIN",
+    "FIRST",
+    "N_PROGRESS",
+    "SECOND",
+    "UPDATE_LINE",
+    "UPDATE_OUTPUT",
+    "UPDATE_PAST",
+    "UPDATE_ROW",
+    "UPDATE_SHRINK",
+    "UPDATE_STEP",
+    "expect",
+    "replay",
+]
 
 # What is kept of a round that a block could not finish: its next step, whether it has begun, has
-# changed the model, was mistaken, has had a reset of the shapes of two classes.
+# changed the model, was mistaken, has had a reset of the covariances of two outputs.
 STEP, OPEN, CHANGED, WRONG, AGAIN, FIRST, SECOND = range(7)
+N_PROGRESS = 7
+# What is kept of an update: its line, row, output and the rounds before it; its step and ``β``.
+UPDATE_LINE, UPDATE_ROW, UPDATE_OUTPUT, UPDATE_PAST = range(4)
+UPDATE_STEP, UPDATE_SHRINK = range(2)
 
 
 @compiled
-def expect(labels, weights, scores, slots, taken, progress, work, slack, settings, codes):
+def expect(labels, weights, scores, slots, taken, progress, work, slack, model):
     """Number the lines that rows and classes of a block get, class after class.
 
     Rows get a line for the classes that their steps would change if the margin were smaller by
     ``slack``; all others -1. Steps that an open round of the first row has ahead get theirs.
     """
-    task, n_steps, limit = codes[2], codes[3], settings[0] + slack
-    n_classes, n_rows = slots.shape
-    for k in range(n_classes):
+    task, n_steps = model.codes[TASK], model.codes[STEPS]
+    limit = model.settings[LIMIT] + slack
+    n_outputs, n_rows = slots.shape
+    for k in range(n_outputs):
         for i in range(n_rows):
             slots[k, i] = -1
     for i in range(n_rows):
@@ -44,7 +59,7 @@ def expect(labels, weights, scores, slots, taken, progress, work, slack, setting
         if weights[i] <= 0.0 and not resumed:
             continue
         row = scores[i]
-        for k in range(n_classes):
+        for k in range(n_outputs):
             work[k] = taken[k] if resumed else 0.0
         for step in range(n_steps):
             if resumed and step < progress[STEP]:
@@ -57,7 +72,7 @@ def expect(labels, weights, scores, slots, taken, progress, work, slack, setting
                 if second >= 0:
                     slots[second, i] = 0
     count = 0
-    for k in range(n_classes):
+    for k in range(n_outputs):
         for i in range(n_rows):
             if slots[k, i] == 0:
                 slots[k, i] = count
@@ -88,22 +103,7 @@ def _change(k, i, slot, end, move, shrink, gram, scores, line):
 
 @compiled
 def replay(
-    labels,
-    weights,
-    scores,
-    slots,
-    ends,
-    gram,
-    lines,
-    which,
-    amounts,
-    taken,
-    scale,
-    counters,
-    progress,
-    part,
-    settings,
-    codes,
+    labels, weights, scores, slots, ends, gram, lines, which, amounts, taken, progress, part, model
 ):
     """Learn from the rows of a block.
 
@@ -111,34 +111,34 @@ def replay(
     ----------
     labels, weights : ndarray
         Labels, and what is left of the weights of the rows.
-    scores : ndarray of shape (n_rows, n_classes)
+    scores : ndarray of shape (n_rows, n_outputs)
         Outputs; those of rows to come are kept up to date.
-    slots : ndarray of int, of shape (n_classes, n_rows)
-        Line of a row for a class, see :func:`expect`.
-    ends : ndarray of int, of shape (n_classes,)
-        Where the lines of a class end.
+    slots : ndarray of int, of shape (n_outputs, n_rows)
+        Line of a row for an output, see :func:`expect`.
+    ends : ndarray of int, of shape (n_outputs,)
+        Where the lines of an output end.
     gram : ndarray of shape (n_lines, n_rows)
         Products ``x_i'S_k x_j``, kept up to date.
     lines : ndarray of shape (n_updates, n_rows)
         Filled with ``β h`` of the updates.
     which : ndarray of int, of shape (n_updates, 4)
-        Filled with the lines, rows and classes of the updates and the rounds before them.
+        Filled with the lines, rows and outputs of the updates and the rounds before them.
     amounts : ndarray of shape (n_updates, 2)
         Filled with the steps and ``β`` of the updates.
-    taken : ndarray of shape (n_classes,)
+    taken : ndarray of shape (n_outputs,)
         Classes that the open round has had as rivals.
-    scale, counters, settings, codes : ndarray
-        Parts of the model.
     progress, part : ndarray
         The open round, and its weight.
+    model : Model
+        The model, of which only counters and scale change here.
 
     Returns
     -------
     row, updates : int
         The row that the next block begins with, and the number of updates.
     """
-    code, task, n_steps = codes[1], codes[2], codes[3]
-    p = settings[:4]
+    scale, counters, settings, codes = model.scale, model.counters, model.settings, model.codes
+    rule, task, n_steps, limit = codes[RULE], codes[TASK], codes[STEPS], settings[LIMIT]
     count, room = 0, which.shape[0]
     for i in range(scores.shape[0]):
         row, row_labels = scores[i], labels[i]
@@ -146,43 +146,35 @@ def replay(
             if progress[OPEN] == 0:
                 part[0] = min(1.0, weights[i])
                 weights[i] -= part[0]
-                counters[0] += 1
                 for k in range(taken.size):
                     taken[k] = 0.0
                 wrong = mistaken(task, row, row_labels, taken)
-                counters[2] += wrong
-                calibrate(task, row, row_labels, scale, part[0])
-                progress[STEP], progress[OPEN], progress[CHANGED] = 0, 1, 0
+                begin(wrong, task, row, row_labels, part[0], scale, counters)
                 progress[WRONG] = wrong
-            past = counters[0] - 1
+                progress[STEP], progress[OPEN], progress[CHANGED] = 0, 1, 0
+            past = counters[ROUNDS] - 1
             while progress[STEP] < n_steps:
                 first, second, sign = pick(task, progress[STEP], row, row_labels, taken)
                 progress[STEP] += 1
                 if first < 0:
                     continue
                 m = sign * row[first] - (row[second] if second >= 0 else 0.0)
-                if m >= p[0]:
+                if m >= limit:
                     continue
                 a, b = slots[first, i], slots[second, i] if second >= 0 else 0
                 wait = a < 0 or b < 0 or count + 2 > room
                 alpha, tau, factor, va, vb = 0.0, 0.0, 1.0, 0.0, 0.0
                 if not wait:
-                    va = scale[first, 0] * gram[a, i]
+                    va = scale[first, SIGMA] * gram[a, i]
                     if second >= 0:
-                        vb = scale[second, 0] * gram[b, i]
-                    if not TINY < va + vb < math.inf:
-                        counters[3] += 1
-                        progress[AGAIN] = 0
-                        continue
-                    q = first if task == EACH else 0
-                    alpha, tau, factor = respond(
-                        code, m, va + vb, part[0], p, scale[q, 1:2], past + 1, progress[AGAIN]
+                        vb = scale[second, SIGMA] * gram[b, i]
+                    numbers = scale[first if task == EACH else 0]
+                    alpha, tau, factor = answer(
+                        rule, m, va + vb, part[0], settings, numbers, counters, progress[AGAIN]
                     )
-                    if factor <= 0.0:
-                        counters[4] += 1
-                        wait = factor == 0.0
-                        if wait:
-                            progress[AGAIN], progress[FIRST], progress[SECOND] = 1, first, second
+                    wait = factor == 0.0
+                    if wait:
+                        progress[AGAIN], progress[FIRST], progress[SECOND] = 1, first, second
                 if wait:
                     progress[STEP] -= 1
                     if task == TOP:
@@ -192,27 +184,24 @@ def replay(
                 if alpha <= 0.0:
                     continue
                 progress[CHANGED] = 1
-                counters[1] += 1
                 for side in range(2):
                     k = first if side == 0 else second
                     if k < 0:
                         break
                     v, move, slot = (va, sign * alpha, a) if side == 0 else (vb, -alpha, b)
-                    sigma = scale[k, 0]
+                    sigma = scale[k, SIGMA]
                     shrink = sigma * tau / (1.0 + tau * v)
-                    which[count, 0], which[count, 1] = slot, i
-                    which[count, 2], which[count, 3] = k, past
-                    amounts[count, 0], amounts[count, 1] = move * sigma, shrink
+                    which[count, UPDATE_LINE], which[count, UPDATE_ROW] = slot, i
+                    which[count, UPDATE_OUTPUT], which[count, UPDATE_PAST] = k, past
+                    amounts[count, UPDATE_STEP] = move * sigma
+                    amounts[count, UPDATE_SHRINK] = shrink
                     line = lines[count]
                     _change(k, i, slot, ends[k], move * sigma, shrink, gram, scores, line)
-                    scale[k, 0] = sigma * factor
+                    scale[k, SIGMA] = sigma * factor
                     count += 1
             progress[OPEN] = 0
             if progress[CHANGED] == 0 and weights[i] > 0.0:
-                # Further copies find the same model.
-                calibrate_copies(task, row, row_labels, scale, weights[i])
-                copies = math.ceil(weights[i])
-                counters[0] += copies
-                counters[2] += copies * progress[WRONG]
+                wrong = progress[WRONG] == 1
+                skip_copies(task, row, row_labels, weights[i], wrong, scale, counters)
                 weights[i] = 0.0
     return scores.shape[0], count

@@ -1,4 +1,4 @@
-"""Learning with a full shape block by block: exact, at the speed of products of matrices."""
+"""Learning with a full covariance block by block: exact, at the speed of products of matrices."""
 
 from __future__ import annotations
 
@@ -8,46 +8,58 @@ import numpy as np
 from scipy.linalg.blas import dsymm, dsyrk, dtrsm
 
 from oblong._core.threads import single_threaded_blas
-from oblong.solvers.online._pass import reset
-from oblong.solvers.online._replay import AGAIN, FIRST, SECOND, expect, replay
-from oblong.solvers.online._shapes import rescale
-from oblong.solvers.online._tasks import EACH, FULL, SINGLE
+from oblong.solvers.online.options import DEFAULT, Options
+from oblong.solvers.online.passes.replay import (
+    AGAIN,
+    FIRST,
+    N_PROGRESS,
+    SECOND,
+    UPDATE_LINE,
+    UPDATE_OUTPUT,
+    UPDATE_PAST,
+    UPDATE_ROW,
+    UPDATE_SHRINK,
+    UPDATE_STEP,
+    expect,
+    replay,
+)
+from oblong.solvers.online.round import reset
+from oblong.solvers.online.rows import Rows
+from oblong.solvers.online.slots import EACH, FULL, SINGLE, UNIT_FIXED
+from oblong.solvers.online.structures.full import rescale
 
 if TYPE_CHECKING:
-    from oblong.solvers.online.state import OnlineState, Rows
+    from oblong.solvers.online.state import OnlineState
 
 __all__ = ["learn_blocks", "suits_blocks"]
 
-# Features from which on blocks are faster than rows, which the pass of a single output takes longer
-# to fall behind, and the fewest rows that pay for a block.
-_FEATURES, _ROWS = {SINGLE: 350, EACH: 140}, 16
-# Rows of a block, of which few may be expected to matter.
-_SHORTEST, _LONGEST = 8, 512
 # Tiles in which a triangle is copied.
 _TILE = 64
 
 
-def suits_blocks(state: OnlineState, n_rows: int) -> bool:
+def suits_blocks(state: OnlineState, n_rows: int, options: Options = DEFAULT) -> bool:
     """Whether blocks are faster than rows.
 
-    Where a class competes with the best of the others, who that is changes too often within a
-    block.
+    Where a class competes with the best of the others, which class that is changes too often within
+    a block.
     """
+    features = {SINGLE: options.block_features, EACH: options.block_features_one_vs_rest}
     return (
         state.structure == FULL
-        and state.table.shape[0] > _FEATURES.get(int(state.codes[2]), np.inf)
-        and n_rows >= _ROWS
+        and state.task in features
+        and state.table.shape[0] > features[state.task]
+        and n_rows >= options.block_rows
     )
 
 
 class _Block:
     """Buffers of the blocks of one call."""
 
-    def __init__(self, state: OnlineState) -> None:
+    def __init__(self, state: OnlineState, options: Options) -> None:
         outputs, size = state.n_outputs, state.table.shape[0]
-        self.X = np.empty((_LONGEST, size))
+        self.X = np.empty((options.longest_block, size))
         self.taken, self.scratch = np.zeros((2, outputs))
-        self.progress = np.zeros(7, dtype=np.int64)
+        self.progress = np.zeros(N_PROGRESS, dtype=np.int64)
         self.part = np.ones(1)
 
 
@@ -80,7 +92,7 @@ def _mirror(S: np.ndarray) -> None:
 def _products(
     X: np.ndarray, state: OnlineState, slots: np.ndarray, n_lines: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Products of rows with the shapes, one line a row and class, and where classes end."""
+    """Products of rows with the covariances, a line per row and output, and where outputs end."""
     T = np.empty((n_lines, X.shape[1]))
     ends = np.zeros(len(slots), dtype=np.int64)
     end = 0
@@ -91,44 +103,46 @@ def _products(
         if len(chosen):
             Z = X if len(chosen) == len(X) else X[chosen]
             # Transposes of arrays in C order are what BLAS wants: nothing is copied.
-            dsymm(1.0, state.shape[k].T, Z.T, c=T[start:end].T, lower=1, overwrite_c=1)
+            dsymm(1.0, state.covariance[k].T, Z.T, c=T[start:end].T, lower=1, overwrite_c=1)
     return T, ends
 
 
 def _apply(
-    state: OnlineState, k: int, T: np.ndarray, lines: np.ndarray, which: np.ndarray, amounts
+    state: OnlineState,
+    k: int,
+    T: np.ndarray,
+    lines: np.ndarray,
+    which: np.ndarray,
+    amounts: np.ndarray,
 ) -> None:
-    """Apply the updates of one class in a block to its weights and the upper half of its shape.
+    """Apply the updates of an output to its weights and the upper half of its covariance.
 
-    The product ``s`` of an update is that with the shape at the beginning less ``β h`` times those
-    of the updates before: a triangular system.
+    The product ``s`` of an update is that with the covariance at the beginning of the block less
+    ``β h`` times those of the updates before: a triangular system.
     """
-    L = lines[:, which[:, 1]].T
-    Q = dtrsm(1.0, L.T, T[which[:, 0]].T, side=1, lower=0, trans_a=0, diag=1, overwrite_b=1)
-    steps = amounts[:, 0]
+    L = lines[:, which[:, UPDATE_ROW]].T
+    Q = dtrsm(
+        1.0, L.T, T[which[:, UPDATE_LINE]].T, side=1, lower=0, trans_a=0, diag=1, overwrite_b=1
+    )
+    steps = amounts[:, UPDATE_STEP]
     state.table[:, k] += Q @ steps
     if state.total.shape[0]:
-        state.total[:, k] += Q @ (steps * which[:, 3])
-    shrinks = amounts[:, 1]
+        state.total[:, k] += Q @ (steps * which[:, UPDATE_PAST])
+    shrinks = amounts[:, UPDATE_SHRINK]
     if (shrinks > 0.0).any():
         Q *= np.sqrt(shrinks)
-        dsyrk(-1.0, Q, 1.0, state.shape[k].T, lower=1, overwrite_c=1)
-
-
-def _in_range(state: OnlineState) -> None:
-    """Keep shapes of rules that allow it in the middle of the range of numbers."""
-    invariance = state.codes[4]
-    if invariance > 0:
-        exponent = rescale(state.shape, state.table, state.total, state.scale, invariance == 1)
-        if exponent != 0:
-            state.counters[5] += 1
-            state.counters[7] += exponent
+        dsyrk(-1.0, Q, 1.0, state.covariance[k].T, lower=1, overwrite_c=1)
 
 
 def learn_blocks(
-    state: OnlineState, rows: Rows, labels: np.ndarray, weights: np.ndarray, order: np.ndarray
+    state: OnlineState,
+    rows: Rows,
+    labels: np.ndarray,
+    weights: np.ndarray,
+    order: np.ndarray,
+    options: Options = DEFAULT,
 ) -> None:
-    """Learn from rows, one after the other, with a full shape.
+    """Learn from rows, one after the other, with a full covariance.
 
     Parameters
     ----------
@@ -137,21 +151,28 @@ def learn_blocks(
         by rounding.
     rows, labels, weights, order
         As for :meth:`~oblong.solvers.online.state.OnlineState.learn`.
+    options : Options
+        Sizes of the blocks.
     """
     # The products of a block are too small for threads, whose waiting for each other between two
     # copies of BLAS takes as long as the products.
     with single_threaded_blas():
-        _learn(state, rows, labels, weights, order)
+        _learn(state, rows, labels, weights, order, options)
 
 
 def _learn(
-    state: OnlineState, rows: Rows, labels: np.ndarray, weights: np.ndarray, order: np.ndarray
+    state: OnlineState,
+    rows: Rows,
+    labels: np.ndarray,
+    weights: np.ndarray,
+    order: np.ndarray,
+    options: Options,
 ) -> None:
-    block = _Block(state)
-    outputs, initial = state.n_outputs, state.initial_variance
+    block, model = _Block(state, options), state.model
+    outputs, shortest = state.n_outputs, options.shortest_block
     labels, left = labels[order], weights[order]
-    # Enough lines for the products to run at full speed, few enough for the small matrices.
-    most = outputs * (96 if state.table.shape[0] > 400 else 48)
+    wide = state.table.shape[0] > options.wide
+    most = outputs * (options.wide_block_lines if wide else options.block_lines)
     start, length, slack = 0, most // outputs, 0.0
     while start < len(order):
         window = slice(start, min(len(order), start + length))
@@ -169,12 +190,11 @@ def _learn(
                 block.progress,
                 block.scratch,
                 slack * float(np.abs(scores).mean()),
-                state.settings,
-                state.codes,
+                model,
             )
-            if n_lines <= 2 * most or n_rows <= _SHORTEST:
+            if n_lines <= 2 * most or n_rows <= shortest:
                 break
-            n_rows = max(_SHORTEST, n_rows * most // n_lines)
+            n_rows = max(shortest, n_rows * most // n_lines)
         X, scores = X[:n_rows], scores[:n_rows]
         stop = start + n_rows
         T, ends = _products(X, state, slots, n_lines)
@@ -192,32 +212,31 @@ def _learn(
             which,
             amounts,
             block.taken,
-            state.scale,
-            state.counters,
             block.progress,
             block.part,
-            state.settings,
-            state.codes,
+            model,
         )
         for k in range(outputs) if count else ():
-            mine = np.flatnonzero(which[:count, 2] == k)
+            mine = np.flatnonzero(which[:count, UPDATE_OUTPUT] == k)
             if len(mine):
                 _apply(state, k, T, lines[mine], which[mine], amounts[mine])
-        if count:
-            _in_range(state)
+        if count and state.invariance != UNIT_FIXED:
+            invariance, arrays = state.invariance, (state.table, state.covariance, state.total)
+            rescale(invariance, *arrays, state.scale, state.counters)
         if row < n_rows and block.progress[AGAIN] == 1:
             for k in block.progress[[FIRST, SECOND]]:
                 if k >= 0:
-                    reset(FULL, state.table, state.shape, state.scale, k, initial)
+                    initial = state.initial_variance
+                    reset(FULL, state.table, state.covariance, state.scale, k, initial)
         # An update that was not expected: shorter blocks that expect more.
         surprised = row < n_rows and block.progress[AGAIN] == 0
         slack = min(1.0, 2.0 * slack + 0.05) if surprised else 0.9 * slack
         if surprised:
-            length = max(_SHORTEST, 2 * row)
+            length = max(shortest, 2 * row)
         elif n_lines < most:
-            length = min(_LONGEST, 2 * length)
+            length = min(options.longest_block, 2 * length)
         else:
-            length = max(_SHORTEST, n_rows)
+            length = max(shortest, n_rows)
         start += row
     for k in range(outputs):
-        _mirror(state.shape[k])
+        _mirror(state.covariance[k])

@@ -1,0 +1,463 @@
+"""The bases of the linear learners: features and classes may appear, models may be merged."""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.exceptions import NotFittedError
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from oblong.online._merge import merge_models
+from oblong.online._rule_based import RuleClassifier
+from oblong.online.incremental import (
+    add_class,
+    add_features,
+    check_size,
+    columns_of,
+    with_label,
+)
+from oblong.solvers.online.rows import Rows
+from oblong.solvers.online.slots import DIAGONAL, FULL, NONE, RANK, SINGLE, SKETCH
+from oblong.solvers.online.state import OnlineState
+from oblong.solvers.online.structures.table import row_scores
+
+__all__ = ["LinearOnlineClassifier", "SecondOrderClassifier"]
+
+_STRUCTURES = {"full": FULL, "diag": DIAGONAL, "sketch": SKETCH}
+
+
+class _OneRow:
+    """Arrays of a batch of one row, made once: looking them up would take longer than learning."""
+
+    __slots__ = (
+        "all_columns",
+        "codes",
+        "dtype",
+        "factor",
+        "fixed",
+        "label",
+        "labels",
+        "learn",
+        "model",
+        "order",
+        "quick",
+        "shape",
+        "size",
+        "sketched",
+        "span",
+        "state",
+        "table",
+        "weight",
+    )
+
+    def __init__(self, state: OnlineState, classes: np.ndarray) -> None:
+        self.codes = {label: k for k, label in enumerate(classes.tolist())}
+        self.order = np.zeros(1, dtype=np.int64)
+        self.span = np.zeros(2, dtype=np.int64)
+        self.labels = np.zeros((1, 1), dtype=np.int32)
+        self.label = self.labels[0]
+        self.weight = np.ones(1)
+        self.factor, self.size = 1.0, 0
+        self.attach(state)
+
+    def attach(self, state: OnlineState) -> None:
+        """Take the arrays of a model."""
+        self.state, self.table, self.model = state, state.table, state.model
+        self.learn = state.one_pass
+        self.all_columns = np.arange(state.n_features, dtype=np.int32)
+        # A sketch may be full.
+        self.sketched = state.structure == SKETCH
+        # Whether the row before was dense, and the next one may be checked by the loop.
+        self.quick = False
+        self.dtype, self.shape = state.table.dtype, (state.n_features,)
+        self.fixed = (
+            self.all_columns,
+            self.span,
+            self.order,
+            self.labels,
+            self.weight,
+            True,
+            *self.model,
+        )
+
+
+class LinearOnlineClassifier(RuleClassifier):
+    """Base of the linear learners, which take one example at a time, new features and classes."""
+
+    allow_new_classes: bool
+
+    _state: OnlineState
+    # The one class there is so far, and its examples.
+    _only: Any
+    _waiting: int
+    _one_row: _OneRow | None = None
+    _forgotten = ("_state", "_one_row", "_vocabulary", "_discovers", "_only", "_waiting")
+
+    _takes_new_features = True
+    # Whether merged models are the product of their Gaussians.
+    _product: ClassVar[bool] = True
+    # A model that has grown beyond has done so by mistake rather than on purpose.
+    _most_bytes: ClassVar[float] = 2.0**34
+
+    # What a learner says -------------------------------------------------------------------------
+
+    def _structure(self) -> int:
+        return NONE
+
+    def _variance(self) -> float:
+        """Initial variance of a weight."""
+        return 1.0
+
+    def _new_state(self, dtype: Any, variance: float | None = None) -> OnlineState:
+        task, n_classes, d = self._task(), len(self.classes_), self.n_features_in_
+        outputs = {SINGLE: 1, RANK: n_classes + 1}.get(task, n_classes)
+        check_size(self, self._structure(), outputs, d)
+        return OnlineState.initial(
+            self._rule(d),
+            d,
+            outputs,
+            structure=self._structure(),
+            task=task,
+            steps=self._steps(),
+            bias=float(self.fit_intercept),
+            variance=self._variance() if variance is None else variance,
+            sketch_size=getattr(self, "sketch_size", 0),
+            average=self.average,
+            calibrated=self._is_calibrated(),
+            dtype=dtype,
+        )
+
+    # Batches -------------------------------------------------------------------------------------
+
+    def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> None:
+        self.__dict__.pop("_one_row", None)
+        super()._partial_fit(X, y, classes, sample_weight)
+
+    def _take_in_classes(self, y: Any, classes: Any) -> None:
+        if not self.allow_new_classes or self.multilabel_:
+            super()._take_in_classes(y, classes)
+            return
+        self._append_classes(y)
+        if classes is not None:
+            self._append_classes(classes)
+
+    def _append_classes(self, y: Any) -> None:
+        """Take in classes that were not declared."""
+        new = np.setdiff1d(np.asarray(y), self.classes_)
+        if new.size:
+            self.__dict__.pop("_one_row", None)
+            self._state = self._state.copy()
+            for label in new:
+                add_class(self, label)
+
+    # One example ---------------------------------------------------------------------------------
+
+    def learn_one(self, x: Any, y: Any, sample_weight: float = 1.0) -> Self:
+        """Learn from one example.
+
+        Parameters
+        ----------
+        x : dict or ndarray of shape (n_features,)
+            The example: values by feature, where new features may appear at any time and missing
+            ones are zero; or all values.
+        y : label
+            Its class. A learner that has not seen a batch takes classes as they come.
+        sample_weight : float, default=1.0
+            Its weight.
+
+        Returns
+        -------
+        self : object
+            The learner.
+        """
+        # An array after an array, with all as before: every look-up counts here.
+        one = self._one_row
+        if (
+            one is not None
+            and one.quick
+            and type(x) is np.ndarray
+            and x.dtype is one.dtype
+            and x.shape == one.shape
+            and sample_weight == one.factor
+            and one.state is self._state
+            and one.table is one.state.table
+            and x.flags.c_contiguous
+            and self.__dict__.get("class_weight") is None
+        ):
+            try:
+                one.label[0] = one.codes[y]
+            except (KeyError, TypeError):
+                return self._learn_one(x, y, sample_weight)
+            if one.learn(x, *one.fixed) > 0:
+                return self
+        return self._learn_one(x, y, sample_weight)
+
+    def _learn_one(self, x: Any, y: Any, sample_weight: float) -> Self:
+        one = self._one_row or self._open(x, y)
+        if one is None:
+            return self
+        if y not in one.codes and not self._may_take_in_classes():
+            raise ValueError(f"{y!r} is not among the classes {self.classes_.tolist()}")
+        if self.__dict__.get("class_weight") is not None:
+            sample_weight *= self._factor(y)
+        if one.factor != sample_weight:
+            sample_weight = self._one_weight(sample_weight)
+        dense = not isinstance(x, dict)
+        if dense:
+            columns, values = one.all_columns, self._values(x)
+        else:
+            columns, values = self._learned_columns(x)
+            one = self._one_row or self._opened(x)
+        # All has been checked.
+        state = self._state
+        if y not in one.codes:
+            add_class(self, y)
+            one = self._one_row = _OneRow(state, self.classes_)
+        if one.state is not state or one.table is not state.table:
+            one.attach(state)
+        if one.factor != sample_weight:
+            one.weight[0] = one.factor = sample_weight
+        one.label[0] = one.codes[y]
+        if one.size != len(values):
+            one.span[1] = one.size = len(values)
+        one.quick = dense and not one.sketched and one.dtype == np.float64
+        if one.sketched:
+            state.learn(Rows(values, columns, one.span, dense), one.labels, one.weight)
+            return self
+        batch = (values, columns, one.span, one.order, one.labels, one.weight, dense)
+        if one.learn(*batch, *one.model) < 0:
+            raise ValueError("The example contains numbers that are too large")
+        return self
+
+    def predict_one(self, x: Any) -> Any:
+        """Predict the class of one example.
+
+        Parameters
+        ----------
+        x : dict or ndarray of shape (n_features,)
+            The example; features that were never learned from are ignored.
+
+        Returns
+        -------
+        label
+            The class.
+        """
+        outputs = self._outputs_one(x)
+        return self._only if outputs is None else self._label_of(outputs)
+
+    def _outputs_one(self, x: Any) -> np.ndarray | None:
+        """Outputs for one example; None if only one class has been seen."""
+        state = self.__dict__.get("_state")
+        if state is None:
+            if "_only" in self.__dict__:
+                return None
+            raise NotFittedError(f"This {type(self).__name__} is not fitted yet")
+        columns, values = self._known_columns(x)
+        outputs = state.work[: state.n_outputs]
+        row_scores(columns, values, state.bias, state.table, outputs)
+        if state.total.shape[0] and state.rounds:
+            last = outputs.copy()
+            row_scores(columns, values, state.bias, state.total, outputs)
+            outputs = last - outputs / state.rounds
+        return outputs
+
+    def _variances_one(self, x: Any) -> np.ndarray:
+        """Variances of the outputs for one example, of shape (1, n_outputs)."""
+        state, (columns, values) = self._state, self._known_columns(x)
+        if state.structure not in (FULL, DIAGONAL):
+            spans = np.array([0, len(values)])
+            row = sp.csr_array((values, columns, spans), shape=(1, state.n_features))
+            row.sort_indices()
+            return state.variances(row).astype(np.float64)
+        places = np.concatenate([[0], columns + 1])
+        z = np.concatenate([[state.bias], values])
+        if state.structure == FULL:
+            found = state.covariance[:, places[:, None], places] @ z @ z
+        else:
+            found = (z * z) @ state.table[places, state.n_outputs :]
+        return np.maximum(found * state.sigma, 0.0)[None]
+
+    def _open(self, x: Any, y: Any) -> _OneRow | None:
+        """Make the arrays of one row, and the model if there are two classes now."""
+        known = self.__dict__
+        if known.get("_state") is None:
+            if "_only" not in known:
+                self._validate_params()
+            if "_only" not in known or self._only == y:
+                # Nothing to tell apart yet; but the example counts.
+                self._only, self._waiting = y, known.get("_waiting", 0) + 1
+                return None
+            self._declare(with_label(np.array([self._only]), y), None, False)
+            self._vocabulary: dict[Any, int] | None = {} if isinstance(x, dict) else None
+            self.n_features_in_ = 0 if isinstance(x, dict) else np.shape(x)[0]
+            dtype = np.float32 if getattr(x, "dtype", None) == np.float32 else np.float64
+            self._state = self._new_state(dtype)
+            self._state.count(self._waiting)
+            self._discovers, self.n_iter_ = True, 1
+            del self._only, self._waiting
+        return self._opened(x)
+
+    def _opened(self, x: Any) -> _OneRow:
+        """Make the arrays of one row of a learner that has a model."""
+        if self.multilabel_:
+            raise ValueError("Single examples have one class; use partial_fit for label sets")
+        if isinstance(x, dict):
+            self._names()
+        self._one_row = _OneRow(self._state, self.classes_)
+        return self._one_row
+
+    def _names(self) -> dict[Any, int]:
+        """Columns of the features by their names, for dicts."""
+        vocabulary = self.__dict__.get("_vocabulary")
+        if vocabulary is None:
+            vocabulary = {name: j for j, name in enumerate(self._feature_names())}
+            self._vocabulary = vocabulary
+        return vocabulary
+
+    def _values(self, x: Any) -> np.ndarray:
+        """Check an array, cheaply."""
+        state = self._state
+        if type(x) is not np.ndarray or x.dtype != state.table.dtype:
+            x = np.asarray(x, dtype=state.table.dtype)
+        # Compiled loops are for contiguous rows.
+        x = np.ascontiguousarray(x) if x.ndim == 1 else x
+        if x.ndim != 1 or x.size != state.n_features:
+            raise ValueError(f"Expected a vector of {state.n_features} features, got {x.shape}")
+        if not math.isfinite(x.dot(x)):
+            raise ValueError("The example contains NaN, infinity or numbers that are too large")
+        return x
+
+    def _known_columns(self, x: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Columns and values of an example; features that were never learned from are left out."""
+        one = self._one_row or self._opened(x)
+        if not isinstance(x, dict):
+            return one.all_columns, self._values(x)
+        columns, values, _ = columns_of(self._names(), x, self._state.table.dtype)
+        return columns, values
+
+    def _learned_columns(self, x: dict[Any, Any]) -> tuple[np.ndarray, np.ndarray]:
+        """Columns and values of a dict, whose new features get new columns."""
+        vocabulary, dtype = self._names(), self._state.table.dtype
+        columns, values, new = columns_of(vocabulary, x, dtype)
+        if new:
+            self._add_names(new)
+            columns, values, _ = columns_of(vocabulary, x, dtype)
+        return columns, values
+
+    def _add_names(self, names: list[Any]) -> None:
+        """Give new features their columns."""
+        vocabulary = self._names()
+        add_features(self, len(vocabulary) + len(names))
+        for name in names:
+            vocabulary[name] = len(vocabulary)
+        self._know(vocabulary)
+
+    def _know(self, vocabulary: dict[Any, int]) -> None:
+        """Take a vocabulary with more features than before."""
+        self._vocabulary, self.n_features_in_ = vocabulary, len(vocabulary)
+        if "feature_names_in_" in self.__dict__:
+            names = list(vocabulary)
+            if all(isinstance(name, str) for name in names):
+                self.feature_names_in_ = np.array(names, dtype=object)
+            else:
+                del self.feature_names_in_
+
+    def _feature_names(self) -> list[Any]:
+        """Names of the columns, or their numbers."""
+        vocabulary = self.__dict__.get("_vocabulary")
+        if vocabulary is None:
+            return list(self.__dict__.get("feature_names_in_", range(self.n_features_in_)))
+        return list(vocabulary)
+
+    def _may_take_in_classes(self) -> bool:
+        return self.__dict__.get("_discovers", False) or self.allow_new_classes
+
+    def __getstate__(self) -> dict:
+        state = super().__getstate__()
+        state.pop("_one_row", None)
+        return state
+
+    # Shards --------------------------------------------------------------------------------------
+
+    def merge(self, *others: Any, prior: Any = None) -> Self:
+        """Take in what other models of the same kind have learned from other examples.
+
+        Parameters
+        ----------
+        *others : object
+            Fitted learners of the same class, with the same parameters, features and classes.
+            Those that learned from dicts may know other features, or have met them in another
+            order: features are told by their names, and were zero to those that do not know them.
+        prior : object, default=None
+            The learner that all of them started from, if they did not start from nothing.
+
+        Returns
+        -------
+        self : object
+            The merged learner.
+
+        Notes
+        -----
+        Gaussian learners whose covariance is never scaled are multiplied: precisions ``Λ = S⁻¹``
+        and ``Λw`` add up, less all but one of the priors. This is exact in the sense that the
+        result is the product of the factors that all updates contributed, for AROW and the
+        second-order perceptron the ridge regression on the union of the examples updated on. It is
+        not the model that one stream of all examples would give: there, other examples would have
+        caused updates, and for CW, SCW and NHERD with other steps. The ellipsoid methods, which
+        scale the covariance, take the mean of the natural parameters weighted by the rounds;
+        learners without a covariance take the weighted mean of the weights, and sigmoids of
+        ``calibration`` that of their parameters. The counters add up.
+        """
+        self._state, vocabulary = merge_models(self, others, prior)
+        if vocabulary is not None:
+            self._know(vocabulary)
+        self.__dict__.pop("_one_row", None)
+        return self
+
+    # Attributes ----------------------------------------------------------------------------------
+
+    @property
+    def coef_(self) -> np.ndarray:
+        """Weights, of shape (1, n_features) or (n_classes, n_features)."""
+        return self._learned().weights()[1:].T
+
+    @property
+    def intercept_(self) -> np.ndarray:
+        """Intercepts, of shape (1,) or (n_classes,)."""
+        state = self._learned()
+        return state.bias * state.weights()[0]
+
+
+class SecondOrderClassifier(LinearOnlineClassifier):
+    """Base of the learners that have a covariance of a chosen structure."""
+
+    covariance: str
+    sketch_size: int
+
+    _has_covariance = True
+    _gaussian = True
+
+    _parameter_constraints: ClassVar[dict] = {
+        **LinearOnlineClassifier._parameter_constraints,
+        "covariance": [StrOptions(set(_STRUCTURES))],
+        "sketch_size": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def _structure(self) -> int:
+        return _STRUCTURES[self.covariance]
+
+    @property
+    def covariance_(self) -> np.ndarray:
+        """Covariance of the weights, or its diagonal if it is not full; without the intercept.
+
+        Of shape (n_features, n_features) or (n_features,), with one more axis in front if there
+        are more than two classes.
+        """
+        state = self._learned()
+        full = state.structure == FULL
+        found = state.matrices()[:, 1:, 1:] if full else state.diagonal()[1:].T
+        return found[0] if state.task == SINGLE else found

@@ -1,0 +1,435 @@
+"""Features and classes that appear while a learner learns.
+
+:func:`add_features`, :func:`add_class` and :func:`columns_of` make room in a linear learner; single
+examples, batches, River and streams of rows all go through them. :class:`IncrementalLearner` takes
+whole batches of rows in which anything may be new.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from oblong.solvers.online.growth import grow, insert_output, split
+from oblong.solvers.online.slots import DIAGONAL, NONE
+from oblong.solvers.online.state import OnlineState, covariance_bytes
+
+if TYPE_CHECKING:
+    from oblong.online._linear import LinearOnlineClassifier
+
+__all__ = [
+    "CodedRows",
+    "FixedFeatures",
+    "IncrementalLearner",
+    "TooLarge",
+    "add_class",
+    "add_features",
+    "check_size",
+    "columns_of",
+    "copies",
+    "with_label",
+]
+
+
+class TooLarge(ValueError):
+    """A model of so many features would not fit in memory."""
+
+    def __init__(self, n_features: int, message: str) -> None:
+        super().__init__(message)
+        self.n_features = n_features
+
+
+class FixedFeatures(ValueError):
+    """A feature that is new to a learner which has to know all of them from the start."""
+
+
+# Room in a model ----------------------------------------------------------------------------------
+
+
+def check_size(
+    model: LinearOnlineClassifier, structure: int, n_outputs: int, n_features: int
+) -> None:
+    """Refuse a model that would not fit in memory."""
+    width = 2 * getattr(model, "sketch_size", 0) + n_outputs
+    table = 32.0 * n_outputs * n_features
+    if table + covariance_bytes(structure, n_outputs, n_features, width) > model._most_bytes:
+        covariance = getattr(model, "covariance", None)
+        advice = {"full": '"sketch" or "diag"', "sketch": '"diag"'}.get(covariance or "")
+        raise TooLarge(
+            n_features,
+            f"A model of {n_features} features and {n_outputs} classes does not fit in memory"
+            + (f" with covariance={covariance!r}; use covariance={advice}." if advice else "."),
+        )
+
+
+def add_features(model: LinearOnlineClassifier, n_features: int) -> None:
+    """Give a learner more columns, which were zero so far."""
+    state = model._state
+    check_size(model, state.structure, state.n_outputs, n_features)
+    grow(state, n_features)
+    model.n_features_in_ = n_features
+    # A rule may depend on the number of features.
+    state.set_rule(model._rule(n_features))
+
+
+def add_class(model: LinearOnlineClassifier, label: Any) -> None:
+    """Give a learner one more class; the classes stay sorted."""
+    state, classes = model._state, with_label(model.classes_, label)
+    check_size(model, state.structure, len(classes), state.n_features)
+    if len(model.classes_) == 2:
+        split(state, one_vs_rest=model.multi_class == "ovr", steps=model._steps())
+    insert_output(state, classes.tolist().index(label))
+    model.classes_ = classes
+
+
+def with_label(classes: np.ndarray, label: Any) -> np.ndarray:
+    """Classes with one more, sorted."""
+    known = {*classes.tolist(), label}
+    # Numbers among strings would become strings.
+    mixed = len({isinstance(name, str) for name in known}) > 1
+    if mixed:
+        raise ValueError(f"{label!r} is not of the kind of the classes {classes.tolist()}")
+    return np.unique(np.append(classes, [label]))
+
+
+def columns_of(
+    vocabulary: dict[Any, int], x: dict[Any, Any], dtype: Any
+) -> tuple[np.ndarray, np.ndarray, list[Any]]:
+    """Columns and values of the known features of a dict, and the names of the others."""
+    n = len(x)
+    values = np.fromiter(x.values(), dtype=dtype, count=n)
+    if not math.isfinite(values.dot(values)):
+        raise ValueError("The example contains NaN, infinity or numbers that are too large")
+    try:
+        return np.fromiter(map(vocabulary.__getitem__, x), dtype=np.int32, count=n), values, []
+    except KeyError:
+        known = np.fromiter((name in vocabulary for name in x), dtype=bool, count=n)
+        columns = np.array([vocabulary[k] for k in x if k in vocabulary], dtype=np.int32)
+        return columns, values[known], [name for name in x if name not in vocabulary]
+
+
+# Batches ------------------------------------------------------------------------------------------
+
+
+class CodedRows(NamedTuple):
+    """A batch of rows whose labels are numbers.
+
+    Attributes
+    ----------
+    X : {ndarray, DataFrame, CSR matrix} of shape (n_rows, n_columns)
+        The rows. Sparse ones need not have as many columns as there are.
+    codes : ndarray of int, of shape (n_rows,)
+        Their labels, as positions in ``labels``.
+    labels : sequence
+        What the codes mean.
+    weights : ndarray of shape (n_rows,), default=None
+        Weights of the rows.
+    """
+
+    X: Any
+    codes: np.ndarray
+    labels: Sequence[Any]
+    weights: np.ndarray | None = None
+
+    def part(self, start: int, stop: int) -> CodedRows:
+        """Some consecutive rows."""
+        weights = None if self.weights is None else self.weights[start:stop]
+        return CodedRows(_span(self.X, start, stop), self.codes[start:stop], self.labels, weights)
+
+    def singles(self) -> Iterator[tuple[Any, Any, float]]:
+        """The rows one by one, each with its label and weight; sparse rows stay matrices."""
+        X = self.X.to_numpy() if hasattr(self.X, "to_numpy") else self.X
+        for i, code in enumerate(self.codes.tolist()):
+            x = X[i : i + 1] if sp.issparse(X) else X[i]
+            yield x, self.labels[code], 1.0 if self.weights is None else float(self.weights[i])
+
+
+class IncrementalLearner:
+    """A learner that takes batches of rows with columns and classes as they come.
+
+    Every row is predicted before it is learned from, by the learner itself, which counts its
+    mistakes. The rows of a batch are learned from by one call of :meth:`partial_fit`. Wherever the
+    model has to change its form in front of a row, because the row is the first of its class or has
+    a column that is new, the batch is cut there, so that batches of any size give the same model as
+    single rows.
+
+    Parameters
+    ----------
+    model : OnlineClassifier
+        The learner, fitted or not. Learners that cannot grow have to be fitted, or to get all
+        classes with ``classes``.
+    width : int or None, default=None
+        Number of columns of sparse rows; None if they appear as the rows come.
+    classes : sequence, default=None
+        All classes there are; None if they appear as the rows come.
+
+    Attributes
+    ----------
+    classes : list
+        The classes so far, in the order in which they appeared.
+    declared : bool
+        Whether no other class may appear.
+    new_class_mistakes : int
+        Mistakes which the model itself does not count: rows of classes that were not known.
+    waited : int
+        Rows before there were two classes, in copies.
+    width : int
+        Columns so far.
+    rows, examples : int
+        Rows so far, and examples: rows, each as often as its weight says.
+    """
+
+    def __init__(
+        self, model: Any, width: int | None = None, classes: Sequence[Any] | None = None
+    ) -> None:
+        self.model = model
+        self.fixed = width is not None
+        self.declared = classes is not None
+        self.classes = list(classes or ())
+        self.new_class_mistakes = self.waited = 0
+        self.width = width or 0
+        self.rows = self.examples = 0
+        self._before = 0
+        if self.started:
+            self.classes = self.classes or model.classes_.tolist()
+            self.width = model.n_features_in_
+            self._before = model.n_mistakes_
+
+    @property
+    def started(self) -> bool:
+        """Whether there is a model: two classes are known."""
+        return hasattr(self.model, "classes_")
+
+    @property
+    def mistakes(self) -> int:
+        """Rows that were predicted wrongly, each of the copies that its weight stands for.
+
+        A row of a class that was never seen before, and not declared either, counts as one.
+        """
+        own = self.model.n_mistakes_ - self._before if self.started else 0
+        return self.new_class_mistakes + own
+
+    def learn(
+        self, X: Any, codes: np.ndarray, labels: Sequence[Any], weights: np.ndarray | None = None
+    ) -> None:
+        """Predict each row of a batch, and then learn from it.
+
+        Parameters
+        ----------
+        X : {array-like, CSR matrix} of shape (n_rows, n_columns)
+            The rows. Sparse ones need not have as many columns as there are.
+        codes : ndarray of int, of shape (n_rows,)
+            Their labels, as positions in ``labels``.
+        labels : sequence
+            What the codes mean.
+        weights : ndarray of shape (n_rows,), default=None
+            Weights of the rows; those of weight zero are left out.
+        """
+        self.rows += len(codes)
+        self.examples += len(codes) if weights is None else copies(weights)
+        if weights is not None and not weights.all():
+            kept = np.flatnonzero(weights > 0.0)
+            X, codes, weights = _taken(X, kept), codes[kept], weights[kept]
+        if sp.issparse(X):
+            X.sort_indices()
+        y = np.array(labels)[codes]
+        widths = self._widths(X)
+        if self.declared and not self.classes:
+            self.classes = list(labels)
+        for start, stop in self._pieces(codes, widths):
+            if widths is not None and widths[stop - 1] > self.width:
+                self._widen(int(widths[stop - 1]))
+            # A row of a new class makes a piece of its own.
+            label = labels[codes[start]]
+            new = label not in self.classes
+            if new:
+                self.classes.append(label)
+            part = None if weights is None else weights[start:stop]
+            if len(self.classes) < 2:
+                self.new_class_mistakes += new
+                self.waited += stop - start if part is None else copies(part)
+                continue
+            if not new:
+                self._fit(X, y, start, stop, part)
+                continue
+            # The first copy is a mistake, whatever was predicted; the others are rows as any.
+            before = self.model.n_mistakes_ if self.started else 0
+            if self.started and not self.declared:
+                self._new_class(label)
+            self._fit(X, y, start, stop, None if part is None else np.minimum(part, 1.0))
+            self.new_class_mistakes += 1 - (self.model.n_mistakes_ - before)
+            if part is not None and part[0] > 1.0:
+                self._fit(X, y, start, stop, part - 1.0)
+
+    def learn_one(self, x: Any, y: Any, weight: float = 1.0, *, count: bool = True) -> None:
+        """Predict a single row, and then learn from it.
+
+        Parameters
+        ----------
+        x : dict, ndarray of shape (n_columns,) or CSR matrix of one row
+            The row.
+        y : label
+            Its class.
+        weight : float, default=1.0
+            Its weight.
+        count : bool, default=True
+            Whether the row has not been counted yet.
+        """
+        rows, examples = self.rows, self.examples
+        if isinstance(x, Mapping):
+            self._learn_dict(dict(x), y, weight)
+        else:
+            X = x if sp.issparse(x) else np.asarray(x)[None]
+            weights = None if weight == 1.0 else np.array([float(weight)])
+            if self._may_learn_quickly(X, y):
+                self.model.learn_one(x, y, weight)
+                self.rows, self.examples = rows + 1, examples + copies(np.array([weight]))
+            else:
+                self.learn(X, np.zeros(1, dtype=np.intp), [y], weights)
+        if not count:
+            self.rows, self.examples = rows, examples
+
+    def _may_learn_quickly(self, X: Any, y: Any) -> bool:
+        """Whether a row changes nothing but the numbers of a linear model."""
+        return self.model._takes_new_features and (
+            self.started and not sp.issparse(X) and y in self.classes
+        )
+
+    def _learn_dict(self, x: dict[Any, Any], y: Any, weight: float) -> None:
+        self.rows += 1
+        self.examples += copies(np.array([weight]))
+        if weight == 0.0:
+            return
+        new = y not in self.classes
+        if new:
+            self.classes.append(y)
+        if not new or not self.model._takes_new_features:
+            self.model.learn_one(x, y, weight)
+            return
+        before = self.model.n_mistakes_ if self.started else 0
+        if self.started:
+            self._new_class(y)
+        self.model.learn_one(x, y, min(weight, 1.0))
+        own = self.model.n_mistakes_ - before if self.started else 0
+        self.new_class_mistakes += 1 - own
+        if weight > 1.0:
+            self.model.learn_one(x, y, weight - 1.0)
+
+    # Prediction ----------------------------------------------------------------------------------
+
+    def predict_one(self, x: Any) -> tuple[Any, bool]:
+        """Class of a single row, and whether that was a draw; None if there is no class yet."""
+        if not self.started:
+            return (self.classes[0] if self.classes else None), False
+        model = self.model
+        if isinstance(x, Mapping) and not model._takes_new_features:
+            return model.predict_one(dict(x)), False
+        if model._takes_new_features and not sp.issparse(x):
+            outputs = model._outputs_one(dict(x) if isinstance(x, Mapping) else x)
+        else:
+            outputs = model._outputs(self.row_of(x))[0][0]
+        top = np.sort(outputs)[-2:]
+        tie = bool(top[0] == 0.0 if top.size == 1 else top[0] == top[1])
+        return model._label_of(outputs), tie
+
+    def row_of(self, x: Any) -> Any:
+        """A single row as a matrix with the columns of the model."""
+        model = self.model
+        if isinstance(x, Mapping):
+            columns, values = model._known_columns(dict(x))
+            order = np.argsort(columns)
+            parts = (values[order], columns[order], np.array([0, len(values)]))
+            return sp.csr_matrix(parts, shape=(1, model.n_features_in_))
+        if not sp.issparse(x):
+            return np.asarray(x)[None]
+        known = x.indices < model.n_features_in_
+        parts = (x.data[known], x.indices[known], np.array([0, known.sum()]))
+        return sp.csr_matrix(parts, shape=(1, model.n_features_in_))
+
+    def _fit(
+        self, X: Any, y: np.ndarray, start: int, stop: int, weights: np.ndarray | None
+    ) -> None:
+        first = not self.started
+        rows = _span(X, start, stop)
+        if sp.issparse(rows):
+            # A model has at least one column.
+            self.width = max(1, self.width)
+            parts = (rows.data, rows.indices, rows.indptr)
+            rows = sp.csr_matrix(parts, shape=(stop - start, self.width))
+            rows.has_canonical_format = True
+        classes = self.classes if first else None
+        self.model.partial_fit(rows, y[start:stop], classes=classes, sample_weight=weights)
+        if first and self.waited:
+            self.model._state.count(self.waited)
+
+    # Changes of form -----------------------------------------------------------------------------
+
+    def _new_class(self, label: Any) -> None:
+        if not self.model._takes_new_features:
+            raise ValueError(f"{label!r} is not among the classes {self.model.classes_.tolist()}")
+        self.model._append_classes([label])
+
+    def _widths(self, X: Any) -> np.ndarray | None:
+        """Columns that are known after each row, if they are not known at all times."""
+        if self.fixed or not sp.issparse(X):
+            return None
+        filled = np.diff(X.indptr) > 0
+        largest = np.zeros(X.shape[0], dtype=np.int64)
+        # Columns are sorted: the last of a row is the largest.
+        largest[filled] = X.indices[X.indptr[1:][filled] - 1].astype(np.int64) + 1
+        return np.maximum.accumulate(np.maximum(largest, self.width))
+
+    def _pieces(self, codes: np.ndarray, widths: np.ndarray | None) -> list[tuple[int, int]]:
+        """Cut the rows in front of those that change the form of the model."""
+        cuts = {0, len(codes)}
+        if not self.declared:
+            first = np.unique(codes, return_index=True)[1]
+            cuts |= {*first.tolist(), *(first + 1).tolist()}
+        if widths is not None and not self._may_widen_early():
+            cuts |= set(np.flatnonzero(np.diff(widths, prepend=self.width) > 0).tolist())
+        return list(itertools.pairwise(sorted(cuts)))
+
+    def _may_widen_early(self) -> bool:
+        """Whether columns that no row has had yet make no difference to the model."""
+        if not self.started:
+            return False
+        model, state = self.model, self.model._state
+        free = isinstance(state, OnlineState) and state.structure in (NONE, DIAGONAL)
+        return free and model._rule(self.width) == model._rule(self.width + 1)
+
+    def _widen(self, width: int) -> None:
+        if self.started:
+            if not self.model._takes_new_features:
+                raise FixedFeatures(
+                    f"{type(self.model).__name__} needs to know the number of features"
+                )
+            add_features(self.model, width)
+        self.width = width
+
+
+def copies(weights: np.ndarray) -> int:
+    """How many rows those of some weights stand for; what is left of a whole one counts as one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from oblong.online.incremental import copies
+    >>> copies(np.array([2.0, 0.5, 0.0]))
+    3
+    """
+    return int(np.ceil(weights).sum())
+
+
+def _taken(X: Any, rows: np.ndarray) -> Any:
+    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+
+
+def _span(X: Any, start: int, stop: int) -> Any:
+    if start == 0 and stop == X.shape[0]:
+        return X
+    return X.iloc[start:stop] if hasattr(X, "iloc") else X[start:stop]

@@ -1,0 +1,435 @@
+"""Progressive validation: every row is predicted before it is learned from."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import get_scorer
+
+from oblong.online._base import OnlineClassifier
+from oblong.online._rule_based import has_probabilities
+from oblong.online.incremental import CodedRows, IncrementalLearner, copies
+
+__all__ = ["ProgressiveResult", "Window", "progressive_validation"]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A window of consecutive rows: cumulative and own counts.
+
+    Attributes
+    ----------
+    rows, length : int
+        Rows up to the end of the window, and in it.
+    total_examples, examples : int
+        Examples up to the end of the window, and in it: rows, each as often as its weight says.
+    total_mistakes, mistakes : int
+        Examples predicted wrongly up to the end of the window, and in it.
+    scores : dict
+        The metrics over the rows of the window.
+    """
+
+    rows: int
+    length: int
+    total_examples: int
+    examples: int
+    total_mistakes: int
+    mistakes: int
+    scores: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def error(self) -> float:
+        """Share of the examples of the window that were predicted wrongly."""
+        return self.mistakes / max(1, self.examples)
+
+    @property
+    def total_error(self) -> float:
+        """Share of all examples up to the end of the window that were predicted wrongly."""
+        return self.total_mistakes / max(1, self.total_examples)
+
+
+@dataclass(frozen=True)
+class ProgressiveResult:
+    """What progressive validation has found.
+
+    Attributes
+    ----------
+    rows, examples : int
+        Rows, and examples: rows, each as often as its weight says.
+    mistakes : int
+        Examples that were predicted wrongly before they were learned from.
+    scores : dict
+        The metrics over all rows.
+    windows : tuple of Window
+        The windows, if there were any.
+    """
+
+    rows: int
+    examples: int
+    mistakes: int
+    scores: dict[str, float]
+    windows: tuple[Window, ...]
+
+    @property
+    def error(self) -> float:
+        """Share of the examples that were predicted wrongly."""
+        return self.mistakes / max(1, self.examples)
+
+
+def progressive_validation(
+    model: OnlineClassifier | IncrementalLearner,
+    rows: Iterable[Any],
+    *,
+    metrics: Any = None,
+    window: int | None = None,
+    delay: int = 0,
+    drift: None = None,
+    on_window: Callable[[Window], None] | None = None,
+) -> ProgressiveResult:
+    """Predict every row of a stream, and then learn from it.
+
+    The errors are those on rows never seen before, so no row has to be held out, and the error over
+    windows shows how the learner gets on.
+
+    Parameters
+    ----------
+    model : OnlineClassifier
+        The learner, fitted or not; it learns in place. Linear learners take classes, and features
+        of dicts and sparse rows, as they come; others have to be fitted before.
+    rows : iterable
+        Pairs ``(X, y)`` of a batch of rows and its labels, or pairs ``(x, y)`` of a single row, an
+        array or a dict of values by feature, and its label. A third entry is the weight of the row,
+        or the weights of the batch.
+    metrics : callable, str, sequence or dict, default=None
+        Metrics besides the error: functions ``metric(y_true, y_pred)`` as in
+        :mod:`sklearn.metrics`, names of scikit-learn's scorers, or scorers. A dict names them.
+        They take memory for the predictions of all rows; the error alone takes none.
+    window : int, default=None
+        Rows of a window; None for no windows.
+    delay : int, default=0
+        Rows that are predicted between the prediction of a row and the arrival of its label. The
+        labels of the last rows arrive at the end.
+    drift : None
+        Detection of drift, which does not exist yet.
+    on_window : callable, default=None
+        Called with every :class:`Window` as it ends.
+
+    Returns
+    -------
+    ProgressiveResult
+        Counts, metrics and windows.
+
+    Notes
+    -----
+    A row of a class that was not known counts as a mistake, and so does one whose output is exactly
+    zero, or equal for two classes. Without metrics and delay, rows are counted by the learner
+    itself, which takes no time beyond learning; otherwise they are predicted one by one. Rows
+    before the first label have no prediction: they count in the error, and not in the metrics.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.metrics import balanced_accuracy_score
+    >>> from oblong import AROWClassifier
+    >>> from oblong.online import progressive_validation
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(1000, 5))
+    >>> y = X[:, 0] + 0.1 * rng.normal(size=1000) > 0
+    >>> found = progressive_validation(AROWClassifier(), [(X, y)], window=500)
+    >>> [round(window.error, 3) for window in found.windows]
+    [0.032, 0.034]
+    >>> found = progressive_validation(
+    ...     AROWClassifier(), zip(X, y), delay=100, metrics=balanced_accuracy_score
+    ... )
+    >>> round(found.scores["balanced_accuracy_score"], 2)
+    0.97
+    """
+    if drift is not None:
+        raise ValueError(f"drift must be None, got {drift!r}: there is no detection of drift yet")
+    _check_count("delay", delay, 0)
+    if window is not None:
+        _check_count("window", window, 1)
+    if isinstance(model, OnlineClassifier):
+        model._validate_params()
+        learner = IncrementalLearner(model)
+    elif isinstance(model, IncrementalLearner):
+        learner = model
+    else:
+        raise TypeError(f"expected an online learner of oblong, got {type(model).__name__}")
+    scorers = _named(metrics)
+    quick = not scorers and not delay and not learner.model._is_calibrated()
+    run: _Run = _Run(learner) if quick else _SlowRun(learner, scorers, int(delay))
+    windows: list[Window] = []
+
+    def end_window() -> None:
+        windows.append(run.window())
+        if on_window is not None:
+            on_window(windows[-1])
+
+    for item in rows:
+        for part in _cut(item, learner, window):
+            run.take(part)
+            if window is not None and learner.rows % window == 0:
+                end_window()
+    run.finish()
+    if window is not None and run.in_window():
+        end_window()
+    return ProgressiveResult(
+        rows=learner.rows,
+        examples=learner.examples,
+        mistakes=run.mistakes,
+        scores=run.scores(),
+        windows=tuple(windows),
+    )
+
+
+def _check_count(name: str, value: Any, least: int) -> None:
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not whole or value < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
+
+
+# Rows ---------------------------------------------------------------------------------------------
+
+
+def _cut(item: Any, learner: IncrementalLearner, window: int | None) -> Iterator[Any]:
+    """A single row as it is, and a batch in pieces that end where windows do."""
+    if not isinstance(item, CodedRows):
+        if not isinstance(item, tuple) or not 2 <= len(item) <= 3:
+            raise TypeError("expected pairs (x, y) of rows and labels, or triples with weights")
+        x, y, weight = item if len(item) == 3 else (*item, None)
+        if isinstance(x, Mapping) or (np.ndim(x) == 1 and not sp.issparse(x)):
+            yield x, y, 1.0 if weight is None else float(weight)
+            return
+        item = _coded(x, y, weight)
+    start, n = 0, len(item.codes)
+    while start < n:
+        stop = n if window is None else min(n, start + window - learner.rows % window)
+        yield item if (start, stop) == (0, n) else item.part(start, stop)
+        start = stop
+
+
+def _coded(X: Any, y: Any, weights: Any) -> CodedRows:
+    """A batch with its labels as numbers."""
+    y = np.asarray(y)
+    if y.ndim != 1:
+        raise ValueError("y must hold one label per row")
+    X = X.tocsr() if sp.issparse(X) else X if hasattr(X, "iloc") else np.asarray(X)
+    if X.ndim != 2 or X.shape[0] != len(y):
+        raise ValueError(f"X has the shape {X.shape}, but y has {len(y)} labels")
+    if weights is not None:
+        weights = np.asarray(weights, dtype=np.float64)
+        if weights.shape != y.shape or not (np.isfinite(weights) & (weights >= 0.0)).all():
+            raise ValueError("weights must be finite numbers, not negative, one per row")
+    labels, codes = np.unique(y, return_inverse=True)
+    return CodedRows(X, codes, labels.tolist(), weights)
+
+
+# Runs ---------------------------------------------------------------------------------------------
+
+
+class _Run:
+    """Rows that the learner itself predicts and counts."""
+
+    def __init__(self, learner: IncrementalLearner) -> None:
+        self.learner = learner
+        self._last = (learner.rows, learner.examples, self.mistakes)
+
+    @property
+    def mistakes(self) -> int:
+        """Examples predicted wrongly so far."""
+        return self.learner.mistakes
+
+    def take(self, part: Any) -> None:
+        """Take a batch, or a single row with its label and weight."""
+        if isinstance(part, CodedRows):
+            self.learner.learn(*part)
+        else:
+            self.learner.learn_one(*part)
+
+    def finish(self) -> None:
+        """Learn what has not been learned yet."""
+
+    def in_window(self) -> bool:
+        """Whether there are rows after the last window."""
+        return self.learner.rows > self._last[0]
+
+    def window(self) -> Window:
+        """End a window."""
+        now = (self.learner.rows, self.learner.examples, self.mistakes)
+        rows, examples, mistakes = (a - b for a, b in zip(now, self._last))
+        self._last = now
+        scores = self.window_scores()
+        return Window(now[0], rows, now[1], examples, now[2], mistakes, scores)
+
+    def window_scores(self) -> dict[str, float]:
+        """Metrics over the rows of the window."""
+        return {}
+
+    def scores(self) -> dict[str, float]:
+        """Metrics over all rows."""
+        return {}
+
+
+class _SlowRun(_Run):
+    """Rows that are predicted one by one, for metrics and for labels that come late."""
+
+    def __init__(
+        self, learner: IncrementalLearner, scorers: dict[str, Callable[..., float]], delay: int
+    ) -> None:
+        self.wrong = learner.mistakes
+        super().__init__(learner)
+        self.scorers, self.delay = scorers, delay
+        self.late: deque[tuple[Any, Any, float]] = deque()
+        self.responds = any(not _is_function(scorer) for scorer in scorers.values())
+        self.seen: list[_Seen] = []
+        self.start = 0
+
+    @property
+    def mistakes(self) -> int:
+        return self.wrong
+
+    def take(self, part: Any) -> None:
+        if isinstance(part, CodedRows):
+            for single in part.singles():
+                self._take(*single)
+        else:
+            self._take(*part)
+
+    def _take(self, x: Any, y: Any, weight: float) -> None:
+        learner = self.learner
+        learner.rows += 1
+        if weight > 0.0:
+            self._predict(x, y, weight)
+            # A row that comes late is the next but `delay` to be learned from.
+            self.late.append((x, y, weight))
+        while len(self.late) > self.delay:
+            learner.learn_one(*self.late.popleft(), count=False)
+
+    def finish(self) -> None:
+        while self.late:
+            self.learner.learn_one(*self.late.popleft(), count=False)
+
+    def _predict(self, x: Any, y: Any, weight: float) -> None:
+        label, tie = self.learner.predict_one(x)
+        times = copies(np.array([weight]))
+        self.learner.examples += times
+        self.wrong += times * (tie or label is None or label != y)
+        if self.scorers and label is not None:
+            decisions = probabilities = classes = None
+            if self.responds and self.learner.started:
+                model, row = self.learner.model, self.learner.row_of(x)
+                classes, decisions = model.classes_, model.decision_function(row)[0]
+                if has_probabilities(model):
+                    probabilities = model.predict_proba(row)[0]
+            self.seen.append(_Seen(y, label, weight, classes, decisions, probabilities))
+
+    def window_scores(self) -> dict[str, float]:
+        start, self.start = self.start, len(self.seen)
+        return self._scores(self.seen[start:])
+
+    def scores(self) -> dict[str, float]:
+        return self._scores(self.seen)
+
+    def _scores(self, seen: list[_Seen]) -> dict[str, float]:
+        if not seen:
+            return dict.fromkeys(self.scorers, float("nan"))
+        truth, found = np.array([s.truth for s in seen]), np.array([s.label for s in seen])
+        weights = np.array([s.weight for s in seen])
+        options = {} if (weights == 1.0).all() else {"sample_weight": weights}
+        answers = {}
+        for name, scorer in self.scorers.items():
+            if _is_function(scorer):
+                answers[name] = float(scorer(truth, found, **options))
+            else:
+                fixed = _FixedResponses(self.learner.model.classes_, seen)
+                answers[name] = float(scorer(fixed, np.zeros((len(seen), 1)), truth, **options))
+        return answers
+
+
+# Metrics ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A row as it was predicted; without responses if there was but one class."""
+
+    truth: Any
+    label: Any
+    weight: float
+    classes: np.ndarray | None
+    decisions: Any
+    probabilities: np.ndarray | None
+
+
+class _FixedResponses(ClassifierMixin, BaseEstimator):
+    """A classifier whose answers are known, as scikit-learn's scorers want to be given one."""
+
+    def __init__(self, classes: np.ndarray, seen: Sequence[_Seen]) -> None:
+        self.classes = classes
+        self.seen = seen
+        self.classes_ = classes
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def predict(self, X: Any) -> np.ndarray:
+        return np.array([s.label for s in self.seen])
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        if any(s.classes is not None and s.probabilities is None for s in self.seen):
+            raise ValueError("the learner has no probabilities; use calibration='platt'")
+        found = np.zeros((len(self.seen), len(self.classes_)))
+        for row, s in zip(found, self.seen):
+            if s.classes is None:
+                row[self.classes_ == s.label] = 1.0
+            else:
+                row[np.searchsorted(self.classes_, s.classes)] = s.probabilities
+        return found
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        if len(self.classes_) == 2:
+            signs = [1.0 if s.label == self.classes_[1] else -1.0 for s in self.seen]
+            return np.array(
+                [g if s.classes is None else s.decisions for s, g in zip(self.seen, signs)]
+            )
+        found = np.full((len(self.seen), len(self.classes_)), -np.inf)
+        for row, s in zip(found, self.seen):
+            if s.classes is None:
+                row[self.classes_ == s.label] = 0.0
+            else:
+                pair = (-s.decisions, s.decisions) if len(s.classes) == 2 else s.decisions
+                row[np.searchsorted(self.classes_, s.classes)] = pair
+        return np.maximum(found, np.min(found, where=np.isfinite(found), initial=0.0) - 1.0)
+
+
+def _is_function(metric: Any) -> bool:
+    """Whether a metric takes labels and predictions, and not an estimator."""
+    return not hasattr(metric, "_score_func")
+
+
+def _named(metrics: Any) -> dict[str, Callable[..., float]]:
+    """Metrics by name, each checked before any work."""
+    if metrics is None:
+        return {}
+    if isinstance(metrics, Mapping):
+        pairs = list(metrics.items())
+    else:
+        each = [metrics] if isinstance(metrics, str) or callable(metrics) else list(metrics)
+        pairs = [(m if isinstance(m, str) else getattr(m, "__name__", str(m)), m) for m in each]
+    found = {}
+    for name, metric in pairs:
+        if isinstance(metric, str):
+            metric = get_scorer(metric)
+        if not callable(metric):
+            raise TypeError(f"expected a metric, the name of a scorer or a scorer, got {metric!r}")
+        if name in found:
+            raise ValueError(f"two metrics are called {name!r}; give them names in a dict")
+        found[str(name)] = metric
+    return found

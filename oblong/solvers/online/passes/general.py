@@ -1,0 +1,238 @@
+"""The loop over examples for any task and any structure of the covariance."""
+
+from __future__ import annotations
+
+from oblong._core.compile import compiled
+from oblong.solvers.online.passes.one_row import moderate
+from oblong.solvers.online.round import (
+    LOOK,
+    answer,
+    begin,
+    rescale_factors,
+    reset,
+    skip_copies,
+)
+from oblong.solvers.online.slots import (
+    BIAS,
+    DIAGONAL,
+    DIRECTIONS,
+    EACH,
+    FLOOR,
+    FLOORED,
+    FULL,
+    INITIAL_VARIANCE,
+    INVARIANCE,
+    LIMIT,
+    ROUNDS,
+    RULE,
+    SIGMA,
+    SKETCH,
+    STEPS,
+    STRUCTURE,
+    TASK,
+    UNIT_FIXED,
+    UNIT_OF_COVARIANCE,
+    UPDATES,
+)
+from oblong.solvers.online.structures.full import full_product, full_update, rescale
+from oblong.solvers.online.structures.sketch import sketch_product, sketch_update
+from oblong.solvers.online.structures.table import row_scores, table_update, table_variance
+from oblong.solvers.online.tasks import mistaken, pick
+
+__all__ = ["learn_rows"]
+
+
+@compiled
+def _variance(structure, columns, values, bias, table, covariance, scale, k, product):
+    """Variance of an output; what an update needs too is left in ``product``."""
+    if structure == FULL:
+        v = full_product(columns, values, bias, covariance[k], product)
+    elif structure == SKETCH:
+        column, rank = scale.shape[0] + k, int(scale[k, DIRECTIONS])
+        v = sketch_product(columns, values, bias, table, column, covariance[k], rank, product)
+    else:
+        column = scale.shape[0] + k if structure == DIAGONAL else -1
+        v = table_variance(columns, values, bias, table, column)
+    return v * scale[k, SIGMA]
+
+
+@compiled
+def _has_room(covariance, scale, steps):
+    """Whether all sketches have room for the updates of one more example."""
+    most = 0.0
+    for k in range(scale.shape[0]):
+        most = max(most, scale[k, DIRECTIONS])
+    return int(most) + steps <= covariance.shape[2]
+
+
+@compiled
+def learn_rows(
+    data,
+    indices,
+    indptr,
+    order,
+    labels,
+    weights,
+    dense,
+    table,
+    covariance,
+    scale,
+    total,
+    counters,
+    work,
+    settings,
+    codes,
+):
+    """Learn from examples, one after the other.
+
+    Parameters
+    ----------
+    data, indices, indptr, order, labels, weights, dense
+        The rows: the fields of :class:`~oblong.solvers.online.slots.Batch`. They are not in one
+        tuple, since a call from Python takes three times as long with tuples as without.
+    table, covariance, scale, total, counters, work, settings, codes
+        The model: the fields of :class:`~oblong.solvers.online.slots.Model`.
+
+    Returns
+    -------
+    done : int
+        Number of rows learned from, which is smaller than that of the order if a sketch is full;
+        -1 if a single dense row has values that are too large, or none.
+    """
+    if order.size == 1 and dense and not moderate(data):
+        return -1
+    structure, rule, task, n_steps = codes[STRUCTURE], codes[RULE], codes[TASK], codes[STEPS]
+    bias, limit, floor = settings[BIAS], settings[LIMIT], settings[FLOOR]
+    initial, invariance = settings[INITIAL_VARIANCE], codes[INVARIANCE]
+    n_outputs, length = scale.shape[0], 0
+    if structure == FULL:
+        length = table.shape[0]
+    elif structure == SKETCH:
+        length = covariance.shape[2]
+    scores, taken = work[:n_outputs], work[n_outputs : 2 * n_outputs]
+    first_product = work[2 * n_outputs : 2 * n_outputs + length]
+    second_product = work[2 * n_outputs + length : 2 * n_outputs + 2 * length]
+    back = work[2 * n_outputs + 2 * length : 2 * n_outputs + 3 * length]
+    for position in range(order.size):
+        i = order[position]
+        start, n = indptr[i], indptr[i + 1] - indptr[i]
+        values = data[start : start + n]
+        columns = indices[:n] if dense else indices[start : start + n]
+        row_labels = labels[i]
+        remaining = weights[i]
+        while remaining > 0.0:
+            if structure == SKETCH and not _has_room(covariance, scale, n_steps):
+                weights[i] = remaining
+                return position
+            part = min(1.0, remaining)
+            remaining -= part
+            past = counters[ROUNDS]
+            row_scores(columns, values, bias, table, scores)
+            for k in range(n_outputs):
+                taken[k] = 0.0
+            wrong = mistaken(task, scores, row_labels, taken)
+            begin(wrong, task, scores, row_labels, part, scale, counters)
+            changed = False
+            for step in range(n_steps):
+                first, second, sign = pick(task, step, scores, row_labels, taken)
+                if first < 0:
+                    continue
+                m = sign * scores[first] - (scores[second] if second >= 0 else 0.0)
+                if m >= limit:
+                    continue
+                numbers = scale[first if task == EACH else 0]
+                alpha, tau, factor, va, vb = 0.0, 0.0, 1.0, 0.0, 0.0
+                for again in range(2):
+                    va = _variance(
+                        structure,
+                        columns,
+                        values,
+                        bias,
+                        table,
+                        covariance,
+                        scale,
+                        first,
+                        first_product,
+                    )
+                    if second >= 0:
+                        vb = _variance(
+                            structure,
+                            columns,
+                            values,
+                            bias,
+                            table,
+                            covariance,
+                            scale,
+                            second,
+                            second_product,
+                        )
+                    v = va + vb
+                    alpha, tau, factor = answer(
+                        rule, m, v, part, settings, numbers, counters, again
+                    )
+                    if factor != 0.0:
+                        break
+                    reset(structure, table, covariance, scale, first, initial)
+                    if second >= 0:
+                        reset(structure, table, covariance, scale, second, initial)
+                if alpha <= 0.0:
+                    continue
+                changed = True
+                for side in range(2):
+                    k = first if side == 0 else second
+                    if k < 0:
+                        break
+                    v, move = (va, sign * alpha) if side == 0 else (vb, -alpha)
+                    product = first_product if side == 0 else second_product
+                    sigma = scale[k, SIGMA]
+                    scores[k] += move * v
+                    if structure == FULL:
+                        shrink = sigma * tau / (1.0 + tau * v)
+                        S = covariance[k]
+                        full_update(S, table, total, k, product, move * sigma, shrink, past)
+                    elif structure == SKETCH:
+                        scale[k, DIRECTIONS], held = sketch_update(
+                            columns,
+                            values,
+                            bias,
+                            table,
+                            total,
+                            k,
+                            n_outputs + k,
+                            2 * n_outputs + k,
+                            covariance[k],
+                            int(scale[k, DIRECTIONS]),
+                            product,
+                            back,
+                            v / sigma,
+                            move * sigma,
+                            tau * sigma,
+                            past,
+                        )
+                        counters[FLOORED] += held
+                    else:
+                        counters[FLOORED] += table_update(
+                            columns,
+                            values,
+                            bias,
+                            table,
+                            total,
+                            k,
+                            n_outputs + k if structure == DIAGONAL else -1,
+                            move * sigma,
+                            tau * sigma,
+                            floor,
+                            past,
+                        )
+                    scale[k, SIGMA] = sigma * factor
+                # There is one unit for all classes, whose outputs are compared.
+                if invariance != UNIT_FIXED and counters[UPDATES] % LOOK == 0:
+                    if structure != FULL:
+                        if invariance == UNIT_OF_COVARIANCE:
+                            rescale_factors(scale, first)
+                    elif rescale(invariance, table, covariance, total, scale, counters):
+                        row_scores(columns, values, bias, table, scores)
+            if not changed and remaining > 0.0:
+                skip_copies(task, scores, row_labels, remaining, wrong, scale, counters)
+                break
+    return order.size

@@ -1,0 +1,1 @@
+"""What the structures of a covariance do for one example: variance, and update."""
