@@ -17,14 +17,14 @@ import scipy.sparse as sp
 from sklearn.datasets import make_classification
 from sklearn.model_selection import train_test_split
 
+from oblong._core.text import quote
 from oblong.cli.errors import RunError
 from oblong.cli.interrupts import insistent_interrupts
 from oblong.cli.labelled import add_table_options, check_labels, labelled_table
 from oblong.cli.options import busy, seed, whole_number
 from oblong.cli.preparation import make_pipeline
 from oblong.datasets import DataFileError, Dataset
-from oblong.datasets._dataset import quote
-from oblong.datasets.tables import Table
+from oblong.io.tables import Table
 
 __all__ = ["add_parser"]
 

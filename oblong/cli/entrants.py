@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from oblong._core.text import quote
 from oblong.cli.registry import select
 from oblong.cli.stream.learners import LEARNERS
-from oblong.datasets._dataset import quote
 
 __all__ = ["GROUPS", "Entrant", "choose", "entrants"]
 

@@ -17,6 +17,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import Pipeline
 from sklearn.utils._param_validation import InvalidParameterError
 
+from oblong._core.text import quote
 from oblong.cli.errors import RunError
 from oblong.cli.labelled import add_table_options, check_labels, labelled_table
 from oblong.cli.options import (
@@ -31,8 +32,7 @@ from oblong.cli.options import (
 from oblong.cli.preparation import make_pipeline, spread_of
 from oblong.cli.registry import Model, select
 from oblong.datasets import DataFileError
-from oblong.datasets._dataset import quote
-from oblong.datasets.tables import Table
+from oblong.io.tables import Table
 
 __all__ = ["add_parser"]
 

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from sklearn.datasets import fetch_openml
 
 from oblong.datasets import DataFileError, Dataset, load
-from oblong.datasets._dataset import decode_labels
+from oblong.io.labels import decode_labels
 
 __all__ = ["KNOWN", "Known", "Sets"]
 
