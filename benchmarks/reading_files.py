@@ -61,7 +61,7 @@ def mixed(rng: np.random.Generator) -> list[str]:
 
 
 def with_oblong(path: Path, mixed: bool) -> tuple:
-    from oblong.datasets.tables import read_training_table
+    from oblong.io.tables import read_training_table
 
     table = read_training_table(path, categorical="auto" if mixed else "none", gaps=mixed)
     return table.X, table.y

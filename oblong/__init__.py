@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         relative_margin_path,
     )
     from oblong.geometry import MinimumVolumeEllipsoid
+    from oblong.io import read_table
     from oblong.online import (
         AROWClassifier,
         ClassicalEllipsoidClassifier,
@@ -59,6 +60,7 @@ _HOMES = {
     ),
     "oblong.export": ("to_onnx",),
     "oblong.geometry": ("MinimumVolumeEllipsoid",),
+    "oblong.io": ("read_table",),
     "oblong.online": (
         "AROWClassifier",
         "ClassicalEllipsoidClassifier",
@@ -117,6 +119,7 @@ __all__ = [
     "SoftConfidenceWeightedClassifier",
     "UniversumSVC",
     "__version__",
+    "read_table",
     "relative_margin_path",
     "to_onnx",
 ]

@@ -156,6 +156,18 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace | int:
     return args
 
 
+# Options that stand for parameters of the library.
+_OPTIONS = {
+    "categorical=": "--categorical",
+    "classes=": "--classes",
+    "hash_bits=": "--hash-bits",
+    "n_features=": "--features",
+    "target=": "--target",
+    "weight=": "--weight",
+    "zero_based=": "--zero-based",
+}
+
+
 def _run(args: argparse.Namespace) -> int:
     from oblong.cli.shared.errors import RunError
     from oblong.datasets import DataFileError
@@ -165,7 +177,9 @@ def _run(args: argparse.Namespace) -> int:
         return args.run(args)
     except SystemExit as end:
         return int(end.code or OK)
-    except (DataFileError, ModelFileError) as error:
+    except DataFileError as error:
+        return _complain(f"error: {error.message(_OPTIONS)}", BAD_INPUT)
+    except ModelFileError as error:
         return _complain(f"error: {error}", BAD_INPUT)
     except RunError as error:
         return _complain(f"error: {error}", FAILED)

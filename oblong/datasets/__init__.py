@@ -1,7 +1,5 @@
 """Data: the papers' generators, sets by name, and reading of files."""
 
-from oblong.datasets._dataset import DataFileError, Dataset
-from oblong.datasets.files import read_table
 from oblong.datasets.generators import (
     make_bound_toys,
     make_parallel_lines,
@@ -9,6 +7,7 @@ from oblong.datasets.generators import (
     make_tilted_gaussians,
 )
 from oblong.datasets.loading import available, load
+from oblong.io import DataFileError, Dataset, read_table
 
 __all__ = [
     "DataFileError",

@@ -12,9 +12,12 @@ from pathlib import Path
 import numpy as np
 from sklearn import datasets as bundled
 
-from oblong.datasets._binary import read_npz
-from oblong.datasets._dataset import DataFileError, Dataset, decode_labels, quote
+from oblong._core.text import quote
 from oblong.datasets.generators import make_parallel_lines, make_tilted_gaussians
+from oblong.io.arrays import read_npz
+from oblong.io.dataset import Dataset
+from oblong.io.errors import DataFileError
+from oblong.io.labels import decode_labels
 
 __all__ = ["BUILT_IN", "DatasetSummary", "available", "load", "summaries"]
 
@@ -82,8 +85,9 @@ def summaries(data_home: str | os.PathLike[str] | None = None) -> list[DatasetSu
     for name in available(data_home):
         if name in BUILT_IN:
             dataset = load(name)
-            found.append(DatasetSummary(name, *dataset.X.shape, dataset.description))
-        else:
+            rows, features = dataset.X.shape
+            found.append(DatasetSummary(name, rows, features, dataset.description))
+        elif folder is not None:
             rows, features = _size(folder / f"{name}.npz")
             found.append(DatasetSummary(name, rows, features, f"{name}.npz in the data folder"))
     return found

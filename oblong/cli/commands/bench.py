@@ -14,13 +14,13 @@ import scipy.sparse as sp
 from joblib import cpu_count
 from sklearn.model_selection import train_test_split
 
+from oblong._core.text import quote
 from oblong.cli.shared.errors import RunError
 from oblong.cli.shared.options import busy, seed, whole_number
 from oblong.cli.shared.preparation import make_pipeline
 from oblong.cli.shared.tables import add_table_options, check_labels, labelled_table
 from oblong.datasets import DataFileError
-from oblong.datasets._dataset import quote
-from oblong.datasets.tables import Table
+from oblong.io.tables import Table
 
 if TYPE_CHECKING:
     from oblong.cli.timing.measure import Rows

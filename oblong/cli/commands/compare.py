@@ -206,6 +206,8 @@ def _command(args: argparse.Namespace) -> str:
         words += ["--categorical", named if isinstance(named, str) else ",".join(named)]
     if args.impute is not None:
         words += ["--impute", args.impute]
+    if args.zero_based:
+        words.append("--zero-based")
     words += ["--models", ",".join(model.name for model in args.models)]
     words += ["--cv", str(args.cv), "--repeats", str(args.repeats), "--seed", str(args.seed)]
     if not args.nested:

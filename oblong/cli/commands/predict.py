@@ -15,7 +15,8 @@ from sklearn.pipeline import Pipeline
 from oblong.cli.shared.errors import RunError
 from oblong.cli.shared.options import busy, check_apart, is_set_by_name, output_file, write_whole
 from oblong.datasets import DataFileError, load
-from oblong.datasets.tables import Schema, of_width, read_rows
+from oblong.io.dataset import Schema
+from oblong.io.prediction import of_width, read_rows
 
 __all__ = ["add_parser"]
 

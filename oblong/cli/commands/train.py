@@ -17,6 +17,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import Pipeline
 from sklearn.utils._param_validation import InvalidParameterError
 
+from oblong._core.text import quote
 from oblong.cli.comparison.grids import Model, select
 from oblong.cli.shared.errors import RunError
 from oblong.cli.shared.options import (
@@ -31,8 +32,7 @@ from oblong.cli.shared.options import (
 from oblong.cli.shared.preparation import make_pipeline, spread_of
 from oblong.cli.shared.tables import add_table_options, check_labels, labelled_table
 from oblong.datasets import DataFileError
-from oblong.datasets._dataset import quote
-from oblong.datasets.tables import Table
+from oblong.io.tables import Table
 
 __all__ = ["add_parser"]
 

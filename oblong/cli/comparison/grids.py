@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from sklearn.base import ClassifierMixin
 from sklearn.svm import SVC
 
+from oblong._core.text import quote
 from oblong.batch import (
     BayesPointClassifier,
     EllipsoidalKernelClassifier,
@@ -19,7 +20,6 @@ from oblong.batch import (
     SigmaSVC,
     UniversumSVC,
 )
-from oblong.datasets._dataset import quote
 from oblong.online import OnlineEllipsoidalSVC
 
 __all__ = ["Model", "register", "select"]

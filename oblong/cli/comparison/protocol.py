@@ -21,12 +21,13 @@ from sklearn.model_selection import GridSearchCV, RepeatedStratifiedKFold, Strat
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
+from oblong._core.text import quote
 from oblong.cli.comparison.grids import Model
 from oblong.cli.comparison.results import Comparison, FoldResult, Settings
 from oblong.cli.shared.errors import RunError
 from oblong.cli.shared.memory import peak_memory
 from oblong.datasets import DataFileError, Dataset
-from oblong.datasets._dataset import Matrix, quote
+from oblong.io.dataset import Matrix
 
 __all__ = [
     "check_classes",

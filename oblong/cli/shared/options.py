@@ -12,9 +12,9 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from oblong._core.atomic import atomic_write
+from oblong._core.text import quote
 from oblong.cli.shared.errors import RunError
 from oblong.datasets import DataFileError, available
-from oblong.datasets._dataset import quote
 from oblong.datasets.loading import BUILT_IN
 
 __all__ = [

@@ -11,7 +11,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder, StandardScaler
 
-from oblong.datasets.tables import Table
+from oblong.io.tables import Table
 
 __all__ = ["make_pipeline", "spread_of"]
 

@@ -7,10 +7,10 @@ import argparse
 import numpy as np
 from sklearn.preprocessing import OneHotEncoder
 
+from oblong._core.text import quote
 from oblong.cli.shared.options import is_set_by_name
 from oblong.datasets import DataFileError, Dataset, load
-from oblong.datasets._dataset import quote
-from oblong.datasets.tables import Table, read_training_table
+from oblong.io.tables import Table, read_training_table
 
 __all__ = ["add_table_options", "check_labels", "labelled_numbers", "labelled_table"]
 
@@ -34,6 +34,9 @@ def add_table_options(parser: argparse.ArgumentParser) -> None:
         choices=("mean", "median", "most_frequent"),
         help="fill missing numbers (with the median), and take missing text as a word of its own",
     )
+    parser.add_argument(
+        "--zero-based", action="store_true", help="indices of LIBSVM rows count from 0"
+    )
 
 
 def _categorical(text: str) -> str | list[str]:
@@ -54,6 +57,7 @@ def labelled_table(args: argparse.Namespace) -> Table:
             args.target,
             categorical=args.categorical,
             gaps=args.impute is not None,
+            zero_based=args.zero_based or None,
         )
     except DataFileError as error:
         advice = {

@@ -11,6 +11,7 @@ import time
 from contextlib import nullcontext
 from typing import Any, TextIO
 
+from oblong._core.text import quote
 from oblong.cli.shared.errors import RunError
 from oblong.cli.streaming.checkpoint import Checkpoint, named, read_checkpoint, sound_checkpoint
 from oblong.cli.streaming.learners import make_learner
@@ -18,7 +19,6 @@ from oblong.cli.streaming.metrics import Metrics, Window
 from oblong.cli.streaming.report import Outcome, write_report
 from oblong.cli.streaming.run import Schedule, StreamRun
 from oblong.datasets import DataFileError
-from oblong.datasets._dataset import quote
 from oblong.online.incremental import IncrementalLearner
 from oblong.persistence import ModelFileError, save
 from oblong.streams import RowReader
@@ -49,7 +49,7 @@ def stream(args: argparse.Namespace, out: TextIO) -> int:
     for message in run.messages:
         print(f"oblong: warning: {message}", file=sys.stderr)
     if len(learner.classes) < 2 and (args.output or not args.classes):
-        problem = f"expected two or more classes, got only {quote(learner.classes[0])}"
+        problem = f"expected two or more classes, got only {quote(reader.spellings[0])}"
         raise DataFileError(reader.source, problem)
     outcome = Outcome(
         source=reader.source,
@@ -78,9 +78,10 @@ def _reader(args: argparse.Namespace, checkpoint: Checkpoint | None) -> RowReade
             classes=args.classes,
             hash_bits=args.hash_bits,
             n_features=args.features,
-            zero_based=args.zero_based,
+            zero_based=args.zero_based or None,
             header=False if args.no_header else None,
             skip_bad=args.skip_bad,
+            steady_labels=True,
             state=checkpoint.reader if checkpoint else None,
             vocabulary=checkpoint.vocabulary if checkpoint else (),
         )

@@ -9,8 +9,8 @@ from difflib import get_close_matches
 from typing import Any
 
 from oblong import online
+from oblong._core.text import quote
 from oblong.datasets import DataFileError
-from oblong.datasets._dataset import quote
 
 __all__ = ["LEARNERS", "learner_name", "make_learner", "parameter"]
 

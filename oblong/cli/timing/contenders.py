@@ -10,9 +10,9 @@ from importlib.util import find_spec
 from typing import Any
 
 from oblong import online
+from oblong._core.text import quote
 from oblong.cli.comparison.grids import select
 from oblong.cli.streaming.learners import LEARNERS
-from oblong.datasets._dataset import quote
 
 __all__ = ["GROUPS", "Contender", "choose", "contenders"]
 

@@ -131,7 +131,7 @@ def complaint(capsys, code, *words):
         (b"", "d.csv: the file is empty"),
         (b"a,b,y\n", "d.csv, row 1: expected rows below the header, got none"),
         (b"a,y\n1,x\n2,x\n", 'd.csv: expected two or more classes, got only "x"'),
-        (b"\x89PNG\r\n\x1a\n\x00\x00", "d.csv, row 3: expected text, got binary data"),
+        (b"\x89PNG\r\n\x1a\n\x00\x00", "d.csv, row 1: expected UTF-8 text, got the byte 0x89"),
         (b"a,y\n1,x\n2,y\n3,x\n", 'd.csv: class "y" has 1 row, but --cv 5 needs 5'),
     ],
 )
@@ -352,6 +352,8 @@ def test_text_and_gaps(folder, capsys):
     (folder / "t.csv").write_text(MIXED)
     words = ["compare", "t.csv", *BOTH]
     assert main(words) == 2
+    assert "(--categorical auto encodes text)" in capsys.readouterr().err
+    assert main([*words, "--categorical", "auto"]) == 2
     assert "(--impute fills gaps)" in capsys.readouterr().err
     assert main([*words, "--impute"]) == 2
     assert '"colour": expected a number, got "red" (--categorical' in capsys.readouterr().err

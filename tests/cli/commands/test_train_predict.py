@@ -117,14 +117,14 @@ def test_text_gaps_and_spellings(folder, capsys):
     words = ["train", "p.csv", "--model", "rmm", "-o", "m"]
     message = run(capsys, *words, code=2)
     assert message == (
-        'oblong: error: p.csv, row 4, column "age": expected a number, got a missing value '
-        "(--impute fills gaps)"
+        'oblong: error: p.csv, row 2, column "colour": expected a number, got "red" '
+        "(--categorical auto encodes text)"
     )
-    message = run(capsys, *words, "--impute", code=2)
-    assert 'row 2, column "colour": expected a number, got "red"' in message
-    assert "(--categorical auto encodes text)" in message
     message = run(capsys, *words, "--categorical", "auto", code=2)
-    assert 'row 4, column "age"' in message
+    assert 'row 4, column "age": expected a number, got a missing value' in message
+    assert "(--impute fills gaps)" in message
+    message = run(capsys, *words, "--impute", code=2)
+    assert 'row 2, column "colour"' in message
     assert not (folder / "m").exists()
 
     run(capsys, *words, "--impute", "--categorical", "auto")

@@ -200,10 +200,10 @@ def complaint(capsys, code, *words):
         (["a.libsvm", "--resume"], "--resume: needs --checkpoint"),
         (["a.libsvm", "-o", "no/where"], 'the folder "no" does not exist'),
         (["a.libsvm", "--features", "10"], "expected an index of at most 10"),
-        (["a.libsvm", "--classes", "5,6"], 'row 1: the label "'),
+        (["a.libsvm", "--classes", "5,6"], 'row 1, column 1: the label "'),
         (["bad.csv"], "bad.csv, row 3: expected 2 fields, got 3"),
         (["one.csv"], 'one.csv: expected two or more classes, got only "u"'),
-        (["empty.libsvm"], "empty.libsvm: expected rows, got none"),
+        (["empty.libsvm"], "empty.libsvm: the file is empty"),
         (["a.libsvm", "--learner", "kernel-cw", "--window", "1"], "name them with --classes"),
     ],
 )
@@ -239,7 +239,7 @@ def test_learners_that_need_all_classes_take_those_of_the_first_rows(folder, cap
     words = ["t.csv", "--learner", "kernel-cw", "--param", "gamma=1"]
     assert run_json(capsys, *words)[-1]["classes"] == {"a": 50, "b": 50, "c": 1}
     message = complaint(capsys, 2, *words, "--window", "50")
-    assert message == 't.csv, row 101: the label "c" is not among the classes'
+    assert message == 't.csv, row 101, column 3: the label "c" is not among the classes'
     assert run_json(capsys, *words, "--window", "50", "--classes", "a,b,c")[-1]["rows"] == 101
     (folder / "t.libsvm").write_text("a 1:1\nb 2:1\nb 3:1\n")
     assert "--features or --hash-bits" in complaint(

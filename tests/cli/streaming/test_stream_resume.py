@@ -145,7 +145,8 @@ def test_standard_input_skips_what_was_learned(folder, capsys, monkeypatch, comp
     assert ("damaged or unreadable" in capsys.readouterr().err) == compressed
     assert feed(data, "--resume") == 0
     ours = timeless(capsys.readouterr().out)
-    assert (ours[0]["rows"] > 100) == (not compressed)
+    # Rows in front of the damage were learned from.
+    assert ours[0]["rows"] > 100
     assert main(["stream", "a.libsvm", "--json", "--window", "100"]) == 0
     theirs = timeless(capsys.readouterr().out)
     assert ours[-1] | {"source": ""} == theirs[-1] | {"source": ""}

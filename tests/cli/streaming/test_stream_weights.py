@@ -150,15 +150,15 @@ BAD = "a,w,kind\n1,1,u\n2,{},v\n3,1,u\n4,1,v\n"
 @pytest.mark.parametrize(
     ("name", "text", "weight", "message"),
     [
-        ("t.csv", BAD.format(-1), "w", "t.csv, row 3: expected a weight from 0 up, got -1"),
+        ("t.csv", BAD.format(-1), "w", 't.csv, row 3, column "w": expected a weight from 0 up'),
         ("t.csv", BAD.format("x"), "w", 'row 3, column "w": expected a number, got "x"'),
         ("t.csv", BAD.format('"-2"'), "w", 'row 3, column "w": expected a weight from 0 up'),
-        ("t.csv", BAD.format(""), "w", 'row 3, column "w": expected a number, got an empty cell'),
+        ("t.csv", BAD.format(""), "w", 'row 3, column "w": expected a number, got a missing value'),
         ("t.csv", BAD.format(1), "ww", 'no column "ww" (did you mean "w"?)'),
         ("t.csv", BAD.format(1), "kind", "expected a number, got"),
         ("t.csv", "w,kind\n1,u\n1,v\n", "w", "expected features beside the label and the weight"),
         ("t.csv", BAD.replace(",1,", ",0,").format(0), "w", "rows with a weight above 0, got none"),
-        ("t.libsvm", "1 1:1\n2 2:1\n", "w", "this format has no weights; leave --weight out"),
+        ("t.libsvm", "1 1:1\n2 2:1\n", "w", "this format has no weights; leave out --weight"),
         (
             "t.jsonl",
             '{"y": 1, "a": 1}\n',

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
-from oblong.datasets import DataFileError, read_table
-from oblong.streams import RowReader, _source, reader
+from oblong.io import DataFileError, RowReader, read_table, sources
+from oblong.io import rows as reader
 
 
 def read_all(path, n=1000, **options):
@@ -61,28 +61,28 @@ def test_libsvm_comments_queries_blanks_and_carriage_returns(tmp_path):
     ("row", "message"),
     [
         ("1:1 2:2", "row 3, column 1: expected a class label first"),
-        ("a,b 1:1", "row 3: expected one class label"),
+        ("a,b 1:1", "row 3, column 1: expected one class label"),
         ("1 x:1", "row 3, column 2: expected index:value"),
         ("1 2:1 1:1", "row 3, column 3: expected an index above 2"),
         ("1 2:1 2:1", "row 3, column 3: expected an index above 2"),
-        ("1 0:1", "row 3, column 2: expected an index from 1 up, got 0; --zero-based"),
-        ("1 1:", "row 3, column 2: expected a number, got an empty cell"),
-        ("1 1:nan", 'row 3, column 2: expected a number, got "nan"'),
+        ("1 0:1", "row 3, column 2: expected an index from 1 up, got 0; zero_based="),
+        ("1 1:", "row 3, column 2: expected a number, got a missing value"),
+        ("1 1:nan", "row 3, column 2: expected a number, got a missing value"),
         ("1 1:1e200", "row 3, column 2: expected a number of at most 1e\\+150"),
         ("1 1:2:3", "row 3, column 2: expected index:value"),
         ("1 99999999999999:1", "row 3, column 2: expected an index of at most 16777216"),
         ("1 " + "9" * 5000 + ":1", "row 3, column 2: expected an index of at most"),
         ("1 1", 'row 3, column 2: expected index:value, got "1"'),
-        ("cat 1:1", "row 3: expected a whole number like the labels before"),
-        ("nan 1:1", "row 3: expected a class label"),
-        ("\x01 1:1", "row 3: expected a class label"),
+        ("cat 1:1", "row 3, column 1: expected a whole number .*; name all classes with classes="),
+        ("nan 1:1", "row 3, column 1: expected a class label"),
+        ("\x01 1:1", "row 3, column 1: expected a class label"),
     ],
 )
 def test_malformed_libsvm(tmp_path, row, message):
     path = write(tmp_path / "a.libsvm", f"1 1:1\n-1 1:2\n{row}\n1 1:3\n")
     with pytest.raises(DataFileError, match=f"^a.libsvm, {message}"):
-        read_all(path)
-    X, labels, rows = read_all(path, skip_bad=True)
+        read_all(path, steady_labels=True)
+    X, labels, rows = read_all(path, skip_bad=True, steady_labels=True)
     assert (X.ravel().tolist(), labels, rows.skipped) == ([1, 2, 3], [1, -1, 1], 1)
 
 
@@ -126,11 +126,11 @@ def test_tables_with_tabs_semicolons_numbers_and_no_header(tmp_path):
     [
         ("1,2", "row 3: expected 3 fields, got 2"),
         ("1,2,3,4", "row 3: expected 3 fields, got 4"),
-        ("1,x,a", 'row 3, column "v": expected a number, got "x"; --hash-bits'),
-        ("1,,a", 'row 3, column "v": expected a number, got an empty cell'),
-        ("1,2,", "row 3: expected a class label, got nothing"),
+        ("1,x,a", 'row 3, column "v": expected a number, got "x"; hash_bits='),
+        ("1,,a", 'row 3, column "v": expected a number, got a missing value'),
+        ("1,2,", 'row 3, column "y": expected a class label, got a missing value'),
         ('1,2,"a', "row 3: badly quoted field"),
-        ("1,\0,a", "row 3: expected text, got binary data"),
+        ("1,\0,a", 'row 3, column "v": expected text, got binary data'),
     ],
 )
 def test_malformed_tables(tmp_path, row, message):
@@ -157,11 +157,11 @@ def test_json_lines(tmp_path):
     [
         ("{", "row 2: expected a JSON object"),
         ("[1]", "row 2: expected a JSON object"),
-        ('{"a": 1}', 'row 2: expected a label "y"'),
+        ('{"a": 1}', 'row 2, column "y": expected a label'),
         ('{"y": null}', 'row 2, column "y": expected a label'),
         ('{"y": 1, "a": "x"}', 'row 2, column "a": expected a number, got "x"'),
-        ('{"y": 1, "a": NaN}', 'row 2, column "a": expected a finite number'),
-        ('{"y": 1, "a": 1' + "0" * 400 + "}", 'row 2, column "a": expected a finite number'),
+        ('{"y": 1, "a": NaN}', 'row 2, column "a": expected a number, got a missing'),
+        ('{"y": 1, "a": 1' + "0" * 400 + "}", 'row 2, column "a": expected a number of at most 1e'),
         ('{"y": 1, "a": ' + "[" * 50 + "]" * 50 + "}", "row 2: expected an object that is less"),
         ('{"y": 1, "a": ' + "[" * 99999, "row 2: expected a JSON object"),
     ],
@@ -241,11 +241,14 @@ def test_bad_files(tmp_path):
         RowReader(write(tmp_path / "a.csv", "\n\n"))
     with pytest.raises(DataFileError, match="got UTF-16"):
         RowReader(write(tmp_path / "a.csv", "a,b\n".encode("utf-16")))
-    with pytest.raises(DataFileError, match="leave --target out"):
+    with pytest.raises(DataFileError, match="leave out target="):
         RowReader(write(tmp_path / "a.libsvm", "1 1:1\n"), target="x")
-    with pytest.raises(DataFileError, match="choose it with --target"):
+    with pytest.raises(DataFileError, match="choose it with target="):
         RowReader(write(tmp_path / "a.jsonl", '{"a": 1}\n'))
-    assert read_all(write(tmp_path / "b.libsvm", ""))[0] is None
+    with pytest.raises(DataFileError, match="the file is empty"):
+        RowReader(write(tmp_path / "b.libsvm", ""))
+    with pytest.raises(DataFileError, match="expected rows of text"):
+        RowReader(tmp_path / "b.npz")
     with pytest.raises(ValueError, match="format must be one of"):
         RowReader(tmp_path / "a.csv", format="xml")
 
@@ -254,7 +257,7 @@ def test_declared_classes(tmp_path):
     path = write(tmp_path / "a.libsvm", "2 1:1\n+1 1:1\n3 1:1\n")
     _, labels, rows = read_all(path, classes=["1", "2", "3"])
     assert (labels, rows.labels) == ([2, 1, 3], [1, 2, 3])
-    with pytest.raises(DataFileError, match='row 3: the label "3" is not among the classes'):
+    with pytest.raises(DataFileError, match='row 3, column 1: the label "3" is not'):
         read_all(path, classes=["1", "2"])
     path = write(tmp_path / "b.csv", "1,2,7\n1,2,x\n")
     assert read_all(path, classes=["7", "x"])[1] == ["7", "x"]
@@ -263,7 +266,7 @@ def test_declared_classes(tmp_path):
 @pytest.fixture
 def small_buffers(monkeypatch):
     """Buffers and blocks so small that every batch meets their ends."""
-    monkeypatch.setattr(_source, "_CAPACITY", 16)
+    monkeypatch.setattr(sources, "_CAPACITY", 16)
     monkeypatch.setattr(reader, "_BLOCK", 64)
 
 
@@ -350,7 +353,7 @@ def test_no_text_makes_a_reader_fail(tmp_path_factory, lines, form, hashed):
         assert "\n" not in message
         if not message and X is not None:
             assert np.isfinite(X).all()
-            assert len(labels) == len(X) <= len(lines)
+            assert len(labels) == len(X) <= len(lines) + sum(line.count("\r") for line in lines)
 
 
 @given(
@@ -359,6 +362,7 @@ def test_no_text_makes_a_reader_fail(tmp_path_factory, lines, form, hashed):
             st.integers(-2, 2),
             st.lists(st.tuples(st.integers(0, 9), st.floats(-1e9, 1e9)), max_size=6),
         ),
+        min_size=1,
         max_size=8,
     )
 )
@@ -375,5 +379,4 @@ def test_compiled_and_careful_readers_agree(tmp_path_factory, rows):
     write(path, "\n".join(line + " \x0b" for line in lines))
     careful = read_all(path, n_features=10)
     assert fast[1] == careful[1]
-    if rows:
-        np.testing.assert_array_equal(fast[0], careful[0])
+    np.testing.assert_array_equal(fast[0], careful[0])

@@ -1,113 +1,19 @@
-"""Parquet and NPZ: typed columns and arrays."""
+"""NPZ archives: arrays by name."""
 
 from __future__ import annotations
 
 import io
 import zipfile
 import zlib
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from oblong.datasets._dataset import DataFileError, Dataset, Matrix, decode_labels, quote
-from oblong.datasets._delimited import find_column
+from oblong._core.text import quote
+from oblong.io.dataset import Dataset, Matrix
+from oblong.io.errors import DataFileError
 
-__all__ = ["labels_of", "open_parquet", "read_npz", "read_parquet"]
-
-
-def open_parquet(data: bytes, source: str) -> Any:
-    """Read a Parquet file into an Arrow table, without the index column that pandas adds."""
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError:
-        raise DataFileError(
-            source, 'reading Parquet needs pyarrow: pip install "oblong[cli]"'
-        ) from None
-    try:
-        table = pq.read_table(pa.BufferReader(data))
-    except (pa.ArrowException, OSError) as error:
-        raise DataFileError(source, f"damaged Parquet file ({_first_line(error)})") from None
-    table = table.select([c for c in table.column_names if not c.startswith("__index_level_")])
-    if table.num_rows == 0:
-        raise DataFileError(source, "the table has no rows")
-    return table
-
-
-def read_parquet(
-    data: bytes, source: str, target: str | None
-) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
-    """Read a Parquet table into features, labels and feature names.
-
-    Every column but the target (the last by default) must be numeric or boolean.
-    """
-    table = open_parquet(data, source)
-    names = table.column_names
-    if len(names) < 2:
-        raise DataFileError(source, f"expected features and a target, got {len(names)} columns")
-    position = find_column(names, target, source)
-    features = [j for j in range(len(names)) if j != position]
-    X = np.empty((table.num_rows, len(features)))
-    for k, j in enumerate(features):
-        X[:, k] = _numbers(table.column(j), source, names[j])
-    y = labels_of(table.column(position), source, names[position])
-    return X, y, tuple(names[j] for j in features)
-
-
-def _numbers(column, source: str, name: str) -> np.ndarray:
-    """Return an Arrow column as finite floats."""
-    import pyarrow as pa
-    from pyarrow import types
-
-    kind = column.type
-    if not (
-        types.is_integer(kind)
-        or types.is_floating(kind)
-        or types.is_boolean(kind)
-        or types.is_decimal(kind)
-    ):
-        raise DataFileError(source, f"expected numbers, got the type {kind}", column=quote(name))
-    # Arrow has no cast from boolean or half to double in all versions.
-    if types.is_boolean(kind):
-        column = column.cast(pa.uint8())
-    values = column.cast(pa.float64(), safe=False).to_numpy()
-    bad = np.flatnonzero(~np.isfinite(values))
-    if len(bad):
-        missing = not column[int(bad[0])].is_valid
-        got = "a missing value" if missing else quote(column[int(bad[0])].as_py())
-        raise DataFileError(
-            source,
-            f"expected a finite number, got {got}",
-            row=int(bad[0]) + 1,
-            column=quote(name),
-        )
-    return values
-
-
-def labels_of(column, source: str, name: str) -> np.ndarray:
-    """Return an Arrow column as class labels."""
-    values = column.to_pylist()
-    for row, value in enumerate(values, start=1):
-        if value is None or value != value or value == "":
-            raise DataFileError(
-                source, "expected a class label, got a missing value", row=row, column=quote(name)
-            )
-        if isinstance(value, (list, dict, bytes)):
-            raise DataFileError(
-                source, f"expected class labels, got the type {column.type}", column=quote(name)
-            )
-    if all(_is_whole(value) for value in values):
-        return np.array([int(value) for value in values], dtype=np.int64)
-    spellings, codes = np.unique([str(value) for value in values], return_inverse=True)
-    return decode_labels(spellings.tolist(), codes)
-
-
-def _is_whole(value: Any) -> bool:
-    """Whether a label is a number without a fraction; true and false are words."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return False
-    return -(2**63) <= value < 2**63 and value == int(value)
+__all__ = ["read_npz"]
 
 
 def read_npz(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from oblong._core.compile import compiled
 
-__all__ = ["START", "column_of", "extend_hash", "name_column", "name_hash", "tidy_row"]
+__all__ = ["START", "column_of", "extend_hash", "name_column", "name_hash", "tidied", "tidy_row"]
 
 _U = np.uint64
 START = _U(0xCBF29CE484222325)
@@ -36,7 +38,7 @@ def name_column(name: bytes, bits: int) -> int:
 
     Examples
     --------
-    >>> from oblong.streams._hashing import name_column
+    >>> from oblong.io.hashing import name_column
     >>> 0 <= name_column(b"colour=red", 10) < 1024
     True
     """
@@ -80,3 +82,10 @@ def tidy_row(columns, values, n):
             kept += 1
             columns[kept], values[kept] = columns[i], values[i]
     return kept + 1
+
+
+def tidied(columns: Sequence[int], values: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
+    """The entries of a row as arrays, sorted by column, those of the same column added up."""
+    row_columns, row_values = np.array(columns, dtype=np.int32), np.array(values, dtype=float)
+    n = tidy_row(row_columns, row_values, len(row_columns)) if len(row_columns) else 0
+    return row_columns[:n], row_values[:n]

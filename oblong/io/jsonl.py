@@ -1,4 +1,4 @@
-"""Rows that are JSON objects, one a line."""
+"""Rows that are JSON objects, one per line."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from oblong.datasets._dataset import quote
-from oblong.streams._formats import Format, OneRow, Parsed, RowError, bad_weight
-from oblong.streams._hashing import name_column
-from oblong.streams._numbers import LARGEST
+from oblong._core.text import quote
+from oblong.io.errors import RowError
+from oblong.io.formats import Format, OneRow, Parsed, bad_weight
+from oblong.io.hashing import name_column, tidied
+from oblong.io.numbers import LARGEST, checked
+from oblong.io.sources import LineBuffer
 
 __all__ = ["JSON", "load_object"]
 
 
 class JSON(Format):
-    """An object a line: numbers by name, one of which is the label.
+    """One object per line: numbers by name, one of which is the label.
 
     Objects and lists inside are flattened to ``outer.inner`` and ``outer.0``. True and false are
     one and zero, and what is null is missing. Words need hashing and become ``name=word``.
@@ -30,6 +32,8 @@ class JSON(Format):
         Columns of the names that are known, to which new names are added if there is no hashing.
     weight : str, default=None
         The name of the weight, if there is one.
+    labelled : bool, default=True
+        Whether rows have labels; if not, names that are not known are passed over.
     """
 
     def __init__(
@@ -37,40 +41,51 @@ class JSON(Format):
         bits: int,
         limit: int,
         *,
-        target: str,
+        target: str | None,
         vocabulary: dict[str, int],
         weight: str | None = None,
+        labelled: bool = True,
     ) -> None:
-        super().__init__(bits, limit)
+        self.bits, self.limit = bits, limit
         self.target, self.vocabulary, self.weight = target, vocabulary, weight
+        self.target_label = None if target is None else quote(target)
+        self.weighted, self.labelled = weight is not None, labelled
 
     def state(self) -> dict[str, Any]:
         """What was found out about the input."""
         return {"target": self.target, "weight": self.weight}
 
-    def parse(self, text: np.ndarray, start: int, stop: int, most: int) -> Parsed:
-        """Leave all lines to the careful reader."""
-        return Parsed.nothing(start)
+    def parse(self, lines: LineBuffer, stop: int, most: int) -> Parsed:
+        """Leave all lines to :meth:`parse_one`."""
+        none = np.empty(0, dtype=np.int64)
+        columns, weights = none.astype(np.int32), np.empty(0) if self.weighted else None
+        spans = none.reshape(0, 2)
+        return Parsed(0, lines.start, True, np.empty(0), none, {}, columns, none, spans, weights)
 
-    def parse_line(self, line: bytes) -> OneRow | None:
+    def parse_one(self, lines: LineBuffer) -> OneRow | None:
         """Read one line."""
+        line = lines.take()
         if not line.strip():
             return None
         row = load_object(line)
-        if self.target not in row:
-            raise RowError(f"expected a label {quote(self.target)}, got none")
-        label = row.pop(self.target)
-        if label is None or isinstance(label, (dict, list)):
-            raise RowError("expected a label that is a word or a number", quote(self.target))
-        weight = 1.0 if self.weight is None else self._weight(row)
-        columns, values, new = [], [], {}
+        label = row.pop(self.target, None) if self.target else None
+        if self.labelled and (label is None or isinstance(label, (dict, list))):
+            raise RowError("expected a label that is a word or a number", self.target_label)
+        weight = 1.0 if self.weight is None else _weight(row, self.weight)
+        columns, values = [], []
+        new: dict[str, int] = {}
         for name, value in _flat(row, "", 0):
+            if not self.labelled and name not in self.vocabulary:
+                continue
             if isinstance(value, str):
                 if not self.bits:
-                    raise RowError(f"expected a number, got {quote(value)}", quote(name))
+                    problem = f"expected a number, got {quote(value)}"
+                    raise RowError(problem, quote(name), cause="text")
                 name, value = f"{name}={value}", 1.0
-            if not abs(value) <= LARGEST:
-                raise RowError(f"expected a finite number, got {value}", quote(name))
+            try:
+                checked(value)
+            except RowError as error:
+                raise RowError(str(error), quote(name), cause=error.cause) from None
             if self.bits:
                 columns.append(name_column(name.encode("utf-8", "replace"), self.bits))
             else:
@@ -80,23 +95,26 @@ class JSON(Format):
                 columns.append(known)
             values.append(float(value))
         if not self.bits and len(self.vocabulary) + len(new) > self.limit:
-            raise RowError(f"more than {self.limit} names; --hash-bits takes any number")
+            raise RowError(f"more than {self.limit} names", cause="index")
         # A row that is wrong adds no names.
         self.vocabulary.update(new)
         text = label if isinstance(label, str) else json.dumps(label)
-        found = self._tidy(text.encode("utf-8", "replace"), columns, values)
-        return found._replace(weight=weight)
+        if text.startswith('"'):
+            # As a cell of a table would have it.
+            text = '"' + text.replace('"', '""') + '"'
+        return OneRow(text.encode("utf-8", "replace"), *tidied(columns, values), weight)
 
-    def _weight(self, row: dict[str, Any]) -> float:
-        """Take the weight out of a row."""
-        value = row.pop(self.weight, None)
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise RowError("expected a weight that is a number", quote(self.weight))
-        if not abs(value) <= LARGEST:
-            raise RowError(f"expected a weight of at most {LARGEST:g}", quote(self.weight))
-        if value < 0:
-            raise RowError(bad_weight(value), quote(self.weight))
-        return float(value)
+
+def _weight(row: dict[str, Any], name: str) -> float:
+    """Take the weight out of a row."""
+    value = row.pop(name, None)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise RowError("expected a weight that is a number", quote(name))
+    if not abs(value) <= LARGEST:
+        raise RowError(f"expected a weight of at most {LARGEST:g}", quote(name))
+    if value < 0:
+        raise RowError(bad_weight(value), quote(name))
+    return float(value)
 
 
 def load_object(line: bytes) -> dict[str, Any]:

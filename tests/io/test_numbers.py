@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oblong.streams._numbers import BAD, EASY, HARD, LARGEST, scan_number
+from oblong.io.numbers import BAD, EASY, HARD, LARGEST, scan_number
 
 
 def scan(text):

@@ -1,16 +1,50 @@
-"""What the columns of a table are, and the table itself."""
+"""What readers return: data sets, tables, and what their columns are."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+import scipy.sparse as sp
 
-from oblong.datasets._dataset import Dataset, Matrix
-from oblong.datasets._mixed import MixedArray
+from oblong.io.mixed import MixedArray
 
-__all__ = ["Schema", "Table"]
+__all__ = ["Dataset", "Matrix", "Schema", "Table"]
+
+Matrix: TypeAlias = np.ndarray | sp.csr_matrix
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """A classification data set.
+
+    Attributes
+    ----------
+    X : ndarray or csr_matrix of shape (n_samples, n_features)
+        Features, floating point and finite.
+    y : ndarray of shape (n_samples,)
+        Labels: integers or strings.
+    feature_names : tuple of str, or None
+        One name per column; None where the source names none.
+    target_names : tuple of str
+        ``target_names[k]`` is how to print ``np.unique(y)[k]``.
+    name : str
+        Short name of the set.
+    description : str
+        One sentence on where the data comes from.
+    X_test, y_test : as `X` and `y`, or None
+        The set's own test part, where it has one.
+    """
+
+    X: Matrix
+    y: np.ndarray
+    feature_names: tuple[str, ...] | None
+    target_names: tuple[str, ...]
+    name: str
+    description: str = ""
+    X_test: Matrix | None = None
+    y_test: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -29,6 +63,8 @@ class Schema:
         Name of the label column.
     target_position : int or None
         Its place among all columns, where columns have no names.
+    zero_based : bool or None
+        Whether indices of LIBSVM rows counted from 0.
     """
 
     n_features: int
@@ -36,6 +72,7 @@ class Schema:
     text: list[int] | None = None
     target: str | None = None
     target_position: int | None = None
+    zero_based: bool | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The schema as JSON values."""
@@ -58,6 +95,7 @@ class Schema:
             and all(type(j) is int and 0 <= j < schema.n_features for j in text or ())
             and isinstance(schema.target, (str, type(None)))
             and isinstance(schema.target_position, (int, type(None)))
+            and isinstance(schema.zero_based, (bool, type(None)))
         )
         if not sound:
             raise ValueError("not a schema")

@@ -1,0 +1,239 @@
+"""Rows of delimited text: what its columns are, and what the tokenizer leaves to be settled."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from oblong._core.text import quote
+from oblong.io.cells import (
+    BAD_QUOTES,
+    OPEN,
+    SKIPPED,
+    WELL,
+    WIDTH,
+    hash_cells,
+    parse_cells,
+    scan_cell,
+    tidy_rows,
+)
+from oblong.io.errors import RowError
+from oblong.io.formats import Format, OneRow, Parsed, bad_weight
+from oblong.io.hashing import name_column, name_hash
+from oblong.io.labels import Words, unquoted
+from oblong.io.numbers import is_number, number
+from oblong.io.sources import LineBuffer
+
+__all__ = ["Columns", "Csv"]
+
+# Cells of a block of text that are left to Python.
+_ODD = 4096
+
+
+@dataclass(frozen=True)
+class Columns:
+    """How text is cut into columns, and what they are.
+
+    Attributes
+    ----------
+    names : list of str
+        Names of all columns, or their numbers counted from 1.
+    header : bool
+        Whether the names are those of the file.
+    target : int or None
+        The column of the labels.
+    delimiter : str
+        What separates columns.
+    weight : int or None
+        The column of the weights.
+    index : bool
+        Whether the first column only counts the rows.
+    """
+
+    names: list[str]
+    header: bool
+    target: int | None
+    delimiter: str
+    weight: int | None = None
+    index: bool = False
+
+    def label(self, column: int) -> str:
+        """How a message refers to a column."""
+        return quote(self.names[column]) if self.header else self.names[column]
+
+    @property
+    def features(self) -> list[int]:
+        """The columns of the features."""
+        others = (self.target, self.weight, 0 if self.index else None)
+        return [j for j in range(len(self.names)) if j not in others]
+
+
+class Csv(Format):
+    """Rows of delimited text.
+
+    Parameters
+    ----------
+    layout : Columns
+        What the columns are.
+    features : sequence of int, optional
+        Columns to read, in this order; by default all features.
+    words : collection of int
+        Those that hold words.
+    gaps : bool
+        Whether features may be missing.
+    undecided : bool
+        Whether words among numbers are counted, in ``strays``, and not an error.
+    """
+
+    def __init__(
+        self,
+        bits: int,
+        layout: Columns,
+        *,
+        features: list[int] | None = None,
+        words: Any = (),
+        gaps: bool = False,
+        undecided: bool = False,
+    ) -> None:
+        self.bits, self.layout, self.gaps, self.undecided = bits, layout, gaps, undecided
+        self.features = layout.features if features is None else features
+        hashed = self.features if bits else []
+        self.word_columns = [j for j in self.features if j in words]
+        self.numbers = [j for j in self.features if j not in words and not bits]
+        self.vocabularies = [Words() for _ in self.word_columns]
+        self.strays: dict[int, tuple[int, RowError, int]] = {}
+        self.dense = not bits
+        self.target_label = None if layout.target is None else layout.label(layout.target)
+        self.weighted = layout.weight is not None
+        if layout.weight is not None:
+            self.numbers.append(layout.weight)
+        # The first cells are the labels.
+        labels = [] if layout.target is None else [layout.target]
+        self._cells = [*labels, *self.word_columns, *hashed]
+        self._slots = np.full(len(layout.names), SKIPPED, dtype=np.int64)
+        self._slots[self.numbers] = np.arange(len(self.numbers))
+        self._slots[self._cells] = SKIPPED - 1 - np.arange(len(self._cells))
+        names = [layout.names[j].encode() for j in hashed]
+        self._hashes = np.array([name_hash(name) for name in names], dtype=np.uint64)
+        own = [name_column(name, bits) for name in names]
+        self._own = np.array(own, dtype=np.int32)
+        self._spans = np.empty((0, len(self._cells), 2), dtype=np.int64)
+        self._odd = np.empty((max(_ODD, len(layout.names)), 4), dtype=np.int64)
+
+    def state(self) -> dict[str, Any]:
+        """What was found out about the input."""
+        return asdict(self.layout)
+
+    def parse(self, lines: LineBuffer, stop: int, most: int) -> Parsed:
+        """Read rows from the buffer."""
+        width, text, start = len(self._slots), lines.text, lines.start
+        most = min(most, (stop - start) // max(1, 2 * width - 1) + 1)
+        X = np.empty((most, len(self.numbers)))
+        if len(self._spans) < most:
+            self._spans = np.empty((most, len(self._cells), 2), dtype=np.int64)
+        starts = np.empty(most, dtype=np.int64)
+        separator = ord(self.layout.delimiter)
+        where = (text, start, stop, lines.stop, most, separator, self._slots, self.gaps)
+        rows, n_lines, n_odd, place, status, found = parse_cells(
+            *where, X, self._spans, starts, self._odd
+        )
+        X, cells, starts = X[:rows], self._spans[:rows], starts[:rows]
+        problems: dict[int, RowError] = {}
+        for row, slot, a, b in self._odd[:n_odd].tolist():
+            self._settle(X, row, slot, text[a:b].tobytes(), problems, lines.line_at, starts)
+        parsed = Parsed(n_lines, place, status != WELL, X, starts, problems)
+        self._failure = (status, found)
+        if self.weighted:
+            weights, X = X[:, -1].copy(), X[:, :-1]
+            label = self.layout.label(self.numbers[-1])
+            for row in np.flatnonzero(weights < 0.0).tolist():
+                problems.setdefault(row, RowError(bad_weight(weights[row]), label))
+            parsed = parsed._replace(weights=weights, values=X)
+        if self.layout.target is not None:
+            parsed = parsed._replace(spans=cells[:, 0].copy())
+        first = 0 if self.layout.target is None else 1
+        if self.bits:
+            return self._hashed(parsed, text, cells[:, first:])
+        if self.word_columns:
+            codes = np.empty((len(self.word_columns), rows), dtype=np.int32)
+            for k, vocabulary in enumerate(self.vocabularies):
+                codes[k], wrong = vocabulary.codes(text, cells[:, first + k].copy())
+                label = self.layout.label(self.word_columns[k])
+                for row, error in wrong.items():
+                    problems.setdefault(row, RowError(str(error), label))
+                if not self.gaps:
+                    for row in np.flatnonzero(codes[k] == -1).tolist():
+                        problem = "expected a category, got a missing value"
+                        problems.setdefault(row, RowError(problem, label, cause="missing"))
+            parsed = parsed._replace(words=codes)
+        return parsed
+
+    def _settle(
+        self,
+        X: np.ndarray,
+        row: int,
+        slot: int,
+        cell: bytes,
+        problems: dict[int, RowError],
+        line_at: Any,
+        starts: np.ndarray,
+    ) -> None:
+        """Read a cell that is not a plain number."""
+        try:
+            X[row, slot] = number(unquoted(cell))
+        except RowError as error:
+            column = self.numbers[slot]
+            X[row, slot] = np.nan
+            if self.gaps and error.cause == "missing":
+                return
+            if self.undecided and error.cause == "text":
+                count, first, line = self.strays.get(column, (0, error, 0))
+                line = line or line_at(int(starts[row]))
+                self.strays[column] = count + 1, first, line
+                return
+            cause = error.cause if column != self.layout.weight else None
+            wrong = RowError(str(error), self.layout.label(column), cause=cause)
+            problems.setdefault(row, wrong)
+
+    def _hashed(self, parsed: Parsed, text: np.ndarray, cells: np.ndarray) -> Parsed:
+        """Rows of hashed names."""
+        rows, fields = cells.shape[:2]
+        values, columns = np.empty(rows * fields), np.empty(rows * fields, dtype=np.int32)
+        counts = np.zeros(rows, dtype=np.int64)
+        odd = np.empty((rows * fields, 4), dtype=np.int64)
+        where = (text, cells, self._hashes, self._own, self.bits)
+        n_odd = hash_cells(*where, values, columns, counts, odd)
+        row_of = np.repeat(np.arange(rows), counts)
+        names = [self.layout.names[j] for j in self._cells[-fields:]]
+        for entry, field, a, b in odd[:n_odd].tolist():
+            try:
+                word = unquoted(text[a:b].tobytes())
+                if is_number(word):
+                    values[entry], name = number(word), names[field]
+                else:
+                    values[entry], name = 1.0, f"{names[field]}={word}"
+                columns[entry] = name_column(name.encode(), self.bits)
+            except RowError as error:
+                label = self.layout.label(self._cells[-fields:][field])
+                wrong = RowError(str(error), label, cause=error.cause)
+                parsed.problems.setdefault(int(row_of[entry]), wrong)
+        kept = tidy_rows(columns, values, counts)
+        return parsed._replace(values=values[:kept], columns=columns[:kept], lengths=counts)
+
+    def parse_one(self, lines: LineBuffer) -> OneRow | None:
+        """Say what is wrong with the row that the parser stopped at, and pass over it."""
+        status, found = self._failure
+        if status == OPEN and lines.extend():
+            return None
+        if status != WIDTH:
+            lines.take()
+            raise RowError(BAD_QUOTES)
+        place, separator = lines.start, ord(self.layout.delimiter)
+        for _ in range(found):
+            *_, place, _, _ = scan_cell(lines.text, place, lines.stop, separator)
+            place += 1
+        lines.take(place - 1)
+        width = len(self.layout.names)
+        raise RowError(f"expected {width} fields, got {found}")

@@ -1,0 +1,75 @@
+"""The one error of all readers."""
+
+from __future__ import annotations
+
+__all__ = ["DataFileError", "RowError"]
+
+
+class DataFileError(ValueError):
+    """Data that cannot be used, and where in it the trouble is.
+
+    The message is one line: source, row, column, what was expected there and what may help.
+
+    Parameters
+    ----------
+    source : str
+        File name, set name or ``"standard input"``.
+    problem : str
+        What was expected and what was found.
+    row : int, optional
+        Line of a text file, or row of a binary one, counted from 1.
+    column : str, optional
+        Name of the column in quotes, or its number counted from 1.
+    cause : str, optional
+        Kind of trouble: ``"missing"``, ``"text"`` or ``"infinite"``, and in LIBSVM rows ``"name"``
+        or ``"index"``.
+    advice : str, optional
+        What may help. Parameters are written as ``name=``, which commands replace by their
+        options.
+
+    Examples
+    --------
+    >>> from oblong.io import DataFileError
+    >>> print(DataFileError("a.csv", "expected a number", row=3, column='"size"'))
+    a.csv, row 3, column "size": expected a number
+    """
+
+    def __init__(
+        self,
+        source: str,
+        problem: str,
+        *,
+        row: int | None = None,
+        column: str | None = None,
+        cause: str | None = None,
+        advice: str | None = None,
+    ) -> None:
+        self.source, self.problem, self.row, self.column = source, problem, row, column
+        self.cause, self.advice = cause, advice
+        super().__init__(self.message({}))
+
+    def message(self, options: dict[str, str]) -> str:
+        """The message, with parameters in the advice replaced by the options of a command."""
+        place = [self.source]
+        if self.row is not None:
+            place.append(f"row {self.row}")
+        if self.column is not None:
+            place.append(f"column {self.column}")
+        words = (self.advice or "").split(" ")
+        advice = " ".join(options.get(word, word) for word in words)
+        return f"{', '.join(place)}: {self.problem}" + (f"; {advice}" if advice else "")
+
+
+class RowError(ValueError):
+    """What is wrong with a row; the arguments are those of :class:`DataFileError`."""
+
+    def __init__(
+        self,
+        problem: str,
+        column: str | None = None,
+        *,
+        cause: str | None = None,
+        advice: str | None = None,
+    ) -> None:
+        super().__init__(problem)
+        self.column, self.cause, self.advice = column, cause, advice

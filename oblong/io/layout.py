@@ -1,0 +1,288 @@
+"""What an input looks like, decided once: its format, delimiter, header and columns."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from oblong._core.text import quote
+from oblong.io.cells import peek_records
+from oblong.io.csv import Columns, Csv
+from oblong.io.errors import DataFileError, RowError
+from oblong.io.formats import Format
+from oblong.io.jsonl import JSON, load_object
+from oblong.io.libsvm import LIBSVM, first_index, looks_like_libsvm
+from oblong.io.numbers import is_missing, is_number
+from oblong.io.sources import LineBuffer, source_name
+
+__all__ = [
+    "EXTENSIONS",
+    "FORMATS",
+    "find_column",
+    "find_format",
+    "make_format",
+    "table_columns",
+]
+
+FORMATS = ("libsvm", "csv", "tsv", "json")
+EXTENSIONS = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".libsvm": "libsvm",
+    ".svmlight": "libsvm",
+    ".svm": "libsvm",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".npz": "npz",
+}
+_MAGIC = {b"PAR1": "parquet", b"PK\x03\x04": "npz"}
+# The first is taken when two occur equally often: in "1,5;2,3" the commas are decimal ones.
+_DELIMITERS = ("\t", ";", ",")
+_TARGETS = ("label", "y", "target", "class")
+# Bytes in which the first row has to end.
+_LONGEST_OPENING = 1 << 17
+# Columns of a file that does not say how many it has.
+_MOST_COLUMNS = 1 << 24
+_SAME = "the label and the weight are the same column"
+
+
+def find_format(path: str | os.PathLike[str], lines: LineBuffer | None = None) -> str | None:
+    """Tell the format from the extension, or else from the content, if that is given."""
+    name = Path(path)
+    bare = name.with_suffix("") if name.suffix.lower() in (".gz", ".zst", ".zstd") else name
+    extension = "" if path == "-" else bare.suffix.lower()
+    if extension in EXTENSIONS:
+        return EXTENSIONS[extension]
+    if lines is None:
+        return None
+    for magic, kind in _MAGIC.items():
+        if lines.starts_with(magic):
+            return kind
+    if lines.starts_with(b"PK"):
+        known = ", ".join(EXTENSIONS)
+        problem = (
+            f"unknown file type {quote(extension)}; expected one of {known}, or any of them "
+            f".gz or .zst"
+        )
+        raise DataFileError(source_name(path), problem)
+    line = _skip_to_rows(lines).lstrip()
+    if line.startswith(b"{"):
+        return "json"
+    return "libsvm" if looks_like_libsvm(line) else "csv"
+
+
+def _skip_to_rows(lines: LineBuffer) -> bytes:
+    """Consume blank lines and comments, and return the line behind them."""
+    while lines.fill():
+        line = lines.peek_line()
+        if line.strip() and not line.startswith(b"#"):
+            return line
+        lines.take()
+    raise DataFileError(lines.source, "the file is empty")
+
+
+def _counts_from_zero(lines: LineBuffer) -> bool:
+    """Whether the indices of LIBSVM rows count from 0, as the first row that has any tells."""
+    _skip_to_rows(lines)
+    while True:
+        for line in lines.peek_lines():
+            index = first_index(line)
+            if index is not None:
+                return index == 0
+        if len(lines.peek_lines()) > 1000 or not lines.extend():
+            return False
+
+
+def _json_target(lines: LineBuffer) -> str:
+    """Name of the label of JSON objects, as the first of them tells."""
+    line = _skip_to_rows(lines)
+    try:
+        row = load_object(line)
+    except RowError as error:
+        raise DataFileError(lines.source, str(error), row=lines.line) from None
+    for name in _TARGETS:
+        if name in row:
+            return name
+    shown = ", ".join(quote(name) for name in list(row)[:12])
+    raise DataFileError(
+        lines.source, f"no label among {shown}", row=lines.line, advice="choose it with target="
+    )
+
+
+def make_format(
+    name: str | None,
+    lines: LineBuffer,
+    *,
+    bits: int = 0,
+    n_features: int | None = None,
+    target: str | None = None,
+    weight: str | None = None,
+    zero_based: bool | None = None,
+    header: bool | None = None,
+    state: dict[str, Any] | None = None,
+    vocabulary: dict[str, int] | None = None,
+) -> Format:
+    """Make a format; what is in front of the first row is consumed.
+
+    `state` is that of an earlier run, which has seen the start of the input; see
+    :class:`~oblong.io.rows.RowReader` for the others.
+    """
+    limit = 1 << bits if bits else n_features or _MOST_COLUMNS
+    if name in ("csv", "tsv"):
+        delimiter = "\t" if name == "tsv" else None
+        if state is not None:
+            return Csv(bits, Columns(**state))
+        columns = table_columns(
+            lines, target=target, weight=weight, delimiter=delimiter, header=header
+        )
+        return Csv(bits, columns)
+    if state is None:
+        _skip_to_rows(lines)
+    if name == "json":
+        state = state or {"target": target or _json_target(lines), "weight": weight}
+        if state["target"] == state["weight"]:
+            raise DataFileError(lines.source, _SAME)
+        return JSON(bits, limit, vocabulary={} if vocabulary is None else vocabulary, **state)
+    if name != "libsvm":
+        raise ValueError(f"format must be one of {', '.join(FORMATS)}, got {name!r}")
+    if target is not None:
+        problem = "the label of this format is the first field"
+        raise DataFileError(lines.source, problem, advice="leave out target=")
+    if weight is not None:
+        raise DataFileError(lines.source, "this format has no weights", advice="leave out weight=")
+    if state:
+        zero_based = state["zero_based"]
+    elif zero_based is None:
+        zero_based = not bits and _counts_from_zero(lines)
+    return LIBSVM(bits, limit, zero_based=zero_based)
+
+
+def find_column(names: Sequence[str], target: str | None, source: str) -> int:
+    """Position of a column by name; the last by default."""
+    if target is None:
+        return len(names) - 1
+    positions = [j for j, name in enumerate(names) if name == target]
+    if len(positions) == 1:
+        return positions[0]
+    if positions:
+        raise DataFileError(source, f"{len(positions)} columns are named {quote(target)}")
+    close = get_close_matches(target, names, n=1)
+    hint = f" (did you mean {quote(close[0])}?)" if close else ""
+    shown = ", ".join(quote(name) for name in names[:12])
+    more = f" and {len(names) - 12} more" if len(names) > 12 else ""
+    raise DataFileError(source, f"no column {quote(target)}{hint}; the columns are {shown}{more}")
+
+
+def table_columns(
+    lines: LineBuffer,
+    *,
+    target: str | None = None,
+    weight: str | None = None,
+    delimiter: str | None = None,
+    header: bool | None = None,
+    labelled: bool = True,
+    expected: Sequence[str] | None = None,
+) -> Columns:
+    """How delimited text is cut into columns; its header is consumed.
+
+    The first row is a header if none of its cells is a number, if it has a name above a number, if
+    its numbers count 0, 1, 2, … as pandas names columns, or if a column that is asked for is among
+    its cells.
+
+    An unnamed first column that counts the rows, as pandas writes it, is no feature: on sorted
+    data it would give the labels away. The first two rows tell.
+
+    Parameters
+    ----------
+    lines : LineBuffer
+        The text.
+    target, weight : str, optional
+        Names of the columns of labels and of weights, or without a header their numbers.
+    delimiter : str, optional
+        What separates columns; by default the most frequent of tab, semicolon and comma in the
+        first row.
+    header : bool, optional
+        Whether there is a header; by default as above.
+    labelled : bool, default=True
+        Whether there are labels; if not, there may be one column only.
+    expected : sequence of str, optional
+        Names of columns that may be asked for.
+    """
+    first = _skip_to_rows(lines)
+    delimiter = delimiter or _delimiter(lines, first)
+    opening = peek_records(lines, delimiter, 2)
+    if opening[0][1][0] == "":
+        opening = peek_records(lines, delimiter, 3)
+    number = lines.line_at(opening[0][0])
+    names = opening[0][1]
+    rows = [cells for _, cells in opening[1:]]
+    if len(names) < 2 and labelled:
+        problem = "expected columns separated by comma, semicolon or tab, got one"
+        raise DataFileError(lines.source, problem, row=number)
+    if header is None:
+        asked = {name for name in (target, weight) if name is not None and not is_number(name)}
+        header = not {*asked, *(expected or ())}.isdisjoint(names) or _is_header(names, rows[:1])
+    if header:
+        if not rows:
+            problem = "expected rows below the header, got none"
+            raise DataFileError(lines.source, problem, row=number)
+        lines.skip_to_place(opening[1][0])
+    else:
+        names = [str(j + 1) for j in range(len(names))]
+    weights = None if weight is None else find_column(names, weight, lines.source)
+    labels = find_column(names, target, lines.source) if labelled else None
+    if labels is not None and target is None and labels == weights:
+        # The labels are in the last column that is not taken.
+        labels -= 1
+    if labels is not None and labels == weights:
+        raise DataFileError(lines.source, _SAME)
+    index = header and names[0] == "" and 0 not in (labels, weights) and _counts(rows)
+    layout = Columns(names, header, labels, delimiter, weights, index)
+    if index and not layout.features:
+        layout = Columns(names, header, labels, delimiter, weights)
+    if labelled and not layout.features:
+        raise DataFileError(lines.source, "expected features beside the label and the weight")
+    return layout
+
+
+def _delimiter(lines: LineBuffer, first: bytes) -> str:
+    """The most frequent delimiter of the first row, which ends where quotes are in pairs."""
+    while first.count(b'"') % 2:
+        opening = lines.peek_lines()
+        quotes = itertools.accumulate(line.count(b'"') for line in opening)
+        n = next((n for n, count in enumerate(quotes, start=1) if count % 2 == 0), 0)
+        if n:
+            first = b"\n".join(opening[:n])
+        elif sum(map(len, opening)) > _LONGEST_OPENING or not lines.extend():
+            break
+    bare = re.sub(rb'"[^"]*"', b"", first).decode("utf-8", "replace")
+    return max(_DELIMITERS, key=bare.count)
+
+
+def _is_header(first: list[str], below: list[list[str]]) -> bool:
+    numeric = [is_number(cell) for cell in first]
+    if not any(numeric):
+        return True
+    counted = [cell for cell, known in zip(first, numeric) if known]
+    if len(counted) > 1 and counted == [str(j) for j in range(len(counted))]:
+        return True
+    return any(
+        not known and not is_missing(cell) and is_number(other)
+        for row in below
+        for cell, known, other in zip(first, numeric, row)
+    )
+
+
+def _counts(rows: list[list[str]]) -> bool:
+    """Whether the first cells of rows count from 0 or from 1."""
+    cells = [row[0] for row in rows]
+    return any(cells == [str(k + begin) for k in range(len(cells))] for begin in (0, 1))

@@ -1,0 +1,134 @@
+"""Rows to predict: the columns of a model, wherever they are in a file."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+from oblong._core.text import quote
+from oblong.io.arrow import open_parquet
+from oblong.io.csv import Csv
+from oblong.io.dataset import Matrix, Schema
+from oblong.io.errors import DataFileError
+from oblong.io.formats import Format
+from oblong.io.jsonl import JSON
+from oblong.io.layout import find_column, make_format, table_columns
+from oblong.io.mixed import MixedArray
+from oblong.io.sources import LineBuffer, source_name
+from oblong.io.tables import (
+    all_columns,
+    all_entries,
+    look,
+    npz,
+    parquet_features,
+    side_by_side,
+)
+
+__all__ = ["of_width", "read_rows"]
+
+
+def read_rows(
+    path: str | os.PathLike[str], schema: Schema, *, gaps: bool = False
+) -> Matrix | MixedArray:
+    """Read rows to predict: the columns of a model, wherever they are in the file.
+
+    Columns with names are found by them, in any order, and others are passed over. Without names
+    there are as many columns as features, or one more, the labels, where they were in training.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file; ``"-"`` is standard input.
+    schema : Schema
+        The columns of the model.
+    gaps : bool, default=False
+        Whether cells may be empty.
+
+    Returns
+    -------
+    ndarray, csr_matrix or MixedArray of shape (n_rows, n_features)
+        The rows; mixed if columns hold text.
+    """
+    kind, content = look(path)
+    source, text = source_name(path), set(schema.text or ())
+    if kind == "npz":
+        return of_width(npz(path, content, labelled=False, gaps=gaps).X, schema, source)
+    if kind == "parquet":
+        table = open_parquet(path, content)
+        names = table.column_names
+        places = _places(names, list(range(len(names))), schema, True, source)
+        return parquet_features(table, places, {places[k] for k in text}, gaps, source, None)
+    lines = LineBuffer(path, content)
+    try:
+        made: Format
+        if kind == "json":
+            if schema.feature_names is None:
+                raise DataFileError(source, "expected rows without names, as in training")
+            vocabulary = {name: j for j, name in enumerate(schema.feature_names)}
+            made = JSON(0, len(vocabulary), target=None, vocabulary=vocabulary, labelled=False)
+        elif kind == "libsvm":
+            if schema.target_position is not None:
+                raise DataFileError(source, "expected a table, as in training, got LIBSVM rows")
+            made = make_format(kind, lines, zero_based=schema.zero_based)
+        else:
+            columns = table_columns(
+                lines,
+                delimiter="\t" if kind == "tsv" else None,
+                header=False if text and schema.feature_names is None else None,
+                labelled=False,
+                expected=schema.feature_names,
+            )
+            places = _places(columns.names, columns.features, schema, columns.header, source)
+            words = {places[k] for k in text}
+            made = Csv(0, columns, features=places, words=words, gaps=gaps)
+            X, codes, _ = all_columns(lines, made, None)
+            texts = [vocabulary.words for vocabulary in made.vocabularies]
+            return side_by_side(X, codes, texts, sorted(text))
+        # Features that the model never saw have no part in it.
+        return all_entries(lines, made, None, schema.n_features)[0]
+    finally:
+        lines.close()
+
+
+def of_width(X: Matrix, schema: Schema, source: str) -> Matrix:
+    """Rows with as many features as in training; others are an error."""
+    if X.shape[1] != schema.n_features:
+        problem = f"expected {schema.n_features} features as in training, got {X.shape[1]}"
+        raise DataFileError(source, problem)
+    return X
+
+
+def _places(
+    names: list[str], columns: list[int], schema: Schema, named: bool, source: str
+) -> list[int]:
+    """Positions of the model's features among some columns of a file."""
+    n, target = schema.n_features, schema.target_position
+    if schema.feature_names is not None and named:
+        if len(columns) == n + 1 and target in columns and names[target] == schema.target:
+            columns = [j for j in columns if j != target]
+        return _by_name(names, columns, schema.feature_names, source)
+    if len(columns) == n + 1:
+        # The labels are there too.
+        place = columns[-1] if target is None else target
+        return [j for j in columns if j != place]
+    if len(columns) != n:
+        problem = f"expected {n} columns as in training, or the labels too, got {len(columns)}"
+        raise DataFileError(source, problem)
+    return columns
+
+
+def _by_name(names: list[str], columns: list[int], wanted: list[str], source: str) -> list[int]:
+    """Positions of columns by name; those that share one are taken in their order."""
+    found: dict[str, list[int]] = {}
+    for j in columns:
+        found.setdefault(names[j], []).append(j)
+    for name, count in Counter(wanted).items():
+        have = len(found.get(name, ()))
+        if have != count:
+            if count == 1:
+                # Raises, with what is wrong.
+                find_column(names, name, source)
+            problem = f"expected {count} columns named {quote(name)}, got {have}"
+            raise DataFileError(source, problem)
+    places = {name: iter(positions) for name, positions in found.items()}
+    return [next(places[name]) for name in wanted]

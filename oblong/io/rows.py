@@ -1,0 +1,451 @@
+"""Rows of a file of any size, a batch at a time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from oblong.io.csv import Csv
+from oblong.io.errors import DataFileError, RowError
+from oblong.io.formats import Format, Parsed
+from oblong.io.labels import LabelCodes
+from oblong.io.layout import FORMATS, find_format, make_format
+from oblong.io.sources import LineBuffer, source_name
+
+__all__ = ["Batch", "Position", "RowReader", "Rows"]
+
+# Bytes of a batch. Batches end where the input passes a multiple of it, whatever was read before.
+_BLOCK = 1 << 23
+
+
+@dataclass(frozen=True)
+class Position:
+    """How far a reader has come.
+
+    Attributes
+    ----------
+    offset, line : int
+        Bytes consumed, decompressed, and the number of the next line.
+    rows, skipped : int
+        Rows taken, and rows left out because they were wrong.
+    n_labels, n_names : int
+        Labels and names of columns that were known then.
+    """
+
+    offset: int
+    line: int
+    rows: int
+    skipped: int
+    n_labels: int
+    n_names: int
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Rows of a stream.
+
+    Attributes
+    ----------
+    values : ndarray of float
+        Entries of the rows.
+    columns : ndarray of int32, or None
+        Their columns, sorted and different within a row; None for rows with all columns.
+    indptr : ndarray of int64, of shape (n_rows + 1,)
+        Where the rows start.
+    codes : ndarray of int32, of shape (n_rows,)
+        Numbers of the labels in :attr:`RowReader.labels`.
+    position : Position
+        Where the reader is after the batch.
+    weights : ndarray of float of shape (n_rows,), or None
+        Weights of the rows; None for rows without.
+    words : ndarray of int32 of shape (n_columns, n_rows), or None
+        Codes of words in columns of categories, -1 where they are missing.
+    """
+
+    values: np.ndarray
+    columns: np.ndarray | None
+    indptr: np.ndarray
+    codes: np.ndarray
+    position: Position
+    weights: np.ndarray | None = None
+    words: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def matrix(self, n_columns: int) -> np.ndarray | sp.csr_matrix:
+        """The rows as an array, or as a sparse matrix."""
+        if self.columns is None:
+            return self.values.reshape(len(self), n_columns)
+        parts = (self.values, self.columns, self.indptr)
+        return sp.csr_matrix(parts, shape=(len(self), n_columns))
+
+
+class _Part(NamedTuple):
+    """Rows that were read at once."""
+
+    values: np.ndarray
+    columns: np.ndarray | None
+    lengths: np.ndarray
+    codes: np.ndarray
+    weights: np.ndarray | None
+    words: np.ndarray | None
+
+
+class Rows:
+    """Rows of lines of text in a format, with codes of their labels.
+
+    Parameters
+    ----------
+    lines : LineBuffer
+        The text, from the first row on.
+    format : Format
+        How rows are written.
+    labels : LabelCodes or None
+        The labels so far; None if nobody asks for them.
+    skip_bad : bool
+        Whether a row that is wrong is skipped and counted, or an error.
+    """
+
+    # What helps against some causes of trouble.
+    _advice: ClassVar[dict[str | None, str]] = {}
+
+    def __init__(
+        self, lines: LineBuffer, format: Format, labels: LabelCodes | None, skip_bad: bool = False
+    ) -> None:
+        self._lines, self._format, self._labelled = lines, format, labels is not None
+        self._labels = LabelCodes() if labels is None else labels
+        self._vocabulary: dict[str, int] = {}
+        self.skip_bad = skip_bad
+        self._rows = self._skipped = 0
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._lines.close()
+
+    def __iter__(self) -> Iterator[Batch]:
+        """The rows that are left, in batches of some megabytes of text."""
+        while (batch := self.read(_BLOCK)) is not None:
+            yield batch
+
+    def read(self, n: int, *, wait: bool = True) -> Batch | None:
+        """Read so many rows, or fewer if these are long; None at the end of the input.
+
+        Which rows make a batch depends on the input only, not on where reading started.
+
+        Parameters
+        ----------
+        n : int
+            Number of rows.
+        wait : bool, default=True
+            Whether to wait for so many rows of an input that is still being written; if not, the
+            rows that are there make a batch, but at least one.
+
+        Raises
+        ------
+        DataFileError
+            If a row is wrong, with the number of its line, unless such rows are skipped.
+        """
+        parts: list[_Part] = []
+        missing, lines, limit = n, self._lines, 0
+        while missing and (missing == n or lines.offset < limit):
+            if (not wait and missing < n and lines.start == lines.stop) or not lines.fill():
+                break
+            if missing == n:
+                limit = (lines.offset // _BLOCK + 1) * _BLOCK
+            parsed = self._format.parse(lines, lines.stop_after(limit), missing)
+            part: _Part | None = self._coded(parsed)
+            lines.line += parsed.lines
+            lines.start = parsed.position
+            if parsed.stuck and part is not None and len(part.codes) < missing:
+                parts.append(part)
+                missing -= len(part.codes)
+                part = self._single()
+            if part is not None:
+                parts.append(part)
+                missing -= len(part.codes)
+        if missing == n:
+            return None
+        self._rows += n - missing
+        counts = (self._rows, self._skipped, len(self._labels), len(self._vocabulary))
+        return _joined(parts, Position(lines.offset, lines.line, *counts))
+
+    def _coded(self, parsed: Parsed) -> _Part:
+        """Look up the labels of parsed rows; rows that are wrong are left out."""
+        n, problems = len(parsed.starts), parsed.problems
+        codes = np.zeros(n, dtype=np.int32)
+        if self._labelled and parsed.spans is not None:
+            codes, wrong = self._labels.codes(self._lines.text, parsed.spans)
+            for row, error in wrong.items():
+                column = self._format.target_label
+                problems.setdefault(row, RowError(str(error), column, advice=error.advice))
+        lengths = parsed.lengths
+        if lengths is None:
+            lengths = np.full(n, parsed.values.shape[1])
+        part = _Part(parsed.values, parsed.columns, lengths, codes, parsed.weights, parsed.words)
+        for row, error in sorted(problems.items()):
+            self._reject(error, self._lines.line_at(int(parsed.starts[row])))
+        if not problems:
+            return part
+        kept = np.ones(n, dtype=bool)
+        kept[list(problems)] = False
+        entries = kept if parsed.columns is None else np.repeat(kept, lengths)
+        return _Part(
+            parsed.values[entries],
+            None if parsed.columns is None else parsed.columns[entries],
+            lengths[kept],
+            codes[kept],
+            None if parsed.weights is None else parsed.weights[kept],
+            None if parsed.words is None else parsed.words[:, kept],
+        )
+
+    def _single(self) -> _Part | None:
+        """Read the row that the parser stopped at."""
+        number = self._lines.line
+        try:
+            row = self._format.parse_one(self._lines)
+            if row is None:
+                return None
+            try:
+                code = self._labels.code(row.label) if self._labelled else 0
+            except RowError as error:
+                error.column = self._format.target_label
+                raise
+        except RowError as error:
+            self._reject(error, number)
+            return None
+        weights = np.array([row.weight]) if self._format.weighted else None
+        codes = np.array([code], dtype=np.int32)
+        return _Part(row.values, row.columns, np.array([len(row.values)]), codes, weights, None)
+
+    def _reject(self, error: RowError, line: int) -> None:
+        if not self.skip_bad:
+            raise DataFileError(
+                self._lines.source,
+                str(error),
+                row=line,
+                column=error.column,
+                cause=error.cause,
+                advice=error.advice or self._advice.get(error.cause),
+            )
+        self._skipped += 1
+
+
+def _joined(parts: list[_Part], position: Position) -> Batch:
+    values, columns, lengths, codes, weights, words = zip(*parts)
+
+    def together(arrays: Sequence[Any], axis: int = 0) -> Any:
+        if arrays[0] is None:
+            return None
+        return arrays[0] if len(arrays) == 1 else np.concatenate(arrays, axis=axis)
+
+    indptr = np.zeros(sum(map(len, lengths)) + 1, dtype=np.int64)
+    np.cumsum(together(lengths), out=indptr[1:])
+    return Batch(
+        together(values).reshape(-1),
+        together(columns),
+        indptr,
+        together(codes),
+        position,
+        together(weights),
+        together(words, 1),
+    )
+
+
+class RowReader(Rows):
+    r"""Rows of a file or of standard input, in memory that does not depend on their number.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file, or ``"-"``; plain, or compressed by gzip or Zstandard.
+    format : {"libsvm", "csv", "tsv", "json"}, default=None
+        The format; by default that of the extension, or else of the first row.
+    target : str, default=None
+        Name of the label in a table (the last column by default) or in JSON objects.
+    weight : str, default=None
+        Name of the weight in a table or in JSON objects; by default rows have none.
+    classes : sequence of str, default=None
+        All labels there are; by default labels are taken as they come.
+    hash_bits : int, default=0
+        Names of features are hashed to this many bits; 0 for no hashing. Words in tables and in
+        JSON objects then become features ``name=word``.
+    n_features : int, default=None
+        Number of columns of LIBSVM rows; by default it is found out as they come.
+    zero_based : bool, default=None
+        Whether the indices of LIBSVM rows count from 0; by default they do if the first of the
+        first row is 0.
+    header : bool, default=None
+        Whether a table has a header; by default its first rows decide.
+    skip_bad : bool, default=False
+        Whether a row that is wrong is skipped and counted, or an error.
+    steady_labels : bool, default=False
+        Whether labels that start as whole numbers must remain so, as learners need that go row by
+        row. Otherwise all labels become words when the first word comes.
+    state : dict, default=None
+        What :meth:`state` returned in an earlier run over the same input, which goes on there.
+    vocabulary : sequence of str, default=()
+        What :meth:`vocabulary` returned then.
+
+    Attributes
+    ----------
+    labels : list of int or str
+        The labels seen so far, or declared.
+    spellings : list of str
+        How each of them was spelled when it first came.
+    n_columns : int or None
+        Number of columns if it is known.
+    names : list of str or None
+        Names of the columns so far, where there are such.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from oblong.streams import RowReader
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "rows.libsvm"
+    ...     _ = path.write_text("+1 1:0.5 3:2\n-1 2:1 # a comment\n")
+    ...     with RowReader(path) as reader:
+    ...         batch = reader.read(10)
+    >>> batch.matrix(3).toarray()
+    array([[0.5, 0. , 2. ],
+           [0. , 1. , 0. ]])
+    >>> batch.codes, reader.labels
+    (array([0, 1], dtype=int32), [1, -1])
+    """
+
+    _advice: ClassVar = {
+        "text": "hash_bits= takes words",
+        "name": "hash_bits= takes names",
+        "index": "n_features= or hash_bits= takes more",
+    }
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        format: str | None = None,
+        target: str | None = None,
+        weight: str | None = None,
+        classes: Sequence[str] | None = None,
+        hash_bits: int = 0,
+        n_features: int | None = None,
+        zero_based: bool | None = None,
+        header: bool | None = None,
+        skip_bad: bool = False,
+        steady_labels: bool = False,
+        state: dict[str, Any] | None = None,
+        vocabulary: Sequence[str] = (),
+    ) -> None:
+        if format is not None and format not in FORMATS:
+            raise ValueError(f"format must be one of {', '.join(FORMATS)}, got {format!r}")
+        name = format or find_format(path)
+        if name in ("parquet", "npz"):
+            problem = "expected rows of text, CSV, LIBSVM or JSON lines"
+            raise DataFileError(source_name(path), problem)
+        lines = LineBuffer(path)
+        try:
+            known = {word: j for j, word in enumerate(vocabulary)}
+            name = state["format"] if state else name or find_format(path, lines)
+            made = make_format(
+                name,
+                lines,
+                bits=hash_bits,
+                n_features=n_features,
+                target=target,
+                weight=weight,
+                zero_based=zero_based,
+                header=header,
+                state=None if state is None else state["layout"],
+                vocabulary=known,
+            )
+            super().__init__(lines, made, LabelCodes(classes, steady=steady_labels), skip_bad)
+            self.format, self._vocabulary, self._hashed = name, known, hash_bits > 0
+            self.n_columns: int | None = 1 << hash_bits if hash_bits else n_features
+            if isinstance(made, Csv) and made.dense:
+                self.n_columns = len(made.features)
+            if state is not None:
+                self._labels.restore(state["labels"], state["spellings"])
+                self._rows, self._skipped = state["rows"], state["skipped"]
+                lines.skip_to(state["offset"], state["line"], state["fingerprint"])
+        except BaseException:
+            lines.close()
+            raise
+
+    @property
+    def source(self) -> str:
+        """Name of the input for messages."""
+        return self._lines.source
+
+    @property
+    def labels(self) -> list[int] | list[str]:
+        """The labels seen so far, or declared."""
+        return self._labels.values()
+
+    @property
+    def spellings(self) -> list[str]:
+        """How each of the labels was spelled when it first came."""
+        return self._labels.spellings
+
+    @property
+    def dense(self) -> bool:
+        """Whether rows have all columns."""
+        return self._format.dense
+
+    @property
+    def names(self) -> list[str] | None:
+        """Names of the columns so far, where there are such."""
+        if self._hashed:
+            return None
+        if isinstance(self._format, Csv):
+            layout = self._format.layout
+            return [layout.names[j] for j in layout.features] if layout.header else None
+        return list(self._vocabulary) or None
+
+    @property
+    def rows(self) -> int:
+        """Rows read, those of earlier runs included."""
+        return self._rows
+
+    @property
+    def skipped(self) -> int:
+        """Rows left out because they were wrong."""
+        return self._skipped
+
+    def close_labels(self) -> None:
+        """Take no more labels than there are now."""
+        self._labels.closed = True
+
+    def state(self, position: Position) -> dict[str, Any]:
+        """Everything it takes to go on after a batch, as JSON values but for the vocabulary.
+
+        The reader may have gone on since. The vocabulary, :meth:`vocabulary`, is left out because
+        it may be large.
+        """
+        return {
+            "format": self.format,
+            "layout": self._format.state(),
+            "labels": self._labels.values(position.n_labels),
+            "spellings": self.spellings[: position.n_labels],
+            "offset": position.offset,
+            "line": position.line,
+            "rows": position.rows,
+            "skipped": position.skipped,
+            "fingerprint": self._lines.fingerprint(position.offset),
+        }
+
+    def vocabulary(self, position: Position) -> list[str]:
+        """Names of columns that were found in the rows before a position."""
+        # One step, during which no other thread can add names.
+        return list(self._vocabulary)[: position.n_names]

@@ -1,0 +1,274 @@
+"""Bytes of a file or of standard input, decompressed, in a buffer of whole lines."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import os
+import re
+import sys
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from oblong._core.text import quote
+from oblong.io.errors import DataFileError
+
+__all__ = ["LineBuffer", "Path", "read_bytes", "source_name"]
+
+_CAPACITY = 1 << 20
+_LONGEST_LINE = 1 << 28
+_GZIP, _ZSTD, _BOM = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xef\xbb\xbf"
+# Bytes at the start of the input by which it is recognised.
+_HEAD = 1 << 14
+
+
+def source_name(path: str | os.PathLike[str]) -> str:
+    """Name of an input for messages."""
+    if path == "-":
+        return "standard input"
+    name = Path(path).name or str(path)
+    return name if name.isprintable() else ascii(name)
+
+
+def _open(path: str | os.PathLike[str]) -> Any:
+    """Open an input and undo its compression, which the content tells."""
+    source = source_name(path)
+    if path == "-":
+        try:
+            # Without Python's own buffer, which must not be in use when a program ends.
+            raw: Any = io.FileIO(sys.stdin.fileno(), closefd=False)
+        except (OSError, ValueError):
+            raw = sys.stdin.buffer
+        stream = io.BufferedReader(raw)
+    elif os.path.isdir(path):
+        raise DataFileError(source, "expected a file, got a folder")
+    else:
+        try:
+            # The caller closes it.
+            stream = open(path, "rb")  # noqa: SIM115
+        except OSError as error:
+            problem = f"cannot be read: {error.strerror or error}"
+            raise DataFileError(source, problem) from None
+    try:
+        magic = stream.peek(4)[:4]
+    except OSError as error:
+        raise DataFileError(source, f"cannot be read: {error.strerror or error}") from None
+    if magic.startswith(_GZIP):
+        return gzip.GzipFile(fileobj=stream)
+    if magic == _ZSTD:
+        try:
+            import pyarrow as pa
+        except ImportError:
+            problem = 'Zstandard files need pyarrow: pip install "oblong[cli]"'
+            raise DataFileError(source, problem) from None
+        return pa.CompressedInputStream(pa.PythonFile(stream, mode="r"), "zstd")
+    if magic.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise DataFileError(source, "expected UTF-8 text, got UTF-16; save the file as UTF-8")
+    return stream
+
+
+def _damaged(source: str, error: Exception) -> DataFileError:
+    reason = (str(error).splitlines() or [type(error).__name__])[0][:100]
+    return DataFileError(source, f"damaged or unreadable ({reason})")
+
+
+# What decompression raises, pyarrow's errors included.
+_FAILURES = (EOFError, zlib.error, OSError, ValueError)
+
+
+def read_bytes(path: str | os.PathLike[str]) -> bytes:
+    """The whole content of an input, decompressed."""
+    stream = _open(path)
+    try:
+        return stream.read()
+    except _FAILURES as error:
+        raise _damaged(source_name(path), error) from None
+    finally:
+        if path != "-":
+            stream.close()
+
+
+class LineBuffer:
+    r"""Whole lines of an input, a buffer at a time.
+
+    Lines end with ``\n`` or ``\r\n``; with ``\r`` too if the first one does.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file, or ``"-"`` for standard input. Gzip and Zstandard are recognised by their content.
+    content : bytes, optional
+        The content of the input, where it was read before.
+
+    Attributes
+    ----------
+    source : str
+        Name for messages.
+    text : ndarray of uint8
+        The buffer.
+    start, stop : int
+        Its lines that were not consumed yet; the last byte is a line end.
+    line : int
+        Number of the line at ``start``, counted from 1.
+    ended : bool
+        Whether the buffer has all that is left of the input.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], content: bytes | None = None) -> None:
+        self.path = str(path)
+        self.source = source_name(path)
+        self.line = 1
+        self.ended = False
+        self.start = self.stop = self._end = 0
+        self._base = self._read = 0
+        self._head = b""
+        self._returns: bool | None = None
+        self._allocate(_CAPACITY)
+        self._stream = io.BytesIO(content) if content is not None else _open(path)
+        plain = isinstance(self._stream, io.BufferedReader)
+        self._seekable = self.path != "-" and plain and self._stream.seekable()
+        self._live = self.path == "-" and hasattr(self._stream, "read1")
+        self.fill()
+        if bytes(self._bytes[:3]) == _BOM:
+            self.start = 3
+            self.fill()
+
+    def close(self) -> None:
+        """Close the file; standard input is left open."""
+        if self.path != "-":
+            self._stream.close()
+
+    def starts_with(self, magic: bytes) -> bool:
+        """Whether these are the first bytes of the input."""
+        return self._head.startswith(magic)
+
+    # The buffer ----------------------------------------------------------------------------------
+
+    def _allocate(self, capacity: int) -> None:
+        self._bytes = bytearray(capacity)
+        self.text = np.frombuffer(self._bytes, dtype=np.uint8)
+
+    def _read_into(self, room: memoryview) -> int:
+        if not self._live:
+            return self._stream.readinto(room) or 0
+        # A pipe gives what there is, and does not wait until the buffer is full.
+        data = self._stream.read1(len(room))
+        room[: len(data)] = data
+        return len(data)
+
+    def fill(self) -> bool:
+        """Make sure that there is a line; False at the end of the input."""
+        while self.start == self.stop:
+            if not self.extend():
+                return False
+        return True
+
+    def extend(self) -> bool:
+        """Read more, behind the lines that are in the buffer; False at the end of the input."""
+        if self.ended:
+            return False
+        rest = self._bytes[self.start : self._end]
+        self._base += self.start
+        # Room for the line end that the last line may lack.
+        if 2 * len(rest) >= len(self._bytes):
+            if len(self._bytes) >= _LONGEST_LINE:
+                problem = f"the line has more than {_LONGEST_LINE >> 20} megabytes"
+                raise DataFileError(self.source, problem, row=self.line)
+            self._allocate(2 * len(self._bytes))
+        self._bytes[: len(rest)] = rest
+        self.stop -= self.start
+        self.start, self._end = 0, len(rest)
+        try:
+            n = self._read_into(memoryview(self._bytes)[self._end : -1])
+        except _FAILURES as error:
+            raise _damaged(self.source, error) from None
+        new = slice(self._end, self._end + n)
+        if len(self._head) < _HEAD:
+            self._head += bytes(self._bytes[new])[: _HEAD - len(self._head)]
+        self._read += n
+        self._end += n
+        if self._returns is None:
+            first = re.search(rb"\r\n?|\n", self._bytes[: self._end])
+            # A return at the very end may be the first half of an end of a line.
+            if first and (first[0] != b"\r" or first.end() < self._end):
+                self._returns = first[0] == b"\r"
+        if self._returns:
+            self._bytes[: self._end] = self._bytes[: self._end].replace(b"\r", b"\n")
+        if not n:
+            self.ended = True
+            if self._end and self._bytes[self._end - 1] != 10:
+                self._bytes[self._end] = 10
+                self._end += 1
+        self.stop = self._bytes.rfind(b"\n", 0, self._end) + 1
+        return n > 0 or self.start < self.stop
+
+    def peek_lines(self) -> list[bytes]:
+        """The lines that are in the buffer, without their ends."""
+        return bytes(self._bytes[self.start : self.stop]).split(b"\n")[:-1]
+
+    def peek_line(self) -> bytes:
+        """The next line without its end."""
+        return bytes(self._bytes[self.start : self._bytes.index(b"\n", self.start)])
+
+    def skip_to_place(self, place: int) -> None:
+        """Consume the text before a place in the buffer."""
+        self.line = self.line_at(place)
+        self.start = place
+
+    def take(self, end: int | None = None) -> bytes:
+        """Consume the text up to a line end, by default the next, and return it without that."""
+        end = self._bytes.index(b"\n", self.start) if end is None else end
+        text = bytes(self._bytes[self.start : end])
+        self.start = end + 1
+        self.line += 1 + text.count(b"\n")
+        return text
+
+    def stop_after(self, offset: int) -> int:
+        """End of the line in which a byte of the input lies, as far as the buffer goes."""
+        place = offset - 1 - self._base
+        if place >= self.stop:
+            return self.stop
+        return self._bytes.index(b"\n", max(place, self.start)) + 1
+
+    def line_at(self, place: int) -> int:
+        """Number of the line of a place in the buffer."""
+        return self.line + self._bytes.count(b"\n", self.start, place)
+
+    # Where it is ---------------------------------------------------------------------------------
+
+    @property
+    def offset(self) -> int:
+        """Bytes consumed, decompressed."""
+        return min(self._base + self.start, self._read)
+
+    def fingerprint(self, offset: int) -> str:
+        """What the input starts with, up to an offset, by which it is recognised."""
+        return hashlib.sha256(self._head[: min(offset, _HEAD)]).hexdigest()
+
+    def skip_to(self, offset: int, line: int, fingerprint: str) -> None:
+        """Go to an offset that an earlier run had reached in the same input."""
+        while len(self._head) < min(_HEAD, offset) and not self.ended:
+            self.start = self.stop
+            self.fill()
+        if self._seekable:
+            short = os.fstat(self._stream.fileno()).st_size < offset
+        else:
+            while self._base + self._end < offset and not self.ended:
+                self.start = self.stop = self._end
+                self.fill()
+            short = self._read < offset
+        if short or self.fingerprint(offset) != fingerprint:
+            problem = f"not the input of the checkpoint, which has {offset:,} bytes of another"
+            raise DataFileError(quote(self.source, 80), problem)
+        if self._seekable:
+            self._stream.seek(offset)
+            self._base, self._read, self._end, self.ended = offset, offset, 0, False
+            self.start = self.stop = 0
+        else:
+            self.start = min(offset - self._base, self._end)
+            self.stop = max(self.stop, self.start)
+        self.line = line
