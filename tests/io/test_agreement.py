@@ -192,6 +192,7 @@ def as_rows(path, n=10**6):
 
 
 @pytest.mark.parametrize("part", range(3))
+@pytest.mark.large
 def test_all_readers_agree(tmp_path, monkeypatch, part):
     counts = {"read": 0, "refused": 0}
     for name, data in files(1000, seed=part):
@@ -228,6 +229,7 @@ def complaint(capsys, *words):
     return (err[-1].split(" (--")[0].split("; --")[0].split("; name all")[0]) if code == 2 else ""
 
 
+@pytest.mark.large
 def test_compare_reads_as_the_others(folder, capsys):
     rows = "5.1,3.5,1.4,setosa\n6.3,3.3,6.0,virginica\n" * 6
     (folder / "t.csv").write_text("0,1,2,class\n" + rows)
@@ -238,6 +240,7 @@ def test_compare_reads_as_the_others(folder, capsys):
     assert found["classes"] == ["setosa", "virginica"]
 
 
+@pytest.mark.large
 def test_commands_agree(folder, capsys):
     """Train, compare, predict and stream, on a sample."""
     read = refused = 0
