@@ -134,12 +134,7 @@ class GridFold:
             kernel = Kernel(self.kernel, number, self.degree, self.coef0)
             K, K_test = kernels.matrices(kernel, place == len(self.grid.gammas) - 1)
             if self.grid.spreads.min() < 1.0:
-                check_kernel_definite(
-                    kernel,
-                    lambda chosen, K=K: K[np.ix_(chosen, chosen)],
-                    len(K),
-                    "a bound on the outputs has no solution; use another kernel, or spreads=(1,)",
-                )
+                _check_definite(kernel, K)
             machines = solve_machines(
                 K,
                 starts,
@@ -184,16 +179,15 @@ class GridFold:
         labels, decisions = [], []
         for start, stop in chunks(test.size, max(1, _OUTPUTS // (n_pairs * n_machines))):
             different = machines.outputs(K_test[start:stop], starts)
-            outputs = None
-            if self.scorer is not None or by_scores:
-                outputs = np.stack([out[k] for out, k in zip(different, which)], axis=2)
-            if by_scores:
-                labels.append(_scored(outputs, classes.size).argmax(axis=2))
-            else:
+            if not by_scores:
                 part = None if noise is None else noise[start:stop]
                 labels.append(_vote(different, which, classes.size, part))
-            if self.scorer is not None:
-                decisions.append(self._decision(outputs, classes.size))
+            if by_scores or self.scorer is not None:
+                outputs = np.stack([out[k] for out, k in zip(different, which)], axis=2)
+                if by_scores:
+                    labels.append(_scored(outputs, classes.size).argmax(axis=2))
+                if self.scorer is not None:
+                    decisions.append(self._decision(outputs, classes.size))
         predicted = classes[np.concatenate(labels, axis=1)]
         truth = y[test]
         own = None if weights is None else weights[test]
@@ -213,6 +207,15 @@ class GridFold:
         if self.decision_function_shape == "ovo":
             return outputs
         return _scored(outputs, n_classes)
+
+
+def _check_definite(kernel: Kernel, K: np.ndarray) -> None:
+    check_kernel_definite(
+        kernel,
+        lambda chosen: K[np.ix_(chosen, chosen)],
+        len(K),
+        "a bound on the outputs has no solution; use another kernel, or spreads=(1,)",
+    )
 
 
 def _scored(outputs: np.ndarray, n_classes: int) -> np.ndarray:

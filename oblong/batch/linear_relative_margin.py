@@ -217,7 +217,7 @@ class LinearRelativeMarginClassifier(KernelMachine):
         self, X: Any, y: np.ndarray, penalties: np.ndarray, weights: np.ndarray, threads: int
     ) -> PairFit:
         prices = None
-        if self.nu is not None:
+        if self.D is not None and self.nu is not None:
             prices = self.D * self.nu * weights / weights.sum()
         found = solve_linear_relative_margin(
             X,

@@ -314,7 +314,7 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
         gammas = list(self.gammas)
         for gamma in gammas:
             named = isinstance(gamma, str) and gamma in ("scale", "auto")
-            number = isinstance(gamma, Real) and np.isfinite(gamma) and gamma >= 0.0
+            number = isinstance(gamma, Real) and np.isfinite(float(gamma)) and float(gamma) >= 0.0
             if not (named or number):
                 raise ValueError(
                     f'gammas must be "scale", "auto" or finite numbers of at least 0, got {gamma!r}'

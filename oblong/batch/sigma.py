@@ -227,6 +227,8 @@ class SigmaSVC(KernelMachine):
             solution = solve_sigma_kernel(SigmaFactor.of(K, D, weights), y, C, D, **options)
             solution = certified_kernel(solution, K, y, C, D, weights, rows)
         certificate = solution.certificate
+        # All three solutions are certified as they are stored.
+        assert certificate is not None
         return PairFit(
             solution,
             solution.coef,

@@ -288,9 +288,8 @@ class UniversumSVC(KernelMachine):
         vectors, coef = super()._expansion()
         if self.universum_coef_.shape[1] == 0:
             return vectors, coef
-        stack = sp.vstack if sp.issparse(vectors) else np.concatenate
-        vectors = stack([vectors, self.universum_vectors_])
-        vectors = vectors.tocsr() if sp.issparse(vectors) else vectors
+        both = [vectors, self.universum_vectors_]
+        vectors = sp.vstack(both).tocsr() if sp.issparse(vectors) else np.concatenate(both)
         return vectors, np.hstack([coef, self.universum_coef_])
 
 

@@ -204,7 +204,7 @@ class _InteriorPoint:
             self.t = float(self.z[-1])
         return bool(np.isfinite(self.complementarity) and np.isfinite(self.z[:d]).all())
 
-    def _common(self, kind: Kind, part: slice) -> tuple:
+    def _common(self, kind: Kind, part: slice) -> tuple[bool, float, float, float, np.ndarray]:
         return (*kind.head, self.problem.y[part])
 
     def _system(self) -> tuple[np.ndarray, np.ndarray, float]:

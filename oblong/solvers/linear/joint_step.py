@@ -9,6 +9,9 @@ from oblong.solvers.linear.row_loops import add_rows, row_products
 
 __all__ = ["joint_step"]
 
+# Values, columns and ends of the rows, and which rows are meant.
+Arrays = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
 # Conjugate gradient steps that make a joint step worth its while, or accurate enough.
 _LEAST, _MOST = 3, 30
 # Halvings of the step before it is given up.
@@ -89,7 +92,7 @@ def _inner_dual(
 
 
 def _outputs(
-    state: DescentState, arrays: tuple, w: np.ndarray, total: float, out: np.ndarray
+    state: DescentState, arrays: Arrays, w: np.ndarray, total: float, out: np.ndarray
 ) -> None:
     """Products of centred rows with the centred combination ``w`` of sum ``total``."""
     w = w - total * state.mean
@@ -103,7 +106,7 @@ def _own_excess(state: DescentState, rows: np.ndarray) -> float:
 
 
 def _line_maximum(
-    state: DescentState, arrays: tuple, direction: np.ndarray, rise: float
+    state: DescentState, arrays: Arrays, direction: np.ndarray, rise: float
 ) -> np.ndarray:
     """Maximise the dual along a direction, over all kinks on the way.
 
@@ -143,7 +146,7 @@ def _line_maximum(
 
 
 def _ascent_direction(
-    state: DescentState, arrays: tuple, residual: np.ndarray, outward: np.ndarray, effort: int
+    state: DescentState, arrays: Arrays, residual: np.ndarray, outward: np.ndarray, effort: int
 ) -> np.ndarray:
     """Conjugate gradients on the curvature of the free coefficients."""
     rows = arrays[-1]

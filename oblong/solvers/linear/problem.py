@@ -317,7 +317,7 @@ def certified(
     f = u + b
     largest = float(np.abs(f).max())
     if problem.D is not None:
-        t = best_bound(problem, f)
+        t = best_bound(f, problem.D, problem.U)
     elif largest > problem.B:
         scale = problem.B / largest
         w, b, f = scale * w, scale * b, scale * f
@@ -357,7 +357,7 @@ def as_stored(X: Any, problem: LinearProblem, found: LinearResult) -> LinearResu
     worst = float((np.abs(f) + error).max())
     t = found.t
     if problem.D is not None:
-        t = best_bound(problem, f)
+        t = best_bound(f, problem.D, problem.U)
     elif worst > problem.B:
         scale = problem.B / worst
         w, b, f, error = scale * w, scale * b, scale * f, scale * error
@@ -423,12 +423,12 @@ def best_bias(problem: LinearProblem, u: np.ndarray, t: float) -> float:
     return float(0.5 * (low + high))
 
 
-def best_bound(problem: LinearProblem, f: np.ndarray) -> float:
+def best_bound(f: np.ndarray, D: float, U: np.ndarray | None) -> float:
     """Minimise ``D t + Σ U_i [|f_i| - t]_+`` over ``t >= 1``."""
     sizes = np.abs(f)
-    if problem.U is None:
+    if U is None:
         return max(1.0, float(sizes.max()))
     order = np.argsort(-sizes)
-    # At t, the slope is D less the prices of the samples beyond: the first to reach D is best.
-    place = int(np.searchsorted(np.cumsum(problem.U[order]), problem.D))
+    # At t, the slope is D less the sum of U over the rows beyond t: the first to reach D is best.
+    place = int(np.searchsorted(np.cumsum(U[order]), D))
     return max(1.0, float(sizes[order[place]])) if place < len(f) else 1.0

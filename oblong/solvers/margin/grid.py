@@ -88,6 +88,8 @@ def solve_margin_grid(
         The solutions. The image that their violations are measured with is a fresh product.
     """
     block = columns.block
+    if block is None:
+        raise ValueError("a grid needs its kernel matrix in double precision")
     order = np.argsort(-spreads, kind="stable")
     grid = _blank(y, penalties, Cs, spreads[order])
     count = grid.source.size

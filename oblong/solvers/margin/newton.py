@@ -79,7 +79,7 @@ def _newton_step(
     both = np.ones((2, free.size))
     both[0] = target
     if block.inverse is not None and 2 * free.size > c.size:
-        solution = _solve_by_inverse(block, free, np.flatnonzero(~is_free), both)
+        solution = _solve_by_inverse(block, block.inverse, free, np.flatnonzero(~is_free), both)
     else:
         solution = _solve_by_factor(block, free, both)
     if solution is None:
@@ -119,14 +119,17 @@ def _solve_by_factor(block: DenseBlock, free: np.ndarray, both: np.ndarray) -> n
 
 
 def _solve_by_inverse(
-    block: DenseBlock, free: np.ndarray, fixed: np.ndarray, both: np.ndarray
+    block: DenseBlock,
+    inverse: np.ndarray,
+    free: np.ndarray,
+    fixed: np.ndarray,
+    both: np.ndarray,
 ) -> np.ndarray | None:
     """Solve with the block of the free rows by the inverse of the whole matrix.
 
     With the inverse ``P``, ``K_FF⁻¹ = P_FF - P_FN P_NN⁻¹ P_NF`` for the other rows ``N``, which
     are the smaller block to factor when most rows are free.
     """
-    inverse = block.inverse
     padded = np.zeros((2, len(inverse)))
     padded[:, free] = both
     image = padded @ inverse

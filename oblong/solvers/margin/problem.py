@@ -39,7 +39,7 @@ class Pieces(NamedTuple):
     breakpoints: np.ndarray
     slopes: np.ndarray
 
-    def take(self, rows: np.ndarray) -> Pieces:
+    def take(self, rows: np.ndarray | slice) -> Pieces:
         """Return the terms of a subset of the samples."""
         return Pieces(self.breakpoints[rows], self.slopes[rows])
 

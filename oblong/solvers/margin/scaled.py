@@ -136,7 +136,8 @@ def _coefficients(
         rows, y, sizes = np.vstack([rows, -rows]), np.append(y, -y), np.append(sizes, sizes)
     columns = ExplicitColumns(rows @ rows.T)
     slopes = np.repeat((sizes * y)[:, None], 3, axis=1)
-    coef, n_iter = None, 0
+    coef: np.ndarray | None = None
+    n_iter = 0
     for penalty in _PENALTIES:
         low, high = np.where(y > 0, 0.0, -penalty), np.where(y > 0, penalty, 0.0)
         pieces = Pieces(np.column_stack([low, low, high, high]), slopes)
@@ -144,6 +145,7 @@ def _coefficients(
         coef, n_iter = found.coef, n_iter + found.n_iter
         if np.abs(coef).max() < penalty:
             break
+    assert coef is not None  # There is at least one penalty.
     return coef if fit_intercept else coef[:n] - coef[n:], n_iter
 
 

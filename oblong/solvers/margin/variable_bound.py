@@ -181,9 +181,10 @@ class _Search:
         self.tol = tol
         self.max_iter = max_iter
         self.progress = progress
-        # Solutions that bracket the bound: h > D at ``low``, h <= D at ``high``.
+        # Solutions that bracket the bound: h > D at ``low``, h <= D at ``high``, which the support
+        # vector machine sets before any other bound is tried.
         self.low: _Point | None = None
-        self.high: _Point | None = None
+        self.high: _Point
         self.theta = np.nan
         self.n_iter = self.n_newton = self.n_rounds = 0
 
@@ -241,8 +242,10 @@ class _Search:
 
     def _solve(self, t: float, last: _Point | None, tol: float) -> _Point:
         """Solve the problem of one bound, from the nearest solution there is."""
-        known = [point for point in (last, self.low, self.high) if point is not None]
-        start = min(known, key=lambda point: abs(point.t - t), default=None)
+        start = last
+        if last is not None:
+            known = [point for point in (last, self.low, self.high) if point is not None]
+            start = min(known, key=lambda point: abs(point.t - t))
         pieces = relaxed_margin_pieces(self.model.y, self.model.C, t, self.model.U)
         margin = self._margin(pieces, tol, start, f"relative margin, bound {t:.6g}")
         slope = _excess_slope(self.columns.latest, pieces, margin.dual_coef)
