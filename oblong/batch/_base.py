@@ -1,4 +1,4 @@
-"""The base of kernel machines that are solved by the margin solver."""
+"""The base of kernel classifiers that the margin solver fits."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from oblong.linalg.columns import ExplicitColumns, KernelColumns, SymmetricColum
 from oblong.linalg.definite import check_kernel_definite
 from oblong.solvers.margin.options import DEFAULTS
 
-__all__ = ["KernelMachine"]
+__all__ = ["KernelClassifier"]
 
-# Columns from which on the products of rows are worth the threads of BLAS.
+# Least number of columns for which products of rows are worth the threads of BLAS.
 _WIDE = 256
 
 
-class KernelMachine(PairwiseKernelClassifier):
+class KernelClassifier(PairwiseKernelClassifier):
     """Base of kernel classifiers with a penalty ``C``, solved to a tolerance.
 
     A subclass says how one binary problem is solved, from the columns of its kernel matrix

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from oblong._core.progress import ProgressCallback
 from oblong._core.threads import chunks
-from oblong.batch._base import KernelMachine
+from oblong.batch._base import KernelClassifier
 from oblong.batch._one_vs_one import pairs_of
 from oblong.batch._pairwise import PairFit
 from oblong.geometry import MinimumVolumeEllipsoid
@@ -47,7 +47,7 @@ class _PlainResult:
         return self.margin.n_iter
 
 
-class EllipsoidalKernelClassifier(KernelMachine):
+class EllipsoidalKernelClassifier(KernelClassifier):
     r"""Ellipsoidal kernel machine: a support vector machine in the geometry of an ellipsoid.
 
     The bounds that speak for a large margin compare it with the size of a ball around the data.
@@ -91,7 +91,7 @@ class EllipsoidalKernelClassifier(KernelMachine):
         matrix are the corners of a simplex, and the ellipsoid says nothing.
     ridge : float, default=None
         A number above zero that is added to the diagonal of :math:`\Sigma`, in squared units of
-        the rows or of the feature space. It is the other way to a shape there: the machine then
+        the rows or of the feature space. It replaces the truncated rank there: the model then
         uses all directions, unless ``rank`` says otherwise. It costs the invariance.
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
         The kernel function. It has to be positive semidefinite.
@@ -199,7 +199,7 @@ class EllipsoidalKernelClassifier(KernelMachine):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        **KernelMachine._parameter_constraints,
+        **KernelClassifier._parameter_constraints,
         "coverage": [Interval(Real, 0.0, 1.0, closed="both")],
         "E": [Interval(Real, 0.0, None, closed="neither"), None],
         "center": ["boolean"],
@@ -408,7 +408,9 @@ class EllipsoidalKernelClassifier(KernelMachine):
     ) -> None:
         self._kernel_coef: np.ndarray | None = None
         if self._basis() is not None and self.kernel != "linear":
-            self._kernel_coef = np.array([fit.kernel_coef for fit in fits if isinstance(fit, _KernelFit)])
+            self._kernel_coef = np.array(
+                [fit.kernel_coef for fit in fits if isinstance(fit, _KernelFit)]
+            )
             # A copy: the user may change the rows after the fit.
             precomputed = self.kernel == "precomputed"
             self._kernel_vectors = kept if precomputed else X[kept].astype(np.float64)

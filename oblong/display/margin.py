@@ -197,7 +197,7 @@ def _signed_outputs(
     if not rows.any():
         raise ValueError(f"there are no rows of the classes {classes[first]} and {classes[second]}")
     if "decision_function_shape" not in final.get_params():
-        # One machine a class: the larger output decides between the two.
+        # One model per class: the larger output decides between the two.
         scores = np.asarray(final.decision_function(X), dtype=float)[rows]
         outputs = scores[:, first] - scores[:, second]
         return np.where(y[rows] == classes[first], outputs, -outputs), None

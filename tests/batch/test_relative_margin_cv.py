@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import oblong.batch._fold_machines as machines
+import oblong.batch._fold_models as machines
 import oblong.batch.relative_margin_cv as module
 from oblong import RelativeMarginClassifier, RelativeMarginClassifierCV
 from oblong.kernels import Kernel

@@ -21,7 +21,7 @@ from oblong.io.prediction import of_width, read_rows
 __all__ = ["add_parser"]
 
 _DESCRIPTION = """\
-Predict the rows of a file with a saved model. Prints one label a line, spelled as in the
+Predict the rows of a file with a saved model. Prints one label per line, spelled as in the
 training data. Columns are found by their names, in any order; a label column may be there.
 """
 
@@ -48,7 +48,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--proba",
         action="store_true",
-        help="print probabilities as comma separated text, one column a class",
+        help="print probabilities as comma separated text, one column per class",
     )
     parser.add_argument(
         "-o",

@@ -7,7 +7,7 @@ Relative Margin and Data-Dependent Regularization", JMLR 11, 2010) with ``f_i = 
 
 where ``t`` is held at ``B`` (their equation 11, ``U`` infinite), or a variable that is at least
 one (14 and, with finite ``U``, 15). The support vector machine is ``B`` infinite. Its dual has
-one signed coefficient a sample, split into ``α = clip(y c, 0, C)`` and the excess
+one signed coefficient per row, split into ``α = clip(y c, 0, C)`` and the excess
 ``e = |y c - α|`` of at most ``U``::
 
     max_c  Σ α_i - t Σ e_i - ½|Σ c_i x_i|²                          t held
@@ -170,9 +170,9 @@ class LinearProblem:
     B : float
         The bound; infinite for none. Not used with ``D``.
     D : float or None
-        Cost of a unit of the bound, which makes it a variable of at least one.
+        Penalty of the bound, which makes it a variable of at least one.
     U : ndarray of shape (n,) or None
-        With ``D``: the price of breaking the bound; ``None`` forbids it.
+        With ``D``: the penalty of outputs beyond the bound; ``None`` makes it hard.
     intercept : bool
         Whether there is a bias.
     """

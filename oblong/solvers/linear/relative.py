@@ -45,8 +45,8 @@ class LinearRelativeMarginResult:
     B : float
         The bound on the outputs.
     theta : float
-        Largest absolute output of the support vector machine of the same ``C``; NaN where that
-        machine was unnecessary.
+        Largest absolute output of the support vector machine of the same ``C``; NaN where it
+        was not solved.
     n_iter : int
         Steps or passes, those of the support vector machine included.
     """
@@ -107,9 +107,9 @@ def solve_linear_relative_margin(
         With neither ``B`` nor ``D``: the bound is ``1 + spread (theta - 1)``, where ``theta`` is
         the largest absolute output of the support vector machine.
     D : float, default=None
-        Price of the bound, which makes it a variable.
+        Penalty of the bound, which makes it a variable.
     U : ndarray of shape (n,), default=None
-        With ``D``: prices of breaking the bound; it is hard without.
+        With ``D``: penalties of outputs beyond the bound, which is hard without them.
     intercept : bool, default=True
         Whether there is a bias.
     method : {"auto", "interior-point", "descent"}, default="auto"
@@ -143,7 +143,7 @@ def solve_linear_relative_margin(
 
     if D is not None and D > 0.0:
         if U is not None and U.min() >= D:
-            # No excess can reach such a price, as all of them together are at most D.
+            # No excess can reach such a penalty, as all of them together are at most D.
             U = None
         task = replace(problem, D=float(D), U=U)
         found = settle(task, solve(task, max_iter, "relative margin", None))

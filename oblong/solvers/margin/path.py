@@ -1,6 +1,6 @@
 """The path of the relative margin machine, from the support vector machine to tight bounds.
 
-At a fixed ``C`` the coefficients of the bounded machine (Shivaswamy and Jebara, JMLR 11, 2010)
+At a fixed ``C`` the coefficients of the solution (Shivaswamy and Jebara, JMLR 11, 2010)
 are a continuous and piecewise linear function of the bound ``B``, so that the solution for one
 bound is a good start for the next smaller one.
 """

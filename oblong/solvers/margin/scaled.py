@@ -7,7 +7,7 @@
 With ``s = 1`` this is half the width of the widest street. In the ellipsoidal support vector
 machine (Momma, Hatano and Nakayama, ACML 2010) with a hard margin, ``s_i = π_i |φ_i|²`` tells where
 the ellipsoid is a ball: the margin ``ρ`` of the best direction makes it one for
-``r <= ρ / (1 + ρ)``, and the machine is this one.
+``r <= ρ / (1 + ρ)``, and its solution is this one.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def _coefficients(
     """Signed coefficients ``c`` of the nearest vector ``Σ c_i φ_i`` with outputs ``>= s_i``."""
     n = len(y)
     if not fit_intercept:
-        # Rows and their mirror images have a machine without bias.
+        # Rows together with their mirror images have a solution without bias.
         rows, y, sizes = np.vstack([rows, -rows]), np.append(y, -y), np.append(sizes, sizes)
     columns = ExplicitColumns(rows @ rows.T)
     slopes = np.repeat((sizes * y)[:, None], 3, axis=1)

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oblong.solvers.linear.problem import (
-    LinearProblem,
     LinearRows,
     best_bias,
     best_bound,
