@@ -178,7 +178,7 @@ class KernelClassifier(PairwiseKernelClassifier):
                 )
                 remedy = "Use another kernel."
             elif worst.rounded:
-                why = "rounding hides the rest"
+                why = "the rest of the gap is rounding error"
                 remedy = "Scale the columns, for example with StandardScaler."
             else:
                 why = "the solver makes no further progress"

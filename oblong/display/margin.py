@@ -175,7 +175,7 @@ def _signed_outputs(
     classes = estimator.classes_.tolist()
     unknown = set(y.tolist()).difference(classes)
     if unknown:
-        raise ValueError(f"y has labels that are none of the classes {classes}: {unknown}")
+        raise ValueError(f"y has labels that are not among the classes {classes}: {unknown}")
     steps = getattr(estimator, "steps", None)
     if steps:
         X, final = estimator[:-1].transform(X) if len(steps) > 1 else X, steps[-1][1]

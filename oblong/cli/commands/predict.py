@@ -102,7 +102,7 @@ def _schema(model: Any, training: dict[str, Any], source: str) -> Schema:
             raise DataFileError(source, "damaged: the description of the columns") from None
     count = getattr(model, "n_features_in_", None)
     if not isinstance(count, int) or count < 1:
-        raise DataFileError(source, "a model that was not fitted")
+        raise DataFileError(source, "the model is not fitted")
     names = getattr(model, "feature_names_in_", None)
     return Schema(count, None if names is None else [str(name) for name in names])
 
