@@ -20,8 +20,7 @@ from oblong.geometry import MinimumVolumeEllipsoid
 from oblong.linalg.columns import SymmetricColumns
 from oblong.solvers.covariance.certificate import StoredOutputs, certify_features
 from oblong.solvers.covariance.ellipsoidal_kernel import UnitBallRows, solve_ellipsoidal_kernel
-from oblong.solvers.margin.problem import svm_pieces
-from oblong.solvers.margin.solver import MarginResult, solve_margin
+from oblong.solvers.margin.svm import MarginResult, solve_svm
 
 __all__ = ["EllipsoidalKernelClassifier"]
 
@@ -388,9 +387,10 @@ class EllipsoidalKernelClassifier(KernelClassifier):
         weights: np.ndarray,
     ) -> _PlainResult:
         return _PlainResult(
-            solve_margin(
+            solve_svm(
                 columns,
-                svm_pieces(y, C),
+                y,
+                C,
                 tol=self.tol,
                 max_iter=self.max_iter,
                 progress=progress,

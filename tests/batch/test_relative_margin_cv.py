@@ -320,7 +320,7 @@ def test_class_missing_from_a_fold():
         ({"gammas": ("wide",)}, "gammas must be"),
         ({"gammas": ()}, "at least one"),
         ({"scoring": "neg_log_loss"}, "needs probabilities"),
-        ({"scoring": lambda machine, X, y: float("nan")}, "gives NaN"),
+        ({"scoring": lambda machine, X, y: float("nan")}, "is NaN in some fold"),
         ({"kernel": "sigmoid", "coef0": -1.0, "gammas": (5.0,)}, "positive semidefinite"),
         ({"cv": [(np.arange(4), np.arange(4, 6))], "Cs": (1.0,)}, "two classes to train on"),
     ],

@@ -6,12 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from oblong.solvers.linear.options import LinearOptions
 from oblong.solvers.linear.problem import LinearProblem
 
 __all__ = ["Floor", "Kind", "middle"]
-
-# Products of slacks and multipliers of the bounds, relative to those of the hinge.
-_SIZE = 0.3
 
 
 @dataclass
@@ -40,7 +38,7 @@ class Floor:
     a: float = 1.0
 
 
-def middle(problem: LinearProblem, t: float) -> tuple[list[Kind], Floor]:
+def middle(problem: LinearProblem, t: float, options: LinearOptions) -> tuple[list[Kind], Floor]:
     """Start in the middle: outputs zero, the bound ``t``, hinge multipliers half of ``C``."""
     n, floor = problem.rows.n, Floor(s=t - 1.0)
     y, C = problem.y, problem.C
@@ -57,7 +55,7 @@ def middle(problem: LinearProblem, t: float) -> tuple[list[Kind], Floor]:
     kt = 0.0 if problem.D is None else 1.0
     # Products of slacks and multipliers not much smaller than those of the hinge make a good
     # start, even where a small D makes them too large for Σe <= D at first.
-    size = _SIZE * float(a.mean())
+    size = options.bound_start * float(a.mean())
     share = size / t
     if problem.D is not None:
         share = max(share, problem.D / (4.0 * n))

@@ -8,17 +8,13 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from oblong._core.compile import compiled
+from oblong.solvers.margin.options import MarginOptions
 from oblong.solvers.margin.problem import Pieces, write_slopes
 
 if TYPE_CHECKING:
     from oblong.solvers.margin.block import DenseBlock
 
 __all__ = ["newton_steps"]
-
-# Most Newton steps in a row before pair steps get their turn: where they are dear, and ever.
-_FEW, _MANY = 3, 30
-# A step that kinks stop this early does not pay where it is dear.
-_SHORT = 0.05
 
 
 def newton_steps(
@@ -29,8 +25,9 @@ def newton_steps(
     right: np.ndarray,
     left: np.ndarray,
     snap: float,
+    options: MarginOptions,
 ) -> int:
-    """Take Newton steps in a row while they meet kinks; return how many.
+    """Take Newton steps in succession while they meet kinks; return how many.
 
     Coefficients, image and slopes are updated in place.
     """
@@ -38,14 +35,15 @@ def newton_steps(
     # where one of them meets its bound, and only a row of steps takes all that are too many: as
     # many as take about as long as the pair steps between them.
     free = max(1, int(np.count_nonzero(right == left)))
-    cheap = min(_MANY, 100 * c.size**2 // free**3)
-    for count in range(1, _MANY + 1):
+    cheap = min(options.newton_most, 100 * c.size**2 // free**3)
+    for count in range(1, options.newton_most + 1):
         step = _newton_step(block, pieces, c, u, right, left, snap)
         if step is None:
             return count - 1
-        if step == 1.0 or (count >= cheap and (count >= _FEW or step < _SHORT)):
+        enough = count >= options.newton_costly or step < options.newton_short
+        if step == 1.0 or (count >= cheap and enough):
             return count
-    return _MANY
+    return options.newton_most
 
 
 def _newton_step(
