@@ -248,7 +248,7 @@ class RelativeMarginClassifier(KernelClassifier):
             )
         if self.D is None and self.nu is not None:
             raise ValueError(
-                f"nu={self.nu!r} lets rows exceed the bound that D penalises: set D as well"
+                f"nu={self.nu!r} needs D: it lets rows exceed the bound that D penalises"
             )
         if self.D is not None and self.B is not None:
             raise ValueError(

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from oblong._core.threads import run_chunks
+from oblong._core.threads import chunks, run_chunks
 from oblong.solvers.linear.row_loops import add_rows, row_norms, row_products
 
 __all__ = ["LinearProblem", "LinearResult", "LinearRows", "as_stored", "certified"]
@@ -117,16 +117,22 @@ class LinearRows:
 
     def absolute_products(self, w: np.ndarray) -> np.ndarray:
         """Products of the rows' absolute values with ``w``."""
-        if self.sparse:
-            return np.asarray(abs(self.X) @ w, dtype=np.float64)
         out = np.empty(self.n)
+        if self.sparse:
+            # In chunks: the absolute values are a copy, and their products in double another.
+            for start, stop in chunks(self.n, self.chunk):
+                out[start:stop] = abs(self.X[start:stop]) @ w
+            return out
         self.for_chunks(lambda part, X: np.dot(np.abs(X, out=X), w, out=out[part]))
         return out
 
     def absolute_combination(self, c: np.ndarray) -> np.ndarray:
         """Sum of the rows' absolute values times ``c``."""
         if self.sparse:
-            return np.asarray(c @ abs(self.X), dtype=np.float64)
+            total = np.zeros(self.d)
+            for start, stop in chunks(self.n, self.chunk):
+                total += c[start:stop] @ abs(self.X[start:stop])
+            return total
         parts = np.empty((-(-self.n // self.chunk), self.d))
 
         def add(part: slice, X: np.ndarray) -> None:
