@@ -30,7 +30,7 @@ class KernelClassifier(PairwiseKernelClassifier):
     """Base of kernel classifiers with a penalty ``C``, solved to a tolerance.
 
     A subclass says how one binary problem is solved, from the columns of its kernel matrix
-    (:meth:`_solve_pair`) or from its rows (:meth:`_fit_pair`), and keeps what it wants of the
+    (:meth:`_solve_pair`) or from its rows (:meth:`_fit_pair`), and keeps what it needs of the
     solutions (:meth:`_keep`).
     """
 
@@ -130,7 +130,7 @@ class KernelClassifier(PairwiseKernelClassifier):
     ) -> PairFit:
         columns = self._columns(X)
         C, progress = self.C * penalties, self._progress()
-        # Thin products are done before the threads of BLAS have woken up.
+        # Thin products take less time than starting the threads of BLAS.
         with single_threaded_blas() if X.shape[1] < _WIDE else nullcontext():
             solution = self._solve_pair(columns, y, C, progress, weights)
         margin = solution.margin

@@ -73,7 +73,7 @@ class PairwiseKernelClassifier(ClassifierMixin, BaseEstimator):
     """Base of classifiers whose outputs are ``f(x) = Σ c_i k(x_i, x) + b``, one per pair.
 
     A subclass says how one binary problem is solved (:meth:`_fit_pair`) and keeps what it
-    wants of the solutions (:meth:`_keep`).
+    needs of the solutions (:meth:`_keep`).
     """
 
     _parameter_constraints: ClassVar[dict] = {

@@ -137,7 +137,7 @@ def solve_ellipsoidal_kernel(
         threads=1 if thin else threads,
     )
     stage = "ellipsoidal kernel machine"
-    # Thin products are done before the threads of BLAS have woken up.
+    # Thin products take less time than starting the threads of BLAS.
     with single_threaded_blas() if thin else nullcontext():
         margin = solve_svm(
             columns, y, C, tol=tol, max_iter=max_iter, stage=stage, progress=progress
