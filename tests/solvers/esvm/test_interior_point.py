@@ -56,6 +56,7 @@ def test_hard_margin_where_the_kernel_form_has_no_digits_left():
     assert found.n_iter <= 40
 
 
+@pytest.mark.large
 def test_hard_margins_that_do_not_exist():
     X, y = rows_of(13, 120)
     F = coordinates(np.vstack([X, X[:1]]))

@@ -49,6 +49,7 @@ def test_models_find_the_solution(monkeypatch, r, nu):
 
 @given(seed=st.integers(0, 10**6), width=st.floats(0.05, 5.0), nu=st.floats(0.02, 0.9))
 @settings(max_examples=15, deadline=None)
+@pytest.mark.large
 def test_any_way_leads_to_the_certified_optimum(seed, width, nu):
     X, y = rows_of(seed, 110, d=3)
     F = coordinates(X, width)
@@ -123,6 +124,7 @@ def test_fewer_columns_than_rows(monkeypatch, rank):
 
 
 @pytest.mark.parametrize("r", [0.01, 1 - 1e-4, 1 - 1e-6])
+@pytest.mark.large
 def test_ridges_from_large_to_tiny(monkeypatch, r):
     X, y = rows_of(7, 140)
     F = coordinates(X)

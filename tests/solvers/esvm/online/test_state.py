@@ -122,6 +122,7 @@ def solve_by_cvxpy(Z, y, tau, price, weights, bound):
 @pytest.mark.parametrize("unit", [True, False])
 @pytest.mark.parametrize("bound", [None, 2.0, np.inf])
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.large
 def test_passes_reach_the_optimum(unit, bound, seed):
     """The certified values hold the optimum between them, and close in on it."""
     rng = np.random.default_rng(seed)
