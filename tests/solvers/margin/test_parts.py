@@ -1,4 +1,4 @@
-"""The parts of the margin solver: Newton steps, interior point, terms of a grid, certificates."""
+"""Parts of the margin solver: Newton steps, terms of a grid, the support vector machine."""
 
 from __future__ import annotations
 
@@ -8,44 +8,28 @@ import pytest
 from oblong.linalg.columns import ExplicitColumns
 from oblong.solvers.margin.block import DenseBlock
 from oblong.solvers.margin.grid_loops import note_theta, write_terms
-from oblong.solvers.margin.interior_point import interior_point
 from oblong.solvers.margin.newton import newton_steps
-from oblong.solvers.margin.options import DEFAULTS, MarginOptions
+from oblong.solvers.margin.options import MarginOptions
 from oblong.solvers.margin.problem import relative_margin_pieces, svm_pieces
-from oblong.solvers.margin.result import certify, expand
 from oblong.solvers.margin.svm import solve_svm
-from tests.solvers.margin.problems import KERNELS, make_problem, solve
-
-
-@pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("B", [np.inf, 1.3])
-def test_interior_point_finds_the_solution(kernel, B):
-    problem = make_problem(kernel, 50, 10.0, B, seed=2)
-    found = interior_point(problem.K, problem.pieces, np.zeros(50), np.zeros(50), 1e-9)
-    wanted = solve(problem, tol=1e-9)
-    assert abs(found.sum()) <= 1e-9 * np.abs(found).sum()
-    value = problem.pieces.dual(found, problem.K @ found)
-    assert value == pytest.approx(wanted.dual_objective, rel=1e-8)
+from tests.solvers.margin.problems import KERNELS, make_problem
 
 
 def test_one_newton_step_finds_the_optimum_of_free_coefficients():
     """Far from all breakpoints the dual is a quadratic with one constraint."""
     problem = make_problem("rbf", 20, 1e6, np.inf, seed=1)
-    K = problem.K + np.eye(20)
+    K = problem.K + 10.0 * np.eye(20)
     c = 0.5 * problem.y
     u, right, left = K @ c, *problem.pieces.slopes_at(c)
     np.testing.assert_array_equal(right, left)
     options = MarginOptions(newton_most=1)
     steps = newton_steps(DenseBlock(K), problem.pieces, c, u, right, left, 0.0, options)
     assert steps == 1
-    # Where no coefficient met zero, y - Kc is the same for all rows.
+    # No coefficient meets zero on the way, so that y - Kc ends up the same for all rows.
     system = np.block([[K, np.ones((20, 1))], [np.ones((1, 20)), np.zeros((1, 1))]])
     exact = np.linalg.solve(system, np.append(problem.y, 0.0))[:20]
-    if np.all(problem.y * exact > 0):
-        np.testing.assert_allclose(c, exact, rtol=1e-6)
-    assert problem.pieces.dual(c, K @ c) > problem.pieces.dual(
-        0.5 * problem.y, K @ (0.5 * problem.y)
-    )
+    assert np.all(problem.y * exact > 0)
+    np.testing.assert_allclose(c, exact, rtol=1e-6)
     np.testing.assert_allclose(u, K @ c, rtol=1e-9)
 
 
@@ -74,32 +58,6 @@ def test_terms_of_a_grid_are_those_of_its_problems():
         )
         np.testing.assert_allclose(p, wanted.breakpoints)
         np.testing.assert_allclose(s, wanted.slopes)
-
-
-@pytest.mark.parametrize("B", [np.inf, 1.2])
-def test_certificate_of_any_dual_point(B):
-    problem = make_problem("rbf", 40, 5.0, B, seed=4)
-    columns, best = ExplicitColumns(problem.K), solve(problem, tol=1e-9)
-    c = 0.7 * best.dual_coef
-    expansion = expand(columns, problem.pieces, c, problem.K @ c, 0.1)
-    np.testing.assert_allclose(expansion.image, problem.K @ c, rtol=1e-12)
-    assert expansion.norm == pytest.approx(c @ problem.K @ c)
-    right, left = problem.pieces.slopes_at(c)
-    interval = (float((right - expansion.image).max()), float((left - expansion.image).min()))
-    found = certify(
-        problem.pieces, c, expansion, interval, (1, 2, 3), "max_iter", DEFAULTS.largest_gap
-    )
-    assert (found.n_iter, found.n_newton, found.n_rounds) == (1, 2, 3)
-    outputs = problem.K @ found.coef + found.bias
-    np.testing.assert_allclose(found.outputs, outputs, atol=1e-9)
-    if np.isfinite(B):
-        assert np.abs(outputs).max() <= B * (1 + 1e-9)
-    value = 0.5 * found.coef @ problem.K @ found.coef
-    value += problem.C @ np.maximum(1.0 - problem.y * outputs, 0.0)
-    assert found.objective == pytest.approx(value, rel=1e-9)
-    assert found.dual_objective <= best.objective <= found.objective
-    assert best.objective - found.dual_objective <= found.gap
-    assert found.relative_gap > 1e-3
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
