@@ -23,7 +23,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_N
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test test-lowest fuzz lint types format docs bench clean
+.PHONY: help install demo test test-lowest fuzz lint format docs bench clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,14 +59,12 @@ fuzz: $(VENV)/.stamp-test ## judge certificates on random problems: SEED=0 COUNT
 	@$(ONE_THREAD) $(BIN)/python -m tests.fuzz.run --seed $(SEED) --count $(COUNT) --jobs $(JOBS) \
 		--estimators "$(ESTIMATORS)" $(if $(OUTPUT),--output $(OUTPUT))
 
-lint: $(VENV)/.stamp-test ## check style, formatting and the direction of imports
+lint: $(VENV)/.stamp-test ## check style, formatting, the direction of imports and types
 	@echo "==> ruff"
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@echo "==> import-linter"
 	@$(BIN)/lint-imports
-
-types: $(VENV)/.stamp-test ## check the types of the package
 	@echo "==> mypy"
 	@$(BIN)/mypy
 

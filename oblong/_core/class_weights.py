@@ -57,7 +57,7 @@ def class_factors(
         raise ValueError(f"The classes, {missing}, are not in class_weight")
     factors = np.array([float(class_weight.get(name, 1.0)) for name in names])
     if allow_zero and not np.all((factors >= 0.0) & (factors < np.inf)):
-        raise ValueError("class_weight must hold finite numbers that are not negative")
+        raise ValueError("class_weight must hold finite, non-negative numbers")
     if not allow_zero and not np.all((factors > 0.0) & (factors < np.inf)):
         raise ValueError("class_weight must hold finite numbers above zero")
     return factors

@@ -1,4 +1,4 @@
-"""The base of kernel machines that are solved by the margin solver."""
+"""The base of kernel classifiers that the margin solver fits."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from oblong.linalg.columns import ExplicitColumns, KernelColumns, SymmetricColum
 from oblong.linalg.definite import check_kernel_definite
 from oblong.solvers.margin.options import DEFAULTS
 
-__all__ = ["KernelMachine"]
+__all__ = ["KernelClassifier"]
 
-# Columns from which on the products of rows are worth the threads of BLAS.
+# Least number of columns for which products of rows are worth the threads of BLAS.
 _WIDE = 256
 
 
-class KernelMachine(PairwiseKernelClassifier):
+class KernelClassifier(PairwiseKernelClassifier):
     """Base of kernel classifiers with a penalty ``C``, solved to a tolerance.
 
     A subclass says how one binary problem is solved, from the columns of its kernel matrix
-    (:meth:`_solve_pair`) or from its rows (:meth:`_fit_pair`), and keeps what it wants of the
+    (:meth:`_solve_pair`) or from its rows (:meth:`_fit_pair`), and keeps what it needs of the
     solutions (:meth:`_keep`).
     """
 
@@ -112,7 +112,7 @@ class KernelMachine(PairwiseKernelClassifier):
     def _check_kernel(self, X: Any) -> None:
         kernel = self._kernel()
         consequence = self._if_indefinite()
-        vars(self).pop("_indefinite", None)
+        self.__dict__.pop("_indefinite", None)
 
         def matrix(rows: np.ndarray) -> np.ndarray:
             return np.asarray(kernel(self._select(X, rows)), dtype=np.float64)
@@ -130,7 +130,7 @@ class KernelMachine(PairwiseKernelClassifier):
     ) -> PairFit:
         columns = self._columns(X)
         C, progress = self.C * penalties, self._progress()
-        # Thin products are done before the threads of BLAS have woken up.
+        # Thin products take less time than starting the threads of BLAS.
         with single_threaded_blas() if X.shape[1] < _WIDE else nullcontext():
             solution = self._solve_pair(columns, y, C, progress, weights)
         margin = solution.margin
@@ -178,7 +178,7 @@ class KernelMachine(PairwiseKernelClassifier):
                 )
                 remedy = "Use another kernel."
             elif worst.rounded:
-                why = "rounding hides the rest"
+                why = "the rest of the gap is rounding error"
                 remedy = "Scale the columns, for example with StandardScaler."
             else:
                 why = "the solver makes no further progress"

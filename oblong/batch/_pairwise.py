@@ -36,7 +36,7 @@ _PREDICTION_BLOCK = 1 << 22
 
 @dataclass(frozen=True)
 class PairFit:
-    """The machine of one pair of classes, ``f(x) = Σ c_i k(x_i, x) + b``.
+    """The model of one pair of classes, ``f(x) = Σ c_i k(x_i, x) + b``.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class PairwiseKernelClassifier(ClassifierMixin, BaseEstimator):
     """Base of classifiers whose outputs are ``f(x) = Σ c_i k(x_i, x) + b``, one per pair.
 
     A subclass says how one binary problem is solved (:meth:`_fit_pair`) and keeps what it
-    wants of the solutions (:meth:`_keep`).
+    needs of the solutions (:meth:`_keep`).
     """
 
     _parameter_constraints: ClassVar[dict] = {
@@ -200,7 +200,7 @@ class PairwiseKernelClassifier(ClassifierMixin, BaseEstimator):
     def _fit_pairs(
         self, X: Any, labels: np.ndarray, penalties: np.ndarray, weights: np.ndarray
     ) -> tuple[list[PairFit], list[np.ndarray]]:
-        """Solve every pair; return the machines, and the rows that each concerns."""
+        """Solve every pair; return the models and the rows of each."""
         pairs = pairs_of(len(self.classes_))
         if len(pairs) == 1:
             members = [np.arange(len(labels))]

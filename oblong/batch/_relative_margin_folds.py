@@ -13,12 +13,12 @@ from sklearn.utils import check_random_state
 
 from oblong._core.class_weights import class_factors
 from oblong._core.threads import chunks
-from oblong.batch._fold_machines import FoldKernel, Machines, solve_machines
+from oblong.batch._fold_models import FoldKernel, PairModels, solve_pairs
 from oblong.batch._one_vs_one import class_scores, votes_of
 from oblong.kernels import Kernel, resolve_gamma
 from oblong.linalg.definite import check_kernel_definite
 
-__all__ = ["FoldOutcome", "Grid", "GridFold"]
+__all__ = ["FoldScores", "Grid", "GridFold"]
 
 # Outputs computed at once.
 _OUTPUTS = 1 << 23
@@ -39,7 +39,7 @@ class Grid:
 
 
 @dataclass(frozen=True)
-class FoldOutcome:
+class FoldScores:
     """What one fold says about every combination.
 
     Attributes
@@ -49,7 +49,7 @@ class FoldOutcome:
     relative_margins : ndarray of shape (n_candidates,)
         Relative margins on the training rows.
     gap : float
-        Largest relative gap of a machine that did not converge; NaN if all did.
+        Largest relative gap of a model that did not converge; NaN if all did.
     n_iter : int
         Steps of the solver in all.
     """
@@ -60,7 +60,7 @@ class FoldOutcome:
     n_iter: int
 
 
-class _Foretold(ClassifierMixin, BaseEstimator):
+class _FixedPredictions(ClassifierMixin, BaseEstimator):
     """A classifier whose predictions are known, in the shape that scorers ask for."""
 
     def __init__(self, classes: np.ndarray, labels: np.ndarray, decision: np.ndarray) -> None:
@@ -100,7 +100,7 @@ class GridFold:
         train: np.ndarray,
         test: np.ndarray,
         threads: int = 1,
-    ) -> FoldOutcome:
+    ) -> FoldScores:
         """Fit every combination to the training rows and score it on the test rows."""
         train, test = np.asarray(train), np.asarray(test)
         if weights is not None:
@@ -134,13 +134,8 @@ class GridFold:
             kernel = Kernel(self.kernel, number, self.degree, self.coef0)
             K, K_test = kernels.matrices(kernel, place == len(self.grid.gammas) - 1)
             if self.grid.spreads.min() < 1.0:
-                check_kernel_definite(
-                    kernel,
-                    lambda chosen, K=K: K[np.ix_(chosen, chosen)],
-                    len(K),
-                    "a bound on the outputs has no solution; use another kernel, or spreads=(1,)",
-                )
-            machines = solve_machines(
+                _check_definite(kernel, K)
+            models = solve_pairs(
                 K,
                 starts,
                 penalties,
@@ -150,22 +145,22 @@ class GridFold:
                 max_iter=self.max_iter,
                 threads=threads,
             )
-            scored = self._scores(machines, K_test, starts, classes, X, y, weights, test)
+            scored = self._scores(models, K_test, starts, classes, X, y, weights, test)
             scores[ascending, place] = scored.reshape(shape[0], shape[2])
-            margins[ascending, place] = machines.relative_margins.reshape(shape[0], shape[2])
-            gaps.append(machines.gap)
-            n_iter += machines.n_iter
+            margins[ascending, place] = models.relative_margins.reshape(shape[0], shape[2])
+            gaps.append(models.gap)
+            n_iter += models.n_iter
             if self.report is not None:
                 self.report(
                     f"{train.size} rows to train on, {test.size} to test on, gamma {number:.3g}: "
                     f"best score {scored.max():.4f}"
                 )
         gap = float("nan") if np.isnan(gaps).all() else float(np.nanmax(gaps))
-        return FoldOutcome(scores.ravel(), margins.ravel(), gap, n_iter)
+        return FoldScores(scores.ravel(), margins.ravel(), gap, n_iter)
 
     def _scores(
         self,
-        machines: Machines,
+        models: PairModels,
         K_test: np.ndarray,
         starts: np.ndarray,
         classes: np.ndarray,
@@ -174,26 +169,25 @@ class GridFold:
         weights: np.ndarray | None,
         test: np.ndarray,
     ) -> np.ndarray:
-        """Score every machine on the test rows."""
-        n_pairs, n_machines = len(machines.pairs), machines.relative_margins.size
+        """Score every model on the test rows."""
+        n_pairs, n_models = len(models.pairs), models.relative_margins.size
         noise = None
         if self.break_ties == "random" and classes.size > 2:
             noise = check_random_state(self.random_state).random_sample((test.size, classes.size))
         by_scores = self.break_ties in (True, "confidence") and classes.size > 2
-        which = [pair.which.ravel() for pair in machines.pairs]
+        which = [pair.which.ravel() for pair in models.pairs]
         labels, decisions = [], []
-        for start, stop in chunks(test.size, max(1, _OUTPUTS // (n_pairs * n_machines))):
-            different = machines.outputs(K_test[start:stop], starts)
-            outputs = None
-            if self.scorer is not None or by_scores:
-                outputs = np.stack([out[k] for out, k in zip(different, which)], axis=2)
-            if by_scores:
-                labels.append(_scored(outputs, classes.size).argmax(axis=2))
-            else:
+        for start, stop in chunks(test.size, max(1, _OUTPUTS // (n_pairs * n_models))):
+            different = models.outputs(K_test[start:stop], starts)
+            if not by_scores:
                 part = None if noise is None else noise[start:stop]
                 labels.append(_vote(different, which, classes.size, part))
-            if self.scorer is not None:
-                decisions.append(self._decision(outputs, classes.size))
+            if by_scores or self.scorer is not None:
+                outputs = np.stack([out[k] for out, k in zip(different, which)], axis=2)
+                if by_scores:
+                    labels.append(_scored(outputs, classes.size).argmax(axis=2))
+                if self.scorer is not None:
+                    decisions.append(self._decision(outputs, classes.size))
         predicted = classes[np.concatenate(labels, axis=1)]
         truth = y[test]
         own = None if weights is None else weights[test]
@@ -203,11 +197,11 @@ class GridFold:
         options = {} if own is None else {"sample_weight": own}
         known = zip(predicted, np.concatenate(decisions, axis=1))
         return np.array(
-            [self.scorer(_Foretold(classes, *k), rows, truth, **options) for k in known]
+            [self.scorer(_FixedPredictions(classes, *k), rows, truth, **options) for k in known]
         )
 
     def _decision(self, outputs: np.ndarray, n_classes: int) -> np.ndarray:
-        """Decision values of every machine, in the shape the estimator gives them."""
+        """Decision values of every model, in the shape the estimator gives them."""
         if n_classes == 2:
             return outputs[:, :, 0]
         if self.decision_function_shape == "ovo":
@@ -215,8 +209,17 @@ class GridFold:
         return _scored(outputs, n_classes)
 
 
+def _check_definite(kernel: Kernel, K: np.ndarray) -> None:
+    check_kernel_definite(
+        kernel,
+        lambda chosen: K[np.ix_(chosen, chosen)],
+        len(K),
+        "a bound on the outputs has no solution; use another kernel, or spreads=(1,)",
+    )
+
+
 def _scored(outputs: np.ndarray, n_classes: int) -> np.ndarray:
-    """Scores of the classes, of shape (n_machines, n_rows, n_classes)."""
+    """Scores of the classes, of shape (n_models, n_rows, n_classes)."""
     flat = outputs.reshape(-1, outputs.shape[2])
     return class_scores(flat, n_classes).reshape(*outputs.shape[:2], n_classes)
 
@@ -224,7 +227,7 @@ def _scored(outputs: np.ndarray, n_classes: int) -> np.ndarray:
 def _vote(
     outputs: list[np.ndarray], which: list[np.ndarray], n_classes: int, noise: np.ndarray | None
 ) -> np.ndarray:
-    """Classes by number, of shape (n_machines, n_rows), from the outputs of every pair."""
+    """Classes by number, of shape (n_models, n_rows), from the outputs of every pair."""
     if n_classes == 2:
         return (outputs[0] > 0)[which[0]].astype(np.intp)
     wins = ((own >= 0)[places] for own, places in zip(outputs, which))

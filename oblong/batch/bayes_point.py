@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from oblong.batch._base import KernelMachine
+from oblong.batch._base import KernelClassifier
 from oblong.batch._one_vs_rest import OneVsRestMixin, positive_classes, solve_each
 from oblong.batch._pairwise import PairFit
 from oblong.linalg.feature_map import PivotMap, feature_map, row_norms, spanning_rows
@@ -39,7 +39,7 @@ class _Solution:
     empty: bool
 
 
-class BayesPointClassifier(OneVsRestMixin, KernelMachine):
+class BayesPointClassifier(OneVsRestMixin, KernelClassifier):
     r"""Bayes point machine: the mean of all classifiers that agree with the labels.
 
     Every weight vector :math:`w` of the version space :math:`\{w : y_i\, w \cdot \varphi_i > 0\}`
@@ -171,7 +171,7 @@ class BayesPointClassifier(OneVsRestMixin, KernelMachine):
     _parameter_constraints: ClassVar[dict] = {
         **{
             name: rule
-            for name, rule in KernelMachine._parameter_constraints.items()
+            for name, rule in KernelClassifier._parameter_constraints.items()
             if name not in ("C", "class_weight", "decision_function_shape", "break_ties")
         },
         "soft": [Interval(Real, 0.0, None, closed="left")],

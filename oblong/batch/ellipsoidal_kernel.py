@@ -13,15 +13,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from oblong._core.progress import ProgressCallback
 from oblong._core.threads import chunks
-from oblong.batch._base import KernelMachine
+from oblong.batch._base import KernelClassifier
 from oblong.batch._one_vs_one import pairs_of
 from oblong.batch._pairwise import PairFit
 from oblong.geometry import MinimumVolumeEllipsoid
 from oblong.linalg.columns import SymmetricColumns
 from oblong.solvers.covariance.certificate import StoredOutputs, certify_features
 from oblong.solvers.covariance.ellipsoidal_kernel import UnitBallRows, solve_ellipsoidal_kernel
-from oblong.solvers.margin.problem import svm_pieces
-from oblong.solvers.margin.solver import MarginResult, solve_margin
+from oblong.solvers.margin.svm import MarginResult, solve_svm
 
 __all__ = ["EllipsoidalKernelClassifier"]
 
@@ -47,7 +46,7 @@ class _PlainResult:
         return self.margin.n_iter
 
 
-class EllipsoidalKernelClassifier(KernelMachine):
+class EllipsoidalKernelClassifier(KernelClassifier):
     r"""Ellipsoidal kernel machine: a support vector machine in the geometry of an ellipsoid.
 
     The bounds that speak for a large margin compare it with the size of a ball around the data.
@@ -91,7 +90,7 @@ class EllipsoidalKernelClassifier(KernelMachine):
         matrix are the corners of a simplex, and the ellipsoid says nothing.
     ridge : float, default=None
         A number above zero that is added to the diagonal of :math:`\Sigma`, in squared units of
-        the rows or of the feature space. It is the other way to a shape there: the machine then
+        the rows or of the feature space. It replaces the truncated rank there: the model then
         uses all directions, unless ``rank`` says otherwise. It costs the invariance.
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
         The kernel function. It has to be positive semidefinite.
@@ -199,7 +198,7 @@ class EllipsoidalKernelClassifier(KernelMachine):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        **KernelMachine._parameter_constraints,
+        **KernelClassifier._parameter_constraints,
         "coverage": [Interval(Real, 0.0, 1.0, closed="both")],
         "E": [Interval(Real, 0.0, None, closed="neither"), None],
         "center": ["boolean"],
@@ -262,7 +261,7 @@ class EllipsoidalKernelClassifier(KernelMachine):
         self, X: Any, labels: np.ndarray, penalties: np.ndarray, weights: np.ndarray
     ) -> tuple[list[PairFit], list[np.ndarray]]:
         """Find the ellipsoid of all rows, then solve every pair in its geometry."""
-        self.ellipsoid_ = None
+        self.ellipsoid_: MinimumVolumeEllipsoid | None = None
         if self.shape == "none":
             return super()._fit_pairs(X, labels, penalties, weights)
         mapped = self._unit_ball(X, weights)
@@ -281,21 +280,25 @@ class EllipsoidalKernelClassifier(KernelMachine):
         self, X: Any, T: np.ndarray, rows: np.ndarray, y: np.ndarray, C: np.ndarray, fit: PairFit
     ) -> PairFit:
         """Bring a model to the form in which it is stored, and certify that."""
-        assert isinstance(fit, _KernelFit)
         basis, known = self._basis(), self.ellipsoid_
-        stored = fit
+        # There is an ellipsoid here, and a fit in its geometry has a direction.
+        assert isinstance(fit, _KernelFit)
+        assert known is not None
+        assert fit.direction is not None
+        stored, w, coef = fit, fit.direction, None
         if basis is not None:
             # f(x) = v·p(x) + b with the coordinates p(x) = (k(x) - means) @ directions.
-            coef = basis.directions @ fit.direction
+            coef = basis.directions @ w
             bias = fit.bias - float(coef @ basis.means)
             stored = replace(fit, bias=bias, kernel_coef=coef)
             if self.kernel == "linear":
-                stored = self._unfolded(coef, stored)
-        if basis is None or self.kernel == "linear":
-            outputs = StoredOutputs.of_rows(X[rows], stored.direction, stored.bias)
+                w, bias = self._unfolded(coef, bias)
+                stored = replace(stored, direction=w, bias=bias)
+        if coef is None or self.kernel == "linear":
+            outputs = StoredOutputs.of_rows(X[rows], w, stored.bias)
         else:
             values = X[rows] if self.kernel == "precomputed" else self._kernel()(X[rows], X)
-            outputs = StoredOutputs.of_values(values, stored.kernel_coef, stored.bias)
+            outputs = StoredOutputs.of_values(values, coef, stored.bias)
         centre = fit.bias + float(fit.direction @ known.center_)
         image = known.inverse_factor_ @ fit.direction
         found = certify_features(T, outputs, image, fit.solution.dual_coef, centre, y=y, C=C)
@@ -384,9 +387,10 @@ class EllipsoidalKernelClassifier(KernelMachine):
         weights: np.ndarray,
     ) -> _PlainResult:
         return _PlainResult(
-            solve_margin(
+            solve_svm(
                 columns,
-                svm_pieces(y, C),
+                y,
+                C,
                 tol=self.tol,
                 max_iter=self.max_iter,
                 progress=progress,
@@ -402,9 +406,11 @@ class EllipsoidalKernelClassifier(KernelMachine):
         members: list[np.ndarray],
         fits: list[PairFit],
     ) -> None:
-        self._kernel_coef = None
+        self._kernel_coef: np.ndarray | None = None
         if self._basis() is not None and self.kernel != "linear":
-            self._kernel_coef = np.array([fit.kernel_coef for fit in fits])
+            self._kernel_coef = np.array(
+                [fit.kernel_coef for fit in fits if isinstance(fit, _KernelFit)]
+            )
             # A copy: the user may change the rows after the fit.
             precomputed = self.kernel == "precomputed"
             self._kernel_vectors = kept if precomputed else X[kept].astype(np.float64)
@@ -412,13 +418,15 @@ class EllipsoidalKernelClassifier(KernelMachine):
         if self.ellipsoid_ is not None:
             self.converged_ = self.converged_ and self.ellipsoid_.converged_
 
-    def _unfolded(self, coef: np.ndarray, fit: _KernelFit) -> _KernelFit:
-        """Turn coefficients of a linear kernel into a weight vector."""
-        assert self.ellipsoid_ is not None
-        known = self.ellipsoid_._kernel_rows
+    def _unfolded(self, coef: np.ndarray, bias: float) -> tuple[np.ndarray, float]:
+        """Turn coefficients of a linear kernel into a weight vector, and their bias into its."""
+        known = None if self.ellipsoid_ is None else self.ellipsoid_._kernel_rows
+        # Only the ellipsoid of a precomputed kernel keeps no rows.
+        assert known is not None
+        assert known.rows is not None
         shift = 0.0 if known.shift is None else known.shift
         w = coef @ (known.rows - shift)
-        return replace(fit, direction=w, bias=fit.bias - float(np.sum(w * shift)))
+        return w, bias - float(np.sum(w * shift))
 
     def _outputs(self, X: Any) -> np.ndarray:
         """Outputs of every pair; all rows of the fit take part in those of a kernel."""

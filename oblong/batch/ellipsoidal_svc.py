@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from oblong.batch._base import KernelMachine
+from oblong.batch._base import KernelClassifier
 from oblong.batch._ellipsoid_metric import EllipsoidMetricMixin
 from oblong.batch._ellipsoidal_machine import (
     BinarySolution,
@@ -42,7 +42,7 @@ _NO_WEIGHT = 1e-9
 _CANCELLED = 1e-6
 
 
-class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelMachine):
+class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelClassifier):
     r"""Ellipsoidal support vector machine: the centre of an ellipsoid in the version space.
 
     All weight vectors that put the training rows on their right sides make up the version space.
@@ -198,7 +198,7 @@ class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelMachine):
     _parameter_constraints: ClassVar[dict] = {
         **{
             name: rule
-            for name, rule in KernelMachine._parameter_constraints.items()
+            for name, rule in KernelClassifier._parameter_constraints.items()
             if name not in ("C", "decision_function_shape", "break_ties")
         },
         "nu": [Interval(Real, 0.0, None, closed="neither")],

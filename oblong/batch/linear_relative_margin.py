@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from oblong.batch._base import KernelMachine
+from oblong.batch._base import KernelClassifier
 from oblong.batch._pairwise import PairFit
 from oblong.solvers.linear.relative import (
     LinearRelativeMarginResult,
@@ -20,7 +20,7 @@ from oblong.solvers.linear.relative import (
 __all__ = ["LinearRelativeMarginClassifier"]
 
 
-class LinearRelativeMarginClassifier(KernelMachine):
+class LinearRelativeMarginClassifier(KernelClassifier):
     r"""Linear relative margin machine, for many rows, dense or sparse.
 
     The model of :class:`RelativeMarginClassifier` [1]_ with the linear kernel: a support vector
@@ -33,14 +33,14 @@ class LinearRelativeMarginClassifier(KernelMachine):
         \quad \text{subject to} \quad -B \le f_i \le B .
 
     The bound is given (``B``), follows from the support vector machine (``spread``), or is
-    chosen by the machine itself at a price (``D``), with outliers allowed beyond it (``nu``):
+    learned with a penalty on its size (``D``), with outliers allowed beyond it (``nu``):
 
     .. math::
 
         \min_{w, b, t \ge 1} \ \tfrac12 \|w\|^2 + \sum_i C_i \, [1 - y_i f_i]_+ + D \, t
         + \sum_i U_i \, [|f_i| - t]_+ .
 
-    Without ``nu`` the prices :math:`U_i` are infinite; with it they are
+    Without ``nu`` the penalties :math:`U_i` are infinite; with it they are
     :math:`D \nu s_i / \sum_j s_j`, where :math:`s` are the sample weights. The weights are found
     directly, so that time and memory grow linearly with the number of rows, and rows in single
     precision are never copied to double precision as a whole.
@@ -53,14 +53,14 @@ class LinearRelativeMarginClassifier(KernelMachine):
         The bound itself, at least 1. Takes precedence over ``spread``.
     spread : float, default=0.5
         The bound relative to the support vector machine of the same ``C``: with ``theta`` the
-        largest absolute output of that machine, ``B = 1 + spread * (theta - 1)``. Between 0
+        largest absolute training output of that one, ``B = 1 + spread * (theta - 1)``. Between 0
         (the tightest) and 1, which is the support vector machine itself.
     D : float, default=None
-        Price of the bound, at least zero, which makes it a variable; zero is the support vector
-        machine. Excludes ``B`` and takes precedence over ``spread``.
+        Penalty of the bound, at least zero, which makes it a variable; zero gives the support
+        vector machine. Excludes ``B`` and takes precedence over ``spread``.
     nu : float, default=None
-        With ``D``: lets rows break the bound at a price. If the bound found is above 1, about a
-        fraction ``1 / nu`` of the rows lies beyond it; useful from 1 upward.
+        With ``D``: lets rows exceed the bound, with a penalty. If the bound found is above 1, about
+        a fraction ``1 / nu`` of the rows lies beyond it; useful from 1 upward.
     fit_intercept : bool, default=True
         Whether there is a bias. It is never regularised.
     solver : {"auto", "interior-point", "descent"}, default="auto"
@@ -95,8 +95,8 @@ class LinearRelativeMarginClassifier(KernelMachine):
     B_ : ndarray of shape (n_pairs,)
         Bound of each binary problem; the one found, with ``D``.
     theta_ : ndarray of shape (n_pairs,)
-        Largest absolute training output of the support vector machine; NaN where that machine
-        was unnecessary.
+        Largest absolute training output of the support vector machine; NaN where it was not
+        solved.
     relative_margin_ : ndarray of shape (n_pairs,)
         Margin over the spread of the training outputs, ``1 / max |f_i|``.
     classes_ : ndarray of shape (n_classes,)
@@ -162,7 +162,7 @@ class LinearRelativeMarginClassifier(KernelMachine):
         "random_state": ["random_state"],
     }
 
-    # What the kernel machines call by these names is settled here.
+    # Parameters of the kernel classifiers that have one value here.
     kernel = "linear"
     gamma = 1.0
     degree = 1
@@ -205,10 +205,12 @@ class LinearRelativeMarginClassifier(KernelMachine):
 
     def _check_rows(self, X: Any) -> None:
         if self.D is None and self.nu is not None:
-            raise ValueError(f"nu={self.nu!r} needs D, whose bound it lets rows break; got D=None")
+            raise ValueError(
+                f"nu={self.nu!r} needs D: it lets rows exceed the bound that D penalises"
+            )
         if self.D is not None and self.B is not None:
             raise ValueError(
-                f"B={self.B!r} gives the bound and D={self.D!r} lets the machine choose it: set "
+                f"B={self.B!r} fixes the bound and D={self.D!r} asks for it to be learned: set "
                 f"one of them to None"
             )
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
@@ -216,9 +218,9 @@ class LinearRelativeMarginClassifier(KernelMachine):
     def _fit_pair(
         self, X: Any, y: np.ndarray, penalties: np.ndarray, weights: np.ndarray, threads: int
     ) -> PairFit:
-        prices = None
-        if self.nu is not None:
-            prices = self.D * self.nu * weights / weights.sum()
+        penalties_beyond = None
+        if self.D is not None and self.nu is not None:
+            penalties_beyond = self.D * self.nu * weights / weights.sum()
         found = solve_linear_relative_margin(
             X,
             y,
@@ -226,7 +228,7 @@ class LinearRelativeMarginClassifier(KernelMachine):
             B=self.B,
             spread=self.spread,
             D=self.D,
-            U=prices,
+            U=penalties_beyond,
             intercept=self.fit_intercept,
             method=self.solver,
             tol=self.tol,

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from oblong._core.progress import ProgressCallback
-from oblong.batch._base import KernelMachine
+from oblong.batch._base import KernelClassifier
 from oblong.batch._pairwise import PairFit
 from oblong.linalg.columns import SymmetricColumns
 from oblong.solvers.linear.relative import (
@@ -23,7 +23,7 @@ from oblong.solvers.margin.variable_bound import solve_variable_bound
 __all__ = ["RelativeMarginClassifier"]
 
 
-class RelativeMarginClassifier(KernelMachine):
+class RelativeMarginClassifier(KernelClassifier):
     r"""Relative margin machine: a support vector machine with bounded outputs.
 
     A support vector machine makes the margin large, whatever the spread of the data. The
@@ -36,14 +36,14 @@ class RelativeMarginClassifier(KernelMachine):
         \quad \text{subject to} \quad -B \le f_i \le B .
 
     The bound is given (``B``), or relative to the support vector machine (``spread``), or
-    chosen by the machine itself at a price (``D``), with outliers allowed beyond it (``nu``):
+    learned with a penalty on its size (``D``), with outliers allowed beyond it (``nu``):
 
     .. math::
 
         \min_{w, b, t \ge 1} \ \tfrac12 \|w\|^2 + \sum_i C_i \, [1 - y_i f_i]_+ + D \, t
         + \sum_i U_i \, [|f_i| - t]_+ .
 
-    Without ``nu`` the prices :math:`U_i` are infinite, so that :math:`|f_i| \le t`; with it
+    Without ``nu`` the penalties :math:`U_i` are infinite, so that :math:`|f_i| \le t`; with it
     they are :math:`D \nu s_i / \sum_j s_j`, where :math:`s` are the sample weights.
 
     Parameters
@@ -54,15 +54,15 @@ class RelativeMarginClassifier(KernelMachine):
         The bound itself, at least 1. Takes precedence over ``spread``.
     spread : float, default=0.5
         The bound relative to the support vector machine of the same ``C``: with ``theta`` the
-        largest absolute output of that machine, ``B = 1 + spread * (theta - 1)``. Between 0
+        largest absolute training output of that one, ``B = 1 + spread * (theta - 1)``. Between 0
         (the tightest) and 1, which is the support vector machine itself.
     D : float, default=None
-        Price of the bound, at least zero: the bound is a variable ``t`` that costs ``D * t``. Zero
-        is the support vector machine; from some value on the bound is 1. Takes precedence over
-        ``spread`` and cannot be combined with ``B``. With the bound ``B = t`` that it finds, the
-        machine is the same.
+        Penalty of the bound, at least zero: the bound is a variable ``t``, and the objective
+        contains ``D * t``. Zero gives the support vector machine; above some value the bound is 1.
+        Takes precedence over ``spread`` and cannot be combined with ``B``. Setting ``B`` to the
+        ``t`` that was found gives the same model.
     nu : float, default=None
-        With ``D``: lets rows break the bound, each at the price ``U_i``. Larger than zero. If
+        With ``D``: lets rows exceed the bound, each with the penalty ``U_i``. Larger than zero. If
         the bound found is above 1, at most a fraction ``1 / nu`` of the rows (by weight) lies
         beyond it and at least that fraction on it or beyond, so that the useful range is
         ``nu >= 1``; below 1 the bound is always 1. The larger ``nu``, the more the bound is
@@ -84,7 +84,7 @@ class RelativeMarginClassifier(KernelMachine):
     max_iter : int, default=-1
         Limit on the solver's steps, or -1 for none.
     class_weight : dict or "balanced", default=None
-        Factors of ``C`` by class. They leave the prices of ``D`` and ``nu`` alone.
+        Factors of ``C`` by class. They do not change the penalties of ``D`` and ``nu``.
     cache_size : float, default=1024
         Memory limit of the kernel cache in MB. Memory is taken only as it is needed.
     decision_function_shape : {"ovr", "ovo"}, default="ovr"
@@ -110,10 +110,10 @@ class RelativeMarginClassifier(KernelMachine):
     B_ : ndarray of shape (n_pairs,)
         Bound of each binary problem: ``B``, or what ``spread`` makes of ``theta_``, or the
         ``t`` found for ``D``. For ``D`` with ``nu`` several ``t`` can be optimal for the same
-        machine; this is the middle of them.
+        model; this is the middle of them.
     theta_ : ndarray of shape (n_pairs,)
-        Largest absolute training output of the support vector machine; NaN where that machine
-        was unnecessary: if ``B`` was given, or ``nu`` is at most 1.
+        Largest absolute training output of the support vector machine; NaN where it was not
+        solved: if ``B`` was given, or ``nu`` is at most 1.
     relative_margin_ : ndarray of shape (n_pairs,)
         Margin over the spread of the training outputs, ``1 / max |f_i|``.
     classes_ : ndarray of shape (n_classes,)
@@ -153,7 +153,7 @@ class RelativeMarginClassifier(KernelMachine):
     Notes
     -----
     With ``B >= theta`` the bound does nothing. More than two classes are split into pairs that
-    vote, each with a bound of its own; ``D`` is the price in each of them.
+    vote, each with a bound of its own; ``D`` is the penalty in each of them.
 
     References
     ----------
@@ -173,7 +173,7 @@ class RelativeMarginClassifier(KernelMachine):
     >>> bool(model[-1].dual_gap_ < 1e-3)
     True
 
-    With ``D`` the machine finds its bound, here with at most a tenth of the rows beyond it, up
+    With ``D`` the bound is learned, here with at most a tenth of the rows beyond it, up
     to ``tol``:
 
     >>> model = make_pipeline(StandardScaler(), RelativeMarginClassifier(D=10.0, nu=10.0))
@@ -183,7 +183,7 @@ class RelativeMarginClassifier(KernelMachine):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        **KernelMachine._parameter_constraints,
+        **KernelClassifier._parameter_constraints,
         "B": [Interval(Real, 1.0, None, closed="left"), None],
         "spread": [Interval(Real, 0.0, 1.0, closed="both")],
         "D": [Interval(Real, 0.0, None, closed="left"), None],
@@ -247,10 +247,12 @@ class RelativeMarginClassifier(KernelMachine):
                 "sklearn.calibration.CalibratedClassifierCV"
             )
         if self.D is None and self.nu is not None:
-            raise ValueError(f"nu={self.nu!r} needs D, whose bound it lets rows break; got D=None")
+            raise ValueError(
+                f"nu={self.nu!r} needs D: it lets rows exceed the bound that D penalises"
+            )
         if self.D is not None and self.B is not None:
             raise ValueError(
-                f"B={self.B!r} gives the bound and D={self.D!r} lets the machine choose it: set "
+                f"B={self.B!r} fixes the bound and D={self.D!r} asks for it to be learned: set "
                 f"only one of them"
             )
 

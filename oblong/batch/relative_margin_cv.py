@@ -21,7 +21,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from oblong._core.rollback import all_or_nothing
 from oblong._core.threads import available_threads, single_threaded_blas
-from oblong.batch._relative_margin_folds import FoldOutcome, Grid, GridFold
+from oblong.batch._relative_margin_folds import FoldScores, Grid, GridFold
 from oblong.batch.relative_margin import RelativeMarginClassifier
 from oblong.batch.relative_margin_path import SPREADS, check_spreads
 from oblong.kernels import KERNELS
@@ -45,7 +45,7 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
     Every combination of ``Cs``, ``gammas`` and ``spreads`` is scored by cross-validation, and
     :class:`RelativeMarginClassifier` is fitted to all rows with the best one. The scores are
     those of :class:`sklearn.model_selection.GridSearchCV`, but the work is shared: distances
-    are computed once a fold, kernel matrices once a gamma, and along the spreads and the
+    are computed once per fold, kernel matrices once per gamma, and along the spreads and the
     penalties each solution starts from one nearby.
 
     Parameters
@@ -125,8 +125,8 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
 
     See Also
     --------
-    RelativeMarginClassifier : The machine with given parameters.
-    relative_margin_path : The machines of two classes along the spreads.
+    RelativeMarginClassifier : The model with given parameters.
+    relative_margin_path : Models of two classes along the spreads.
 
     Notes
     -----
@@ -314,7 +314,7 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
         gammas = list(self.gammas)
         for gamma in gammas:
             named = isinstance(gamma, str) and gamma in ("scale", "auto")
-            number = isinstance(gamma, Real) and np.isfinite(gamma) and gamma >= 0.0
+            number = isinstance(gamma, Real) and np.isfinite(float(gamma)) and float(gamma) >= 0.0
             if not (named or number):
                 raise ValueError(
                     f'gammas must be "scale", "auto" or finite numbers of at least 0, got {gamma!r}'
@@ -327,7 +327,7 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
 
     def _run(
         self, search: GridFold, X: Any, y: np.ndarray, weights: np.ndarray | None, splits: list
-    ) -> list[FoldOutcome]:
+    ) -> list[FoldScores]:
         """Work on the folds, in threads if asked to."""
         jobs = min(len(splits), effective_n_jobs(self.n_jobs))
         _, counts = np.unique(y, return_counts=True)
@@ -344,7 +344,7 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
                 delayed(search.run)(*task) for task in tasks
             )
 
-    def _summarise(self, grid: Grid, outcomes: list[FoldOutcome]) -> None:
+    def _summarise(self, grid: Grid, outcomes: list[FoldScores]) -> None:
         """Set the table of results and the best combination."""
         params = grid.candidates()
         scores = np.array([outcome.scores for outcome in outcomes])
@@ -352,7 +352,7 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
         unknown = np.isnan(mean)
         if unknown.all():
             raise ValueError(
-                f"scoring={self.scoring!r} gives NaN in some fold, whatever the machine"
+                f"scoring={self.scoring!r} is NaN in some fold for every combination of parameters"
             )
         if unknown.any():
             warnings.warn(

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from oblong.batch._base import KernelMachine
+from oblong.batch._base import KernelClassifier
 from oblong.batch._pairwise import PairFit
 from oblong.solvers.margin.path import (
     RelativeMarginPathResult,
@@ -20,7 +20,7 @@ __all__ = ["SPREADS", "RelativeMarginPath", "check_spreads", "relative_margin_pa
 SPREADS = (1.0, 0.5, 0.25, 0.1, 0.05, 0.02, 0.0)
 
 
-class RelativeMarginPathMachine(KernelMachine):
+class RelativeMarginPathClassifier(KernelClassifier):
     """A kernel classifier of two classes with one solution for each spread.
 
     Its outputs have one column per spread, where those of other classifiers have one per pair.
@@ -85,11 +85,11 @@ class RelativeMarginPathMachine(KernelMachine):
         (self.path_,) = solutions
         self.intercept_ = self.biases_
 
-    def _settle(self, coef: np.ndarray) -> None:
+    def _settle(self, coef: np.ndarray, path: RelativeMarginPathResult) -> None:
         """Take the coefficients of all rows, of shape (n_spreads, n), for prediction."""
         self.support_coef_ = coef[:, self.support_]
         if self.kernel == "linear":
-            self.coef_ = np.array([margin.direction for margin in self.path_.margins])
+            self.coef_ = np.array([margin.direction for margin in path.margins])
 
     def _expansion(self) -> tuple[Any, np.ndarray]:
         return self.support_vectors_, self.support_coef_
@@ -139,20 +139,20 @@ class RelativeMarginPath:
     relative_margin: np.ndarray
     n_iter: np.ndarray
     converged: bool
-    _machine: RelativeMarginPathMachine = field(repr=False)
+    _classifier: RelativeMarginPathClassifier = field(repr=False)
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Outputs of every machine on the path, of shape (n_spreads, n_rows).
+        """Outputs of every model on the path, of shape (n_spreads, n_rows).
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_rows, n_features)
             Rows, or their kernel values against the training rows for ``kernel="precomputed"``.
         """
-        return self._machine._outputs(X).T
+        return self._classifier._outputs(X).T
 
     def predict(self, X: Any) -> np.ndarray:
-        """Class labels by every machine on the path, of shape (n_spreads, n_rows).
+        """Class labels by every model on the path, of shape (n_spreads, n_rows).
 
         Parameters
         ----------
@@ -227,11 +227,11 @@ def relative_margin_path(
     Returns
     -------
     RelativeMarginPath
-        The machines, in the order of ``spreads``.
+        The models, in the order of ``spreads``.
 
     See Also
     --------
-    RelativeMarginClassifier : One machine, of any number of classes.
+    RelativeMarginClassifier : One model, of any number of classes.
     RelativeMarginClassifierCV : Chooses ``C``, ``gamma`` and the spread.
 
     References
@@ -251,7 +251,7 @@ def relative_margin_path(
     >>> path.outputs.shape
     (3, 569)
     """
-    machine = RelativeMarginPathMachine(
+    classifier = RelativeMarginPathClassifier(
         C=C,
         kernel=kernel,
         gamma=gamma,
@@ -263,38 +263,40 @@ def relative_margin_path(
         cache_size=cache_size,
         verbose=verbose,
     )
-    machine.spreads = check_spreads(spreads)
-    machine.fit(X, y, sample_weight=sample_weight)
-    path = machine.path_
+    classifier.spreads = check_spreads(spreads)
+    classifier.fit(X, y, sample_weight=sample_weight)
+    path = classifier.path_
+    # Not needed for predictions, and a model file cannot hold it.
+    del classifier.path_
     n = len(y)
     weights = 1.0 if sample_weight is None else np.asarray(sample_weight)
     kept = np.flatnonzero(np.broadcast_to(weights > 0, n))
     coef = np.zeros((len(path.margins), n))
-    coef[:, kept] = machine.coefs_
-    machine._settle(coef)
+    coef[:, kept] = classifier.coefs_
+    classifier._settle(coef, path)
     outputs = np.empty_like(coef)
     outputs[:, kept] = [margin.outputs for margin in path.margins]
     if kept.size < n:
-        outputs = np.where(np.isin(np.arange(n), kept), outputs, machine._outputs(X).T)
+        outputs = np.where(np.isin(np.arange(n), kept), outputs, classifier._outputs(X).T)
     largest = np.array([np.abs(margin.outputs).max() for margin in path.margins])
     with np.errstate(divide="ignore"):
         relative_margin = 1.0 / largest
     return RelativeMarginPath(
-        spreads=machine.spreads,
+        spreads=classifier.spreads,
         B=path.B,
         theta=path.theta,
-        classes=machine.classes_,
+        classes=classifier.classes_,
         coef=coef,
-        intercept=machine.intercept_,
+        intercept=classifier.intercept_,
         outputs=outputs,
         objective=np.array([margin.objective for margin in path.margins]),
         dual_gap=np.array(
-            [np.inf if machine._indefinite else margin.relative_gap for margin in path.margins]
+            [np.inf if classifier._indefinite else margin.relative_gap for margin in path.margins]
         ),
         relative_margin=relative_margin,
         n_iter=np.array([margin.n_iter for margin in path.margins]),
-        converged=machine.converged_,
-        _machine=machine,
+        converged=classifier.converged_,
+        _classifier=classifier,
     )
 
 

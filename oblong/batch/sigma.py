@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.utils._param_validation import Interval
 
 from oblong._core.threads import chunks
-from oblong.batch._base import KernelMachine
+from oblong.batch._base import KernelClassifier
 from oblong.batch._pairwise import PairFit
 from oblong.linalg.low_rank import LowRank, pivoted_cholesky
 from oblong.solvers.covariance.sigma import (
@@ -30,7 +30,7 @@ _DEFAULT_RANK = 1000
 _ROUND_OFF = 1e-12
 
 
-class SigmaSVC(KernelMachine):
+class SigmaSVC(KernelClassifier):
     r"""Σ-SVM: a support vector machine that keeps the spread of its outputs small.
 
     Where a support vector machine penalises the length of its weight vector alone, the Σ-SVM
@@ -151,7 +151,7 @@ class SigmaSVC(KernelMachine):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        **KernelMachine._parameter_constraints,
+        **KernelClassifier._parameter_constraints,
         "D": [Interval(Real, 0.0, 1.0, closed="left")],
         "rank": [Interval(Integral, 1, None, closed="left"), None],
     }
@@ -227,6 +227,8 @@ class SigmaSVC(KernelMachine):
             solution = solve_sigma_kernel(SigmaFactor.of(K, D, weights), y, C, D, **options)
             solution = certified_kernel(solution, K, y, C, D, weights, rows)
         certificate = solution.certificate
+        # All three solutions are certified as they are stored.
+        assert certificate is not None
         return PairFit(
             solution,
             solution.coef,

@@ -14,14 +14,14 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import validate_data
 
 from oblong._core.rollback import all_or_nothing
-from oblong.batch._base import KernelMachine
+from oblong.batch._base import KernelClassifier
 from oblong.batch._pairwise import PairFit
 from oblong.solvers.margin.universum import UniversumResult, solve_universum
 
 __all__ = ["UniversumSVC"]
 
 
-class UniversumSVC(KernelMachine):
+class UniversumSVC(KernelClassifier):
     r"""Support vector machine with Universum points, which belong to no class.
 
     Universum points [1]_ come from the same domain as the rows, but belong to neither class: of
@@ -79,7 +79,7 @@ class UniversumSVC(KernelMachine):
     universum_vectors_ : {ndarray, CSR matrix} of shape (n_universum_SV, n_features)
         Universum points with a coefficient other than zero in some pair.
     universum_coef_ : ndarray of shape (n_pairs, n_universum_SV)
-        Their coefficients, one row a pair of classes: every point takes part in every pair.
+        Their coefficients, one row per pair of classes: every point takes part in every pair.
     classes_ : ndarray of shape (n_classes,)
         The class labels.
     support_ : ndarray of shape (n_SV,)
@@ -109,7 +109,7 @@ class UniversumSVC(KernelMachine):
 
     See Also
     --------
-    sklearn.svm.SVC : The machine without a Universum.
+    sklearn.svm.SVC : The support vector machine without a Universum.
 
     Notes
     -----
@@ -137,7 +137,7 @@ class UniversumSVC(KernelMachine):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        **KernelMachine._parameter_constraints,
+        **KernelClassifier._parameter_constraints,
         "C_universum": [Interval(Real, 0.0, None, closed="neither")],
         "epsilon": [Interval(Real, 0.0, None, closed="left")],
         "n_averages": [Interval(Integral, 0, None, closed="left")],
@@ -288,9 +288,8 @@ class UniversumSVC(KernelMachine):
         vectors, coef = super()._expansion()
         if self.universum_coef_.shape[1] == 0:
             return vectors, coef
-        stack = sp.vstack if sp.issparse(vectors) else np.concatenate
-        vectors = stack([vectors, self.universum_vectors_])
-        vectors = vectors.tocsr() if sp.issparse(vectors) else vectors
+        both = [vectors, self.universum_vectors_]
+        vectors = sp.vstack(both).tocsr() if sp.issparse(vectors) else np.concatenate(both)
         return vectors, np.hstack([coef, self.universum_coef_])
 
 

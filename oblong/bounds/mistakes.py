@@ -209,7 +209,7 @@ def _outliers(gamma: float, margins: Any, norms: Any) -> float:
     """Return the sum of ``e / ‖x‖²`` over the examples with too small a margin."""
     if margins is None:
         if norms is not None:
-            raise ValueError("norms without margins mean nothing")
+            raise ValueError("norms need margins as well")
         return 0.0
     eta = check_array(
         margins, ensure_2d=False, ensure_min_samples=0, dtype=np.float64, input_name="margins"

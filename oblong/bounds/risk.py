@@ -42,9 +42,9 @@ class RiskBound:
     slack : float
         Mean shortfall from the margin, in units of it.
     confidence : float
-        The price of holding with probability ``1 - delta``.
+        The cost of holding with probability ``1 - delta``.
     complexity : float
-        The price of choosing the function on the same data.
+        The cost of choosing the function on the same data.
     """
 
     value: float

@@ -101,7 +101,7 @@ def vc_gap_tolerant(*, diameter: float, margin: float, n_features: int) -> int:
     check_number(diameter, "diameter", low=0.0)
     check_number(margin, "margin", above=0.0)
     if not isinstance(n_features, Integral) or n_features < 1:
-        raise ValueError(f"n_features must be a whole number from one up, got {n_features!r}")
+        raise ValueError(f"n_features must be an integer of at least 1, got {n_features!r}")
     return _dimension(float(diameter) / float(margin), int(n_features))
 
 

@@ -153,7 +153,7 @@ def make_bound_toys(toy: int = 1) -> tuple[np.ndarray, np.ndarray]:
     with all four pairs of signs. Toy 1 has the labels :math:`\operatorname{sign}(x_1)`, along the
     wide direction, toy 2 has :math:`\operatorname{sign}(x_2)`, across it. The margin through the
     origin is the same in both, and so is the support vector machine's bound. The bounds of
-    machines that measure the margin against the spread tell the two apart.
+    classifiers that measure the margin against the spread tell the two apart.
 
     Parameters
     ----------

@@ -175,7 +175,7 @@ def _signed_outputs(
     classes = estimator.classes_.tolist()
     unknown = set(y.tolist()).difference(classes)
     if unknown:
-        raise ValueError(f"y has labels that are none of the classes {classes}: {unknown}")
+        raise ValueError(f"y has labels that are not among the classes {classes}: {unknown}")
     steps = getattr(estimator, "steps", None)
     if steps:
         X, final = estimator[:-1].transform(X) if len(steps) > 1 else X, steps[-1][1]
@@ -197,7 +197,7 @@ def _signed_outputs(
     if not rows.any():
         raise ValueError(f"there are no rows of the classes {classes[first]} and {classes[second]}")
     if "decision_function_shape" not in final.get_params():
-        # One machine a class: the larger output decides between the two.
+        # One model per class: the larger output decides between the two.
         scores = np.asarray(final.decision_function(X), dtype=float)[rows]
         outputs = scores[:, first] - scores[:, second]
         return np.where(y[rows] == classes[first], outputs, -outputs), None

@@ -81,7 +81,7 @@ class PathDisplay:
     def from_path(
         cls, path: RelativeMarginPath, X: Any, y: Any, *, ax: Axes | None = None
     ) -> PathDisplay:
-        """Plot a path of machines with their errors on some rows.
+        """Plot the models of a path with their errors on some rows.
 
         Parameters
         ----------

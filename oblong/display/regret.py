@@ -116,7 +116,7 @@ class RegretDisplay:
             ("batch_size", batch_size),
         ):
             if not isinstance(value, Integral) or value < 1:
-                raise ValueError(f"{name} must be a whole number from one up, got {value!r}")
+                raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
         learners = as_mapping(estimators)
         for name, learner in learners.items():
             if not hasattr(learner, "partial_fit"):

@@ -87,7 +87,7 @@ def _one_vs_one(
     if k == 2:
         return Outputs(graph.labels(graph.positive(outputs), classes), graph.column(outputs))
     if break_ties == "random":
-        raise Unexportable('break_ties="random", which draws')
+        raise Unexportable('break_ties="random", which draws at random')
     pairs = pairs_of(k)
     positive, negative = (np.eye(k)[[pair[side] for pair in pairs]] for side in (0, 1))
     below = graph.number(graph.node("Less", outputs, graph.constant(0.0)))
@@ -116,7 +116,7 @@ def _pairwise(graph: Graph, X: str, model: PairwiseKernelClassifier) -> Outputs:
 
 def _precomputed_ellipsoid(graph: Graph, X: str, model: EllipsoidalKernelClassifier) -> Outputs:
     if model.kernel == "precomputed":
-        raise Unexportable("a precomputed kernel, whose rows the model does not know")
+        raise Unexportable("a precomputed kernel, whose rows the model has not stored")
     return _pairwise(graph, X, model)
 
 
@@ -155,7 +155,7 @@ def _ellipsoidal(graph: Graph, X: str, model: EllipsoidalSVC) -> Outputs:
 
 def _bayes_point(graph: Graph, X: str, model: BayesPointClassifier) -> Outputs:
     if model.kernel == "precomputed":
-        raise Unexportable("a precomputed kernel, whose rows the model does not know")
+        raise Unexportable("a precomputed kernel, whose rows the model has not stored")
     if model.kernel == "linear":
         means = graph.plus(graph.times(X, model.coef_.T), model.intercept_)
     else:
@@ -304,7 +304,7 @@ def _ellipsoid(graph: Graph, X: str, model: MinimumVolumeEllipsoid) -> Outputs:
     known = model._kernel_rows
     if known is not None:
         if known.rows is None:
-            raise Unexportable("a precomputed kernel, whose rows the model does not know")
+            raise Unexportable("a precomputed kernel, whose rows the model has not stored")
         values = kernel_values(graph, X, known.kernel, known.rows, known.shift)
         X = graph.times(graph.plus(values, -known.basis.means), known.basis.directions)
     image = graph.times(graph.plus(X, -model.center_), model.factor_)

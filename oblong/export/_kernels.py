@@ -24,7 +24,7 @@ def kernel_values(
     if callable(kernel.name):
         raise Unexportable("a kernel that is a function of Python")
     if kernel.name == "precomputed":
-        raise Unexportable("a precomputed kernel, whose rows the model does not know")
+        raise Unexportable("a precomputed kernel, whose rows the model has not stored")
     if kernel.name == "rbf" and shift is None:
         # Far from the origin a squared distance is a small difference of large numbers.
         shift = rows.mean(axis=0) if len(rows) else None
@@ -63,7 +63,7 @@ def kernel_diagonals(graph: Graph, X: str, kernel: Kernel, shift: np.ndarray | N
 def pivot_products(graph: Graph, X: str, pivots: Any) -> str:
     """Kernel values against the pivots, normalised and raised by one as the map has it."""
     if pivots.rows is None:
-        raise Unexportable("a precomputed kernel, whose rows the model does not know")
+        raise Unexportable("a precomputed kernel, whose rows the model has not stored")
     values = kernel_values(graph, X, pivots.kernel, pivots.rows, pivots.shift)
     if pivots.normalize:
         own = np.sqrt(kernel_diagonal(pivots.kernel, pivots.rows, pivots.shift))

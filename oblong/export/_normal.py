@@ -100,7 +100,7 @@ def against_best_other(graph: Graph, f: str, v: str, n_classes: int) -> str:
     graph : Graph
         Where to.
     f, v : str
-        Outputs and their variances, a column a class.
+        Outputs and their variances, one column per class.
     n_classes : int
         Number of columns.
     """

@@ -328,7 +328,7 @@ class MinimumVolumeEllipsoid(UnitBallMap):
         allowed = float(np.clip(max(4.0 * error, 2.0 * worst), _SLACK, _MOST_SLACK))
         self.offset_ = -1.0 - allowed
         self.coverage_ = float(np.average(squares <= -self.offset_, weights=weights))
-        # What the same rounding costs: the volume that holds the rows again, or their price.
+        # What the same rounding costs: a volume that holds the rows again, or their penalty.
         lost = self.rank_ * np.log1p(error)
         if np.isfinite(result.E):
             lost = (

@@ -87,7 +87,7 @@ def parse_cells(text, p, stop, limit, most, delimiter, slots, gaps, X, cells, st
     """Read the rows that start before ``stop``; none goes on behind ``limit``.
 
     ``slots`` says what the columns are: from 0 up the columns of ``X``, from -2 down those of
-    ``cells``, which get the ends of words, and -1 for columns that nobody wants. ``odd`` gets the
+    ``cells``, which get the ends of words, and -1 for columns that are not needed. ``odd`` gets the
     row, the slot and the ends of cells of ``X`` that are not plain numbers.
 
     Returns the numbers of rows, lines and odd cells, where the next row starts, how the pass ended,

@@ -132,7 +132,7 @@ def load_object(line: bytes) -> dict[str, Any]:
 def _flat(row: Any, prefix: str, depth: int) -> Any:
     """Names and values of an object, those inside included."""
     if depth > 20:
-        raise RowError("expected an object that is less deep")
+        raise RowError("the object is nested too deeply")
     items = row.items() if isinstance(row, dict) else enumerate(row)
     for name, value in items:
         full = f"{prefix}{name}"

@@ -202,7 +202,7 @@ class KernelColumns:
         Threads for blocks and products.
     """
 
-    inverse = None
+    inverse: np.ndarray | None = None
     held: PrincipalBlock | None = None
 
     def __init__(
@@ -246,7 +246,7 @@ class KernelColumns:
     def _single_precision_suffices(self) -> bool:
         if self._rows.half_norms is not None:
             exponent = float(self._rows.half_norms.max())
-            return exponent * np.finfo(np.float32).eps <= _SINGLE_EXPONENT_ERROR
+            return exponent * float(np.finfo(np.float32).eps) <= _SINGLE_EXPONENT_ERROR
         with np.errstate(over="ignore"):
             try:
                 largest = float(np.abs(self.kernel.diagonal(self._rows)).max())
@@ -356,6 +356,8 @@ class KernelColumns:
         return total
 
     def _by_direction(self, support: np.ndarray, coef: np.ndarray) -> Expansion:
+        # Only a kernel that is a Python function comes without its diagonal.
+        assert self._diagonal is not None
         w = self.direction(support, coef)
         image = np.empty(self.n)
         for first, last in chunks(self.n, _IMAGE_ROWS):

@@ -50,7 +50,7 @@ def upright_rotation(F: np.ndarray) -> np.ndarray:
     Q = np.zeros((k, k))
     done = 0
     for least in (_NEW, 0.0):
-        # The first sweep wants columns that are clearly new; the second takes what is left.
+        # The first sweep takes columns that are clearly new, the second what is left.
         for j in np.flatnonzero(norms > noise):
             rest = F[:, j]
             # Once is not enough for orthogonality to rounding.

@@ -68,7 +68,7 @@ def write_archive(
 
 
 def _check_size(text: bytes, what: str, path: Path) -> None:
-    """Refuse to write what nobody would read."""
+    """Refuse to write what :func:`load` would not read."""
     if len(text) > _LARGEST:
         problem = f"its {what} takes {len(text) >> 20} MB, and a file has {_LARGEST >> 20}"
         raise ModelFileError(path.name, f"the model cannot be saved: {problem}")

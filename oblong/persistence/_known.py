@@ -34,7 +34,7 @@ from sklearn.svm import SVC, LinearSVC
 import oblong.batch
 import oblong.geometry
 import oblong.online
-from oblong.batch.relative_margin_path import RelativeMarginPathMachine
+from oblong.batch.relative_margin_path import RelativeMarginPathClassifier
 from oblong.geometry._kernel_rows import KernelizedRows
 from oblong.kernels import Kernel
 from oblong.linalg.feature_map import LinearMap, PivotMap
@@ -89,7 +89,7 @@ _INSIDE = (
     OnlineEllipsoidalState,
     OnlineState,
     PivotMap,
-    RelativeMarginPathMachine,
+    RelativeMarginPathClassifier,
 )
 
 

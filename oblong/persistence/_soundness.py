@@ -246,7 +246,7 @@ def _check_pivots(pivots: PivotMap) -> None:
 
 
 def _check_svc(model: SVC) -> None:
-    """LIBSVM trusts these arrays."""
+    """LIBSVM does not check these arrays."""
     _require(isinstance(model.kernel, str), "kernel")
     if not _fitted(model, "_dual_coef_"):
         return

@@ -93,7 +93,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Nothing in the file is executed. Its types are looked up in a fixed list, every array is
     checked before it is made, and the file is compared with its digests. A file can still hold a
-    model that predicts nonsense: load what you have from a source you believe.
+    model that predicts nonsense: only load files from a source that you trust.
 
     Parameters
     ----------

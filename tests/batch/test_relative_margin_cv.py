@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import oblong.batch._fold_machines as machines
+import oblong.batch._fold_models as machines
 import oblong.batch.relative_margin_cv as module
 from oblong import RelativeMarginClassifier, RelativeMarginClassifierCV
 from oblong.kernels import Kernel
@@ -320,7 +320,7 @@ def test_class_missing_from_a_fold():
         ({"gammas": ("wide",)}, "gammas must be"),
         ({"gammas": ()}, "at least one"),
         ({"scoring": "neg_log_loss"}, "needs probabilities"),
-        ({"scoring": lambda machine, X, y: float("nan")}, "gives NaN"),
+        ({"scoring": lambda machine, X, y: float("nan")}, "is NaN in some fold"),
         ({"kernel": "sigmoid", "coef0": -1.0, "gammas": (5.0,)}, "positive semidefinite"),
         ({"cv": [(np.arange(4), np.arange(4, 6))], "Cs": (1.0,)}, "two classes to train on"),
     ],

@@ -88,7 +88,7 @@ def test_result_is_frozen_and_small_in_print():
     path = relative_margin_path(*clouds(30))
     with pytest.raises(dataclasses.FrozenInstanceError):
         path.theta = 1.0
-    assert "_machine" not in repr(path)
+    assert "_classifier" not in repr(path)
 
 
 @pytest.mark.parametrize(

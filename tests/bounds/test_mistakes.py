@@ -293,7 +293,7 @@ def test_bad_input():
         mistake_bound_iellip(0.1, 1.0)
     with pytest.raises(ValueError, match="trigger must be"):
         mistake_bound_iellip(0.1, trigger="never")
-    with pytest.raises(ValueError, match="norms without margins"):
+    with pytest.raises(ValueError, match="norms need margins"):
         mistake_bound_iellip(0.1, norms=[1.0])
     with pytest.raises(ValueError, match="vectors of one length"):
         mistake_bound_iellip(0.1, margins=[0.1], norms=[1.0, 1.0])

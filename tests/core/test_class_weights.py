@@ -18,7 +18,7 @@ def test_class_factors():
     with pytest.raises(ValueError, match="above zero"):
         class_factors({"b": 0.0}, classes, codes, weights)
     for bad in (-1.0, np.inf, np.nan):
-        with pytest.raises(ValueError, match="not negative"):
+        with pytest.raises(ValueError, match="non-negative"):
             class_factors({"b": bad}, classes, codes, weights, allow_zero=True)
     with pytest.raises(ValueError, match="are not in class_weight"):
         class_factors({"a": 1.0, "z": 1.0}, classes, codes, weights)

@@ -73,7 +73,7 @@ def test_a_pair_is_two_of_the_classes(ax, pair):
 
 def test_labels_that_do_not_belong_to_the_classifier(ax):
     svm = SVC().fit(X, LABELS)
-    with pytest.raises(ValueError, match="none of the classes"):
+    with pytest.raises(ValueError, match="not among the classes"):
         MarginDisplay.from_estimator(svm, X, Y, ax=ax)
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         MarginDisplay.from_estimator(svm, X, LABELS[:-1], ax=ax)

@@ -136,7 +136,7 @@ def test_bad_input(ax):
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         RegretDisplay.from_estimator(AROWClassifier(), X, Y[:-1], ax=ax)
     for name in ("n_repeats", "n_points", "batch_size"):
-        with pytest.raises(ValueError, match=f"{name} must be a whole number"):
+        with pytest.raises(ValueError, match=f"{name} must be an integer"):
             RegretDisplay.from_estimator(AROWClassifier(), X, Y, ax=ax, **{name: 0})
     with pytest.raises(ValueError, match="the predictions of 'a' have shape"):
         RegretDisplay.from_predictions([0, 1], {"a": [0]}, ax=ax)

@@ -94,15 +94,15 @@ def relative_margin(problem: Problem, model: Any, outcome: Outcome, converged: b
 def path(problem: Problem, model: Any, outcome: Outcome, converged: bool) -> None:
     """Judge every model of a path."""
     (pair,) = pairs(problem, model.classes)
-    machine = model._machine
-    kernel = KernelOf.of(machine, problem.X[pair.rows])
+    classifier = model._classifier
+    kernel = KernelOf.of(classifier, problem.X[pair.rows])
     K = kernel.matrix(problem.X, pair.rows)
     for k, spread in enumerate(model.spreads):
         c = longdouble(model.coef[k])[pair.rows]
         f = K @ c + LD(model.intercept[k])
         half, noise = c @ K @ c / 2, rounding(c, K, pair.penalties)
         if kernel.name == "linear":
-            w = longdouble(machine.coef_[k])
+            w = longdouble(classifier.coef_[k])
             f = longdouble(problem.X[pair.rows]) @ w + LD(model.intercept[k])
             half, noise = (w @ w) / 2, 0.0
         bound = np.inf if spread == 1.0 else float(model.B[k])
@@ -155,7 +155,7 @@ def linear(problem: Problem, model: Any, outcome: Outcome, converged: bool) -> N
 
 
 def universum(problem: Problem, model: Any, outcome: Outcome, converged: bool) -> None:
-    """Judge the support vector machine with a Universum."""
+    """Judge the support vector classifier with a Universum."""
     U = problem.fit_params.get("X_universum")
     m = 0 if U is None else U.shape[0]
     for pair in pairs(problem, model.classes_):
@@ -314,7 +314,7 @@ def _exactly(value: LD) -> Reference:
 
 
 def ellipsoidal_kernel(problem: Problem, model: Any, outcome: Outcome, converged: bool) -> None:
-    """Judge the support vector machine in the geometry of the stored ellipsoid."""
+    """Judge the support vector classifier in the geometry of the stored ellipsoid."""
     if model.ellipsoid_ is None:
         _plain(problem, model, outcome, converged)
         return
@@ -369,7 +369,7 @@ def ellipsoidal_kernel(problem: Problem, model: Any, outcome: Outcome, converged
 
 
 def _plain(problem: Problem, model: Any, outcome: Outcome, converged: bool) -> None:
-    """Judge the support vector machine without an ellipsoid."""
+    """Judge the support vector classifier without an ellipsoid."""
     for pair in pairs(problem, model.classes_):
         kernel = KernelOf.of(model, problem.X[pair.rows])
         f, half, c, K, noise = stored_outputs(model, problem, kernel, pair)

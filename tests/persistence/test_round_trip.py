@@ -53,6 +53,15 @@ def test_every_estimator_comes_back_with_identical_predictions(name, settings, n
     assert repr(other) == repr(model)
 
 
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_a_path_comes_back(kernel, tmp_path):
+    X, y = rows(2)
+    path = oblong.relative_margin_path(X, y, spreads=(1.0, 0.3), kernel=kernel)
+    other = again(path, tmp_path)
+    assert_same_predictions(path, other)
+    np.testing.assert_array_equal(other.dual_gap, path.dual_gap)
+
+
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_pipelines_around_every_estimator(name, tmp_path):
     X, y = rows()

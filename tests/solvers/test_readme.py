@@ -13,11 +13,28 @@ from oblong.solvers.bayes_point.options import BayesPointOptions
 from oblong.solvers.covariance.options import CovarianceOptions
 from oblong.solvers.ellipsoid.options import EllipsoidOptions
 from oblong.solvers.esvm.options import EsvmOptions
+from oblong.solvers.linear.options import LinearOptions
 from oblong.solvers.logdet.options import LogDetOptions
+from oblong.solvers.margin.options import MarginOptions
+from oblong.solvers.online.options import OnlineOptions
 
 FOLDER = Path(oblong.solvers.__file__).parent
 TEXT = (FOLDER / "README.md").read_text(encoding="utf-8")
-OPTIONS = [LogDetOptions, EllipsoidOptions, EsvmOptions, BayesPointOptions, CovarianceOptions]
+OPTIONS = [
+    MarginOptions,
+    LinearOptions,
+    OnlineOptions,
+    LogDetOptions,
+    EllipsoidOptions,
+    EsvmOptions,
+    BayesPointOptions,
+    CovarianceOptions,
+]
+FAMILIES = sorted(path.parent.name for path in FOLDER.glob("*/__init__.py"))
+
+
+def test_every_family_has_its_options():
+    assert sorted(kind.__module__.split(".")[-2] for kind in OPTIONS) == FAMILIES
 
 
 def listed(family):
@@ -47,8 +64,8 @@ def test_every_setting_is_documented_where_it_is_defined(family):
         assert re.search(rf"(^|\s){field.name}(,| :)", documented), field.name
 
 
-@pytest.mark.parametrize("folder", ["logdet", "ellipsoid", "esvm", "bayes_point", "covariance"])
+@pytest.mark.parametrize("folder", FAMILIES)
 def test_every_module_is_named(folder):
     for path in (FOLDER / folder).rglob("*.py"):
         if path.name not in ("__init__.py", "options.py"):
-            assert f"{path.name}`" in TEXT, path
+            assert f"`{path.relative_to(FOLDER).as_posix()}`" in TEXT, path

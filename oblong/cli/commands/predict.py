@@ -21,7 +21,7 @@ from oblong.io.prediction import of_width, read_rows
 __all__ = ["add_parser"]
 
 _DESCRIPTION = """\
-Predict the rows of a file with a saved model. Prints one label a line, spelled as in the
+Predict the rows of a file with a saved model. Prints one label per line, spelled as in the
 training data. Columns are found by their names, in any order; a label column may be there.
 """
 
@@ -48,7 +48,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--proba",
         action="store_true",
-        help="print probabilities as comma separated text, one column a class",
+        help="print probabilities as comma separated text, one column per class",
     )
     parser.add_argument(
         "-o",
@@ -102,7 +102,7 @@ def _schema(model: Any, training: dict[str, Any], source: str) -> Schema:
             raise DataFileError(source, "damaged: the description of the columns") from None
     count = getattr(model, "n_features_in_", None)
     if not isinstance(count, int) or count < 1:
-        raise DataFileError(source, "a model that was not fitted")
+        raise DataFileError(source, "the model is not fitted")
     names = getattr(model, "feature_names_in_", None)
     return Schema(count, None if names is None else [str(name) for name in names])
 

@@ -22,7 +22,7 @@ _EPILOG = """\
 formats:
   libsvm    label index:value …, comments after #; with --hash-bits label name:value …
   csv, tsv  numbers and a label; with --hash-bits words and empty cells too
-  json      an object a line; with --hash-bits words too
+  json      an object per line; with --hash-bits words too
   any of these compressed by gzip or Zstandard
 
 learners:

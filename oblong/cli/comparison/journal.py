@@ -87,7 +87,7 @@ class ComparisonJournal:
             try:
                 result = self._result(record)
             except (KeyError, TypeError, ValueError, IndexError):
-                raise DataFileError(self.path.name, "damaged: a line makes no sense") from None
+                raise DataFileError(self.path.name, "damaged: a line cannot be read") from None
             if result.model in known:
                 done[result.model, result.fold] = result
         self._rewrite(records)

@@ -49,7 +49,7 @@ def labelled_table(args: argparse.Namespace) -> Table:
     """Read the table, or the set by name, that the arguments mean."""
     if is_set_by_name(args.data):
         if args.target is not None:
-            raise DataFileError(args.data, "a set by name has its own labels; leave --target out")
+            raise DataFileError(args.data, "a named data set has its own labels; omit --target")
         return Table.of(load(args.data))
     try:
         return read_training_table(
@@ -75,7 +75,7 @@ def labelled_numbers(args: argparse.Namespace) -> Dataset:
     """Read a table of numbers; of columns of text there is one column a word."""
     if is_set_by_name(args.data):
         if args.target is not None:
-            raise DataFileError(args.data, "a set by name has its own labels; leave --target out")
+            raise DataFileError(args.data, "a named data set has its own labels; omit --target")
         return load(args.data)
     table = labelled_table(args)
     text, X, names = table.schema.text or [], table.X, table.schema.feature_names

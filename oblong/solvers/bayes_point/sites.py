@@ -135,7 +135,7 @@ def interior_direction(
     sites : Sites
         The half-spaces.
     guess : ndarray of shape (p,)
-        A vector that is hoped to be inside, or nearly.
+        A vector that is likely to be inside, or nearly.
     options : BayesPointOptions, optional
         Settings.
 

@@ -22,8 +22,7 @@ from oblong.linalg.columns import KernelColumns
 from oblong.solvers.covariance.options import CovarianceOptions
 from oblong.solvers.covariance.sigma_geometry import weighted_sum
 from oblong.solvers.linear.relative import solve_linear_relative_margin
-from oblong.solvers.margin.problem import svm_pieces
-from oblong.solvers.margin.solver import solve_margin
+from oblong.solvers.margin.svm import solve_svm
 
 __all__ = ["EllipsoidalKernelResult", "UnitBallRows", "solve_ellipsoidal_kernel"]
 
@@ -138,15 +137,10 @@ def solve_ellipsoidal_kernel(
         threads=1 if thin else threads,
     )
     stage = "ellipsoidal kernel machine"
-    # Thin products are done before the threads of BLAS have woken up.
+    # Thin products take less time than starting the threads of BLAS.
     with single_threaded_blas() if thin else nullcontext():
-        margin = solve_margin(
-            columns,
-            svm_pieces(y, C),
-            tol=tol,
-            max_iter=max_iter,
-            stage=stage,
-            progress=progress,
+        margin = solve_svm(
+            columns, y, C, tol=tol, max_iter=max_iter, stage=stage, progress=progress
         )
     w = rows.factor @ weighted_sum(margin.coef, rows.features)
     return EllipsoidalKernelResult(

@@ -35,8 +35,7 @@ from oblong.solvers.covariance.sigma_geometry import (
     Whitening,
     centred_sum,
 )
-from oblong.solvers.margin.problem import svm_pieces
-from oblong.solvers.margin.solver import MarginResult, solve_margin
+from oblong.solvers.margin.svm import MarginResult, solve_svm
 
 __all__ = [
     "SigmaResult",
@@ -113,9 +112,10 @@ def solve_sigma_kernel(
         The solution.
     """
     columns = ExplicitColumns(geometry.kernel(D), threads)
-    margin = solve_margin(
+    margin = solve_svm(
         columns,
-        svm_pieces(y, C),
+        y,
+        C,
         tol=tol,
         max_iter=max_iter,
         start=None if near is None else near.margin.dual_coef,
@@ -163,9 +163,7 @@ def solve_sigma_linear(
     columns = KernelColumns(
         Kernel("linear"), whitening.transform(X), cache_bytes=cache_bytes, threads=threads
     )
-    margin = solve_margin(
-        columns, svm_pieces(y, C), tol=tol, max_iter=max_iter, progress=progress, stage="sigma"
-    )
+    margin = solve_svm(columns, y, C, tol=tol, max_iter=max_iter, progress=progress, stage="sigma")
     c = margin.coef
     moment = centred_sum(c, X, whitening.mean)
     w = whitening.direction(solve_triangular(whitening.factor, moment, lower=True))

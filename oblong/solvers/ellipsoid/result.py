@@ -81,7 +81,7 @@ def read_out(
     coordinates, q = problem.coordinates, design.q
     k, lift = coordinates.k, coordinates.lift
     s = design.rho - lift if scale is None else scale
-    # More rows in the centre than there are to be inside: a point, as good as.
+    # With more rows at the centre than have to be inside, the ellipsoid shrinks to a point.
     s = max(s, problem.options.smallest_scale * coordinates.D)
     root = np.sqrt(s)
     metric = design.metric

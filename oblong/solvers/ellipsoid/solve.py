@@ -131,5 +131,5 @@ def _checked(X, coverage, E, sample_weight, ridge, start) -> np.ndarray | None:
     if weights.shape != (X.shape[0],):
         raise ValueError(f"sample_weight must have shape ({X.shape[0]},); got {weights.shape}")
     if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
-        raise ValueError("sample_weight must be finite, not negative, and not all zero")
+        raise ValueError("sample_weight must be finite, non-negative and not all zero")
     return None if (weights == 1.0).all() else weights

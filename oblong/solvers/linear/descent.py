@@ -24,38 +24,10 @@ import numpy as np
 from oblong._core.progress import Progress, ProgressCallback
 from oblong.solvers.linear.descent_state import DescentState
 from oblong.solvers.linear.joint_step import joint_step
+from oblong.solvers.linear.options import DEFAULTS, LinearOptions
 from oblong.solvers.linear.problem import LinearProblem, LinearResult, certified
 
 __all__ = ["solve_descent"]
-
-# Passes that are never enough, for callers that set no limit.
-_MOST_PASSES = 100_000
-# An inner problem is solved to this fraction of the violation it began with.
-_INNER = 0.3
-# The first time, the bias moves as soon as it has changed by no more than this fraction in a
-# sweep: before, there is no use in any accuracy.
-_SETTLED = 0.3
-# A joint step costs several sweeps: it is taken when two of them leave more of the gap than this,
-# or when there have been so many that the problem cannot be an easy one.
-_SLOW = 0.75
-_LONG = 32
-_JOINT_EVERY = 2
-# Sweeps after which joint steps may cost as much again as those up to then.
-_JOINT_PATIENCE = 8
-# Rows with excess are visited until their violation has come down to this fraction, so many times
-# at most, and at most as many of them as there are rows.
-_BOUND_AIM = 0.1
-_BOUND_TURNS = 16
-# Neighbours in memory are visited one after the other, so many at a time, or fewer to leave that
-# many groups for the random order.
-_TOGETHER = 64
-_GROUPS = 256
-# A certificate is made when the gap promises to be this many times tol, or when the passes have
-# grown by this factor.
-_PROMISE = 1.1
-_CHECK = 1.4
-# Passes after which the weights are summed up afresh.
-_REFRESH = 64
 
 
 def solve_descent(
@@ -68,6 +40,7 @@ def solve_descent(
     rng: np.random.Generator | None = None,
     progress: ProgressCallback | None = None,
     stage: str = "descent",
+    options: LinearOptions = DEFAULTS,
 ) -> LinearResult:
     """Solve a linear margin problem by dual coordinate descent.
 
@@ -90,15 +63,17 @@ def solve_descent(
         that of the optimality conditions.
     stage : str, default="descent"
         Name of this problem in the reports.
+    options : LinearOptions
+        Tuning constants.
 
     Returns
     -------
     LinearResult
         The solution, with a certificate that does not depend on the method.
     """
-    limit = _MOST_PASSES if max_iter < 0 else max_iter
-    state = DescentState(problem, start, start_bias)
-    method = _Descent(state, rng or np.random.default_rng(0))
+    limit = options.most_passes if max_iter < 0 else max_iter
+    state = DescentState(problem, start, start_bias, options)
+    method = _Descent(state, rng or np.random.default_rng(0), options)
     best: LinearResult | None = None
     passes, next_check = 0, min(4, limit)
     promise = -np.inf if start is None else np.inf
@@ -114,10 +89,10 @@ def solve_descent(
             if passes >= limit:
                 status = "max_iter" if limit == max_iter else "stalled"
                 return replace(best, n_iter=passes, status=status)
-            next_check = min(limit, max(passes + 4, int(_CHECK * passes)))
+            next_check = min(limit, max(passes + 4, int(options.certificate_growth * passes)))
             # What the estimate falls short of the gap by now, it is likely to do again.
             estimate = method.gap if np.isfinite(method.gap) else result.gap
-            promise = _PROMISE * tol * estimate / result.relative_gap
+            promise = options.certificate_gap * tol * estimate / result.relative_gap
         method.sweep()
         passes += 1
         if progress is not None:
@@ -127,7 +102,10 @@ def solve_descent(
 class _Descent:
     """Which rows to visit, in which order, and when to do something else."""
 
-    def __init__(self, state: DescentState, rng: np.random.Generator) -> None:
+    def __init__(
+        self, state: DescentState, rng: np.random.Generator, options: LinearOptions = DEFAULTS
+    ) -> None:
+        self.options = options
         self.state = state
         self.rng = rng
         self.rows = np.arange(state.problem.rows.n)
@@ -139,7 +117,7 @@ class _Descent:
 
     def sweep(self) -> None:
         """Visit the active rows once; move the multipliers when they are done."""
-        state, n = self.state, self.state.problem.rows.n
+        state, n, options = self.state, self.state.problem.rows.n, self.options
         whole, before = self.rows.size == n, float(state.sums[1])
         order = self._shuffled(self.rows)
         kept, self.violation, self.gap = state.visit(order, self.shrink)
@@ -149,26 +127,26 @@ class _Descent:
         # Rows well inside their intervals stay out until the others are done.
         self.shrink = max(self.violation, 1e-12)
         if np.isinf(self.aim):
-            self.aim = _INNER * self.violation
+            self.aim = options.inner_violation * self.violation
         total = float(state.sums[1])
         if self.violation <= self.aim:
             if whole:
                 moved = max(state.move_bias(self.violation), state.move_bound())
                 # There is no use in solving an inner problem better than it tells the next one.
-                self.aim = max(_INNER * self.violation, _INNER * moved, 1e-13)
+                self.aim = max(options.inner_violation * max(self.violation, moved), 1e-13)
             self.rows = np.arange(n)
             self.shrink = np.inf
             self.first = False
-        elif self.first and whole and abs(total - before) <= _SETTLED * abs(total):
+        elif self.first and whole and abs(total - before) <= options.settled_bias * abs(total):
             state.move_bias(self.violation)
             self.first = False
         self.sweeps += 1
-        if self.sweeps % _REFRESH == 0:
+        if self.sweeps % options.refresh == 0:
             state.refresh()
-        slow = self.sweeps > _LONG or self.gap > _SLOW * self.gaps[0]
-        if slow and self.sweeps % _JOINT_EVERY == 0:
+        slow = self.sweeps > options.long or self.gap > options.slow * self.gaps[0]
+        if slow and self.sweeps % options.joint_every == 0:
             # The longer it takes, the more effort a joint step is worth.
-            joint_step(state, 1.0 + self.sweeps / _JOINT_PATIENCE)
+            joint_step(state, 1.0 + self.sweeps / options.joint_patience, options)
         if state.problem.bounded:
             self._settle_bound()
 
@@ -177,15 +155,16 @@ class _Descent:
         state = self.state
         rows = np.flatnonzero(state.problem.excess(state.c))
         aim = -np.inf
-        for turn in range(min(_BOUND_TURNS, state.problem.rows.n // max(1, rows.size))):
+        most = min(self.options.bound_turns, state.problem.rows.n // max(1, rows.size))
+        for turn in range(most):
             _, violation, _ = state.visit(self._shuffled(rows), np.inf)
-            aim = _BOUND_AIM * violation if turn == 0 else aim
+            aim = self.options.bound_violation * violation if turn == 0 else aim
             if violation <= aim:
                 break
 
     def _shuffled(self, rows: np.ndarray) -> np.ndarray:
         """Put ascending rows in random order, but for neighbours that stay together."""
-        together = min(_TOGETHER, max(1, rows.size // _GROUPS))
+        together = min(self.options.together, max(1, rows.size // self.options.groups))
         groups = rows.size // together
         rest = rows.size - groups * together
         order = np.empty_like(rows)

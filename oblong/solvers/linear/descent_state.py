@@ -4,19 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from oblong.solvers.linear.options import DEFAULTS, LinearOptions
 from oblong.solvers.linear.problem import LinearProblem
 from oblong.solvers.linear.row_loops import descend
 
 __all__ = ["DescentState"]
-
-# Strength of the joint constraints, relative to the mean squared norm of the rows.
-_STRENGTH = 0.5
-# The constraint on the sum of the coefficients is weaker by this number over that of the free
-# rows. They all hang together by it, and the more they are, the slower single ones get on; while
-# the bias settles fast already when all of them together pull harder than each by itself.
-_PULL = 100.0
-# A bias that still moves by more than this fraction of its last move is pulled harder.
-_SLOW_BIAS = 0.5
 
 
 class DescentState:
@@ -30,6 +22,8 @@ class DescentState:
         Coefficients to start from; zero by default.
     start_bias : float
         Bias to start from.
+    options : LinearOptions
+        Tuning constants.
 
     Attributes
     ----------
@@ -45,7 +39,14 @@ class DescentState:
         Strengths of the constraints on ``Σc`` and ``Σe``; zero for none.
     """
 
-    def __init__(self, problem: LinearProblem, start: np.ndarray | None, start_bias: float) -> None:
+    def __init__(
+        self,
+        problem: LinearProblem,
+        start: np.ndarray | None,
+        start_bias: float,
+        options: LinearOptions = DEFAULTS,
+    ) -> None:
+        self.options = options
         rows = problem.rows
         self.problem = problem
         self.data, self.indices, self.indptr = rows.compressed()
@@ -60,7 +61,7 @@ class DescentState:
         self.square = float(self.mean @ self.mean)
         self.norms = np.maximum(self.norms - 2.0 * self.along + self.square, 0.0)
         mean = float(self.norms.mean())
-        self.strength = _STRENGTH * mean if mean > 0.0 else 1.0
+        self.strength = options.strength * mean if mean > 0.0 else 1.0
         # A row of zeros that nothing else holds back takes a step as long as it likes.
         self.norms = np.maximum(self.norms, 1e-12 * self.strength)
         if not problem.bounded:
@@ -75,7 +76,7 @@ class DescentState:
         self.sums = np.array([start_bias + drift, self.c.sum(), t, excess, drift])
         self.D = 0.0 if problem.D is None else float(problem.D)
         self.rho = self.strength if problem.D is not None else 0.0
-        self._pull, self._moved = _PULL, np.inf
+        self._pull, self._moved = options.pull, np.inf
         free = rows.n if start is None else self.free().size
         self.R = self._bias_strength(free) if problem.intercept else 0.0
 
@@ -135,7 +136,7 @@ class DescentState:
             return 0.0
         change = float(self.R * self.sums[1])
         self.sums[0] += change
-        if abs(change) > max(_SLOW_BIAS * self._moved, violation):
+        if abs(change) > max(self.options.slow_bias * self._moved, violation):
             self._pull *= 4.0
         self._moved = abs(change)
         self.R = self._bias_strength(self.free().size)

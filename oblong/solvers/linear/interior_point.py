@@ -18,24 +18,12 @@ import numpy as np
 from oblong._core.progress import Progress, ProgressCallback
 from oblong._core.threads import run_chunks
 from oblong.linalg.gram import GramSum, factored
+from oblong.solvers.linear.options import DEFAULTS, LinearOptions
 from oblong.solvers.linear.problem import LinearProblem, LinearResult, certified
 from oblong.solvers.linear.row_loops import advance_rows, bound_step, predict_rows, weigh_rows
 from oblong.solvers.linear.start import Kind, middle
 
 __all__ = ["solve_interior_point"]
-
-# Share of the way to the boundary that a step takes at most while the gap is large.
-_DAMPING = 0.95
-# Steps that are never needed, whatever max_iter allows.
-_MOST_STEPS = 300
-# Steps without a better certificate after which rounding has won.
-_PATIENCE = 6
-# Complementarity, relative to the objective, below which there is nothing left to gain.
-_NOTHING = 1e-18
-# Share of tol that the complementarity is not asked to go below.
-_ENOUGH = 0.05
-# Columns above which BLAS has enough to do in one product for all threads.
-_WIDE = 256
 
 
 def solve_interior_point(
@@ -45,6 +33,7 @@ def solve_interior_point(
     max_iter: int = -1,
     progress: ProgressCallback | None = None,
     stage: str = "interior point",
+    options: LinearOptions = DEFAULTS,
 ) -> LinearResult:
     """Solve a linear margin problem by an interior-point method.
 
@@ -61,14 +50,17 @@ def solve_interior_point(
         estimated relative gap.
     stage : str, default="interior point"
         Name of this problem in the reports.
+    options : LinearOptions
+        Tuning constants.
 
     Returns
     -------
     LinearResult
         The solution, with a certificate that does not depend on the method.
     """
-    limit = _MOST_STEPS if max_iter < 0 else min(max_iter, _MOST_STEPS)
-    method = _InteriorPoint(problem, tol)
+    limit = options.interior_point_steps
+    limit = limit if max_iter < 0 else min(max_iter, limit)
+    method = _InteriorPoint(problem, tol, options)
     best: LinearResult | None = None
     idle = 0
     for iteration in range(limit + 1):
@@ -85,7 +77,7 @@ def solve_interior_point(
                 idle += 1
             if best.relative_gap <= tol:
                 return _ended(best, iteration, "converged")
-            if idle >= _PATIENCE:
+            if idle >= options.interior_point_patience:
                 return _ended(best, iteration, "stalled")
         if iteration == limit:
             break
@@ -106,7 +98,8 @@ def _ended(result: LinearResult, n_iter: int, status: str) -> LinearResult:
 class _InteriorPoint:
     """State of the iteration: the point ``z``, and slacks and multipliers of the rows."""
 
-    def __init__(self, problem: LinearProblem, tol: float) -> None:
+    def __init__(self, problem: LinearProblem, tol: float, options: LinearOptions) -> None:
+        self.options = options
         self.problem = problem
         self.tol = tol
         self.rows = rows = problem.rows
@@ -120,7 +113,7 @@ class _InteriorPoint:
         self.f = np.zeros(n)
         self.df = np.zeros(n)
         self.affine = np.zeros(n)
-        self.kinds, self.floor = middle(problem, self.t)
+        self.kinds, self.floor = middle(problem, self.t, options)
         self.pairs = sum(n * (1 + kind.head[0]) for kind in self.kinds) + self.variable
         self.complementarity = sum(
             float(k.a @ k.s) + (float(k.v @ k.e) if k.head[0] else 0.0) for k in self.kinds
@@ -151,7 +144,7 @@ class _InteriorPoint:
     def step(self) -> bool:
         """Take one predictor-corrector step; false if rounding leaves no direction."""
         d, variable = self.rows.d, self.variable
-        if self.complementarity <= _NOTHING * self.primal:
+        if self.complementarity <= self.options.least_complementarity * self.primal:
             return False
         mu = self.complementarity / self.pairs
         matrix, rhs, floor_weight = self._system()
@@ -175,7 +168,8 @@ class _InteriorPoint:
         predicted = (1.0 - step) * self.complementarity + step**2 * change
         target = mu * min(1.0, max(predicted / self.complementarity, 0.0)) ** 3
         # A slack far smaller than tol asks for would only cost digits.
-        target = max(target, min(mu, _ENOUGH * self.tol * self.primal / self.pairs))
+        least = self.options.complementarity_share * self.tol * self.primal / self.pairs
+        target = max(target, min(mu, least))
         direction = affine + factor(target * centre + second)
         if not np.isfinite(direction).all():
             return False
@@ -188,7 +182,7 @@ class _InteriorPoint:
             ds = aim / floor.a - floor.s - floor.s * da / floor.a
             decrease = max(decrease, -da / floor.a, -ds / floor.s)
         # Caution keeps early steps long; near the end it would spoil the fast convergence.
-        damping = min(0.995, max(_DAMPING, 1.0 - self.gap))
+        damping = min(0.995, max(self.options.damping, 1.0 - self.gap))
         step = min(1.0, damping / decrease) if decrease > 0 else 1.0
         if not step > 1e-10:
             return False
@@ -204,7 +198,7 @@ class _InteriorPoint:
             self.t = float(self.z[-1])
         return bool(np.isfinite(self.complementarity) and np.isfinite(self.z[:d]).all())
 
-    def _common(self, kind: Kind, part: slice) -> tuple:
+    def _common(self, kind: Kind, part: slice) -> tuple[bool, float, float, float, np.ndarray]:
         return (*kind.head, self.problem.y[part])
 
     def _system(self) -> tuple[np.ndarray, np.ndarray, float]:
@@ -231,7 +225,7 @@ class _InteriorPoint:
             X *= np.sqrt(weight)[:, None]
             pool.add(X)
 
-        wide = d > _WIDE
+        wide = d > self.options.wide
         rows.for_chunks(task, threads=1 if wide else rows.threads)
         weighed, crossed, targets, combined = parts.sum(axis=0)
         bound = sums.sum(axis=0)

@@ -5,17 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from oblong.solvers.linear.descent_state import DescentState
+from oblong.solvers.linear.options import DEFAULTS, LinearOptions
 from oblong.solvers.linear.row_loops import add_rows, row_products
 
 __all__ = ["joint_step"]
 
-# Conjugate gradient steps that make a joint step worth its while, or accurate enough.
-_LEAST, _MOST = 3, 30
-# Halvings of the step before it is given up.
-_HALVINGS = 8
+# Values, columns and ends of the rows, and which rows are meant.
+Arrays = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
-def joint_step(state: DescentState, patience: float) -> None:
+def joint_step(state: DescentState, patience: float, options: LinearOptions = DEFAULTS) -> None:
     """Move all free coefficients at once, up to the kinks on their way.
 
     Parameters
@@ -24,11 +23,13 @@ def joint_step(state: DescentState, patience: float) -> None:
         The state, updated in place.
     patience : float
         Products with all rows that the conjugate gradients may cost.
+    options : LinearOptions
+        Tuning constants.
     """
     problem, sums = state.problem, state.sums
     rows = state.free()
     effort = int(patience * problem.rows.n / max(1, rows.size))
-    if rows.size < 2 or effort < _LEAST:
+    if rows.size < 2 or effort < options.joint_least:
         return
     y, C, U, c = problem.y[rows], problem.C[rows], state.U[rows], state.c[rows]
     beyond, below = y * c > C, y * c < 0.0
@@ -43,12 +44,13 @@ def joint_step(state: DescentState, patience: float) -> None:
     arrays = (state.data, state.indices, state.indptr, rows)
     _outputs(state, arrays, state.w, float(sums[1]), output)
     residual = slope - output - sums[0] - state.R * sums[1]
+    effort = min(effort, options.joint_most)
     direction = _ascent_direction(state, arrays, residual, outward, effort)
     best = (_inner_dual(state, rows, c, state.w, float(sums[1])), c, state.w)
     trials = []
     if problem.D is None and problem.bounded:
         trials.append(_line_maximum(state, arrays, direction, float(residual @ direction)))
-    for halvings in range(_HALVINGS):
+    for halvings in range(options.joint_halvings):
         # Snapping to the ends of its piece keeps a coefficient recognisable as not free.
         trials.append(np.clip(c + 0.5**halvings * direction, low, high))
         for new in trials:
@@ -89,7 +91,7 @@ def _inner_dual(
 
 
 def _outputs(
-    state: DescentState, arrays: tuple, w: np.ndarray, total: float, out: np.ndarray
+    state: DescentState, arrays: Arrays, w: np.ndarray, total: float, out: np.ndarray
 ) -> None:
     """Products of centred rows with the centred combination ``w`` of sum ``total``."""
     w = w - total * state.mean
@@ -103,7 +105,7 @@ def _own_excess(state: DescentState, rows: np.ndarray) -> float:
 
 
 def _line_maximum(
-    state: DescentState, arrays: tuple, direction: np.ndarray, rise: float
+    state: DescentState, arrays: Arrays, direction: np.ndarray, rise: float
 ) -> np.ndarray:
     """Maximise the dual along a direction, over all kinks on the way.
 
@@ -143,7 +145,7 @@ def _line_maximum(
 
 
 def _ascent_direction(
-    state: DescentState, arrays: tuple, residual: np.ndarray, outward: np.ndarray, effort: int
+    state: DescentState, arrays: Arrays, residual: np.ndarray, outward: np.ndarray, effort: int
 ) -> np.ndarray:
     """Conjugate gradients on the curvature of the free coefficients."""
     rows = arrays[-1]
@@ -153,7 +155,7 @@ def _ascent_direction(
     descent = scale * residual
     conjugate = descent.copy()
     size = first = float(residual @ descent)
-    for _ in range(min(effort, _MOST, rows.size)):
+    for _ in range(min(effort, rows.size)):
         w = np.zeros_like(state.w)
         add_rows(*arrays, conjugate, w)
         total = float(conjugate.sum())

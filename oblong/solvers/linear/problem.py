@@ -7,7 +7,7 @@ Relative Margin and Data-Dependent Regularization", JMLR 11, 2010) with ``f_i = 
 
 where ``t`` is held at ``B`` (their equation 11, ``U`` infinite), or a variable that is at least
 one (14 and, with finite ``U``, 15). The support vector machine is ``B`` infinite. Its dual has
-one signed coefficient a sample, split into ``α = clip(y c, 0, C)`` and the excess
+one signed coefficient per row, split into ``α = clip(y c, 0, C)`` and the excess
 ``e = |y c - α|`` of at most ``U``::
 
     max_c  Σ α_i - t Σ e_i - ½|Σ c_i x_i|²                          t held
@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from oblong._core.threads import run_chunks
+from oblong._core.threads import chunks, run_chunks
 from oblong.solvers.linear.row_loops import add_rows, row_norms, row_products
 
 __all__ = ["LinearProblem", "LinearResult", "LinearRows", "as_stored", "certified"]
@@ -117,16 +117,22 @@ class LinearRows:
 
     def absolute_products(self, w: np.ndarray) -> np.ndarray:
         """Products of the rows' absolute values with ``w``."""
-        if self.sparse:
-            return np.asarray(abs(self.X) @ w, dtype=np.float64)
         out = np.empty(self.n)
+        if self.sparse:
+            # In chunks: the absolute values are a copy, and their products in double another.
+            for start, stop in chunks(self.n, self.chunk):
+                out[start:stop] = abs(self.X[start:stop]) @ w
+            return out
         self.for_chunks(lambda part, X: np.dot(np.abs(X, out=X), w, out=out[part]))
         return out
 
     def absolute_combination(self, c: np.ndarray) -> np.ndarray:
         """Sum of the rows' absolute values times ``c``."""
         if self.sparse:
-            return np.asarray(c @ abs(self.X), dtype=np.float64)
+            total = np.zeros(self.d)
+            for start, stop in chunks(self.n, self.chunk):
+                total += c[start:stop] @ abs(self.X[start:stop])
+            return total
         parts = np.empty((-(-self.n // self.chunk), self.d))
 
         def add(part: slice, X: np.ndarray) -> None:
@@ -170,9 +176,9 @@ class LinearProblem:
     B : float
         The bound; infinite for none. Not used with ``D``.
     D : float or None
-        Cost of a unit of the bound, which makes it a variable of at least one.
+        Penalty of the bound, which makes it a variable of at least one.
     U : ndarray of shape (n,) or None
-        With ``D``: the price of breaking the bound; ``None`` forbids it.
+        With ``D``: the penalty of outputs beyond the bound; ``None`` makes it hard.
     intercept : bool
         Whether there is a bias.
     """
@@ -317,7 +323,7 @@ def certified(
     f = u + b
     largest = float(np.abs(f).max())
     if problem.D is not None:
-        t = best_bound(problem, f)
+        t = best_bound(f, problem.D, problem.U)
     elif largest > problem.B:
         scale = problem.B / largest
         w, b, f = scale * w, scale * b, scale * f
@@ -357,7 +363,7 @@ def as_stored(X: Any, problem: LinearProblem, found: LinearResult) -> LinearResu
     worst = float((np.abs(f) + error).max())
     t = found.t
     if problem.D is not None:
-        t = best_bound(problem, f)
+        t = best_bound(f, problem.D, problem.U)
     elif worst > problem.B:
         scale = problem.B / worst
         w, b, f, error = scale * w, scale * b, scale * f, scale * error
@@ -423,12 +429,12 @@ def best_bias(problem: LinearProblem, u: np.ndarray, t: float) -> float:
     return float(0.5 * (low + high))
 
 
-def best_bound(problem: LinearProblem, f: np.ndarray) -> float:
+def best_bound(f: np.ndarray, D: float, U: np.ndarray | None) -> float:
     """Minimise ``D t + Σ U_i [|f_i| - t]_+`` over ``t >= 1``."""
     sizes = np.abs(f)
-    if problem.U is None:
+    if U is None:
         return max(1.0, float(sizes.max()))
     order = np.argsort(-sizes)
-    # At t, the slope is D less the prices of the samples beyond: the first to reach D is best.
-    place = int(np.searchsorted(np.cumsum(problem.U[order]), problem.D))
+    # At t, the slope is D less the sum of U over the rows beyond t: the first to reach D is best.
+    place = int(np.searchsorted(np.cumsum(U[order]), D))
     return max(1.0, float(sizes[order[place]])) if place < len(f) else 1.0

@@ -16,22 +16,10 @@ import scipy.sparse as sp
 from oblong._core.progress import ProgressCallback
 from oblong.solvers.linear.descent import solve_descent
 from oblong.solvers.linear.interior_point import solve_interior_point
+from oblong.solvers.linear.options import DEFAULTS, LinearOptions
 from oblong.solvers.linear.problem import LinearProblem, LinearResult, LinearRows, as_stored
 
 __all__ = ["LinearRelativeMarginResult", "choose_method", "solve_linear_relative_margin"]
-
-# Columns up to which the Gram matrix and its factor are cheap enough.
-_MOST_COLUMNS = 3000
-# A sparse Gram matrix is made from dense chunks: columns squared over the entries of a row, up
-# to which a few dozen of them cost less than a few hundred passes of descent.
-_DENSE_WORK = 1000
-# Numbers up to which wide rows are rotated into as many columns as there are rows.
-_ROTATED = 1 << 22
-# Numbers up to which the last digits cost less than a blink.
-_SMALL = 1 << 18
-_FINE = 1e-11
-# Relative gap, rounding included, up to which a solution that met its tolerance has converged.
-_PROMISE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -45,8 +33,8 @@ class LinearRelativeMarginResult:
     B : float
         The bound on the outputs.
     theta : float
-        Largest absolute output of the support vector machine of the same ``C``; NaN where that
-        machine was unnecessary.
+        Largest absolute output of the support vector machine of the same ``C``; NaN where it
+        was not solved.
     n_iter : int
         Steps or passes, those of the support vector machine included.
     """
@@ -62,15 +50,16 @@ class LinearRelativeMarginResult:
         return self.solution.outputs
 
 
-def choose_method(X: Any) -> str:
+def choose_method(X: Any, options: LinearOptions = DEFAULTS) -> str:
     """Choose between ``"interior-point"`` and ``"descent"`` by the shape of the rows."""
     n, d = X.shape
-    if n < d and n <= _MOST_COLUMNS and n * d <= _ROTATED:
+    if n < d and n <= options.most_columns and n * d <= options.rotated:
         return "interior-point"
-    if d > _MOST_COLUMNS:
+    if d > options.most_columns:
         return "descent"
-    if sp.issparse(X) and n * d > _SMALL and d * d > _DENSE_WORK * max(1.0, X.nnz / n):
-        return "descent"
+    if sp.issparse(X) and n * d > options.small:
+        entries = max(1.0, X.nnz / n)
+        return "descent" if d * d > options.dense_work * entries else "interior-point"
     return "interior-point"
 
 
@@ -90,6 +79,7 @@ def solve_linear_relative_margin(
     threads: int = 1,
     rng: np.random.Generator | None = None,
     progress: ProgressCallback | None = None,
+    options: LinearOptions = DEFAULTS,
 ) -> LinearRelativeMarginResult:
     """Solve the linear relative margin problem in any of its forms.
 
@@ -107,9 +97,9 @@ def solve_linear_relative_margin(
         With neither ``B`` nor ``D``: the bound is ``1 + spread (theta - 1)``, where ``theta`` is
         the largest absolute output of the support vector machine.
     D : float, default=None
-        Price of the bound, which makes it a variable.
+        Penalty of the bound, which makes it a variable.
     U : ndarray of shape (n,), default=None
-        With ``D``: prices of breaking the bound; it is hard without.
+        With ``D``: penalties of outputs beyond the bound, which is hard without them.
     intercept : bool, default=True
         Whether there is a bias.
     method : {"auto", "interior-point", "descent"}, default="auto"
@@ -124,6 +114,8 @@ def solve_linear_relative_margin(
         Source of the random orders of the descent.
     progress : callable, default=None
         Called with the state of the search.
+    options : LinearOptions
+        Tuning constants.
 
     Returns
     -------
@@ -131,19 +123,21 @@ def solve_linear_relative_margin(
         The solution.
     """
     if method == "auto":
-        method = choose_method(X)
-    solve, problem, back = _prepared(X, y, C, intercept, method, threads, tol, rng, progress)
+        method = choose_method(X, options)
+    solve, problem, back = _prepared(
+        X, y, C, intercept, method, threads, tol, rng, progress, options
+    )
 
     def settle(task: LinearProblem, found: LinearResult) -> LinearResult:
         """Certify the model as it is stored: rounding may be all that the certificate shows."""
         stored = as_stored(X, task, back(found))
-        if stored.relative_gap > max(tol, _PROMISE) and stored.status == "converged":
+        if stored.relative_gap > max(tol, options.largest_gap) and stored.status == "converged":
             return replace(stored, status="stalled")
         return stored
 
     if D is not None and D > 0.0:
         if U is not None and U.min() >= D:
-            # No excess can reach such a price, as all of them together are at most D.
+            # No excess can reach such a penalty, as all of them together are at most D.
             U = None
         task = replace(problem, D=float(D), U=U)
         found = settle(task, solve(task, max_iter, "relative margin", None))
@@ -174,6 +168,7 @@ def _prepared(
     tol: float,
     rng: np.random.Generator | None,
     progress: ProgressCallback | None,
+    options: LinearOptions,
 ) -> tuple[Any, LinearProblem, Any]:
     """Settle how a problem is solved, the problem, and how its solution is brought back."""
     if method == "descent":
@@ -192,6 +187,7 @@ def _prepared(
                 rng=rng,
                 progress=progress,
                 stage=stage,
+                options=options,
             )
 
         return descend, problem, lambda found: found
@@ -199,7 +195,7 @@ def _prepared(
     n, d = X.shape
     basis = None
     rows = LinearRows(X, threads, centred=intercept)
-    if n < d and n * d <= _ROTATED:
+    if n < d and n * d <= options.rotated:
         # The weights lie in the span of the rows: turn it into as many columns as rows.
         dense = rows.dense(0, n)
         basis, factor = np.linalg.qr(dense.T)
@@ -207,13 +203,13 @@ def _prepared(
         rows = LinearRows(factor.T, threads)
     _check_finite(rows)
     problem = LinearProblem(rows, y, C, intercept=intercept)
-    fine = min(tol, _FINE) if n * min(n, d) <= _SMALL else tol
+    fine = min(tol, options.small_gap) if n * min(n, d) <= options.small else tol
 
     def interior(
         problem: LinearProblem, limit: int, stage: str, start: LinearResult | None
     ) -> LinearResult:
         found = solve_interior_point(
-            problem, tol=fine, max_iter=limit, progress=progress, stage=stage
+            problem, tol=fine, max_iter=limit, progress=progress, stage=stage, options=options
         )
         if found.relative_gap <= tol:
             found = replace(found, status="converged")

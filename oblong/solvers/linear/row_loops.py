@@ -229,7 +229,8 @@ def row_norms(data, indptr, out):
         row = data[indptr[i] : indptr[i + 1]]
         norm = 0.0
         for k in range(row.size):
-            value = float(row[k])
+            # Not float(), which leaves single precision what it is.
+            value = np.float64(row[k])
             norm += value * value
         out[i] = norm
 

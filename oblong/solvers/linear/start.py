@@ -6,17 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from oblong.solvers.linear.options import LinearOptions
 from oblong.solvers.linear.problem import LinearProblem
 
 __all__ = ["Floor", "Kind", "middle"]
 
-# Products of slacks and multipliers of the bounds, relative to those of the hinge.
-_SIZE = 0.3
-
 
 @dataclass
 class Kind:
-    """One inequality a sample: its coefficients, and its slacks and multipliers.
+    """One inequality per row: its coefficients, and its slacks and multipliers.
 
     ``head`` is ``(soft, ky, k1, kt)`` of :mod:`oblong.solvers.linear.row_loops`.
     """
@@ -27,8 +25,8 @@ class Kind:
     v: np.ndarray
     e: np.ndarray
 
-    def at(self, part: slice) -> tuple[np.ndarray, ...]:
-        """Slacks and multipliers of some samples."""
+    def at(self, part: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Slacks and multipliers of some rows."""
         return self.a[part], self.s[part], self.v[part], self.e[part]
 
 
@@ -40,10 +38,9 @@ class Floor:
     a: float = 1.0
 
 
-def middle(problem: LinearProblem, t: float) -> tuple[list[Kind], Floor]:
+def middle(problem: LinearProblem, t: float, options: LinearOptions) -> tuple[list[Kind], Floor]:
     """Start in the middle: outputs zero, the bound ``t``, hinge multipliers half of ``C``."""
     n, floor = problem.rows.n, Floor(s=t - 1.0)
-    variable = problem.D is not None
     y, C = problem.y, problem.C
     # Equal sums of the multipliers in both classes make the bias stationary at once.
     a = 0.5 * C
@@ -55,24 +52,23 @@ def middle(problem: LinearProblem, t: float) -> tuple[list[Kind], Floor]:
     kinds = [Kind((True, 1.0, 0.0, 0.0), a, np.ones(n), v, np.full(n, 2.0))]
     if not problem.bounded:
         return kinds, floor
-    kt = 1.0 if variable else 0.0
-    soft = problem.U is not None
+    kt = 0.0 if problem.D is None else 1.0
     # Products of slacks and multipliers not much smaller than those of the hinge make a good
     # start, even where a small D makes them too large for Σe <= D at first.
-    size = _SIZE * float(a.mean())
+    size = options.bound_start * float(a.mean())
     share = size / t
-    if variable:
+    if problem.D is not None:
         share = max(share, problem.D / (4.0 * n))
         floor.a = max(0.5 * problem.D, size)
     for side in (-1.0, 1.0):
         bound = np.full(n, share)
         slack = np.full(n, t)
         rest = (bound, slack)
-        if soft:
+        if problem.U is not None:
             bound = np.minimum(bound, 0.5 * problem.U)
-            price = problem.U - bound
-            excess = np.maximum(0.5 * t, size / price)
-            rest = (price, excess)
+            room = problem.U - bound
+            excess = np.maximum(0.5 * t, size / room)
+            rest = (room, excess)
             slack = slack + excess
-        kinds.append(Kind((soft, 0.0, side, kt), bound, slack, *rest))
+        kinds.append(Kind((problem.U is not None, 0.0, side, kt), bound, slack, *rest))
     return kinds, floor

@@ -181,7 +181,7 @@ def solve_block(
     if block.inverse is not None:
         # With the inverse at hand Newton steps are cheap, and the start is likely a good one.
         write_slopes(*pieces, c, right, left)
-        newton += newton_steps(block, pieces, c, u, right, left, snap)
+        newton += newton_steps(block, pieces, c, u, right, left, snap, options)
     for _ in range(options.stretches):
         allowed = min(stretch, budget - steps)
         taken, violation = ascend(
@@ -213,7 +213,7 @@ def solve_block(
         since += taken
         stretch = 0 if not fresh else _worth(right, left) - since
         if stretch <= 0:
-            newton += newton_steps(block, pieces, c, u, right, left, snap)
+            newton += newton_steps(block, pieces, c, u, right, left, snap, options)
             stretch, since = _stretch(len(c), fresh), 0
     if origin is not None:
         # Single precision may have moved the image away from that of the coefficients.
@@ -221,7 +221,7 @@ def solve_block(
     if whole and polish and violation <= tol and len(c) <= options.polished:
         state = (c, u, right, left)
         before = [array.copy() for array in state]
-        newton += newton_steps(block, pieces, c, u, right, left, snap)
+        newton += newton_steps(block, pieces, c, u, right, left, snap, options)
         highest, lowest = interval(right, left, u)
         if highest - lowest > violation:
             for array, old in zip(state, before):

@@ -1,7 +1,7 @@
 """The best bound and bias of the relative margin machine for given weights.
 
-For a fixed image ``u`` the objective of the machine that chooses its own bound is linear in
-pieces in the bias ``b`` and the bound ``t``. With ``f = u + b`` it is ::
+For a fixed image ``u`` the objective with a variable bound is piecewise linear in the bias ``b``
+and the bound ``t``. With ``f = u + b`` it is ::
 
     G(b, t) = Σ C_i [1 - y_i f_i]_+ + D t + Σ U_i [|f_i| - t]_+ ,   t >= 1.
 
@@ -52,7 +52,7 @@ def best_bound_and_bias(
     y, C, U : ndarray of shape (n,)
         Labels, penalties of the margin and of the bound; ``U`` may be infinite.
     D : float
-        Price of the bound, larger than zero.
+        Penalty of the bound, larger than zero.
 
     Returns
     -------

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from oblong.solvers.margin.grid_loops import ascend_grid, certify, note_theta, write_terms
-from oblong.solvers.margin.options import DEFAULTS
+from oblong.solvers.margin.options import DEFAULTS, MarginOptions
 from oblong.solvers.margin.problem import Pieces
 from oblong.solvers.margin.small import SharedColumns
 from oblong.solvers.margin.solver import MarginResult, solve_margin
@@ -20,8 +20,6 @@ from oblong.solvers.margin.solver import MarginResult, solve_margin
 __all__ = ["MarginGrid", "solve_margin_grid"]
 
 _NO_LIMIT = np.iinfo(np.int64).max
-# After so many Newton steps the matrix is inverted, which makes further ones cheaper.
-_INVERTED_AFTER = 12
 
 
 class MarginGrid(NamedTuple):
@@ -58,6 +56,7 @@ def solve_margin_grid(
     *,
     tol: float = 1e-3,
     max_iter: int = -1,
+    options: MarginOptions = DEFAULTS,
 ) -> MarginGrid:
     """Solve the relative margin problem of a matrix that is one block for a whole grid.
 
@@ -81,6 +80,8 @@ def solve_margin_grid(
         Largest violation of the optimality conditions.
     max_iter : int, default=-1
         Limit on the pair steps of each problem; -1 for none.
+    options : MarginOptions
+        Tuning constants.
 
     Returns
     -------
@@ -88,6 +89,8 @@ def solve_margin_grid(
         The solutions. The image that their violations are measured with is a fresh product.
     """
     block = columns.block
+    if block is None:
+        raise ValueError("a grid needs its kernel matrix in double precision")
     order = np.argsort(-spreads, kind="stable")
     grid = _blank(y, penalties, Cs, spreads[order])
     count = grid.source.size
@@ -112,11 +115,11 @@ def solve_margin_grid(
         n_iter += taken
         if place < count:
             left = limit - last if limit < _NO_LIMIT else -1
-            result = solved[place] = _solve_alone(columns, grid, place, tol, left)
+            result = solved[place] = _solve_alone(columns, grid, place, tol, left, options)
             n_iter += result.n_iter
             newton_steps += result.n_newton
-            if newton_steps >= _INVERTED_AFTER and columns.inverse is None:
-                columns.invert()
+            if newton_steps >= options.inverted_after and columns.inverse is None:
+                columns.invert(options)
                 # A matrix that could not be inverted is not tried again.
                 newton_steps = -_NO_LIMIT
             place += 1
@@ -125,12 +128,12 @@ def solve_margin_grid(
     images = coefs @ block.K
     checks = np.empty((different.size, 3))
     certify(*grid, different, images, checks)
-    certain = (checks[:, 0] <= tol) & (block.rounding(coefs) <= max(tol, DEFAULTS.largest_error))
+    certain = (checks[:, 0] <= tol) & (block.rounding(coefs) <= max(tol, options.largest_error))
     rank = np.full(count, -1)
     rank[different] = np.arange(different.size)
     for place in different[~certain]:
         if place not in solved:
-            solved[place] = _solve_alone(columns, grid, place, tol, max_iter)
+            solved[place] = _solve_alone(columns, grid, place, tol, max_iter, options)
             n_iter += solved[place].n_iter
     for place, result in solved.items():
         k = rank[place]
@@ -175,7 +178,12 @@ def _blank(y: np.ndarray, penalties: np.ndarray, Cs: np.ndarray, spreads: np.nda
 
 
 def _solve_alone(
-    columns: SharedColumns, grid: _Grid, place: int, tol: float, limit: int
+    columns: SharedColumns,
+    grid: _Grid,
+    place: int,
+    tol: float,
+    limit: int,
+    options: MarginOptions,
 ) -> MarginResult:
     """Solve one problem by the general method, from where its coefficients are."""
     write_terms(*grid, place)
@@ -187,6 +195,7 @@ def _solve_alone(
         start=grid.coefs[place],
         start_image=grid.images[place],
         polish=False,
+        options=options,
     )
     grid.coefs[place] = result.dual_coef
     grid.images[place] = result.image

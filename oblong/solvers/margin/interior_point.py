@@ -186,7 +186,8 @@ class _Factor:
         rho = np.zeros(len(state.f))
         targets, corrections = [], []
         for k, (piece, gradient) in enumerate(zip(state.pieces, state.gradients())):
-            low, up = mu, mu
+            low: float | np.ndarray = mu
+            up: float | np.ndarray = mu
             if affine is not None:
                 dv, dz, dZ = affine.parts[k]
                 low, up = mu - dv * dz, mu + dv * dZ

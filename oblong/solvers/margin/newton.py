@@ -8,17 +8,13 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from oblong._core.compile import compiled
+from oblong.solvers.margin.options import MarginOptions
 from oblong.solvers.margin.problem import Pieces, write_slopes
 
 if TYPE_CHECKING:
     from oblong.solvers.margin.block import DenseBlock
 
 __all__ = ["newton_steps"]
-
-# Most Newton steps in a row before pair steps get their turn: where they are dear, and ever.
-_FEW, _MANY = 3, 30
-# A step that kinks stop this early does not pay where it is dear.
-_SHORT = 0.05
 
 
 def newton_steps(
@@ -29,8 +25,9 @@ def newton_steps(
     right: np.ndarray,
     left: np.ndarray,
     snap: float,
+    options: MarginOptions,
 ) -> int:
-    """Take Newton steps in a row while they meet kinks; return how many.
+    """Take Newton steps in succession while they meet kinks; return how many.
 
     Coefficients, image and slopes are updated in place.
     """
@@ -38,14 +35,15 @@ def newton_steps(
     # where one of them meets its bound, and only a row of steps takes all that are too many: as
     # many as take about as long as the pair steps between them.
     free = max(1, int(np.count_nonzero(right == left)))
-    cheap = min(_MANY, 100 * c.size**2 // free**3)
-    for count in range(1, _MANY + 1):
+    cheap = min(options.newton_most, 100 * c.size**2 // free**3)
+    for count in range(1, options.newton_most + 1):
         step = _newton_step(block, pieces, c, u, right, left, snap)
         if step is None:
             return count - 1
-        if step == 1.0 or (count >= cheap and (count >= _FEW or step < _SHORT)):
+        enough = count >= options.newton_costly or step < options.newton_short
+        if step == 1.0 or (count >= cheap and enough):
             return count
-    return _MANY
+    return options.newton_most
 
 
 def _newton_step(
@@ -79,7 +77,7 @@ def _newton_step(
     both = np.ones((2, free.size))
     both[0] = target
     if block.inverse is not None and 2 * free.size > c.size:
-        solution = _solve_by_inverse(block, free, np.flatnonzero(~is_free), both)
+        solution = _solve_by_inverse(block, block.inverse, free, np.flatnonzero(~is_free), both)
     else:
         solution = _solve_by_factor(block, free, both)
     if solution is None:
@@ -119,14 +117,17 @@ def _solve_by_factor(block: DenseBlock, free: np.ndarray, both: np.ndarray) -> n
 
 
 def _solve_by_inverse(
-    block: DenseBlock, free: np.ndarray, fixed: np.ndarray, both: np.ndarray
+    block: DenseBlock,
+    inverse: np.ndarray,
+    free: np.ndarray,
+    fixed: np.ndarray,
+    both: np.ndarray,
 ) -> np.ndarray | None:
     """Solve with the block of the free rows by the inverse of the whole matrix.
 
     With the inverse ``P``, ``K_FF⁻¹ = P_FF - P_FN P_NN⁻¹ P_NF`` for the other rows ``N``, which
     are the smaller block to factor when most rows are free.
     """
-    inverse = block.inverse
     padded = np.zeros((2, len(inverse)))
     padded[:, free] = both
     image = padded @ inverse

@@ -64,6 +64,45 @@ class MarginOptions:
         Times a matrix is factored, with a ridge a hundred times as large each time.
     tightenings : int
         Times the tolerance is tightened for a solution that meets it but proves too large a gap.
+    newton_costly, newton_most : int
+        Most Newton steps in succession before pair steps follow: where a Newton step costs more
+        than the pair steps between two of them, and otherwise.
+    newton_short : float
+        Step length below which a costly Newton step is not repeated.
+    least_pivot : float
+        Matrices with a pivot below this share of their mean diagonal are not inverted.
+    inverted_after : int
+        Newton steps of a grid after which its matrix is inverted, which makes further ones cheaper.
+    scaled_penalties : tuple of float
+        Penalties for rows in the unit ball: the first that no coefficient reaches stands for an
+        infinite one.
+    scaled_rows : int
+        Rows of the first working set of a scaled margin, and rows added at a time.
+    scaled_rounds : int
+        Most rounds of its working sets.
+    bound_solves : int
+        Most problems of a fixed bound in the search for a variable one.
+    bound_free : int
+        Free coefficients up to which the derivative of the excess is worth a factorisation.
+    bound_accuracy : float
+        Tolerance of the problems of the search as a share of ``tol``.
+    bound_width : float
+        Width of the bracket at the end, in ``tol``: larger than ``bound_accuracy``, so that a
+        step of that size shows in the solution.
+    bound_least_width : float
+        Least relative width of the bracket: narrower is rounding.
+    bound_gap : float
+        Gap, as a share of ``tol`` and of the objective, at which one solution is as good as the
+        best combination of two.
+    bound_searches : int
+        Times the search is done, each with a tenth of the tolerance of the one before.
+    bound_rounding : float
+        Relative difference of the excess from ``D`` that is rounding.
+    bound_tries, bound_doubtful_tries : int
+        Bounds above one that are tried before one itself, whose problem is the hardest; the
+        second number holds while ``D`` is below ``bound_doubt`` times the predicted excess there.
+    bound_doubt : float
+        See ``bound_doubtful_tries``.
     """
 
     largest_gap: float = 1e-3
@@ -89,6 +128,25 @@ class MarginOptions:
     interior_point_breakdown: float = 1e3
     factor_attempts: int = 4
     tightenings: int = 6
+    newton_costly: int = 3
+    newton_most: int = 30
+    newton_short: float = 0.05
+    least_pivot: float = 1e-6
+    inverted_after: int = 12
+    scaled_penalties: tuple[float, ...] = (1e4, 1e8, 1e12)
+    scaled_rows: int = 1500
+    scaled_rounds: int = 50
+    bound_solves: int = 80
+    bound_free: int = 4096
+    bound_accuracy: float = 0.1
+    bound_width: float = 0.25
+    bound_least_width: float = 1e-9
+    bound_gap: float = 1e-3
+    bound_searches: int = 3
+    bound_rounding: float = 1e-10
+    bound_tries: int = 3
+    bound_doubtful_tries: int = 8
+    bound_doubt: float = 4.0
 
     def crawl(self, size: int) -> int:
         """Pair steps on a block of this size after which interior point steps take over."""

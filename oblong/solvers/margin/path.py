@@ -1,6 +1,6 @@
 """The path of the relative margin machine, from the support vector machine to tight bounds.
 
-At a fixed ``C`` the coefficients of the bounded machine (Shivaswamy and Jebara, JMLR 11, 2010)
+At a fixed ``C`` the coefficients of the solution (Shivaswamy and Jebara, JMLR 11, 2010)
 are a continuous and piecewise linear function of the bound ``B``, so that the solution for one
 bound is a good start for the next smaller one.
 """
@@ -52,7 +52,7 @@ def solve_relative_margin_path(
     columns: SymmetricColumns,
     y: np.ndarray,
     C: np.ndarray,
-    spreads: Sequence[float],
+    spreads: Sequence[float] | np.ndarray,
     *,
     tol: float = 1e-3,
     max_iter: int = -1,
@@ -108,35 +108,40 @@ def solve_relative_margin_path(
             stage=stage,
         )
 
-    def holds(earlier: MarginResult) -> bool:
-        # Short of the smaller penalties the terms are the same, and so is what is optimal.
-        return earlier.status == "converged" and bool((y * earlier.dual_coef < near.C).all())
-
     unbounded, bounded = svm_pieces(y, C), relative_margin_pieces(y, C, 1.0)
-    same = near is not None and holds(near.svm)
-    if same:
-        svm = near.svm.under(unbounded)
+    # The path whose solutions may still hold, if its support vector machine does.
+    same = near if near is not None and _holds(near.svm, y, near.C) else None
+    if same is not None:
+        svm = same.svm.under(unbounded)
     else:
         svm = solve(unbounded, [] if near is None else [near.svm], "svm")
     theta = float(np.abs(svm.outputs).max())
-    spreads = np.asarray(spreads, dtype=np.float64)
-    B = np.maximum(1.0, 1.0 + spreads * (theta - 1.0))
-    margins: list[MarginResult] = [svm] * len(spreads)
+    shares = np.asarray(spreads, dtype=np.float64)
+    B = np.maximum(1.0, 1.0 + shares * (theta - 1.0))
+    margins: list[MarginResult] = [svm] * len(shares)
     last, steps = svm, svm.n_iter
-    for k in np.argsort(-spreads, kind="stable"):
+    for k in np.argsort(-shares, kind="stable"):
         if theta <= B[k]:
             continue
         # The bounds differ in the outer slopes only.
         pieces = Pieces(bounded.breakpoints, bounded.slopes.copy())
         pieces.slopes[:, 0], pieces.slopes[:, 2] = B[k], -B[k]
-        if same and holds(near.margins[k]):
-            last = near.margins[k].under(pieces)
+        if same is not None and _holds(same.margins[k], y, same.C):
+            last = same.margins[k].under(pieces)
         else:
             starts = [last] if near is None else [last, near.margins[k]]
             last = solve(pieces, starts, "relative margin")
         margins[k] = last
         steps += last.n_iter
     return RelativeMarginPathResult(svm, tuple(margins), B, theta, C, steps)
+
+
+def _holds(earlier: MarginResult, y: np.ndarray, C: np.ndarray) -> bool:
+    """Whether a solution is one for penalties larger than ``C`` as well.
+
+    Short of the smaller penalties the terms are the same, and so is what is optimal.
+    """
+    return earlier.status == "converged" and bool((y * earlier.dual_coef < C).all())
 
 
 def _best_start(pieces: Pieces, starts: Sequence[MarginResult]) -> MarginResult | None:

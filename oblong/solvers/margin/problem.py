@@ -1,4 +1,4 @@
-"""The concave piecewise-linear terms that tell one margin machine from another.
+"""The concave piecewise-linear terms in which one margin problem differs from another.
 
 Each sample has a term ``g(c)`` of its signed coefficient ``c``: breakpoints
 ``p0 <= p1 <= p2 <= p3``, slopes ``s1 >= s2 >= s3`` between them, minus infinity outside
@@ -26,7 +26,7 @@ __all__ = [
 
 
 class Pieces(NamedTuple):
-    """Breakpoints and slopes of one concave piecewise-linear term a sample.
+    """Breakpoints and slopes of one concave piecewise-linear term per row.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class Pieces(NamedTuple):
     breakpoints: np.ndarray
     slopes: np.ndarray
 
-    def take(self, rows: np.ndarray) -> Pieces:
+    def take(self, rows: np.ndarray | slice) -> Pieces:
         """Return the terms of a subset of the samples."""
         return Pieces(self.breakpoints[rows], self.slopes[rows])
 
@@ -198,7 +198,7 @@ def relative_margin_pieces(y: np.ndarray, C: np.ndarray, B: float) -> Pieces:
 
 
 def relaxed_margin_pieces(y: np.ndarray, C: np.ndarray, t: float, U: np.ndarray | float) -> Pieces:
-    """Terms of the relative margin machine whose bound ``t >= 1`` may be broken at a price.
+    """Terms of the relative margin machine whose bound ``t >= 1`` may be exceeded.
 
     The terms of :func:`relative_margin_pieces` with ends: the outer pieces have length ``U``.
     The loss is ``C [1 - y f]_+ + U [|f| - t]_+``; an infinite ``U`` makes the bound hard.

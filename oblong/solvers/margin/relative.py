@@ -31,8 +31,8 @@ class RelativeMarginResult:
     B : float
         The bound on the outputs.
     theta : float
-        Largest absolute output of the support vector machine of the same ``C``; NaN where a
-        given bound made that machine unnecessary.
+        Largest absolute output of the support vector machine of the same ``C``; NaN if a
+        bound was given, so that it was not solved.
     n_iter : int
         Pair steps, those of the support vector machine included.
     """

@@ -7,7 +7,7 @@
 With ``s = 1`` this is half the width of the widest street. In the ellipsoidal support vector
 machine (Momma, Hatano and Nakayama, ACML 2010) with a hard margin, ``s_i = π_i |φ_i|²`` tells where
 the ellipsoid is a ball: the margin ``ρ`` of the best direction makes it one for
-``r <= ρ / (1 + ρ)``, and the machine is this one.
+``r <= ρ / (1 + ρ)``, and its solution is this one.
 """
 
 from __future__ import annotations
@@ -17,16 +17,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from oblong.linalg.columns import ExplicitColumns
+from oblong.solvers.margin.options import DEFAULTS, MarginOptions
 from oblong.solvers.margin.problem import Pieces
 from oblong.solvers.margin.solver import solve_margin
 
 __all__ = ["ScaledMarginResult", "solve_scaled_margin", "widest_bias"]
-
-# Penalties for rows in the unit ball: the first that no coefficient reaches is an infinite one.
-_PENALTIES = (1e4, 1e8, 1e12)
-# Rows to begin with, and to add at a time.
-_ROWS = 1500
-_ROUNDS = 50
 
 
 @dataclass(frozen=True)
@@ -62,6 +57,7 @@ def solve_scaled_margin(
     fit_intercept: bool = True,
     start: np.ndarray | None = None,
     tol: float = 1e-10,
+    options: MarginOptions = DEFAULTS,
 ) -> ScaledMarginResult:
     """Find the direction with the largest margin.
 
@@ -79,6 +75,8 @@ def solve_scaled_margin(
         Outputs of some direction, whose nearest rows are tried first.
     tol : float, default=1e-10
         Largest violation of the optimality conditions.
+    options : MarginOptions
+        Tuning constants.
 
     Returns
     -------
@@ -98,11 +96,12 @@ def solve_scaled_margin(
     unit = float(np.median(sizes)) or 1.0
     sizes = np.asarray(sizes, dtype=np.float64)
     near = np.full(len(y), np.inf) if start is None else y * start / np.maximum(sizes, 1e-300)
-    chosen = np.sort(_first(near, y, _ROWS))
+    chosen = np.sort(_first(near, y, options.scaled_rows))
     best = ScaledMarginResult(np.zeros(F.shape[1]), 0.0, -np.inf, np.inf, 0)
-    for _ in range(_ROUNDS):
+    for _ in range(options.scaled_rounds):
         rows = F[chosen].astype(np.float64) / length
-        coef, n_iter = _coefficients(rows, y[chosen], sizes[chosen] / unit, fit_intercept, tol)
+        units = sizes[chosen] / unit
+        coef, n_iter = _coefficients(rows, y[chosen], units, fit_intercept, tol, options)
         best, ratios = _better(best, F, y, sizes, chosen, coef, fit_intercept)
         best = replace(best, n_iter=best.n_iter + n_iter)
         if best.margin >= best.upper_bound * (1.0 - 1e-9):
@@ -110,7 +109,8 @@ def solve_scaled_margin(
         missing = np.setdiff1d(np.flatnonzero(ratios < best.upper_bound * (1.0 - 1e-12)), chosen)
         if missing.size == 0:
             break
-        chosen = np.sort(np.append(chosen, missing[np.argsort(ratios[missing])[:_ROWS]]))
+        nearest = missing[np.argsort(ratios[missing])[: options.scaled_rows]]
+        chosen = np.sort(np.append(chosen, nearest))
     return best
 
 
@@ -127,23 +127,30 @@ def _first(near: np.ndarray, y: np.ndarray, count: int) -> np.ndarray:
 
 
 def _coefficients(
-    rows: np.ndarray, y: np.ndarray, sizes: np.ndarray, fit_intercept: bool, tol: float
+    rows: np.ndarray,
+    y: np.ndarray,
+    sizes: np.ndarray,
+    fit_intercept: bool,
+    tol: float,
+    options: MarginOptions,
 ) -> tuple[np.ndarray, int]:
     """Signed coefficients ``c`` of the nearest vector ``Σ c_i φ_i`` with outputs ``>= s_i``."""
     n = len(y)
     if not fit_intercept:
-        # Rows and their mirror images have a machine without bias.
+        # Rows together with their mirror images have a solution without bias.
         rows, y, sizes = np.vstack([rows, -rows]), np.append(y, -y), np.append(sizes, sizes)
     columns = ExplicitColumns(rows @ rows.T)
     slopes = np.repeat((sizes * y)[:, None], 3, axis=1)
-    coef, n_iter = None, 0
-    for penalty in _PENALTIES:
+    coef: np.ndarray | None = None
+    n_iter = 0
+    for penalty in options.scaled_penalties:
         low, high = np.where(y > 0, 0.0, -penalty), np.where(y > 0, penalty, 0.0)
         pieces = Pieces(np.column_stack([low, low, high, high]), slopes)
-        found = solve_margin(columns, pieces, tol=tol, start=coef, stage="margin")
+        found = solve_margin(columns, pieces, tol=tol, start=coef, stage="margin", options=options)
         coef, n_iter = found.coef, n_iter + found.n_iter
         if np.abs(coef).max() < penalty:
             break
+    assert coef is not None  # There is at least one penalty.
     return coef if fit_intercept else coef[:n] - coef[n:], n_iter
 
 

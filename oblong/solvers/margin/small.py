@@ -14,13 +14,10 @@ from scipy.linalg.lapack import dpotrf, dpotri
 from oblong.linalg.columns import ExplicitColumns, SymmetricColumns
 from oblong.linalg.principal import PrincipalBlock
 from oblong.solvers.margin.block import DenseBlock, interval, solve_block
-from oblong.solvers.margin.options import MarginOptions
+from oblong.solvers.margin.options import DEFAULTS, MarginOptions
 from oblong.solvers.margin.problem import Pieces, write_slopes
 
 __all__ = ["SharedColumns", "WholeAscent", "ascend_whole", "whole_block"]
-
-# Matrices with a pivot below this share of the diagonal are not inverted.
-_LEAST_PIVOT = 1e-6
 
 
 class SharedColumns(ExplicitColumns):
@@ -50,13 +47,13 @@ class SharedColumns(ExplicitColumns):
             self.block = DenseBlock(self.store)
             self.block.weigh(weights)
 
-    def invert(self) -> None:
+    def invert(self, options: MarginOptions = DEFAULTS) -> None:
         """Compute the inverse, unless the matrix is too near to singular for it to help."""
         shifted = self.store.astype(np.float64)
         mean = float(shifted.diagonal().mean())
         shifted.flat[:: self.n + 1] += 1e-10 * mean
         factor, failed = dpotrf(shifted.T, lower=True, overwrite_a=True)
-        if failed or factor.diagonal().min() ** 2 < _LEAST_PIVOT * mean:
+        if failed or factor.diagonal().min() ** 2 < options.least_pivot * mean:
             return
         half, failed = dpotri(factor, lower=True, overwrite_c=True)
         if not failed:

@@ -29,34 +29,13 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from oblong._core.progress import ProgressCallback
 from oblong.linalg.columns import SymmetricColumns
 from oblong.solvers.margin.bound_and_bias import BoundAndBias, best_bound_and_bias
-from oblong.solvers.margin.options import DEFAULTS
+from oblong.solvers.margin.options import DEFAULTS, MarginOptions
 from oblong.solvers.margin.problem import Pieces, relaxed_margin_pieces, svm_pieces
 from oblong.solvers.margin.relative import RelativeMarginResult
 from oblong.solvers.margin.result import expand
 from oblong.solvers.margin.solver import MarginResult, solve_margin
 
 __all__ = ["solve_variable_bound"]
-
-# Most problems of a fixed bound to solve.
-_MOST_SOLVES = 80
-# Free coefficients up to which the derivative of h is worth a factorisation.
-_LARGEST_FREE_SET = 4096
-# Tolerance of the problems of the search as a share of ``tol``, and the width of the bracket
-# at the end. The second is the larger one, so that a step of that size is seen in the solution.
-_ACCURACY = 0.1
-_WIDTH = 0.25
-# The least width that rounding leaves a meaning.
-_SMALLEST_WIDTH = 1e-9
-# Gap, as a share of ``tol`` and of the objective, at which one solution is as good as two.
-_HIT = 1e-3
-# Times the search is done, each with a tenth of the tolerance before.
-_TIGHTENINGS = 3
-# Relative difference of the excess from ``D`` that is round-off.
-_ROUNDING = 1e-10
-# Bounds tried above one before one itself, whose problem is the hardest: at least, and at most
-# while the price is below so many times what the excess seems to be there.
-_TRIES_ABOVE_ONE = (3, 8)
-_IN_DOUBT = 4.0
 
 
 class _Model(NamedTuple):
@@ -113,6 +92,7 @@ def solve_variable_bound(
     tol: float = 1e-3,
     max_iter: int = -1,
     progress: ProgressCallback | None = None,
+    options: MarginOptions = DEFAULTS,
 ) -> RelativeMarginResult:
     """Solve the relative margin problem with a bound that costs ``D`` a unit.
 
@@ -137,6 +117,8 @@ def solve_variable_bound(
         Limit on pair steps in all; -1 for none.
     progress : callable, default=None
         Called with the state of the search.
+    options : MarginOptions
+        Tuning constants.
 
     Returns
     -------
@@ -149,10 +131,10 @@ def solve_variable_bound(
         share = np.ones(len(y)) if weights is None else weights
         U = D * nu * share / share.sum()
     spent = 0
-    promise = DEFAULTS.promise(tol)
-    for last in (False,) * (_TIGHTENINGS - 1) + (True,):
+    promise = options.promise(tol)
+    for last in (False,) * (options.bound_searches - 1) + (True,):
         left = max_iter if max_iter < 0 else max(0, max_iter - spent)
-        result = _Search(columns, _Model(y, C, U, float(D)), tol, left, progress).run()
+        result = _Search(columns, _Model(y, C, U, float(D)), tol, left, progress, options).run()
         margin = result.margin
         spent += result.n_iter
         if margin.status != "converged" or margin.relative_gap <= promise:
@@ -175,15 +157,18 @@ class _Search:
         tol: float,
         max_iter: int,
         progress: ProgressCallback | None,
+        options: MarginOptions,
     ) -> None:
         self.columns = columns
         self.model = model
         self.tol = tol
         self.max_iter = max_iter
         self.progress = progress
-        # Solutions that bracket the bound: h > D at ``low``, h <= D at ``high``.
+        self.options = options
+        # Solutions that bracket the bound: h > D at ``low``, h <= D at ``high``, which the support
+        # vector machine sets before any other bound is tried.
         self.low: _Point | None = None
-        self.high: _Point | None = None
+        self.high: _Point
         self.theta = np.nan
         self.n_iter = self.n_newton = self.n_rounds = 0
 
@@ -206,7 +191,8 @@ class _Search:
         status = "max_iter" if svm.status == "max_iter" else ""
         widths: list[float] = []
         while not status:
-            point = self._solve(self._propose(point, widths), point, _ACCURACY * self.tol)
+            tol = self.options.bound_accuracy * self.tol
+            point = self._solve(self._propose(point, widths), point, tol)
             if point.h > D:
                 self.low = point
             else:
@@ -217,7 +203,7 @@ class _Search:
                 ends = (self.high, self.low or self.high)
                 violation = max(end.margin.violation for end in ends)
                 status = "converged" if violation <= self.tol else "stalled"
-            elif len(widths) == _MOST_SOLVES:
+            elif len(widths) == self.options.bound_solves:
                 status = "stalled"
         return self._result(self._best(), status)
 
@@ -233,6 +219,7 @@ class _Search:
             start_image=None if start is None else start.margin.image,
             progress=self.progress,
             stage=stage,
+            options=self.options,
         )
         self.n_iter += margin.n_iter
         self.n_newton += margin.n_newton
@@ -241,15 +228,20 @@ class _Search:
 
     def _solve(self, t: float, last: _Point | None, tol: float) -> _Point:
         """Solve the problem of one bound, from the nearest solution there is."""
-        known = [point for point in (last, self.low, self.high) if point is not None]
-        start = min(known, key=lambda point: abs(point.t - t), default=None)
+        start = last
+        if last is not None:
+            known = [point for point in (last, self.low, self.high) if point is not None]
+            start = min(known, key=lambda point: abs(point.t - t))
         pieces = relaxed_margin_pieces(self.model.y, self.model.C, t, self.model.U)
         margin = self._margin(pieces, tol, start, f"relative margin, bound {t:.6g}")
-        slope = _excess_slope(self.columns.latest, pieces, margin.dual_coef)
+        slope = _excess_slope(
+            self.columns.latest, pieces, margin.dual_coef, self.options.bound_free
+        )
         return _Point(t, margin, self.model.excess(margin.dual_coef), slope)
 
     def _width(self) -> float:
-        return max(_WIDTH * self.tol, _SMALLEST_WIDTH) * self.high.t
+        options = self.options
+        return max(options.bound_width * self.tol, options.bound_least_width) * self.high.t
 
     def _propose(self, point: _Point, widths: list[float]) -> float:
         """Choose the next bound: Newton's, the kink between the ends, or the middle."""
@@ -268,7 +260,9 @@ class _Search:
         if self.low is not None:
             return t
         at_one = point.h - point.slope * (point.t - 1.0)
-        tries = _TRIES_ABOVE_ONE[_IN_DOUBT * at_one > self.model.D]
+        options = self.options
+        doubtful = options.bound_doubt * at_one > self.model.D
+        tries = options.bound_doubtful_tries if doubtful else options.bound_tries
         return 1.0 if t - 1.0 < 0.1 * (highest - 1.0) or len(widths) > tries else t
 
     def _kink(self) -> float:
@@ -292,12 +286,16 @@ class _Search:
         """Whether the bound is known, and what there is for it good enough."""
         D, high, low = self.model.D, self.high, self.low
         width = high.t - 1.0 if low is None else high.t - low.t
-        if width <= _SMALLEST_WIDTH * high.t or abs(point.h - D) <= _ROUNDING * D:
+        options = self.options
+        rounded = abs(point.h - D) <= options.bound_rounding * D
+        if width <= options.bound_least_width * high.t or rounded:
             return True
         if not min(width, abs(point.root(D) - point.t)) <= self._width():
             return False
         best = self._best()
-        return best.gap <= max(_HIT * self.tol * best.objective, 2.0 * point.margin.gap)
+        return best.gap <= max(
+            options.bound_gap * self.tol * best.objective, 2.0 * point.margin.gap
+        )
 
     def _best(self) -> _Settled:
         """Take the best of the two ends of the bracket and of what lies between them."""
@@ -388,8 +386,8 @@ class _Search:
         return RelativeMarginResult(margin, linear.bound, self.theta, self.n_iter)
 
 
-def _excess_slope(columns: SymmetricColumns, pieces: Pieces, c: np.ndarray) -> float:
-    """Derivative of the total excess by the bound; zero where it is not to be had.
+def _excess_slope(columns: SymmetricColumns, pieces: Pieces, c: np.ndarray, largest: int) -> float:
+    """Derivative of the total excess by the bound; zero where more are free than ``largest``.
 
     On the coefficients strictly inside a piece the optimality conditions ``Kc + b = σ`` can be
     differentiated: ``K_FF dc + db 1 = dσ`` and ``1'dc = 0``, where ``dσ`` is one on pieces of
@@ -400,7 +398,7 @@ def _excess_slope(columns: SymmetricColumns, pieces: Pieces, c: np.ndarray) -> f
     free = np.flatnonzero(right == left)
     p = pieces.breakpoints[free]
     direction = np.where(c[free] < p[:, 1], 1.0, np.where(c[free] > p[:, 2], -1.0, 0.0))
-    if not direction.any() or free.size > min(_LARGEST_FREE_SET, columns.capacity):
+    if not direction.any() or free.size > min(largest, columns.capacity):
         return 0.0
     slots = columns.fetch(free)
     block = columns.store[np.ix_(slots, free)].astype(np.float64)

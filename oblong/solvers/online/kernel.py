@@ -22,7 +22,7 @@ from oblong._core.compile import compiled
 from oblong._core.threads import chunks
 from oblong.kernels import Kernel, resolve_gamma
 from oblong.solvers.online.growth import grow
-from oblong.solvers.online.options import DEFAULT, Options
+from oblong.solvers.online.options import DEFAULT, OnlineOptions
 from oblong.solvers.online.passes.general import learn_rows
 from oblong.solvers.online.rows import Rows
 from oblong.solvers.online.slots import UPDATES
@@ -210,7 +210,7 @@ class KernelState:
         labels: np.ndarray,
         weights: np.ndarray,
         order: np.ndarray | None = None,
-        options: Options = DEFAULT,
+        options: OnlineOptions = DEFAULT,
     ) -> None:
         """Learn from rows, one after the other; see :meth:`OnlineState.learn`."""
         n = len(rows.indptr) - 1

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["DEFAULT", "Options"]
+__all__ = ["DEFAULT", "OnlineOptions"]
 
 
 @dataclass(frozen=True)
-class Options:
+class OnlineOptions:
     """Sizes at which one way to compute is faster than another.
 
     The values were found with ``benchmarks/online_against_peers.py``, part *blocks*.
@@ -46,4 +46,4 @@ class Options:
     prediction_entries: int = 1 << 22
 
 
-DEFAULT = Options()
+DEFAULT = OnlineOptions()

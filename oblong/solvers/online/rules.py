@@ -10,7 +10,7 @@ These mean the same for every structure of the covariance, so a rule knows nothi
 leaves the model alone. ``λ = 0`` asks for the covariance to be put back to its initial value before
 the rule is asked once more; ``λ < 0`` says that the example fits no covariance and is left out.
 
-The first parameter of every rule is the margin from which on an example changes nothing, whatever
+The first parameter of every rule is the least margin at which an example changes nothing, whatever
 its variance (infinity if that depends on the variance): examples beyond it cost no look at the
 covariance.
 """

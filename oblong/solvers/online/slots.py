@@ -31,7 +31,7 @@ N_COUNTERS = 8
 STRUCTURE, RULE, TASK, STEPS, INVARIANCE = range(5)
 N_CODES = 5
 
-# ``settings``: the margin from which on the rule does nothing, three parameters of the rule (named
+# ``settings``: the least margin at which the rule does nothing, three parameters of the rule (named
 # in rules.py), value of the constant feature, smallest variance of a diagonal, initial variance of
 # a weight, initial value of what the rule carries along.
 LIMIT = 0

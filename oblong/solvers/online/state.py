@@ -10,7 +10,7 @@ import numpy as np
 
 from oblong.solvers.online.balance import cut
 from oblong.solvers.online.calibration import DRIFTING, STEADY, fresh_sigmoid, logits, set_open
-from oblong.solvers.online.options import DEFAULT, Options
+from oblong.solvers.online.options import DEFAULT, OnlineOptions
 from oblong.solvers.online.passes.blocks import learn_blocks, suits_blocks
 from oblong.solvers.online.passes.general import learn_rows
 from oblong.solvers.online.passes.two_classes import learn_full, learn_table
@@ -421,7 +421,7 @@ class OnlineState:
         labels: np.ndarray,
         weights: np.ndarray,
         order: np.ndarray | None = None,
-        options: Options = DEFAULT,
+        options: OnlineOptions = DEFAULT,
     ) -> None:
         """Learn from rows, one after the other.
 
@@ -435,7 +435,7 @@ class OnlineState:
             A weight of k counts as k copies of the row.
         order : ndarray of int64, default=None
             Which rows, in which order.
-        options : Options
+        options : OnlineOptions
             What may be tuned.
         """
         if order is None:

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from oblong._core.threads import chunks
-from oblong.solvers.online.options import DEFAULT, Options
+from oblong.solvers.online.options import DEFAULT, OnlineOptions
 from oblong.solvers.online.slots import DIAGONAL, NONE, SKETCH
 from oblong.solvers.online.structures.sketch import sketch_variances
 
@@ -32,7 +32,7 @@ def _quadratic(X: Any, S: np.ndarray, bias: float, entries: int) -> np.ndarray:
     return found
 
 
-def output_variances(state: OnlineState, X: Any, options: Options = DEFAULT) -> np.ndarray:
+def output_variances(state: OnlineState, X: Any, options: OnlineOptions = DEFAULT) -> np.ndarray:
     """Variances of the outputs, of shape (n_rows, n_outputs), in double precision."""
     entries = options.prediction_entries
     if X.dtype == np.float32 and state.structure in (NONE, DIAGONAL, SKETCH):

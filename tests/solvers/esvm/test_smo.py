@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from oblong.solvers.esvm.options import EsvmOptions
+from oblong.solvers.esvm.smo import _best_move, _slope
 from oblong.solvers.esvm.solve import solve_ellipsoidal_svm
 from tests.solvers.esvm.problems import consistent, drawn, overlapping
 
@@ -19,6 +20,23 @@ def test_sequential_solver_with_more_rows_than_steps_between_products():
     found = solve_ellipsoidal_svm(F, y, **problem, solver="smo", options=EsvmOptions(smo_refresh=7))
     assert found.status == "converged"
     assert found.objective == pytest.approx(wanted.objective, abs=1e-5)
+
+
+@pytest.mark.parametrize("bound", [0.05, 10.0, -0.05, -10.0])
+def test_the_best_move_of_a_pair(bound):
+    """Along a pair the dual is ``r ln(1 + p1 s + p2 s²) - √(V + c1 s + c2 s²)``."""
+    p1, p2, c1, c2, V, r = 0.8 * np.sign(bound), 0.3, 0.1 * np.sign(bound), 0.4, 1.0, 0.5
+
+    def dual(s):
+        return r * np.log(1.0 + p1 * s + p2 * s * s) - np.sqrt(V + c1 * s + c2 * s * s)
+
+    step = 1e-6
+    slope, _ = _slope(p1, p2, c1, c2, V, r, 0.3 * bound)
+    numeric = (dual(0.3 * bound + step) - dual(0.3 * bound - step)) / (2 * step)
+    assert slope == pytest.approx(numeric, rel=1e-6)
+    s = _best_move(p1, p2, c1, c2, V, r, bound)
+    grid = np.linspace(0.0, bound, 20_001)
+    assert dual(s) >= dual(grid).max() - 1e-9
 
 
 def test_sequential_solver_stalls_where_weights_do_not_determine_the_direction():

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oblong.solvers.linear.problem import (
-    LinearProblem,
     LinearRows,
     best_bias,
     best_bound,
@@ -64,8 +63,7 @@ def test_best_bias_of_an_interval_is_its_middle():
 def test_best_bound(D):
     rng = np.random.default_rng(0)
     f, U = 3 * rng.normal(size=30), rng.uniform(0, 0.5, size=30)
-    problem = LinearProblem(LinearRows(f[:, None]), np.sign(f), np.ones(30), D=D, U=U)
-    t = best_bound(problem, f)
+    t = best_bound(f, D, U)
 
     def cost(t):
         return D * t + U @ np.maximum(np.abs(f) - t, 0)

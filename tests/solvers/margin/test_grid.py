@@ -7,6 +7,7 @@ import pytest
 
 import oblong.solvers.margin.grid as grids
 from oblong.solvers.margin.grid import solve_margin_grid
+from oblong.solvers.margin.options import MarginOptions
 from oblong.solvers.margin.problem import relative_margin_pieces, svm_pieces
 from oblong.solvers.margin.small import SharedColumns
 from oblong.solvers.margin.solver import solve_margin
@@ -101,17 +102,17 @@ def test_solutions_are_shared_where_problems_are_the_same():
 
 @pytest.mark.large
 @pytest.mark.parametrize("after", [0, 1])
-def test_with_the_inverse_of_the_matrix(monkeypatch, after):
+def test_with_the_inverse_of_the_matrix(after):
     """Problems left to Newton steps, and those after the matrix has been inverted."""
     problem = make_problem("rbf", 150, 1.0, np.inf, d=6, seed=5)
     problem = problem._replace(K=problem.K + 0.01 * np.eye(150))
-    monkeypatch.setattr(grids, "_INVERTED_AFTER", after)
+    options = MarginOptions(inverted_after=after)
     columns = SharedColumns(problem.K)
     if after == 0:
         columns.invert()
         assert columns.inverse is not None
     Cs = np.array([1.0, 100.0])
-    grid = solve_margin_grid(columns, problem.y, problem.C, Cs, SPREADS, tol=1e-8)
+    grid = solve_margin_grid(columns, problem.y, problem.C, Cs, SPREADS, tol=1e-8, options=options)
     assert np.isnan(grid.gap)
     _check(problem, grid, Cs)
 

@@ -6,8 +6,8 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-import oblong.solvers.margin.scaled as module
 from oblong.solvers.margin.hard import solve_hard_margin
+from oblong.solvers.margin.options import MarginOptions
 from oblong.solvers.margin.scaled import solve_scaled_margin
 
 
@@ -55,12 +55,14 @@ def test_equal_units_are_the_widest_street():
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
-def test_few_rows_at_a_time(monkeypatch, fit_intercept):
+def test_few_rows_at_a_time(fit_intercept):
     F, y, sizes = problem(300, d=4)
     whole = solve_scaled_margin(F, y, sizes, fit_intercept=fit_intercept)
-    monkeypatch.setattr(module, "_ROWS", 10)
+    few = MarginOptions(scaled_rows=10)
     for start in (None, F @ whole.w + whole.b):
-        parts = solve_scaled_margin(F, y, sizes, fit_intercept=fit_intercept, start=start)
+        parts = solve_scaled_margin(
+            F, y, sizes, fit_intercept=fit_intercept, start=start, options=few
+        )
         assert parts.margin == pytest.approx(whole.margin, rel=1e-8)
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oblong.linalg.columns import ExplicitColumns
-from oblong.solvers.margin import variable_bound
+from oblong.solvers.margin.options import MarginOptions
 from oblong.solvers.margin.problem import relative_margin_pieces, relaxed_margin_pieces, svm_pieces
 from oblong.solvers.margin.relative import solve_relative_margin
 from oblong.solvers.margin.solver import solve_margin
@@ -300,12 +300,11 @@ def test_limit_on_steps(max_iter, nu):
     assert primal >= exact.margin.objective * (1 - 1e-7)
 
 
-def test_search_that_finds_no_end(monkeypatch):
+def test_search_that_finds_no_end():
     """What there is when the search gives up is certified all the same."""
     problem = make_problem("linear", N, 1.0, 1.0, seed=3)
     exact = _solve(problem, 0.5).margin.objective
-    monkeypatch.setattr(variable_bound, "_MOST_SOLVES", 2)
-    result = _solve(problem, 0.5)
+    result = _solve(problem, 0.5, options=MarginOptions(bound_solves=2))
     assert result.margin.status == "stalled"
     assert result.margin.dual_objective <= exact * (1 + 1e-9)
     assert result.margin.objective >= exact * (1 - 1e-9)
@@ -313,11 +312,11 @@ def test_search_that_finds_no_end(monkeypatch):
 
 
 @pytest.mark.large
-def test_search_without_derivatives(monkeypatch):
-    monkeypatch.setattr(variable_bound, "_LARGEST_FREE_SET", 0)
+def test_search_without_derivatives():
+    options = MarginOptions(bound_free=0)
     for kernel, nu in itertools.product(KERNELS, (None, 5.0)):
         problem = make_problem(kernel, N, 1.0, 1.0, seed=3)
-        result = _solve(problem, 0.5, nu)
+        result = _solve(problem, 0.5, nu, options=options)
         assert result.margin.status == "converged"
         assert abs(result.margin.relative_gap) <= 1e-6
 
@@ -369,9 +368,9 @@ def test_derivative_of_the_excess(kernel, nu):
         ends = [_excess(problem, solution(t + side)[1]).sum() for side in (-step, step)]
         numeric = (ends[1] - ends[0]) / (2 * step)
         assert numeric < 0
-        assert _excess_slope(columns, pieces, c) == pytest.approx(numeric, rel=1e-3)
+        assert _excess_slope(columns, pieces, c, N) == pytest.approx(numeric, rel=1e-3)
         # A matrix that cannot be factored gives no derivative.
-        assert _excess_slope(ExplicitColumns(-problem.K), pieces, c) == 0.0
+        assert _excess_slope(ExplicitColumns(-problem.K), pieces, c, N) == 0.0
 
 
 @pytest.mark.large

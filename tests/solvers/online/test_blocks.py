@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.special import ndtri
 
-from oblong.solvers.online.options import Options
+from oblong.solvers.online.options import OnlineOptions
 from oblong.solvers.online.passes import blocks
 from oblong.solvers.online.passes.blocks import learn_blocks, suits_blocks
 from oblong.solvers.online.passes.general import learn_rows
@@ -206,7 +206,7 @@ def test_large_covariances_learn_in_blocks():
     assert not suits_blocks(model(RULES["AROW"], "top", d=d), 60)
     assert suits_blocks(model(RULES["AROW"], "each", d=170), 60)
     assert not suits_blocks(model(RULES["AROW"], d=170), 60)
-    assert suits_blocks(model(RULES["AROW"], d=170), 60, Options(block_features=100))
+    assert suits_blocks(model(RULES["AROW"], d=170), 60, OnlineOptions(block_features=100))
     state.learn(Rows.of(X), labels, np.ones(60))
     by_rows(other, Rows.of(X), labels, np.ones(60), np.arange(60))
     assert_same(other, state)

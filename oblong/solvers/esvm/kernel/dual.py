@@ -128,7 +128,7 @@ class KernelDual:
     def improve(self, at: Evaluation, trust: float = 1.0) -> tuple[np.ndarray, bool]:
         """Weights that maximise the model around the latest evaluation, where it can be trusted.
 
-        Also says whether they are free, that is not held back by a want of trust.
+        Also says whether they are free: no weight is at the limit of where the model is trusted.
 
         Rows that nearly repeat each other can exchange their weights at no cost, and the model is
         not concave far along such a move.

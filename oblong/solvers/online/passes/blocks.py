@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg.blas import dsymm, dsyrk, dtrsm
 
 from oblong._core.threads import single_threaded_blas
-from oblong.solvers.online.options import DEFAULT, Options
+from oblong.solvers.online.options import DEFAULT, OnlineOptions
 from oblong.solvers.online.passes.replay import (
     AGAIN,
     FIRST,
@@ -37,7 +37,7 @@ __all__ = ["learn_blocks", "suits_blocks"]
 _TILE = 64
 
 
-def suits_blocks(state: OnlineState, n_rows: int, options: Options = DEFAULT) -> bool:
+def suits_blocks(state: OnlineState, n_rows: int, options: OnlineOptions = DEFAULT) -> bool:
     """Whether blocks are faster than rows.
 
     Where a class competes with the best of the others, which class that is changes too often within
@@ -55,7 +55,7 @@ def suits_blocks(state: OnlineState, n_rows: int, options: Options = DEFAULT) ->
 class _Block:
     """Buffers of the blocks of one call."""
 
-    def __init__(self, state: OnlineState, options: Options) -> None:
+    def __init__(self, state: OnlineState, options: OnlineOptions) -> None:
         outputs, size = state.n_outputs, state.table.shape[0]
         self.X = np.empty((options.longest_block, size))
         self.taken, self.scratch = np.zeros((2, outputs))
@@ -140,7 +140,7 @@ def learn_blocks(
     labels: np.ndarray,
     weights: np.ndarray,
     order: np.ndarray,
-    options: Options = DEFAULT,
+    options: OnlineOptions = DEFAULT,
 ) -> None:
     """Learn from rows, one after the other, with a full covariance.
 
@@ -151,7 +151,7 @@ def learn_blocks(
         by rounding.
     rows, labels, weights, order
         As for :meth:`~oblong.solvers.online.state.OnlineState.learn`.
-    options : Options
+    options : OnlineOptions
         Sizes of the blocks.
     """
     # The products of a block are too small for threads, whose waiting for each other between two
@@ -166,7 +166,7 @@ def _learn(
     labels: np.ndarray,
     weights: np.ndarray,
     order: np.ndarray,
-    options: Options,
+    options: OnlineOptions,
 ) -> None:
     block, model = _Block(state, options), state.model
     outputs, shortest = state.n_outputs, options.shortest_block

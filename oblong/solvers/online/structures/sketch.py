@@ -7,7 +7,7 @@ is kept exactly. Products with the inverse go through the Cholesky factor of ``I
 grows by a row with ``B``.
 
 Column 1 of the table is ``1 / D`` and column 2 the diagonal of ``Λ``, per class. A block holds
-``B``, one row a feature, and below it the Cholesky factor.
+``B``, one row per feature, and below it the Cholesky factor.
 """
 
 from __future__ import annotations

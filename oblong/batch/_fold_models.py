@@ -1,7 +1,7 @@
-"""Kernel matrices of one fold, and the machines of every pair of classes on them.
+"""Kernel matrices of one fold, and the models of every pair of classes on them.
 
-The products of the rows (or their distances) are computed once a fold, the kernel matrix once
-a gamma, and its blocks serve every pair of classes, penalty and spread.
+The products of the rows (or their distances) are computed once per fold, the kernel matrix once
+per gamma, and its blocks serve every pair of classes, penalty and spread.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from oblong.solvers.margin.path import solve_relative_margin_path
 from oblong.solvers.margin.small import SharedColumns
 from oblong.solvers.margin.solver import MarginResult
 
-__all__ = ["FoldKernel", "Machines", "solve_machines"]
+__all__ = ["FoldKernel", "PairModels", "solve_pairs"]
 
 # Above this number of training rows kernel matrices are kept in single precision.
 _SINGLE_ABOVE = 4096
@@ -98,17 +98,17 @@ def _product(left: Any, right: Any) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Machines:
-    """Machines of every pair of classes for a grid of penalties and spreads.
+class PairModels:
+    """Models of every pair of classes for a grid of penalties and spreads.
 
     Attributes
     ----------
     pairs : list of MarginGrid
         Those of each pair, with coefficients of the rows of its first class, then of its second.
-    relative_margins : ndarray of shape (n_machines,)
+    relative_margins : ndarray of shape (n_models,)
         ``1 / max |f_i|`` on the training rows, averaged over the pairs.
     gap : float
-        Largest relative gap of a machine that did not converge; NaN if all did.
+        Largest relative gap of a model that did not converge; NaN if all did.
     n_iter : int
         Steps of the solver in all.
     """
@@ -119,7 +119,7 @@ class Machines:
     n_iter: int
 
     def outputs(self, K: np.ndarray, starts: np.ndarray) -> list[np.ndarray]:
-        """Outputs of the machines that differ, on rows with kernel values ``K``.
+        """Outputs of the models that differ, on rows with kernel values ``K``.
 
         For each pair they have the shape (n_different, n_rows).
         """
@@ -147,7 +147,7 @@ class Machines:
         return result
 
 
-def solve_machines(
+def solve_pairs(
     K: np.ndarray,
     starts: np.ndarray,
     penalties: np.ndarray,
@@ -157,7 +157,7 @@ def solve_machines(
     tol: float,
     max_iter: int,
     threads: int = 1,
-) -> Machines:
+) -> PairModels:
     """Solve all pairs of classes for every penalty and spread.
 
     Parameters
@@ -179,7 +179,7 @@ def solve_machines(
 
     Returns
     -------
-    Machines
+    PairModels
         One for each penalty and spread, the spread varying fastest.
     """
     pairs, margins, gaps = [], [], []
@@ -207,7 +207,7 @@ def solve_machines(
         gaps.append(pair.gap)
         n_iter += pair.n_iter
     gap = float("nan") if np.isnan(gaps).all() else float(np.nanmax(gaps))
-    return Machines(pairs, np.mean(margins, axis=0), gap, n_iter)
+    return PairModels(pairs, np.mean(margins, axis=0), gap, n_iter)
 
 
 def _solve_apart(
@@ -219,7 +219,7 @@ def _solve_apart(
     tol: float,
     max_iter: int,
 ) -> MarginGrid:
-    """Solve the machines of one pair whose matrix is too large for one block."""
+    """Solve the models of one pair whose matrix is too large for one block."""
     path = None
     n_iter = 0
     solved: list[MarginResult] = []

@@ -1,0 +1,70 @@
+"""Parts of the margin solver: Newton steps, terms of a grid, the support vector machine."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from oblong.linalg.columns import ExplicitColumns
+from oblong.solvers.margin.block import DenseBlock
+from oblong.solvers.margin.grid_loops import note_theta, write_terms
+from oblong.solvers.margin.newton import newton_steps
+from oblong.solvers.margin.options import MarginOptions
+from oblong.solvers.margin.problem import relative_margin_pieces, svm_pieces
+from oblong.solvers.margin.svm import solve_svm
+from tests.solvers.margin.problems import KERNELS, make_problem
+
+
+def test_one_newton_step_finds_the_optimum_of_free_coefficients():
+    """Far from all breakpoints the dual is a quadratic with one constraint."""
+    problem = make_problem("rbf", 20, 1e6, np.inf, seed=1)
+    K = problem.K + 10.0 * np.eye(20)
+    c = 0.5 * problem.y
+    u, right, left = K @ c, *problem.pieces.slopes_at(c)
+    np.testing.assert_array_equal(right, left)
+    options = MarginOptions(newton_most=1)
+    steps = newton_steps(DenseBlock(K), problem.pieces, c, u, right, left, 0.0, options)
+    assert steps == 1
+    # No coefficient meets zero on the way, so that y - Kc ends up the same for all rows.
+    system = np.block([[K, np.ones((20, 1))], [np.ones((1, 20)), np.zeros((1, 1))]])
+    exact = np.linalg.solve(system, np.append(problem.y, 0.0))[:20]
+    assert np.all(problem.y * exact > 0)
+    np.testing.assert_allclose(c, exact, rtol=1e-6)
+    np.testing.assert_allclose(u, K @ c, rtol=1e-9)
+
+
+def test_terms_of_a_grid_are_those_of_its_problems():
+    rng = np.random.default_rng(0)
+    y, v = np.where(rng.random(9) < 0.5, 1.0, -1.0), rng.uniform(0.5, 2.0, 9)
+    Cs, spreads = np.array([0.1, 5.0]), np.array([1.0, 0.4, 0.0])
+    images = rng.normal(size=(8, 9))
+    grid = (
+        y, v, Cs, spreads, np.zeros(2), np.zeros((8, 9)), images, np.zeros(8, dtype=bool),
+        np.arange(8), np.empty((9, 4)), np.empty((9, 3)),
+    )  # fmt: skip
+    thetas, p, s = grid[4], grid[-2], grid[-1]
+    for place in (0, 4):
+        note_theta(*grid, place, 0.3)
+    np.testing.assert_allclose(thetas, np.abs(images[[0, 4]] + 0.3).max(axis=1))
+    thetas[:] = 3.0
+    for place in range(8):
+        a, k = divmod(place, 4)
+        bound = 3.0 if k == 0 else 1.0 + spreads[k - 1] * 2.0
+        # A bound that the support vector machine keeps is none.
+        bounded = k > 0 and bound < 3.0
+        assert write_terms(*grid, place) == bounded
+        wanted = (
+            relative_margin_pieces(y, Cs[a] * v, bound) if bounded else svm_pieces(y, Cs[a] * v)
+        )
+        np.testing.assert_allclose(p, wanted.breakpoints)
+        np.testing.assert_allclose(s, wanted.slopes)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_support_vector_machine(kernel):
+    problem = make_problem(kernel, 60, 1.0, np.inf, seed=3)
+    svm = pytest.importorskip("sklearn.svm")
+    peer = svm.SVC(kernel="precomputed", C=1.0, tol=1e-8)
+    peer.fit(problem.K, problem.y, sample_weight=problem.C)
+    found = solve_svm(ExplicitColumns(problem.K), problem.y, problem.C, tol=1e-8)
+    np.testing.assert_allclose(found.outputs, peer.decision_function(problem.K), atol=1e-5)
