@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from oblong_reproduction._verdict import CLAIM_VERDICTS, NUMBER_VERDICTS
+
 __all__ = ["markdown", "tally"]
 
 
@@ -36,7 +38,7 @@ def markdown(document: Mapping[str, Any], level: int = 1, pictures: str = "") ->
         lines += [f"![{_escape(document['title'])}]({pictures}{document['figure']})", ""]
     if document["finding"]:
         lines += [document["finding"], ""]
-    lines += [*_not_run(document), _made(document), ""]
+    lines += [*_edges(document), *_not_run(document), _made(document), ""]
     return "\n".join(lines)
 
 
@@ -47,7 +49,7 @@ def tally(document: Mapping[str, Any]) -> str:
     counts: dict[str, int] = {}
     for row in document["rows"]:
         counts[row["verdict"]] = counts.get(row["verdict"], 0) + 1
-    order = ("agrees", "holds", "not clear", "differs", "fails", "not comparable", "not run")
+    order = (*NUMBER_VERDICTS, *CLAIM_VERDICTS)
     return ", ".join(f"{counts[word]} {word}" for word in order if word in counts)
 
 
@@ -66,7 +68,20 @@ def _not_run(document: Mapping[str, Any]) -> list[str]:
     unconverged = sum(cell["unconverged"] for cell in document["cells"])
     if unconverged:
         lines += [f"{unconverged} fits stopped before they met their tolerance.", ""]
+    for message, count in document.get("warnings", {}).items():
+        lines += [f"Warned {count} times: {_escape(message)}", ""]
     return lines
+
+
+def _edges(document: Mapping[str, Any]) -> list[str]:
+    """Parameters that were chosen at the end of their grid."""
+    found = [
+        f"{one['what']} {one['value']:g} ({one['end']}) in {one['count']} of {one['of']}"
+        for one in document.get("edges", [])
+    ]
+    if not found:
+        return []
+    return [f"At the edge of the grid, which should be wider: {'; '.join(found)}.", ""]
 
 
 def _made(document: Mapping[str, Any]) -> str:

@@ -168,7 +168,14 @@ def _print(console: Console, document: dict[str, Any]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    styles = {"agrees": "green", "holds": "green", "differs": "red", "fails": "red"}
+    styles = {
+        "agrees": "green",
+        "agrees: no difference": "green",
+        "confirmed": "green",
+        "differs": "red",
+        "contradicted": "red",
+        "not confirmed": "yellow",
+    }
     if document["rows"]:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         for column in ("", "paper", "ours", "difference", "verdict"):

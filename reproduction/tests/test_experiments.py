@@ -94,7 +94,7 @@ def test_closed_forms_and_toys_come_out_as_published(name, only, tmp_path):
         experiment = replace(experiment, cells=lambda quick: [cell])
     document = run_experiment(experiment, Sets(), RunSettings(), tmp_path)
     assert document["complete"]
-    assert {row["verdict"] for row in document["rows"]} <= {"agrees", "holds", "not comparable"}
+    assert {row["verdict"] for row in document["rows"]} <= {"agrees", "confirmed", "not comparable"}
     if name != "rmm-table1":
         assert (tmp_path / f"{name}.svg").read_text().startswith("<?xml")
 
