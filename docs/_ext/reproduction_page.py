@@ -74,7 +74,7 @@ def page(folder: Path) -> str:
 
 def headlines(documents: Mapping[str, dict[str, Any] | None]) -> list[str]:
     """Write the papers' main claims, one line and one colour each."""
-    lines = ["| paper | claim | verdict | rows that decide | evidence |", "|---|---|---|---|---|"]
+    lines = ["| verdict | claim | paper | rows that decide |", "|---|---|---|---|"]
     for headline in HEADLINES:
         document = documents[headline.experiment]
         rows = headline.deciding(document["rows"]) if document else []
@@ -82,8 +82,8 @@ def headlines(documents: Mapping[str, dict[str, Any] | None]) -> list[str]:
         counted = tally({"rows": rows})
         link = f"#{headline.experiment}-{_anchor(catalogue()[headline.experiment].title)}"
         lines.append(
-            f"| {headline.paper} | {headline.claim} | {COLOURS[verdict]} **{verdict}** | {counted} "
-            f"| [{headline.experiment}]({link}) |"
+            f"| {COLOURS[verdict]} [{verdict}]({link}) | {headline.claim} | {headline.paper} "
+            f"| {counted} |"
         )
     return lines
 

@@ -55,8 +55,7 @@ _TITLES = {"svm": "SVM", "bpm": "Bayes point", "esvm": "e-SVM"}
 # exp(-γ |x - z|²) with γ = 2^k over the number of features, of variance one.
 _WIDTHS = tuple(range(-6, 5))
 _SPLITS = 5
-# Sets whose result was known when the rule for the width was made.
-_LATE = ("ionosphere",)
+_FITTED = "the width was chosen with the SVM's test error"
 # Points of error that are no difference, on ten splits. Errors fall and rise again with the width,
 # so that two widths may have the published error: the wider is taken.
 _NEAR = 0.75
@@ -127,11 +126,15 @@ def _cells(quick: bool) -> list[Cell]:
     ]
 
 
+def _separates(cell: dict) -> np.ndarray:
+    """Which widths separate the training rows as far as any does."""
+    return np.array(cell["width_training"]) <= np.min(cell["width_training"]) + 0.1
+
+
 def _width(cell: dict, published: float) -> int:
     """The widest kernel with the published error, of those that separate as far as any does."""
-    separates = np.array(cell["width_training"]) <= np.min(cell["width_training"]) + 0.1
     away = np.abs(np.array(cell["width_test"]) - published)
-    away[~separates] = np.inf
+    away[~_separates(cell)] = np.inf
     near = np.flatnonzero(away <= max(_NEAR, float(away.min())))
     return int(cell["widths"][near[0]])
 
@@ -160,6 +163,7 @@ def _errors(found: Results, method: str) -> np.ndarray:
 
 def _rows(results: Results) -> Iterator[Row]:
     means: dict[str, dict[str, float]] = {}
+    judged = _free_of_test_data(results)
     for name, published in _PUBLISHED.items():
         found = _tested(results, name)
         if not found:
@@ -171,8 +175,8 @@ def _rows(results: Results) -> Iterator[Row]:
             mean, se = getattr(published, method)
             printed, values = f"{mean:.2f} ({se:.2f})", errors[method]
             own = float(values.std(ddof=1)) / np.sqrt(len(values)) if len(values) > 1 else 0.0
-            if method == "svm":
-                why = f"the width, 2^{found[0]['width']} over the features, is chosen by it"
+            if method == "svm" or name not in judged:
+                why = f"{_FITTED}: 2^{found[0]['width']} over the features"
                 yield not_comparable(
                     f"{name}, {title}", printed, f"{values.mean():.2f} ({own:.2f}) %", why
                 )
@@ -195,11 +199,20 @@ def _rows(results: Results) -> Iterator[Row]:
                 errors[pair[1]],
                 unit="%",
             )
-            if name in _LATE:
-                why = "the rule for the width was changed when this set's result was known"
-                row = not_comparable(row.what, row.paper, row.ours, why)
+            if name not in judged:
+                row = not_comparable(row.what, row.paper, row.ours, _FITTED)
             yield row
-    yield from _count_rows(means)
+    yield from _count_rows({name: means[name] for name in means if name in judged})
+
+
+def _free_of_test_data(results: Results) -> set[str]:
+    """Sets whose width is the widest that separates the training rows, whatever the test says."""
+    widest = {
+        cell["set"]: int(cell["widths"][np.flatnonzero(_separates(cell))[0]])
+        for cell in results.having("width_training")
+    }
+    taken = {cell["set"]: cell["width"] for cell in results.having("errors")}
+    return {name for name, width in taken.items() if widest.get(name) == width}
 
 
 def _tested(results: Results, name: str) -> Results:
@@ -213,14 +226,13 @@ def _count_rows(means: dict[str, dict[str, float]]) -> Iterator[Row]:
     if not means:
         return
     for method in ("bpm", "esvm"):
-        others = {name: p for name, p in _PUBLISHED.items() if name not in _LATE}
-        published = sum(getattr(p, f"{method}_below") for p in others.values())
+        published = sum(getattr(_PUBLISHED[name], f"{method}_below") for name in means)
         yield wins(
-            f"sets but ionosphere on which {_TITLES[method]} has fewer errors than SVM",
-            (published, len(others)),
-            [(name, means[name][method] - means[name]["svm"]) for name in others if name in means],
+            f"sets with a width free of test data, {_TITLES[method]} with fewer errors than SVM",
+            (published, len(means)),
+            [(name, mean[method] - mean["svm"]) for name, mean in means.items()],
             tie=0.005,
-            printed=f"{published} of {len(others)}, significantly",
+            printed=f"{published} of {len(means)}, significantly",
         )
     yield no_difference(
         "errors of e-SVM and of Bayes point, means of the sets",
@@ -246,10 +258,10 @@ FIGURE_1 = Experiment(
         "one. The widths are in another paper, which we do not have: on the first ten splits, "
         "which are not tested, the widest, of exp(−γ |x − z|²) with γ = 2⁻⁶ to 2⁴ over the number "
         "of features, is taken with which the support vector machine separates the rows and has "
-        "the published error to 0.75 points; so its own row cannot be compared. The rows of other "
-        "splits are the same ones, so that the width has seen the test rows, though not the other "
-        "two classifiers' errors. e-SVM with r = 1 − 10⁻⁶. The Bayes point is found by expectation "
-        "propagation, in the paper by a billiard."
+        "the published error to 0.75 points. Other splits have the same rows, so that such a width "
+        "has seen test rows: a set is judged only if the width is the widest that separates the "
+        "training rows, which needs no test data. e-SVM with r = 1 − 10⁻⁶. The Bayes point is "
+        "found by expectation propagation, in the paper by a billiard."
     ),
     finding=(
         "The narrower the kernel, the less e-SVM gains: on ionosphere with γ = 2⁴ over the "
@@ -257,9 +269,8 @@ FIGURE_1 = Experiment(
         "with γ = 2 over the features, 3.9 % against 5.2 %. Widths therefore decide who wins, and "
         "the paper's are not known to us. A first rule, the width whose error is nearest to the "
         "published one, took that narrow kernel for ionosphere; the rule above was made after this "
-        "had been seen, and favours e-SVM there; claims about that set are not judged. The errors "
-        "that differ most (diabetes, wisc-bc, the Bayes point on ionosphere) may come from other "
-        "widths too, which we have not tested."
+        "had been seen, and favours e-SVM there. What is needed is the whole curve of all three "
+        "classifiers over the width, which has not been run."
     ),
     quick="2 splits, every other width",
 )
