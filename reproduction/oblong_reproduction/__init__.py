@@ -43,10 +43,10 @@ rows of a table::
 - **Rows** come from the functions of ``_verdict.py`` and ``_counts.py``, which compute the verdict.
   Numbers agree or differ: within two standard errors of both means (`mean_row`), on the same test
   rows (`count_row`), or within a stated tolerance (`value_row`). Claims: a paired test (`claim`,
-  `no_difference`, `not_above`), a count of sets (`wins`, `fewer_errors`), a rule that ``why``
-  states (`statement`), or a result that cannot be compared, with the reason (`not_comparable`). A
-  rule made after a result had been seen says so (`after_the_fact`). Where cells are missing,
-  `not_run`.
+  `no_difference`, `not_above`, `equivalent`), a count of sets (`wins`, `fewer_errors`), a rule
+  that ``why`` states (`statement`), or a result that cannot be compared, with the reason
+  (`not_comparable`). A rule made after a result had been seen says so (`after_the_fact`). Where
+  cells are missing, `not_run`.
 - **Choices** of parameters, ``choices(results)``, are compared with the grids they were made from;
   the runner reports how many lie at an edge, where the grid should be wider.
 - **A figure** is ``draw(results) -> matplotlib.figure.Figure``; see ``_figure.py``.
@@ -68,6 +68,7 @@ from oblong_reproduction._verdict import (
     Row,
     after_the_fact,
     claim,
+    equivalent,
     mean_row,
     no_difference,
     not_above,
@@ -93,6 +94,7 @@ __all__ = [
     "catalogue",
     "claim",
     "count_row",
+    "equivalent",
     "fewer_errors",
     "find",
     "judged",

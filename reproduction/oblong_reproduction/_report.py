@@ -67,7 +67,9 @@ def _not_run(document: Mapping[str, Any]) -> list[str]:
         lines += [f"Not complete: {left} of {document['cells_in_all']} parts are to come.", ""]
     unconverged = sum(cell["unconverged"] for cell in document["cells"])
     if unconverged:
-        lines += [f"{unconverged} fits stopped before they met their tolerance.", ""]
+        fits = "fit stopped before it" if unconverged == 1 else "fits stopped before they"
+        its = "its" if unconverged == 1 else "their"
+        lines += [f"{unconverged} {fits} met {its} tolerance.", ""]
     for message, count in document.get("warnings", {}).items():
         lines += [f"Warned {count} times: {_escape(message)}", ""]
     return lines

@@ -19,6 +19,7 @@ __all__ = [
     "Row",
     "after_the_fact",
     "claim",
+    "equivalent",
     "mean_row",
     "no_difference",
     "not_above",
@@ -289,8 +290,45 @@ def _paired(
         verdict = judge[0 if p >= level else -1 if difference < 0 else 1]
         reach = stats.t.ppf(0.975, a.size - 1) * np.std(a - b, ddof=1) / np.sqrt(a.size)
         shown = "< 0.0001" if p < 1e-4 else f"= {p:.2g}"
-        why = f"paired t-test, p {shown}, {a.size} repetitions, ±{reach:.2g} at 95 %"
+        width = f"{reach:.0f}" if reach >= 10.0 else f"{reach:.2g}"
+        why = f"paired t-test, p {shown}, {a.size} repetitions, ±{width} at 95 %"
     return Row(what, published, ours, signed(difference, digits), verdict, why)
+
+
+def equivalent(
+    what: str,
+    published: str,
+    ours: str,
+    differences: Sequence[float] | np.ndarray,
+    *,
+    margin: float,
+    basis: str,
+) -> Row:
+    """Judge the claim that two quantities are similar: their difference is within a margin.
+
+    The 95 % interval of the mean difference decides: inside the margin there is no difference that
+    matters, outside of it there is one, and across its end nothing is confirmed.
+
+    Examples
+    --------
+    >>> from oblong_reproduction import equivalent
+    >>> row = equivalent("A and B", "similar", "", [0.1, 0.0, 0.2, 0.1, 0.1], margin=1, basis="one")
+    >>> row.verdict
+    'agrees: no difference'
+    """
+    d = np.asarray(differences, dtype=float)
+    if d.size < FEWEST:
+        why = f"{d.size} of at least {FEWEST} repetitions"
+        return Row(what, published, ours, "", "too few runs", why)
+    reach = float(stats.t.ppf(0.975, d.size - 1) * d.std(ddof=1) / np.sqrt(d.size))
+    mean = float(d.mean())
+    verdict = "not confirmed"
+    if abs(mean) + reach <= margin:
+        verdict = "agrees: no difference"
+    elif abs(mean) - reach > margin:
+        verdict = "contradicted"
+    why = f"within {margin:.2g}, {basis}; ±{reach:.2g} at 95 %, {d.size} repetitions"
+    return Row(what, published, ours, signed(mean, 2), verdict, why)
 
 
 def statement(what: str, published: str, ours: str, holds: bool | None, why: str = "") -> Row:

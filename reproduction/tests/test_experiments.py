@@ -264,6 +264,19 @@ def test_one_setting_for_all_pairs_is_that_of_the_smallest_mean():
     assert _votes.shared_choice_errors(Results(list(results)[:-1]), "rmm") is None
 
 
+def test_the_rule_for_equal_settings_moves_the_errors():
+    truth = np.arange(43) % 10
+    # The first two settings are level: the SVM, which votes wrongly, and the RMM, which is right.
+    results = Results(shared_cells(truth, [[0.1, 0.1, 0.3]] * 45))
+    band = _votes.tie_band(results)
+    assert band["smallest"] == band["middle"] == 0
+    assert band["largest"] > 30
+    assert 0 < band["least"] < band["random"] < band["most"] <= 43
+    alone = _votes.tie_band(Results(shared_cells(truth, [[0.2, 0.1, 0.3]] * 45)))
+    assert set(alone.values()) == {0}
+    assert _votes.tie_band(Results(list(results)[:-1])) is None
+
+
 @pytest.mark.parametrize("name", ["poly1", "poly5", "rbf"])
 @pytest.mark.parametrize("double", [0, 3000])
 def test_matrices_from_inner_products_are_those_of_the_kernel(name, double, monkeypatch):

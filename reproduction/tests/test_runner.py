@@ -340,7 +340,7 @@ def test_fits_that_did_not_converge_are_counted(tmp_path, nowhere):
     toy = experiment(cells=lambda quick: [Cell("hasty", hasty)])
     document = run_experiment(toy, nowhere, RunSettings(), tmp_path)
     assert document["cells"][0]["unconverged"] == 1
-    assert "1 fits stopped before" in (tmp_path / "toy.md").read_text()
+    assert "1 fit stopped before" in (tmp_path / "toy.md").read_text()
 
 
 def test_other_warnings_are_not_counted_as_fits_that_stopped(tmp_path, nowhere):

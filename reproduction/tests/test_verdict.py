@@ -8,6 +8,7 @@ from oblong_reproduction import (
     after_the_fact,
     claim,
     count_row,
+    equivalent,
     fewer_errors,
     mean_row,
     no_difference,
@@ -106,6 +107,25 @@ def test_equal_differences_need_no_test():
     assert paired_p([0.3]) is None
     assert paired_p([0.0, 0.0, 0.0]) == 1.0
     assert paired_p([-0.1, -0.1, -0.1]) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("mean", "verdict"),
+    [
+        (0.0, "agrees: no difference"),
+        (-0.79, "agrees: no difference"),
+        (0.9, "not confirmed"),
+        (-1.1, "not confirmed"),
+        (1.21, "contradicted"),
+    ],
+)
+def test_similar_is_an_interval_within_the_margin(mean, verdict):
+    # The 95 % interval of a hundred repetitions of deviation one is ±0.198.
+    row = equivalent("x", "similar", "", hundred(mean, 1.0), margin=1.0, basis="one")
+    assert row.verdict == verdict
+    assert equivalent("x", "similar", "", [0.0] * 4, margin=1.0, basis="one").verdict == (
+        "too few runs"
+    )
 
 
 @pytest.mark.parametrize(

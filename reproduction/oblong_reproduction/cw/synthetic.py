@@ -314,7 +314,7 @@ FIGURE_2 = Experiment(
         "The order of the learners is that of the paper in all three settings. Fewer than 80 "
         "mistakes of the second order and 129 or more of the first go together if the 2 of the "
         "noise is a deviation and the stripe is short (length 1.5), and 8 % more mistakes of "
-        "CW-Var with a diagonal go with a longer stripe (2 or 3). The 17 % with a full matrix are "
-        "not reached in any (7 to 8 %): unexplained."
+        "CW-Var with a diagonal lie between those of the longer stripes (5 and 10 %). The 17 % "
+        "with a full matrix are not reached in any (7 to 8 %): unexplained."
     ),
 )

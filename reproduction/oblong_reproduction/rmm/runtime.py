@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from oblong import RelativeMarginClassifier
 from oblong_reproduction._data import Sets
 from oblong_reproduction._experiment import Cell, Experiment, Results
 from oblong_reproduction._figure import figure, model_style
-from oblong_reproduction._verdict import Row, no_difference
+from oblong_reproduction._verdict import Row, after_the_fact, equivalent
 from oblong_reproduction.rmm._pairs import unit_rows
 from oblong_reproduction.rmm._paper import PAPER
 
@@ -82,17 +81,26 @@ def _rows(results: Results) -> Iterator[Row]:
         name: [_slope(found, name) for found in repetitions if len(found) > 1]
         for name in ("svm", *_SHARES)
     }
-    largest = max(cell["n"] for cell in results)
+    smallest, largest = (find(cell["n"] for cell in results) for find in (min, max))
     at = results.where(n=largest)
+    # A factor of two between the two ends of the curve.
+    margin = float(np.log(2.0) / np.log(largest / smallest))
     for name in _SHARES:
-        row = no_difference(
-            f"exponent of the growth of the run time of {name} and of the SVM",
-            "similar asymptotic behaviour, log-log plot",
-            slopes[name],
-            slopes["svm"],
+        gaps = np.subtract(slopes[name], slopes["svm"])
+        ours = (
+            f"n^{np.mean(slopes[name]):.2f}, SVM n^{np.mean(slopes['svm']):.2f}; "
+            f"{at[name].mean():.2g} s against {at['svm'].mean():.2g} s at n = {largest}"
         )
-        times = f"{at[name].mean():.2g} s against {at['svm'].mean():.2g} s at n = {largest}"
-        yield replace(row, ours=f"{row.ours}; {times}")
+        yield after_the_fact(
+            equivalent(
+                f"run time of {name} grows like that of the SVM",
+                "similar asymptotic behaviour, log-log plot",
+                ours,
+                gaps,
+                margin=margin,
+                basis=f"a factor of two from n = {smallest} to {largest}",
+            )
+        )
 
 
 def _draw(results: Results) -> Figure:
