@@ -62,7 +62,7 @@ from oblong_reproduction._data import Sets
 from oblong_reproduction._experiment import Cell, Choice, Experiment, Paper, Results
 from oblong_reproduction._headlines import HEADLINES, Headline
 from oblong_reproduction._report import markdown, tally
-from oblong_reproduction._runner import RunSettings, judged, run_experiment
+from oblong_reproduction._runner import RunSettings, judge_again, judged, run_experiment
 from oblong_reproduction._store import StoreError
 from oblong_reproduction._verdict import (
     Row,
@@ -97,6 +97,7 @@ __all__ = [
     "equivalent",
     "fewer_errors",
     "find",
+    "judge_again",
     "judged",
     "markdown",
     "mean_row",

@@ -7,7 +7,7 @@ from typing import Any
 
 from oblong_reproduction._verdict import CLAIM_VERDICTS, NUMBER_VERDICTS
 
-__all__ = ["markdown", "tally"]
+__all__ = ["edges", "markdown", "tally"]
 
 
 def markdown(document: Mapping[str, Any], level: int = 1, pictures: str = "") -> str:
@@ -38,7 +38,9 @@ def markdown(document: Mapping[str, Any], level: int = 1, pictures: str = "") ->
         lines += [f"![{_escape(document['title'])}]({pictures}{document['figure']})", ""]
     if document["finding"]:
         lines += [document["finding"], ""]
-    lines += [*_edges(document), *_not_run(document), _made(document), ""]
+    at_edges = edges(document)
+    lines += [at_edges, ""] if at_edges else []
+    lines += [*_not_run(document), _made(document), ""]
     return "\n".join(lines)
 
 
@@ -75,15 +77,13 @@ def _not_run(document: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _edges(document: Mapping[str, Any]) -> list[str]:
-    """Parameters that were chosen at the end of their grid."""
+def edges(document: Mapping[str, Any]) -> str:
+    """Parameters that were chosen at the end of their grid, in a sentence; empty if none was."""
     found = [
         f"{one['what']} {one['value']:g} ({one['end']}) in {one['count']} of {one['of']}"
         for one in document.get("edges", [])
     ]
-    if not found:
-        return []
-    return [f"At the edge of the grid, which should be wider: {'; '.join(found)}.", ""]
+    return f"At the edge of the grid, which should be wider: {'; '.join(found)}." if found else ""
 
 
 def _made(document: Mapping[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import platform
@@ -30,7 +31,7 @@ from oblong_reproduction._report import markdown
 from oblong_reproduction._store import Store, plain, write_text
 from oblong_reproduction._verdict import CLAIM_VERDICTS, NUMBER_VERDICTS
 
-__all__ = ["RunSettings", "judged", "run_experiment"]
+__all__ = ["RunSettings", "judge_again", "judged", "run_experiment"]
 
 Advance = Callable[[str, int, int], None]
 # What the library says of a fit that ended before it met its tolerance.
@@ -163,6 +164,17 @@ def judged(experiment: Experiment, stored: Mapping[str, Any]) -> dict[str, Any]:
             "cells": stored["cells"],
         }
     )
+
+
+def judge_again(experiment: Experiment, folder: Path, quick: bool = False) -> dict | None:
+    """Write the files of a stored run anew, by today's rules; None if nothing is stored."""
+    store = Store(folder, experiment.name, quick=quick, seed=0)
+    if not store.document.is_file():
+        return None
+    document = judged(experiment, json.loads(store.document.read_text(encoding="utf-8")))
+    store.finish(document, (), complete=False)
+    write_text(store.table, markdown(document))
+    return document
 
 
 def _rows(experiment: Experiment, results: Results, quick: bool) -> list[dict[str, str]]:
