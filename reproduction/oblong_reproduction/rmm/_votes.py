@@ -99,8 +99,8 @@ def tie_band(results: Results, draws: int = 20) -> dict[str, float] | None:
     Returns
     -------
     dict
-        Errors with the largest ρ, the smallest, the middle of the settings in that order, and the
-        mean and the range over random ones.
+        Errors with the largest ρ and then the smallest C, with the other end of that order, with
+        its middle, and the mean and the range over random ones.
     """
     cells = _all_pairs(results)
     if cells is None or any("margin" not in cell.get("ballots", {}) for cell in cells.values()):

@@ -263,8 +263,8 @@ def _table_2_rows(results: Results) -> Iterator[Row]:
         band = one["band"]
         number = _PUBLISHED[one["set"]]["rmm"][_KERNELS.index(one["kernel"])]
         row = not_comparable(
-            f"{one['set']}, {one['kernel']}, RMM by the rule for equal settings: largest ρ (the "
-            "rule of this table), smallest, middle, at random",
+            f"{one['set']}, {one['kernel']}, RMM by the rule for equal settings: largest ρ and "
+            "smallest C (the rule of this table), the other end, the middle, at random",
             str(number),
             f"{band['largest']}, {band['smallest']}, {band['middle']}, {band['random']:.1f} "
             f"({band['least']} to {band['most']} in 20 draws)",
