@@ -23,7 +23,8 @@ rows of a table::
     def _rows(results):                                   # what is there, perhaps not all cells
         for name in ("heart", "pima"):
             of = results.where(set=name)
-            yield mean_row(f"{name}, RMM", PAPER[name], of["rmm"], unit="%")
+            mean, error = PAPER[name]
+            yield mean_row(f"{name}, RMM", mean, of["rmm"], standard_error=error, printed="...")
             yield claim(f"{name}: RMM below SVM", "RMM below SVM", of["rmm"], of["svm"])
 
     EXPERIMENTS = (Experiment("rmm-table0", PAPER, "what it shows", _cells, _rows, minutes=5,
@@ -39,26 +40,38 @@ rows of a table::
   set needs its line in ``_data.py``.
 - **A second stage**, ``then(quick, results)``, makes cells whose parameters depend on the results
   of the first, such as parameters chosen on the first few splits.
-- **Rows** come from the functions of ``_verdict.py``, which compute the verdict: agreement within
-  the published spread or a stated tolerance (`value_row`, `mean_row`), a comparison with its
-  significance (`claim`), a statement that holds or not (`statement`), or a number that cannot be
-  compared, with the reason (`not_comparable`). Where ``results`` lack the cells, `not_run`.
+- **Rows** come from the functions of ``_verdict.py`` and ``_counts.py``, which compute the verdict.
+  Numbers agree or differ: within two standard errors of both means (`mean_row`), on the same test
+  rows (`count_row`), or within a stated tolerance (`value_row`). Claims: a paired test (`claim`,
+  `no_difference`, `not_above`, `equivalent`), a count of sets (`wins`, `fewer_errors`), a rule
+  that ``why`` states (`statement`), or a result that cannot be compared, with the reason
+  (`not_comparable`). A rule made after a result had been seen says so (`after_the_fact`). Where
+  cells are missing, `not_run`.
+- **Choices** of parameters, ``choices(results)``, are compared with the grids they were made from;
+  the runner reports how many lie at an edge, where the grid should be wider.
 - **A figure** is ``draw(results) -> matplotlib.figure.Figure``; see ``_figure.py``.
 - ``quick`` says what ``--quick`` leaves out; together all quick experiments take minutes.
 - Results that are large, such as votes, go into ``bulky``: they are kept while a run is not
-  complete and left out of the JSON in the end.
+  complete and left out of the JSON in the end. What the rows need of them is computed once, by
+  ``condense(results)``, and stored: rows can always be judged anew from what is stored.
 """
 
 from oblong_reproduction._catalogue import catalogue, find
+from oblong_reproduction._counts import count_row, fewer_errors, wins
 from oblong_reproduction._data import Sets
-from oblong_reproduction._experiment import Cell, Experiment, Paper, Results
+from oblong_reproduction._experiment import Cell, Choice, Experiment, Paper, Results
+from oblong_reproduction._headlines import HEADLINES, Headline
 from oblong_reproduction._report import markdown, tally
-from oblong_reproduction._runner import RunSettings, run_experiment
+from oblong_reproduction._runner import RunSettings, judge_again, judged, run_experiment
 from oblong_reproduction._store import StoreError
 from oblong_reproduction._verdict import (
     Row,
+    after_the_fact,
     claim,
+    equivalent,
     mean_row,
+    no_difference,
+    not_above,
     not_comparable,
     not_run,
     statement,
@@ -66,23 +79,35 @@ from oblong_reproduction._verdict import (
 )
 
 __all__ = [
+    "HEADLINES",
     "Cell",
+    "Choice",
     "Experiment",
+    "Headline",
     "Paper",
     "Results",
     "Row",
     "RunSettings",
     "Sets",
     "StoreError",
+    "after_the_fact",
     "catalogue",
     "claim",
+    "count_row",
+    "equivalent",
+    "fewer_errors",
     "find",
+    "judge_again",
+    "judged",
     "markdown",
     "mean_row",
+    "no_difference",
+    "not_above",
     "not_comparable",
     "not_run",
     "run_experiment",
     "statement",
     "tally",
     "value_row",
+    "wins",
 ]

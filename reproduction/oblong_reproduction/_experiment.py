@@ -14,7 +14,7 @@ from oblong_reproduction._verdict import Row
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Cell", "Experiment", "Paper", "Results"]
+__all__ = ["Cell", "Choice", "Experiment", "Paper", "Results"]
 
 
 @dataclass(frozen=True)
@@ -110,6 +110,37 @@ class Results(Sequence):
 
 
 @dataclass(frozen=True)
+class Choice:
+    """A parameter that was chosen from a grid.
+
+    Parameters
+    ----------
+    what : str
+        Method and parameter, such as "SVM, C".
+    value : float
+        The value chosen.
+    grid : sequence of float
+        The values to choose from.
+    natural : tuple of float
+        Ends of the grid beyond which there is nothing, such as the SVM at spread 1.
+    """
+
+    what: str
+    value: float
+    grid: Sequence[float]
+    natural: tuple[float, ...] = ()
+
+    @property
+    def edge(self) -> str:
+        """Which end of the grid it is, "smallest" or "largest"; empty if it is neither."""
+        ends = {"smallest": min(self.grid), "largest": max(self.grid)}
+        for end, value in ends.items() if ends["smallest"] < ends["largest"] else ():
+            if np.isclose(self.value, value, rtol=1e-9) and value not in self.natural:
+                return end
+        return ""
+
+
+@dataclass(frozen=True)
 class Experiment:
     """A table or figure of a paper.
 
@@ -143,6 +174,11 @@ class Experiment:
         Whether cells measure time, and must not run side by side.
     finding : str
         What explains a departure from the published result, where one is known.
+    choices : callable, optional
+        ``choices(results)`` yields the parameters that were chosen, with their grids.
+    condense : callable, optional
+        ``condense(results)`` computes what `rows` need of bulky results, a list of dictionaries
+        that is stored; `rows` then get these instead of the cells.
     """
 
     name: str
@@ -159,3 +195,5 @@ class Experiment:
     bulky: tuple[str, ...] = ()
     alone: bool = False
     finding: str = ""
+    choices: Callable[[Results], Iterable[Choice]] | None = None
+    condense: Callable[[Results], list[dict[str, Any]]] | None = None

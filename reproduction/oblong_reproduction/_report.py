@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["markdown", "tally"]
+from oblong_reproduction._verdict import CLAIM_VERDICTS, NUMBER_VERDICTS
+
+__all__ = ["edges", "markdown", "tally"]
 
 
 def markdown(document: Mapping[str, Any], level: int = 1, pictures: str = "") -> str:
@@ -36,6 +38,8 @@ def markdown(document: Mapping[str, Any], level: int = 1, pictures: str = "") ->
         lines += [f"![{_escape(document['title'])}]({pictures}{document['figure']})", ""]
     if document["finding"]:
         lines += [document["finding"], ""]
+    at_edges = edges(document)
+    lines += [at_edges, ""] if at_edges else []
     lines += [*_not_run(document), _made(document), ""]
     return "\n".join(lines)
 
@@ -47,7 +51,7 @@ def tally(document: Mapping[str, Any]) -> str:
     counts: dict[str, int] = {}
     for row in document["rows"]:
         counts[row["verdict"]] = counts.get(row["verdict"], 0) + 1
-    order = ("agrees", "holds", "not clear", "differs", "fails", "not comparable", "not run")
+    order = (*NUMBER_VERDICTS, *CLAIM_VERDICTS)
     return ", ".join(f"{counts[word]} {word}" for word in order if word in counts)
 
 
@@ -65,8 +69,21 @@ def _not_run(document: Mapping[str, Any]) -> list[str]:
         lines += [f"Not complete: {left} of {document['cells_in_all']} parts are to come.", ""]
     unconverged = sum(cell["unconverged"] for cell in document["cells"])
     if unconverged:
-        lines += [f"{unconverged} fits stopped before they met their tolerance.", ""]
+        fits = "fit stopped before it" if unconverged == 1 else "fits stopped before they"
+        its = "its" if unconverged == 1 else "their"
+        lines += [f"{unconverged} {fits} met {its} tolerance.", ""]
+    for message, count in document.get("warnings", {}).items():
+        lines += [f"Warned {count} times: {_escape(message)}", ""]
     return lines
+
+
+def edges(document: Mapping[str, Any]) -> str:
+    """Parameters that were chosen at the end of their grid, in a sentence; empty if none was."""
+    found = [
+        f"{one['what']} {one['value']:g} ({one['end']}) in {one['count']} of {one['of']}"
+        for one in document.get("edges", [])
+    ]
+    return f"At the edge of the grid, which should be wider: {'; '.join(found)}." if found else ""
 
 
 def _made(document: Mapping[str, Any]) -> str:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import platform
+import re
 import signal
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import BrokenExecutor
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -26,10 +29,13 @@ from oblong_reproduction._experiment import Cell, Experiment, Results
 from oblong_reproduction._figure import save_figure
 from oblong_reproduction._report import markdown
 from oblong_reproduction._store import Store, plain, write_text
+from oblong_reproduction._verdict import CLAIM_VERDICTS, NUMBER_VERDICTS
 
-__all__ = ["RunSettings", "run_experiment"]
+__all__ = ["RunSettings", "judge_again", "judged", "run_experiment"]
 
 Advance = Callable[[str, int, int], None]
+# What the library says of a fit that ended before it met its tolerance.
+_STOPPED = re.compile(r"did not converge|stopped after .* above tol|known to a relative gap")
 
 
 @dataclass(frozen=True)
@@ -100,6 +106,7 @@ def run_experiment(
         else:
             skipped["second stage"] = "waits for the whole of the first"
     results = _results(cells, done)
+    condensed = experiment.condense(results) if experiment.condense else None
     records = [done[cell.name] for cell in cells if cell.name in done]
     complete = len(records) == len(cells) - len(skipped) and "second stage" not in skipped
     picture = experiment.draw(results) if experiment.draw and records else None
@@ -107,28 +114,23 @@ def run_experiment(
         folder.mkdir(parents=True, exist_ok=True)
         save_figure(picture, store.picture)
     used = {name for cell in cells if cell.name in done for name in cell.data}
-    document = plain(
+    document = judged(
+        experiment,
         {
-            "experiment": experiment.name,
-            "title": experiment.title,
-            "paper": experiment.paper.citation,
             "quick": settings.quick,
             "seed": settings.seed,
             "date": datetime.now(UTC).date().isoformat(),
             "seconds": round(sum(record["seconds"] for record in records), 1),
             "machine": _machine(),
             "data": {name: sets.source(name) for name in sorted(used)},
-            "protocol": experiment.protocol,
-            "reduction": experiment.quick if settings.quick else "",
-            "finding": "" if settings.quick else experiment.finding,
             "figure": store.picture.name if picture is not None else None,
             "complete": complete and not skipped,
             "cells_in_all": len(cells),
             "not_run": skipped,
             "failed": failed,
-            "rows": _rows(experiment, results, settings.quick) if records else [],
+            "condensed": condensed,
             "cells": records,
-        }
+        },
     )
     if records or skipped:
         store.finish(document, experiment.bulky, complete and not failed)
@@ -136,17 +138,74 @@ def run_experiment(
     return document
 
 
+def judged(experiment: Experiment, stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a stored run with title, protocol, finding and verdicts as the code has them now."""
+    results = _of_records(stored["cells"])
+    condensed = stored.get("condensed")
+    seen = results if condensed is None else Results(condensed)
+    warned: Counter[str] = Counter()
+    for record in stored["cells"]:
+        warned.update(record.get("warnings", {}))
+    quick = stored["quick"]
+    return plain(
+        {
+            **dict.fromkeys(("experiment", "title", "paper")),
+            **{k: v for k, v in stored.items() if k not in ("rows", "cells", "condensed")},
+            "experiment": experiment.name,
+            "title": experiment.title,
+            "paper": experiment.paper.citation,
+            "protocol": experiment.protocol,
+            "reduction": experiment.quick if quick else "",
+            "finding": "" if quick else experiment.finding,
+            "warnings": dict(warned),
+            "edges": [] if quick else _edges(experiment, results),
+            "rows": _rows(experiment, seen, quick) if stored["cells"] else [],
+            **({} if condensed is None else {"condensed": condensed}),
+            "cells": stored["cells"],
+        }
+    )
+
+
+def judge_again(experiment: Experiment, folder: Path, quick: bool = False) -> dict | None:
+    """Write the files of a stored run anew, by today's rules; None if nothing is stored."""
+    store = Store(folder, experiment.name, quick=quick, seed=0)
+    if not store.document.is_file():
+        return None
+    document = judged(experiment, json.loads(store.document.read_text(encoding="utf-8")))
+    store.finish(document, (), complete=False)
+    write_text(store.table, markdown(document))
+    return document
+
+
 def _rows(experiment: Experiment, results: Results, quick: bool) -> list[dict[str, str]]:
-    """Rows of the table; numbers of a reduced run cannot be set against published ones."""
+    """Rows of the table; a reduced run neither meets published numbers nor settles claims."""
     rows = list(experiment.rows(results))
     if quick and experiment.quick:
-        numbers = ("agrees", "differs")
+        instead = dict.fromkeys(NUMBER_VERDICTS, "not comparable") | dict.fromkeys(
+            CLAIM_VERDICTS[:4], "too few runs"
+        )
         reason = "quick run, not the full experiment"
         rows = [
-            replace(row, verdict="not comparable", why=reason) if row.verdict in numbers else row
+            replace(row, verdict=word, why=reason) if (word := instead.get(row.verdict)) else row
             for row in rows
         ]
     return [asdict(row) for row in rows]
+
+
+def _edges(experiment: Experiment, results: Results) -> list[dict[str, Any]]:
+    """Parameters chosen at an end of their grid, and how often."""
+    if experiment.choices is None:
+        return []
+    made: Counter[str] = Counter()
+    ends: Counter[tuple[str, str, float]] = Counter()
+    for choice in experiment.choices(results):
+        made[choice.what] += 1
+        if choice.edge:
+            ends[choice.what, choice.edge, float(choice.value)] += 1
+    return [
+        {"what": what, "end": end, "value": value, "count": count, "of": made[what]}
+        for (what, end, value), count in ends.items()
+    ]
 
 
 def _stage(
@@ -230,21 +289,33 @@ def _evaluate(experiment: str, cell: Cell, sets: Sets, seed: int) -> dict[str, A
         except Exception as error:
             reason = (str(error).splitlines() or [""])[0]
             return {"name": cell.name, "error": f"{type(error).__name__}: {reason}"}
-    unconverged = sum(issubclass(w.category, ConvergenceWarning) for w in caught)
+    said = [str(w.message) for w in caught if issubclass(w.category, ConvergenceWarning)]
+    # Other warnings of this kind are about the data or about accuracy, not about a fit's end.
+    stopped = [message for message in said if _STOPPED.search(message)]
+    others = Counter(_message(m) for m in said if not _STOPPED.search(m))
     return plain(
         {
             "name": cell.name,
             "parameters": dict(cell.parameters),
             "seconds": round(time.perf_counter() - start, 3),
             "busy": round(time.process_time() - busy, 3),
-            "unconverged": unconverged,
+            "unconverged": len(stopped),
+            **({"warnings": dict(others)} if others else {}),
             "result": result,
         }
     )
 
 
+def _message(text: str) -> str:
+    """The first sentence of a warning, with its numbers left out so that equal ones are counted."""
+    return re.sub(r"\d+(\.\d+)?(e[-+]?\d+)?", "…", re.split(r"(?<=[.:]) (?=[A-Z])", text)[0])
+
+
 def _results(cells: list[Cell], done: dict[str, dict[str, Any]]) -> Results:
-    records = [done[cell.name] for cell in cells if cell.name in done]
+    return _of_records([done[cell.name] for cell in cells if cell.name in done])
+
+
+def _of_records(records: Iterable[Mapping[str, Any]]) -> Results:
     return Results({**record["parameters"], **record["result"]} for record in records)
 
 

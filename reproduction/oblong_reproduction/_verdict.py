@@ -1,25 +1,49 @@
-"""Rows of the tables: the published result, ours, and a verdict that is computed."""
+"""Rows of the tables: the published result, ours, and a verdict that is computed.
+
+A printed number *agrees* or *differs*. A claim has one of seven verdicts (`CLAIM_VERDICTS`); every
+rule here can come out against the paper and against us.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import stats
 
 __all__ = [
+    "CLAIM_VERDICTS",
+    "LEVEL",
+    "NUMBER_VERDICTS",
     "Row",
+    "after_the_fact",
     "claim",
+    "equivalent",
     "mean_row",
+    "no_difference",
+    "not_above",
     "not_comparable",
     "not_run",
     "paired_p",
+    "signed",
     "statement",
     "value_row",
 ]
 
+NUMBER_VERDICTS = ("agrees", "differs")
+CLAIM_VERDICTS = (
+    "confirmed",
+    "agrees: no difference",
+    "not confirmed",
+    "contradicted",
+    "too few runs",
+    "not comparable",
+    "not run",
+)
 LEVEL = 0.05
+# With fewer pairs a t-test rests on the assumption that differences are Gaussian, and on luck.
+FEWEST = 5
 # A difference that equals the tolerance in print is within it.
 _ROUNDING = 1.0 + 1e-9
 
@@ -37,8 +61,7 @@ class Row:
     difference : str
         Ours less the published one, or what the claim is about.
     verdict : str
-        "agrees" or "differs" for numbers; "holds", "not clear" or "fails" for claims;
-        "not comparable" and "not run".
+        One of `NUMBER_VERDICTS` or `CLAIM_VERDICTS`.
     why : str
         What the verdict rests on.
     """
@@ -90,7 +113,7 @@ def value_row(
         what,
         _number(published, digits, unit),
         _number(ours, digits, unit),
-        _signed(difference, digits),
+        signed(difference, digits),
         verdict,
         f"tolerance {tolerance:.3g}: {basis}",
     )
@@ -98,57 +121,65 @@ def value_row(
 
 def mean_row(
     what: str,
-    published: tuple[float, float],
+    published: float,
     ours: Sequence[float] | np.ndarray,
     *,
+    standard_error: float | None,
+    printed: str,
     digits: int = 1,
     unit: str = "",
-    basis: str = "the published spread",
-    printed: str | None = None,
 ) -> Row:
-    """Compare a mean over repetitions with a published mean and its spread.
+    """Compare a mean over repetitions with a published mean.
+
+    The tolerance is two standard errors of both means, and half a unit of the last printed digit.
 
     Parameters
     ----------
     what : str
         The quantity.
-    published : tuple of two floats
-        Published mean and spread, which is the tolerance.
+    published : float
+        Published mean.
     ours : sequence of float
         Our repetitions.
+    standard_error : float or None
+        Standard error of the published mean; None if the paper does not tell.
+    printed : str
+        The published result as it is printed.
     digits : int, default=1
         Digits after the point.
     unit : str, default=""
         Printed after the numbers.
-    basis : str, default="the published spread"
-        What the spread is.
-    printed : str, optional
-        The published number as it is printed, if that is something else.
 
     Examples
     --------
     >>> from oblong_reproduction import mean_row
-    >>> row = mean_row("heart", (15.2, 3.1), [14.0, 19.0, 18.0])
+    >>> ours = [14.0, 19.0, 18.0, 16.0, 17.0]
+    >>> row = mean_row("heart", 15.2, ours, standard_error=0.31, printed="15.2 ± 3.1")
     >>> row.ours, row.difference, row.verdict
-    ('17.0 ± 2.6', '+1.8', 'agrees')
+    ('16.8 ± 1.9', '+1.6', 'agrees')
     """
     ours = np.asarray(ours, dtype=float)
-    mean, spread = published
-    printed = printed or _spread(mean, spread, digits, unit)
     if ours.size == 0:
         return not_run(what, printed)
-    difference = float(ours.mean()) - mean
-    # Printed numbers are known to half a unit of their last digit only.
-    tolerance = max(spread, 0.5 * 10.0**-digits)
-    deviation = float(ours.std(ddof=1)) if ours.size > 1 else None
-    return Row(
+    mean = float(ours.mean())
+    if ours.size < FEWEST:
+        why = f"{ours.size} of at least {FEWEST} repetitions"
+        return Row(what, printed, _number(mean, digits, unit), "", "too few runs", why)
+    deviation = float(ours.std(ddof=1))
+    both = float(np.hypot(standard_error or 0.0, deviation / np.sqrt(ours.size)))
+    tolerance = 2.0 * both + 0.5 * 10.0**-digits
+    whose = "of both means" if standard_error is not None else "of our mean, no other is printed"
+    row = value_row(
         what,
-        printed,
-        _spread(float(ours.mean()), deviation, digits, unit),
-        _signed(difference, digits),
-        "agrees" if abs(difference) <= tolerance * _ROUNDING else "differs",
-        f"tolerance {tolerance:.3g}: {basis}; {ours.size} repetitions",
+        published,
+        mean,
+        tolerance=tolerance,
+        basis=f"two standard errors {whose}, and rounding; {ours.size} repetitions",
+        digits=digits,
+        unit=unit,
     )
+    shown = f"{mean:.{digits}f} ± {deviation:.{digits}f}" + (f" {unit}" if unit else "")
+    return replace(row, paper=printed, ours=shown)
 
 
 def claim(
@@ -181,36 +212,141 @@ def claim(
     Examples
     --------
     >>> from oblong_reproduction import claim
-    >>> row = claim("RMM below SVM", "fewer errors", [1.0, 2.0, 1.5], [3.0, 4.2, 3.4])
+    >>> rmm, svm = [1.0, 2.0, 1.5, 1.2, 1.9], [3.0, 4.2, 3.4, 3.3, 3.8]
+    >>> row = claim("RMM below SVM", "fewer errors", rmm, svm)
     >>> row.verdict, row.why
-    ('holds', 'paired t-test, p = 0.0019, 3 repetitions')
+    ('confirmed', 'paired t-test, p < 0.0001, 5 repetitions, ±0.16 at 95 %')
     """
-    smaller, larger = np.asarray(smaller, dtype=float), np.asarray(larger, dtype=float)
-    if smaller.size == 0:
+    judge = {-1: "confirmed", 0: "not confirmed", 1: "contradicted"}
+    return _paired(what, published, smaller, larger, level, digits, unit, judge)
+
+
+def no_difference(
+    what: str,
+    published: str,
+    first: Sequence[float] | np.ndarray,
+    second: Sequence[float] | np.ndarray,
+    *,
+    level: float = LEVEL,
+    digits: int = 2,
+    unit: str = "",
+) -> Row:
+    """Judge the claim that two quantities do not differ significantly, by a paired t-test.
+
+    A difference in either direction contradicts it.
+
+    Examples
+    --------
+    >>> from oblong_reproduction import no_difference
+    >>> no_difference("A and B", "similar", [1, 2, 3, 4, 5], [2, 1, 4, 3, 5]).verdict
+    'agrees: no difference'
+    """
+    judge = {-1: "contradicted", 0: "agrees: no difference", 1: "contradicted"}
+    return _paired(what, published, first, second, level, digits, unit, judge)
+
+
+def not_above(
+    what: str,
+    published: str,
+    first: Sequence[float] | np.ndarray,
+    second: Sequence[float] | np.ndarray,
+    *,
+    level: float = LEVEL,
+    digits: int = 2,
+    unit: str = "",
+) -> Row:
+    """Judge the claim that one quantity is comparable to another, or below, by a paired t-test.
+
+    Examples
+    --------
+    >>> from oblong_reproduction import not_above
+    >>> not_above("A and B", "comparable or lower", [1, 2, 3, 4, 5], [2, 1, 4, 3, 5]).verdict
+    'agrees: no difference'
+    """
+    judge = {-1: "confirmed", 0: "agrees: no difference", 1: "contradicted"}
+    return _paired(what, published, first, second, level, digits, unit, judge)
+
+
+def _paired(
+    what: str,
+    published: str,
+    first: Sequence[float] | np.ndarray,
+    second: Sequence[float] | np.ndarray,
+    level: float,
+    digits: int,
+    unit: str,
+    judge: dict[int, str],
+) -> Row:
+    """A paired t-test; `judge` has the verdicts of below, no difference and above."""
+    a, b = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
+    if a.size == 0:
         return not_run(what, published)
-    difference = float(np.mean(smaller - larger))
-    ours = f"{_number(smaller.mean(), digits, unit)} against {_number(larger.mean(), digits, unit)}"
-    p = paired_p(smaller - larger)
-    if p is None:
-        verdict, why = "not clear", "one repetition"
+    difference = float(np.mean(a - b))
+    ours = f"{_number(a.mean(), digits, unit)} against {_number(b.mean(), digits, unit)}"
+    p = paired_p(a - b)
+    if p is None or a.size < FEWEST:
+        verdict, why = "too few runs", f"{a.size} of at least {FEWEST} repetitions"
     else:
-        clear = p < level
-        verdict = "not clear" if not clear else "holds" if difference < 0 else "fails"
+        verdict = judge[0 if p >= level else -1 if difference < 0 else 1]
+        reach = stats.t.ppf(0.975, a.size - 1) * np.std(a - b, ddof=1) / np.sqrt(a.size)
         shown = "< 0.0001" if p < 1e-4 else f"= {p:.2g}"
-        why = f"paired t-test, p {shown}, {smaller.size} repetitions"
-    return Row(what, published, ours, _signed(difference, digits), verdict, why)
+        width = f"{reach:.0f}" if reach >= 10.0 else f"{reach:.2g}"
+        why = f"paired t-test, p {shown}, {a.size} repetitions, ±{width} at 95 %"
+    return Row(what, published, ours, signed(difference, digits), verdict, why)
 
 
-def statement(what: str, published: str, ours: str, holds: bool, why: str = "") -> Row:
-    """Judge a claim by a rule that the caller has applied and `why` states.
+def equivalent(
+    what: str,
+    published: str,
+    ours: str,
+    differences: Sequence[float] | np.ndarray,
+    *,
+    margin: float,
+    basis: str,
+) -> Row:
+    """Judge the claim that two quantities are similar: their difference is within a margin.
+
+    The 95 % interval of the mean difference decides: inside the margin there is no difference that
+    matters, outside of it there is one, and across its end nothing is confirmed.
+
+    Examples
+    --------
+    >>> from oblong_reproduction import equivalent
+    >>> row = equivalent("A and B", "similar", "", [0.1, 0.0, 0.2, 0.1, 0.1], margin=1, basis="one")
+    >>> row.verdict
+    'agrees: no difference'
+    """
+    d = np.asarray(differences, dtype=float)
+    if d.size < FEWEST:
+        why = f"{d.size} of at least {FEWEST} repetitions"
+        return Row(what, published, ours, "", "too few runs", why)
+    reach = float(stats.t.ppf(0.975, d.size - 1) * d.std(ddof=1) / np.sqrt(d.size))
+    mean = float(d.mean())
+    verdict = "not confirmed"
+    if abs(mean) + reach <= margin:
+        verdict = "agrees: no difference"
+    elif abs(mean) - reach > margin:
+        verdict = "contradicted"
+    why = f"within {margin:.2g}, {basis}; ±{reach:.2g} at 95 %, {d.size} repetitions"
+    return Row(what, published, ours, signed(mean, 2), verdict, why)
+
+
+def statement(what: str, published: str, ours: str, holds: bool | None, why: str = "") -> Row:
+    """Judge a claim by a rule that the caller has applied and `why` states; None if undecided.
 
     Examples
     --------
     >>> from oblong_reproduction import statement
-    >>> statement("wins", "on most sets", "9 of 13", 9 > 13 / 2, "more than half").verdict
-    'holds'
+    >>> statement("grows", "always", "in each of 9 steps", True, "every step").verdict
+    'confirmed'
     """
-    return Row(what, published, ours, "", "holds" if holds else "fails", why)
+    verdict = "not confirmed" if holds is None else "confirmed" if holds else "contradicted"
+    return Row(what, published, ours, "", verdict, why)
+
+
+def after_the_fact(row: Row) -> Row:
+    """Say of a row that its rule was made when a result had been seen."""
+    return replace(row, why=f"{row.why}; rule made after a result had been seen")
 
 
 def not_comparable(what: str, published: str, ours: str, why: str) -> Row:
@@ -237,12 +373,7 @@ def _number(value: float, digits: int, unit: str) -> str:
     return f"{value:.{digits}f}" + (f" {unit}" if unit else "")
 
 
-def _spread(mean: float, spread: float | None, digits: int, unit: str) -> str:
-    if spread is None:
-        return _number(mean, digits, unit)
-    return f"{mean:.{digits}f} ± {spread:.{digits}f}" + (f" {unit}" if unit else "")
-
-
-def _signed(value: float, digits: int) -> str:
+def signed(value: float, digits: int) -> str:
+    """A difference with its sign, and zero without one."""
     text = f"{value:+.{digits}f}"
     return f"{0:.{digits}f}" if float(text) == 0 else text.replace("-", "−")

@@ -84,6 +84,11 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--fresh", action="store_true", help="forget stored results of these experiments"
     )
     parser.add_argument(
+        "--judge",
+        action="store_true",
+        help="run nothing: judge stored results again by the present rules, and write their tables",
+    )
+    parser.add_argument(
         "-o",
         "--output",
         type=_new_folder,
@@ -102,7 +107,15 @@ def _run(args: argparse.Namespace) -> int:
     # Here and not above, so that help works without the extra.
     from rich.console import Console
 
-    from oblong_reproduction import RunSettings, Sets, StoreError, catalogue, find, run_experiment
+    from oblong_reproduction import (
+        RunSettings,
+        Sets,
+        StoreError,
+        catalogue,
+        find,
+        judge_again,
+        run_experiment,
+    )
 
     console = Console(highlight=False, soft_wrap=True)
     if not args.names:
@@ -112,6 +125,11 @@ def _run(args: argparse.Namespace) -> int:
         experiments = find(args.names)
     except ValueError as error:
         raise DataFileError("oblong reproduce", str(error)) from None
+    if args.judge:
+        for experiment in experiments:
+            if judge_again(experiment, args.output, args.quick) is None:
+                console.print(f"{experiment.name}: no results in {args.output}", markup=False)
+        return 0
     settings = RunSettings(args.quick, args.seed, args.jobs, args.only, args.fresh)
     sets = Sets(args.data)
     failures = 0
@@ -168,7 +186,16 @@ def _print(console: Console, document: dict[str, Any]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    styles = {"agrees": "green", "holds": "green", "differs": "red", "fails": "red"}
+    from oblong_reproduction._report import edges
+
+    styles = {
+        "agrees": "green",
+        "agrees: no difference": "green",
+        "confirmed": "green",
+        "differs": "red",
+        "contradicted": "red",
+        "not confirmed": "yellow",
+    }
     if document["rows"]:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         for column in ("", "paper", "ours", "difference", "verdict"):
@@ -177,6 +204,8 @@ def _print(console: Console, document: dict[str, Any]) -> None:
             cells = [Text(row[key]) for key in ("what", "paper", "ours", "difference")]
             table.add_row(*cells, Text(row["verdict"], style=styles.get(row["verdict"], "dim")))
         console.print(table)
+    if flagged := edges(document):
+        console.print(flagged, markup=False, style="yellow")
     for reason in sorted(set(document["not_run"].values())):
         count = sum(other == reason for other in document["not_run"].values())
         console.print(f"Not run ({count} parts): {reason}", markup=False)

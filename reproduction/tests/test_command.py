@@ -37,7 +37,7 @@ def test_an_experiment_prints_its_table_and_writes_its_files(folder, capsys):
     assert main(["reproduce", "rmm-table1", "--jobs", "1"]) == 0
     out, err = capsys.readouterr()
     assert err == ""
-    assert "agrees" in out
+    assert "not comparable" in out
     assert "Quick run" not in out
     assert "Results: oblong-reproduction" in out
     written = {path.name for path in (folder / "oblong-reproduction").iterdir()}
@@ -48,10 +48,25 @@ def test_quick_is_said_and_the_seed_is_stored(folder, capsys):
     words = ["reproduce", "ekm-fig3", "--quick", "--seed", "5", "--jobs", "1", "-o", "there"]
     assert main([*words, "--only", "draw-0"]) == 0
     out = capsys.readouterr().out
-    assert "Quick run: 10 draws instead of 50." in out
+    assert "Quick run: 10 draws instead of 50, two ranks." in out
     stored = json.loads((folder / "there" / "ekm-fig3.quick.json").read_text())
     assert (stored["seed"], stored["quick"], stored["complete"]) == (5, True, False)
     assert (folder / "there" / "ekm-fig3.quick.svg").exists()
+
+
+def test_stored_results_are_judged_again_without_a_run(folder, capsys):
+    assert main(["reproduce", "rmm-table1", "--jobs", "1"]) == 0
+    path = folder / "oblong-reproduction" / "rmm-table1.json"
+    stored = json.loads(path.read_text())
+    old = {**stored, "rows": [], "protocol": "of old"}
+    path.write_text(json.dumps(old))
+    (folder / "oblong-reproduction" / "rmm-table1.md").unlink()
+    capsys.readouterr()
+    assert main(["reproduce", "rmm-table1", "rmm-fig1", "--judge"]) == 0
+    assert "rmm-fig1: no results" in capsys.readouterr().out
+    assert json.loads(path.read_text()) == stored
+    assert (folder / "oblong-reproduction" / "rmm-table1.md").exists()
+    assert not (folder / "oblong-reproduction" / "rmm-fig1.json").exists()
 
 
 def test_missing_data_are_said(folder, capsys):

@@ -74,8 +74,8 @@ def test_ratio_of_mistakes_is_judged():
     where = "length 3, noise 2: "
     assert rows[f"{where}more mistakes of CW-Var than of CW-Stdev, full"].verdict == "agrees"
     assert rows[f"{where}more mistakes of CW-Var than of CW-Stdev, diag"].verdict == "differs"
-    assert rows[f"{where}mistakes of the first-order learners"].verdict == "holds"
-    assert rows[f"{where}mistakes of the second-order learners"].verdict == "fails"
+    assert rows[f"{where}mistakes of the first-order learners"].verdict == "confirmed"
+    assert rows[f"{where}mistakes of the second-order learners"].verdict == "contradicted"
 
 
 def test_weights_of_figure_3():
@@ -98,13 +98,13 @@ def test_confidence_loss_is_convex_and_above_the_error():
 
 def test_figure_4_holds_and_can_fail():
     results = [_run(cell, FIGURE_4, rounds=60) for cell in FIGURE_4.cells(False)]
-    assert {row.verdict for row in FIGURE_4.rows(Results(results))} == {"agrees", "holds"}
+    assert {row.verdict for row in FIGURE_4.rows(Results(results))} == {"agrees", "confirmed"}
     assert results[0]["updates"] > 10
     assert FIGURE_4.draw(Results(results)) is not None
     broken = [{**cell, "step_error": 0.1, "convex": False} for cell in results]
     verdicts = [row.verdict for row in FIGURE_4.rows(Results(broken))]
     assert verdicts.count("differs") == 3
-    assert verdicts.count("fails") == 3
+    assert verdicts.count("contradicted") == 3
 
 
 class _Text:

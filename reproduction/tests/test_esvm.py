@@ -7,7 +7,7 @@ import pytest
 
 from oblong.datasets import Dataset
 from oblong_reproduction import Results
-from oblong_reproduction.esvm import _tables, hard, relaxation
+from oblong_reproduction.esvm import _tables, hard, large, relaxation
 from oblong_reproduction.esvm.hard import FIGURE_1
 from oblong_reproduction.esvm.large import ONLINE
 from oblong_reproduction.esvm.relaxation import TABLE_1
@@ -82,19 +82,59 @@ def test_figure_1_chooses_widths_then_compares():
     results = Results([*first, *(_run(cell, FIGURE_1) for cell in later)])
     rows = {row.what: row for row in FIGURE_1.rows(results)}
     assert rows["heart, SVM"].verdict == "not comparable"
-    assert rows["heart, e-SVM"].verdict in ("agrees", "differs")
-    assert "sonar: SVM below e-SVM" in rows
+    assert rows["sonar: SVM below e-SVM"].verdict in ("too few runs", "not comparable")
     assert rows["banana"].verdict == "not run"
-    assert rows["sets on which e-SVM has fewer errors than SVM"].ours.endswith("of 2")
 
 
-def test_full_figure_1_has_a_hundred_splits():
-    cell = {"set": "wave", "widths": [0], "width_training": [0.0], "width_test": [13.0]}
+def test_splits_that_chose_the_width_are_not_tested():
+    curve = {"width_training": [0.0], "width_test": [1.0], "widths": [0]}
+    width = {"set": "heart", "splits": 10, **curve}
+    cells = [
+        {
+            "set": "heart",
+            "first": k,
+            "splits": 5,
+            "width": 0,
+            "errors": dict.fromkeys(("svm", "bpm", "esvm"), [float(k)] * 5),
+        }
+        for k in (0, 5, 10, 15)
+    ]
+    found = hard._tested(Results([width, *cells]), "heart")
+    assert list(found["first"]) == [10, 15]
+    rows = {row.what: row for row in FIGURE_1.rows(Results([width, *cells]))}
+    assert rows["heart, SVM"].ours.startswith("12.50")
+
+
+@pytest.mark.parametrize(("width", "verdict"), [(-1, "confirmed"), (0, "not comparable")])
+def test_a_width_chosen_with_test_errors_settles_nothing(width, verdict):
+    errors = {"svm": [9.0, 8.0, 9.0, 8.0, 9.0], "bpm": [5.0] * 5, "esvm": [6.0] * 5}
+    curve = {
+        "set": "heart",
+        "splits": 10,
+        "widths": [-2, -1, 0],
+        "width_training": [5.0, 0.0, 0.0],
+        "width_test": [9.0, 8.0, 26.0],
+    }
+    cell = {"set": "heart", "first": 10, "splits": 5, "width": width, "errors": errors}
+    rows = {row.what: row for row in FIGURE_1.rows(Results([curve, cell]))}
+    assert rows["heart: e-SVM below SVM"].verdict == verdict
+    assert rows["heart: Bayes point below SVM"].verdict == verdict
+    assert rows["heart, SVM"].verdict == "not comparable"
+
+
+def test_full_figure_1_has_ninety_splits_that_did_not_choose():
+    cell = {
+        "set": "wave",
+        "splits": 10,
+        "widths": [0],
+        "width_training": [0.0],
+        "width_test": [13.0],
+    }
     later = FIGURE_1.then(False, Results([cell]))
     covered = [
         cell.parameters["first"] + i for cell in later for i in range(cell.parameters["splits"])
     ]
-    assert sorted(covered) == list(range(100))
+    assert sorted(covered) == list(range(10, 100))
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -140,11 +180,15 @@ def test_table_2_compares_on_the_same_folds():
     results = Results(_run(cell, TABLE_2, rows=80) for cell in cells)
     rows = {row.what: row for row in TABLE_2.rows(results)}
     assert rows["ionosphere, SVM"].verdict == "not comparable"
-    assert rows["ionosphere: e-SVM below SVM"].verdict in ("holds", "fails", "not clear")
+    assert rows["ionosphere: e-SVM below SVM"].verdict == "too few runs"
     assert rows["usps"].verdict == "not run"
-    whole = Results({**cell, "rows": None, "esvm": 7.0 + i} for i, cell in enumerate(results))
+    # The published error is 7.12 %; the standard error of ours is 0.7.
+    whole = Results({**results[0], "rows": None, "esvm": 6.5 + i} for i in range(5))
     rows = {row.what: row for row in TABLE_2.rows(whole)}
     assert rows["ionosphere, e-SVM"].verdict == "agrees"
+    whole = Results({**results[0], "rows": None, "esvm": 7.0 + i} for i in range(5))
+    rows = {row.what: row for row in TABLE_2.rows(whole)}
+    assert rows["ionosphere, e-SVM"].verdict == "differs"
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -156,7 +200,37 @@ def test_online_cells_of_a_half_see_the_same_rows():
     rows = {row.what: row for row in ONLINE.rows(results)}
     assert rows["adult: test error of SVM"].verdict == "not comparable"
     assert rows["covtype: test error of SVM"].verdict == "not run"
-    whole = Results({**cell, "rows": None, "error": 15.5 + 0.01 * cell["half"]} for cell in results)
+    assert rows["adult: test error of e-SVM, Newton"].paper == "not given"
+    whole = Results(
+        {**cell, "rows": None, "half": i, "error": 15.5 + 0.05 * i}
+        for cell in results
+        for i in range(5)
+        if cell["half"] == 0
+    )
     rows = {row.what: row for row in ONLINE.rows(whole)}
     assert rows["adult: test error of online e-SVM"].verdict == "agrees"
     assert rows["adult: test error of SVM"].verdict == "differs"
+    assert rows["adult: test error of e-SVM, Newton"].verdict == "not comparable"
+
+
+def test_codings_of_categories_see_the_same_halves():
+    cells = {cell.name: cell for cell in ONLINE.cells(False)}
+    assert cells["adult/svm/3"].draw == cells["adult, shares/svm/3"].draw
+
+
+def test_shares_of_categories_come_from_the_training_rows_alone():
+    class Adult:
+        feature_names = ("age", *large._CATEGORIES)
+
+    class Sets:
+        def load(self, name):
+            return Adult
+
+    X = np.zeros((6, 9))
+    X[:, 0] = np.arange(6)
+    X[:, 1] = [0, 0, 0, 1, 1, 2]
+    y = np.array([1, 0, 1, 1, 1, 1])
+    coded = large._shares(Sets(), X, y, np.array([0, 1, 3]))
+    # Of the first category one of two; of the second all; the third was never seen.
+    np.testing.assert_allclose(coded[:, 1], [0.5, 0.5, 0.5, 1.0, 1.0, 2.0 / 3.0])
+    np.testing.assert_array_equal(coded[:, 0], X[:, 0])

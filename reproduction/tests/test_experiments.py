@@ -94,7 +94,7 @@ def test_closed_forms_and_toys_come_out_as_published(name, only, tmp_path):
         experiment = replace(experiment, cells=lambda quick: [cell])
     document = run_experiment(experiment, Sets(), RunSettings(), tmp_path)
     assert document["complete"]
-    assert {row["verdict"] for row in document["rows"]} <= {"agrees", "holds", "not comparable"}
+    assert {row["verdict"] for row in document["rows"]} <= {"agrees", "confirmed", "not comparable"}
     if name != "rmm-table1":
         assert (tmp_path / f"{name}.svg").read_text().startswith("<?xml")
 
@@ -262,6 +262,19 @@ def test_one_setting_for_all_pairs_is_that_of_the_smallest_mean():
     assert _votes.ties(results) == (1.0, 44)
     assert _votes.ties(Results(list(results)[:-1])) is None
     assert _votes.shared_choice_errors(Results(list(results)[:-1]), "rmm") is None
+
+
+def test_the_rule_for_equal_settings_moves_the_errors():
+    truth = np.arange(43) % 10
+    # The first two settings are level: the SVM, which votes wrongly, and the RMM, which is right.
+    results = Results(shared_cells(truth, [[0.1, 0.1, 0.3]] * 45))
+    band = _votes.tie_band(results)
+    assert band["smallest"] == band["middle"] == 0
+    assert band["largest"] > 30
+    assert 0 < band["least"] < band["random"] < band["most"] <= 43
+    alone = _votes.tie_band(Results(shared_cells(truth, [[0.2, 0.1, 0.3]] * 45)))
+    assert set(alone.values()) == {0}
+    assert _votes.tie_band(Results(list(results)[:-1])) is None
 
 
 @pytest.mark.parametrize("name", ["poly1", "poly5", "rbf"])

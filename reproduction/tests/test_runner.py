@@ -7,15 +7,18 @@ import pytest
 
 from oblong_reproduction import (
     Cell,
+    Choice,
     Experiment,
     Paper,
     RunSettings,
     Sets,
     StoreError,
     catalogue,
+    judged,
     mean_row,
     not_run,
     run_experiment,
+    statement,
     value_row,
 )
 
@@ -40,7 +43,7 @@ def rows(results):
     if not results:
         yield not_run("mean", "0")
         return
-    yield mean_row("mean", (0.0, 1.0), results["value"])
+    yield mean_row("mean", 0.0, results["value"], standard_error=0.1, printed="0.0 ± 1.0")
 
 
 def later(quick, results):
@@ -189,7 +192,24 @@ def test_quick_runs_say_so_and_are_kept_apart(tmp_path, nowhere):
         in (tmp_path / "toy.quick.md").read_text()
     )
     assert len(json.loads((tmp_path / "toy.json").read_text())["cells"]) == 4
-    assert {row["verdict"] for row in document["rows"]} == {"not comparable"}
+    assert {row["verdict"] for row in document["rows"]} == {"too few runs"}
+
+
+def test_quick_runs_settle_nothing(tmp_path, nowhere):
+    def all_rows(results):
+        yield value_row("number", 1.0, 1.0, tolerance=0.1, basis="any")
+        yield statement("claim", "so", "so", True, "a rule")
+        yield statement("other claim", "so", "not so", False, "a rule")
+        yield not_run("nothing", "x")
+
+    words = {}
+    for quick in (False, True):
+        document = run_experiment(
+            experiment(rows=all_rows), nowhere, RunSettings(quick=quick), tmp_path
+        )
+        words[quick] = [row["verdict"] for row in document["rows"]]
+    assert words[False] == ["agrees", "confirmed", "contradicted", "not run"]
+    assert words[True] == ["not comparable", "too few runs", "too few runs", "not run"]
 
 
 def test_missing_data_are_reported_and_nothing_else_is_taken(tmp_path, nowhere):
@@ -237,6 +257,52 @@ def test_bulky_results_are_dropped_at_the_end_only(tmp_path, nowhere):
     assert not (tmp_path / "toy.cells.jsonl").exists()
 
 
+def test_condensed_results_are_stored_and_judged_again(tmp_path, nowhere):
+    def condense(results):
+        return [{"letters": len(cell["votes"])} for cell in results]
+
+    def condensed_rows(results):
+        yield value_row("letters", 50, results["letters"].mean(), tolerance=0.0, basis="exact")
+
+    toy = experiment(bulky=("votes",), condense=condense, rows=condensed_rows)
+    document = run_experiment(toy, nowhere, RunSettings(), tmp_path)
+    stored = json.loads((tmp_path / "toy.json").read_text())
+    assert stored["condensed"] == [{"letters": 50}] * 4
+    again = judged(toy, stored)
+    assert again["rows"] == document["rows"]
+    assert again["rows"][0]["verdict"] == "agrees"
+
+
+def test_a_stored_run_is_judged_by_the_code_of_today(tmp_path, nowhere):
+    run_experiment(experiment(), nowhere, RunSettings(), tmp_path)
+    stored = json.loads((tmp_path / "toy.json").read_text())
+
+    def later_rows(results):
+        yield statement("values", "four", str(len(results)), len(results) == 4, "a rule")
+
+    later = experiment(rows=later_rows, finding="a new finding", protocol="a new protocol")
+    again = judged(later, stored)
+    assert (again["finding"], again["protocol"]) == ("a new finding", "a new protocol")
+    assert [row["verdict"] for row in again["rows"]] == ["confirmed"]
+    assert again["cells"] == stored["cells"]
+    assert again["date"] == stored["date"]
+
+
+def test_choices_at_the_edge_of_a_grid_are_flagged(tmp_path, nowhere):
+    def choices(results):
+        for cell in results:
+            yield Choice("SVM, C", cell["double"], (0, 2, 4, 6), natural=(0,))
+
+    toy = experiment(choices=choices)
+    document = run_experiment(toy, nowhere, RunSettings(), tmp_path)
+    assert document["edges"] == [
+        {"what": "SVM, C", "end": "largest", "value": 6.0, "count": 1, "of": 4}
+    ]
+    assert (
+        "which should be wider: SVM, C 6 (largest) in 1 of 4" in (tmp_path / "toy.md").read_text()
+    )
+
+
 def test_cells_of_another_experiment_are_shared(tmp_path, nowhere):
     source = run_experiment(experiment(), nowhere, RunSettings(), tmp_path)
 
@@ -274,7 +340,24 @@ def test_fits_that_did_not_converge_are_counted(tmp_path, nowhere):
     toy = experiment(cells=lambda quick: [Cell("hasty", hasty)])
     document = run_experiment(toy, nowhere, RunSettings(), tmp_path)
     assert document["cells"][0]["unconverged"] == 1
-    assert "1 fits stopped before" in (tmp_path / "toy.md").read_text()
+    assert "1 fit stopped before" in (tmp_path / "toy.md").read_text()
+
+
+def test_other_warnings_are_not_counted_as_fits_that_stopped(tmp_path, nowhere):
+    from oblong import ConfidenceWeightedClassifier
+
+    def noisy(sets, rng):
+        X = rng.standard_normal((2000, 2))
+        ConfidenceWeightedClassifier().partial_fit(X, rng.integers(0, 2, 2000), classes=[0, 1])
+        return {"value": 0.0}
+
+    toy = experiment(cells=lambda quick: [Cell("noisy", noisy)])
+    document = run_experiment(toy, nowhere, RunSettings(), tmp_path)
+    assert document["cells"][0]["unconverged"] == 0
+    ((message, count),) = document["warnings"].items()
+    assert "do not seem to be separable" in message
+    assert count == 1
+    assert "fits stopped" not in (tmp_path / "toy.md").read_text()
 
 
 def test_pipes_in_a_row_do_not_break_the_table(tmp_path, nowhere):

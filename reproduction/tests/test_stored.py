@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from oblong_reproduction import Results, catalogue
+from oblong_reproduction import HEADLINES, catalogue, judged
+from oblong_reproduction._verdict import CLAIM_VERDICTS, NUMBER_VERDICTS
 
 RESULTS = Path(__file__).parents[1] / "results"
 STORED = {path.stem: path for path in sorted(RESULTS.glob("*.json"))}
@@ -19,9 +20,32 @@ def test_every_stored_result_is_of_an_experiment():
     assert STORED.keys() == catalogue().keys()
 
 
-@pytest.mark.parametrize("name", [n for n, e in catalogue().items() if not e.bulky and n in STORED])
-def test_the_cells_give_the_stored_verdicts(name):
+@pytest.mark.parametrize("name", [name for name in catalogue() if name in STORED])
+def test_the_code_gives_the_stored_words_and_verdicts(name):
     document = json.loads(STORED[name].read_text("utf-8"))
-    results = Results({**cell["parameters"], **cell["result"]} for cell in document["cells"])
-    found = [(row.what, row.ours, row.verdict) for row in catalogue()[name].rows(results)]
-    assert found == [(row["what"], row["ours"], row["verdict"]) for row in document["rows"]]
+    found = judged(catalogue()[name], document)
+    for key in ("title", "protocol", "finding", "rows", "edges", "warnings"):
+        assert found[key] == document[key]
+    assert {row["verdict"] for row in found["rows"]} <= {*NUMBER_VERDICTS, *CLAIM_VERDICTS}
+    assert not any(row["why"] == "" for row in found["rows"])
+
+
+@pytest.mark.parametrize("headline", HEADLINES, ids=lambda headline: headline.claim)
+def test_every_headline_rests_on_stored_rows(headline):
+    document = json.loads(STORED[headline.experiment].read_text("utf-8"))
+    rows = headline.deciding(document["rows"])
+    assert rows
+    assert headline.verdict(document["rows"]) != "not run"
+    assert {row["verdict"] for row in rows} <= set(CLAIM_VERDICTS)
+
+
+def test_the_headlines_are_of_all_papers_and_not_only_the_favourable_ones():
+    assert {headline.paper for headline in HEADLINES} == {"RMM", "e-SVM", "IELLIP", "CW", "EKM"}
+    documents = {name: json.loads(path.read_text("utf-8")) for name, path in STORED.items()}
+    words = {headline.verdict(documents[headline.experiment]["rows"]) for headline in HEADLINES}
+    assert {"confirmed", "not confirmed", "contradicted"} <= words
+
+
+def test_a_circular_experiment_settles_nothing():
+    document = json.loads(STORED["rmm-table1"].read_text("utf-8"))
+    assert {row["verdict"] for row in document["rows"]} == {"not comparable"}

@@ -10,10 +10,11 @@ import scipy.sparse as sp
 from sklearn.model_selection import StratifiedKFold
 
 from oblong import ConfidenceWeightedClassifier
+from oblong_reproduction._counts import wins
 from oblong_reproduction._data import Sets
-from oblong_reproduction._experiment import Cell, Experiment, Results
+from oblong_reproduction._experiment import Cell, Choice, Experiment, Results
 from oblong_reproduction._figure import INK, figure
-from oblong_reproduction._verdict import Row, claim, not_run, statement
+from oblong_reproduction._verdict import Row, no_difference, not_run
 from oblong_reproduction.cw._paper import PAPER
 
 if TYPE_CHECKING:
@@ -113,31 +114,33 @@ def _rows(results: Results) -> Iterator[Row]:
         if not found:
             yield not_run(task, "test errors of CW-Stdev and CW-Var")
             continue
-        differences.append(float(np.mean(found["stdev"] - found["var"])))
-        yield claim(
-            f"{task}: test error of CW-Stdev-diag below that of CW-Var-diag",
-            "better on 8 of 12, not significant",
+        differences.append((task, float(np.mean(found["stdev"] - found["var"]))))
+        yield no_difference(
+            f"{task}: test errors of CW-Stdev-diag and CW-Var-diag",
+            "not significant",
             found["stdev"],
             found["var"],
             unit="%",
         )
     if not differences:
         return
-    wins = sum(difference < 0.0 for difference in differences)
-    yield statement(
-        "tasks on which CW-Stdev-diag has the lower error",
-        "8 of 12",
-        f"{wins} of {len(differences)}",
-        wins > len(differences) / 2,
-        "more than half",
-    )
-    yield claim(
-        "test error of CW-Stdev-diag below that of CW-Var-diag, mean of a task",
+    yield wins("tasks on which CW-Stdev-diag has the lower error", (8, 12), differences, tie=0.005)
+    yield no_difference(
+        "test errors of CW-Stdev-diag and CW-Var-diag, means of the tasks",
         "better, not significant",
         [float(np.mean(results.where(task=task)["stdev"])) for task in _with(results)],
         [float(np.mean(results.where(task=task)["var"])) for task in _with(results)],
         unit="%",
     )
+
+
+def _choices(results: Results) -> Iterator[Choice]:
+    for cell in results:
+        for variant in ("stdev", "var"):
+            title = f"CW-{variant.title()}-diag"
+            yield Choice(f"{title}, confidence", cell[f"{variant}_confidence"], _CONFIDENCES)
+            passes = range(1, _PASSES + 1)
+            yield Choice(f"{title}, passes", cell[f"{variant}_passes"], passes, natural=(1,))
 
 
 def _with(results: Results) -> list[str]:
@@ -167,6 +170,7 @@ FIGURE_2C = Experiment(
     title="CW-Stdev against CW-Var with a diagonal shape on text",
     cells=_cells,
     rows=_rows,
+    choices=_choices,
     draw=_draw,
     minutes=1,
     data=tuple(dict.fromkeys(_TASKS.values())),

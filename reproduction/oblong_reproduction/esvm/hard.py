@@ -9,9 +9,17 @@ import numpy as np
 from sklearn.preprocessing import StandardScaler
 
 from oblong import BayesPointClassifier, EllipsoidalSVC, RelativeMarginClassifier
+from oblong_reproduction._counts import wins
 from oblong_reproduction._data import Sets
 from oblong_reproduction._experiment import Cell, Experiment, Results
-from oblong_reproduction._verdict import Row, claim, mean_row, not_comparable, not_run, statement
+from oblong_reproduction._verdict import (
+    Row,
+    claim,
+    mean_row,
+    no_difference,
+    not_comparable,
+    not_run,
+)
 from oblong_reproduction.esvm._paper import PAPER
 from oblong_reproduction.esvm._tables import error, whole
 
@@ -47,6 +55,7 @@ _TITLES = {"svm": "SVM", "bpm": "Bayes point", "esvm": "e-SVM"}
 # exp(-γ |x - z|²) with γ = 2^k over the number of features, of variance one.
 _WIDTHS = tuple(range(-6, 5))
 _SPLITS = 5
+_FITTED = "the width was chosen with the SVM's test error"
 # Points of error that are no difference, on ten splits. Errors fall and rise again with the width,
 # so that two widths may have the published error: the wider is taken.
 _NEAR = 0.75
@@ -117,11 +126,15 @@ def _cells(quick: bool) -> list[Cell]:
     ]
 
 
+def _separates(cell: dict) -> np.ndarray:
+    """Which widths separate the training rows as far as any does."""
+    return np.array(cell["width_training"]) <= np.min(cell["width_training"]) + 0.1
+
+
 def _width(cell: dict, published: float) -> int:
     """The widest kernel with the published error, of those that separate as far as any does."""
-    separates = np.array(cell["width_training"]) <= np.min(cell["width_training"]) + 0.1
     away = np.abs(np.array(cell["width_test"]) - published)
-    away[~separates] = np.inf
+    away[~_separates(cell)] = np.inf
     near = np.flatnonzero(away <= max(_NEAR, float(away.min())))
     return int(cell["widths"][near[0]])
 
@@ -139,7 +152,7 @@ def _then(quick: bool, results: Results) -> list[Cell]:
                     {"set": name, "first": first, "splits": splits, "width": width},
                     data=(published.data,),
                 )
-                for first in range(0, 2 if quick else 100, splits)
+                for first in range(cell["splits"], 4 if quick else 100, splits)
             ]
     return cells
 
@@ -150,8 +163,9 @@ def _errors(found: Results, method: str) -> np.ndarray:
 
 def _rows(results: Results) -> Iterator[Row]:
     means: dict[str, dict[str, float]] = {}
+    judged = _free_of_test_data(results)
     for name, published in _PUBLISHED.items():
-        found = results.where(set=name).having("errors")
+        found = _tested(results, name)
         if not found:
             yield not_run(name, "errors of SVM, Bayes point and e-SVM")
             continue
@@ -160,49 +174,68 @@ def _rows(results: Results) -> Iterator[Row]:
         for method, title in _TITLES.items():
             mean, se = getattr(published, method)
             printed, values = f"{mean:.2f} ({se:.2f})", errors[method]
-            own = float(values.std(ddof=1)) / np.sqrt(len(values))
-            if method == "svm":
-                why = f"the width, 2^{found[0]['width']} over the features, is chosen by it"
+            own = float(values.std(ddof=1)) / np.sqrt(len(values)) if len(values) > 1 else 0.0
+            if method == "svm" or name not in judged:
+                why = f"{_FITTED}: 2^{found[0]['width']} over the features"
                 yield not_comparable(
                     f"{name}, {title}", printed, f"{values.mean():.2f} ({own:.2f}) %", why
                 )
                 continue
             yield mean_row(
                 f"{name}, {title}",
-                (mean, 2.0 * float(np.hypot(se, own))),
+                mean,
                 values,
+                standard_error=se,
+                printed=printed,
                 digits=2,
                 unit="%",
-                basis="twice the standard errors of both",
-                printed=printed,
             )
         for method in ("bpm", "esvm"):
             pair = (method, "svm") if getattr(published, f"{method}_below") else ("svm", method)
-            yield claim(
+            row = claim(
                 f"{name}: {_TITLES[pair[0]]} below {_TITLES[pair[1]]}",
                 "significantly below" if pair[1] == "svm" else "below",
                 errors[pair[0]],
                 errors[pair[1]],
                 unit="%",
             )
-    yield from _count_rows(means)
+            if name not in judged:
+                row = not_comparable(row.what, row.paper, row.ours, _FITTED)
+            yield row
+    yield from _count_rows({name: means[name] for name in means if name in judged})
+
+
+def _free_of_test_data(results: Results) -> set[str]:
+    """Sets whose width is the widest that separates the training rows, whatever the test says."""
+    widest = {
+        cell["set"]: int(cell["widths"][np.flatnonzero(_separates(cell))[0]])
+        for cell in results.having("width_training")
+    }
+    taken = {cell["set"]: cell["width"] for cell in results.having("errors")}
+    return {name for name, width in taken.items() if widest.get(name) == width}
+
+
+def _tested(results: Results, name: str) -> Results:
+    """Splits after those that chose the width."""
+    cells = results.where(set=name)
+    chosen_on = max((cell["splits"] for cell in cells.having("width_test")), default=0)
+    return Results(cell for cell in cells.having("errors") if cell["first"] >= chosen_on)
 
 
 def _count_rows(means: dict[str, dict[str, float]]) -> Iterator[Row]:
     if not means:
         return
     for method in ("bpm", "esvm"):
-        wins = [name for name, mean in means.items() if mean[method] < mean["svm"]]
-        published = sum(getattr(p, f"{method}_below") for p in _PUBLISHED.values())
-        yield statement(
-            f"sets on which {_TITLES[method]} has fewer errors than SVM",
-            f"{published} of 11, significantly",
-            f"{len(wins)} of {len(means)}",
-            len(wins) > len(means) / 2,
-            "more than half of the sets",
+        published = sum(getattr(_PUBLISHED[name], f"{method}_below") for name in means)
+        yield wins(
+            f"sets with a width free of test data, {_TITLES[method]} with fewer errors than SVM",
+            (published, len(means)),
+            [(name, mean[method] - mean["svm"]) for name, mean in means.items()],
+            tie=0.005,
+            printed=f"{published} of {len(means)}, significantly",
         )
-    yield claim(
-        "error of e-SVM below that of Bayes point, mean of a set",
+    yield no_difference(
+        "errors of e-SVM and of Bayes point, means of the sets",
         "very similar",
         [mean["esvm"] for mean in means.values()],
         [mean["bpm"] for mean in means.values()],
@@ -220,23 +253,24 @@ FIGURE_1 = Experiment(
     minutes=30,
     data=tuple(published.data for published in _PUBLISHED.values()),
     protocol=(
-        "100 splits: those of the benchmark (made anew, of the same sizes) where there are some, "
-        "else three to two; they do not depend on the seed. Features with variance one. The widths "
-        "are in another paper, which we do not have: on the first ten splits the widest, of "
-        "exp(−γ |x − z|²) with γ = 2⁻⁶ to 2⁴ over the number of features, is taken with which the "
-        "support vector machine separates the rows and has the published error to 0.75 points; so "
-        "its own row cannot be compared, but the other two can. e-SVM with r = 1 − 10⁻⁶. The "
-        "Bayes point is found by expectation propagation, in the paper by a billiard."
+        "The last 90 of 100 splits: those of the benchmark (made anew, of the same sizes) where "
+        "there are some, else three to two; they do not depend on the seed. Features with variance "
+        "one. The widths are in another paper, which we do not have: on the first ten splits, "
+        "which are not tested, the widest, of exp(−γ |x − z|²) with γ = 2⁻⁶ to 2⁴ over the number "
+        "of features, is taken with which the support vector machine separates the rows and has "
+        "the published error to 0.75 points. Other splits have the same rows, so that such a width "
+        "has seen test rows: a set is judged only if the width is the widest that separates the "
+        "training rows, which needs no test data. e-SVM with r = 1 − 10⁻⁶. The Bayes point is "
+        "found by expectation propagation, in the paper by a billiard."
     ),
     finding=(
         "The narrower the kernel, the less e-SVM gains: on ionosphere with γ = 2⁴ over the "
         "features it has 22 % errors (four splits) where the SVM has 11 %, at a certified optimum; "
         "with γ = 2 over the features, 3.9 % against 5.2 %. Widths therefore decide who wins, and "
         "the paper's are not known to us. A first rule, the width whose error is nearest to the "
-        "published one, took that narrow kernel for ionosphere; the rule above was made after "
-        "this had been seen, and favours e-SVM there. The errors that differ most (diabetes, "
-        "wisc-bc, the Bayes point on ionosphere) may come from other widths too, which we have "
-        "not tested."
+        "published one, took that narrow kernel for ionosphere; the rule above was made after this "
+        "had been seen, and favours e-SVM there. What is needed is the whole curve of all three "
+        "classifiers over the width, which has not been run."
     ),
     quick="2 splits, every other width",
 )

@@ -11,7 +11,18 @@ from oblong import ImprovedEllipsoidClassifier, PassiveAggressiveClassifier
 from oblong_reproduction._data import Sets
 from oblong_reproduction.iellip._mira import Mira
 
-__all__ = ["EPOCHS", "MARGIN", "TITLES", "Task", "follow", "iellip", "mira", "passive", "prepared"]
+__all__ = [
+    "EPOCHS",
+    "MARGIN",
+    "TITLES",
+    "Task",
+    "follow",
+    "held_out",
+    "iellip",
+    "mira",
+    "passive",
+    "prepared",
+]
 
 MARGIN = 0.1
 EPOCHS = 3
@@ -55,6 +66,14 @@ def prepared(sets: Sets, rng: np.random.Generator, name: str, rows: int | None =
     scaler = StandardScaler().fit(np.asarray(X, dtype=float))
     X, X_test = (normalize(scaler.transform(np.asarray(A, dtype=float))) for A in (X, X_test))
     return X, y, X_test, y_test
+
+
+def held_out(rng: np.random.Generator, task: Task) -> Task:
+    """Four fifths of the training rows, and the rest in the place of the test rows."""
+    X, y, _, _ = task
+    order = rng.permutation(len(y))
+    held, kept = order[: len(y) // 5], order[len(y) // 5 :]
+    return X[kept], y[kept], X[held], y[held]
 
 
 def iellip(b: float, c: float, trigger: str) -> ImprovedEllipsoidClassifier:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from oblong_reproduction._data import Sets
-from oblong_reproduction._experiment import Cell, Experiment, Results
+from oblong_reproduction._experiment import Cell, Choice, Experiment, Results
 from oblong_reproduction._figure import figure, model_style
-from oblong_reproduction._verdict import Row, claim, not_run, statement
+from oblong_reproduction._verdict import Row, claim, not_above, not_run
 from oblong_reproduction.iellip import _runs
 from oblong_reproduction.iellip._paper import PAPER
 
@@ -26,8 +26,6 @@ _LEARNERS = {
     "pa": "PA",
     "mira": "MIRA",
 }
-# Points of the test error within which two learners count as comparable.
-_COMPARABLE = 0.5
 
 
 def _cell(
@@ -36,7 +34,11 @@ def _cell(
     """Three passes of every learner over the same rows in the same orders."""
     task = _runs.prepared(sets, rng, set, rows)
     orders = [rng.permutation(len(task[1])) for _ in range(_runs.EPOCHS)]
+    held_out = _runs.held_out(rng, task)
+    shorter = [rng.permutation(len(held_out[1])) for _ in orders]
+    choice = [_runs.follow(_runs.passive(C), held_out, shorter)["error"][-1] for C in _COSTS]
     return {
+        "pa_choice": choice,
         "iellip": _runs.follow(_runs.iellip(0.3, 0.5, "margin"), task, orders),
         "iellip-mistakes": _runs.follow(_runs.iellip(0.3, 0.5, "mistake"), task, orders),
         "mira": _runs.follow(_runs.mira(task), task, orders),
@@ -59,12 +61,11 @@ def _cells(quick: bool) -> list[Cell]:
 
 
 def _values(found: Results, learner: str, key: str) -> np.ndarray:
-    """Values by permutation and pass; of PA those of the cost with the fewest errors."""
+    """Values by permutation and pass; of PA those of the cost that held-out rows choose."""
     if learner != "pa":
         return np.array([cell[learner][key] for cell in found], dtype=float)
-    errors = np.array([[run["error"][-1] for run in cell["pa"]] for cell in found])
-    best = int(np.argmin(errors.mean(axis=0)))
-    return np.array([cell["pa"][best][key] for cell in found], dtype=float)
+    best = [int(np.argmin(cell["pa_choice"])) for cell in found]
+    return np.array([cell["pa"][k][key] for k, cell in zip(best, found)], dtype=float)
 
 
 def _rows(results: Results) -> Iterator[Row]:
@@ -80,23 +81,16 @@ def _rows(results: Results) -> Iterator[Row]:
 def _set_rows(title: str, found: Results, learner: str) -> Iterator[Row]:
     what = f"{title}, {_LEARNERS[learner]}"
     error = _values(found, learner, "error")
-    rivals = {rival: _values(found, rival, "error") for rival in ("pa", "mira")}
-    means = {rival: float(values[:, -1].mean()) for rival, values in rivals.items()}
-    best = min(means, key=means.__getitem__)
-    yield statement(
-        f"{what}: test error after three passes",
-        "comparable to the better of PA and MIRA, or below",
-        f"{error[:, -1].mean():.1f} %; PA {means['pa']:.1f} %, MIRA {means['mira']:.1f} %",
-        bool(error[:, -1].mean() <= means[best] + _COMPARABLE),
-        f"at most {_COMPARABLE} points above; {len(found)} permutations",
-    )
+    rivals = {_LEARNERS[rival]: _values(found, rival, "error")[:, -1] for rival in ("pa", "mira")}
     if learner == "iellip":
         plain = np.array([cell["pa"][0]["error"][-1] for cell in found])
-        yield claim(
-            f"{what}: test error after three passes below that of PA without a cost",
-            "comparable or lower",
+        rivals["PA without a cost"] = plain
+    for rival, values in rivals.items():
+        yield not_above(
+            f"{what}: test error after three passes, not above that of {rival}",
+            "comparable to the better of PA and MIRA, or below",
             error[:, -1],
-            plain,
+            values,
             unit="%",
         )
     updates = _values(found, learner, "updates")[:, -1]
@@ -127,6 +121,15 @@ def _set_rows(title: str, found: Results, learner: str) -> Iterator[Row]:
         )
 
 
+def _choices(results: Results) -> Iterator[Choice]:
+    # No cost at all is the end of the grid beyond its largest value.
+    costs = [cost for cost in _COSTS if cost is not None]
+    for cell in results:
+        cost = _COSTS[int(np.argmin(cell["pa_choice"]))]
+        if cost is not None:
+            yield Choice(f"{_runs.TITLES[cell['set']]}, PA, C", cost, costs, natural=(max(costs),))
+
+
 def _draw(results: Results) -> Figure | None:
     names = [name for name in _runs.TITLES if results.where(set=name)]
     if not names:
@@ -154,18 +157,24 @@ FIGURE_1 = Experiment(
     title="test errors and updates of IELLIP, PA and MIRA over three passes",
     cells=_cells,
     rows=_rows,
+    choices=_choices,
     draw=_draw,
     minutes=1,
     data=tuple(_runs.TITLES),
     protocol=(
         "Three passes in random orders, ten repetitions (the paper: three); margin 0.1, b = 0.3. "
         "Features with variance one, then rows of length one: the theory asks for the length, the "
-        "paper does not say what was done. The share c, which the paper does not give either, is "
-        "0.5, so that c + b < 1 as in its theorem 4. IELLIP learns from margins below 0.1, as PA "
-        "and MIRA do; algorithm 2 as printed learns from mistakes only and is shown as well. "
-        "PA-I has the cost, of four and none, with the lowest test error, which favours it; the "
-        "paper takes one of another paper. Isolet: 1,000 rows of ten letters and 200 features, "
-        "the sizes of the paper, which does not say which. Weights start at zero, not at random."
+        "paper does not say what was done. The paper starts from P₁ = 0.1 I and holds that c need "
+        "not be set then. In its updates the scale of P₁ cancels and c does not: here c = 0.5, so "
+        "that c + b < 1 as in its theorem 4. It defines one matrix for all classes together; the "
+        "runs have one matrix per class. Its test error is “the number of prediction mistakes made "
+        "on a given sequence normalised by its length”, which may mean mistakes while learning; "
+        "here it is the error on test rows after each pass. IELLIP learns from margins below 0.1, "
+        "as PA and MIRA do; algorithm 2 as printed learns from mistakes only and is shown as well. "
+        "PA-I has the cost, of four and none, with the lowest error on a fifth of the training "
+        "rows held out; the paper takes one of another paper. Isolet: 1,000 rows of ten letters "
+        "and 200 features, the sizes of the paper, which does not say which. Weights start at "
+        "zero, not at random."
     ),
     quick="2 repetitions, 2,000 training rows",
     finding=(
@@ -173,10 +182,10 @@ FIGURE_1 = Experiment(
         "the shape stands still and IELLIP is PA in its geometry. In our runs the updates of the "
         "two differ by 1 % or less, and their errors by about half a point or less. Updates are "
         "far fewer (a quarter to three fifths) if IELLIP learns from mistakes only, as algorithm 2 "
-        "is printed, while PA and MIRA learn from small margins too; then its error is higher, "
-        "by half a point to five. PA-I with the best of the costs has a lower error on USPS, "
-        "Letter and Shuttle. What scale of features, c and cost the paper had is not stated, "
-        "and with none that we tried did fewer updates and comparable errors go together on all "
-        "four sets."
+        "is printed, while PA and MIRA learn from small margins too; then its error is higher, by "
+        "half a point to five. PA-I with a cost from held-out rows has a lower error on USPS and "
+        "Letter, and fewer updates on Shuttle. What scale of features, c and cost the paper had is "
+        "not stated, and with none that we tried did fewer updates and comparable errors go "
+        "together on all four sets."
     ),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
 from itertools import combinations
 from typing import Any
 
@@ -12,7 +13,15 @@ from oblong_reproduction._experiment import Results
 from oblong_reproduction.rmm._grid import best_on_grid, first_least
 from oblong_reproduction.rmm._pairs import Trials
 
-__all__ = ["PAIRS", "ballots", "pack", "shared_choice_errors", "ties", "votes_to_errors"]
+__all__ = [
+    "PAIRS",
+    "ballots",
+    "pack",
+    "shared_choice_errors",
+    "tie_band",
+    "ties",
+    "votes_to_errors",
+]
 
 PAIRS = tuple(combinations(range(10), 2))
 
@@ -84,6 +93,44 @@ def shared_choice_errors(results: Results, method: str) -> tuple[int, list[float
     return _errors(cells, votes, k), settings[k]
 
 
+def tie_band(results: Results, draws: int = 20) -> dict[str, float] | None:
+    """Errors of the RMM by the rule that parts settings with the same validation error of a pair.
+
+    Returns
+    -------
+    dict
+        Errors with the largest ρ and then the smallest C, with the other end of that order, with
+        its middle, and the mean and the range over random ones.
+    """
+    cells = _all_pairs(results)
+    if cells is None or any("margin" not in cell.get("ballots", {}) for cell in cells.values()):
+        return None
+    votes, tied = {}, {}
+    for pair, cell in cells.items():
+        record = cell["ballots"]["margin"]
+        errors, settings = np.round(record["validation"], 9), record["settings"]
+        equal = [k for k in range(len(errors)) if errors[k] == errors.min()]
+        tied[pair] = sorted(equal, key=lambda k: (-settings[k][1], settings[k][0]))
+        votes[pair] = record["votes"]
+    rng = np.random.default_rng(0)
+    random = [
+        _errors(cells, votes, {pair: int(rng.choice(among)) for pair, among in tied.items()})
+        for _ in range(draws)
+    ]
+
+    def chosen(place: Callable[[list[int]], int]) -> int:
+        return _errors(cells, votes, {pair: place(among) for pair, among in tied.items()})
+
+    return {
+        "largest": chosen(lambda among: among[0]),
+        "smallest": chosen(lambda among: among[-1]),
+        "middle": chosen(lambda among: among[len(among) // 2]),
+        "random": float(np.mean(random)),
+        "least": min(random),
+        "most": max(random),
+    }
+
+
 def ties(results: Results) -> tuple[float, int] | None:
     """How many margin settings share the smallest validation error of a pair.
 
@@ -112,13 +159,16 @@ def _all_pairs(results: Results) -> dict[tuple, dict] | None:
     return cells if set(cells) == set(PAIRS) else None
 
 
-def _errors(cells: dict[tuple, dict], votes: dict[tuple, str], position: int) -> int:
-    """Errors of the majority of the pairs' votes, which stand at a position of their records."""
+def _errors(
+    cells: dict[tuple, dict], votes: dict[tuple, str], position: int | dict[tuple, int]
+) -> int:
+    """Errors of the majority of the pairs' votes, at one position of their records or at each's."""
     size = cells[PAIRS[0]]["test_rows"]
     counts = np.zeros((size, 10))
     truth = np.full(size, 9)
     for (a, b), cell in cells.items():
-        second = _unpack(votes[a, b], size)[position]
+        place = position[a, b] if isinstance(position, dict) else position
+        second = _unpack(votes[a, b], size)[place]
         counts[~second, a] += 1
         counts[second, b] += 1
         truth[_unpack(cell["first"], size)[0]] = a

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from oblong_reproduction._data import Sets
-from oblong_reproduction._experiment import Cell, Experiment, Results
+from oblong_reproduction._experiment import Cell, Choice, Experiment, Results
 from oblong_reproduction._figure import class_style, figure, line_across, model_style
-from oblong_reproduction._verdict import Row, claim, not_comparable, statement, value_row
+from oblong_reproduction._verdict import Row, claim, statement, value_row
 from oblong_reproduction.rmm._gaussians import angle, errors_of, fit_line, sample
 from oblong_reproduction.rmm._grid import SPREADS, best_on_grid
 from oblong_reproduction.rmm._paper import PAPER
@@ -64,6 +64,12 @@ def _selected(n: int, stretch: float, draw: int, quick: bool, owner: str | None 
         draw=f"n-{n}/draw-{draw}",
         owner=owner,
     )
+
+
+def _selected_choices(results: Results) -> Iterator[Choice]:
+    for cell in results:
+        for name, title in (("svm", "SVM"), ("rmm", "RMM")):
+            yield Choice(f"{title}, C", cell[f"{name}_C"], _PENALTIES)
 
 
 def _figure_3_cells(quick: bool) -> list[Cell]:
@@ -134,33 +140,26 @@ def _figure_4_rows(results: Results) -> Iterator[Row]:
         found = results.where(n=n)
         if not found:
             continue
-        if n <= 6400:
+        yield claim(
+            f"n = {n}: test error of RMM below SVM",
+            "RMM lower, significant at 5 %" if n <= 6400 else "RMM lower, less significant",
+            found["rmm"],
+            found["svm"],
+            digits=3,
+            unit="%",
+        )
+    sizes = sorted({cell["n"] for cell in results})
+    if len(sizes) > 1:
+        gaps = [f["svm"] - f["rmm"] for f in (results.where(n=n) for n in sizes)]
+        if len(gaps[0]) == len(gaps[-1]):
             yield claim(
-                f"n = {n}: test error of RMM below SVM",
-                "RMM lower, significant at 5 %",
-                found["rmm"],
-                found["svm"],
+                f"the advantage at n = {sizes[-1]} below that at n = {sizes[0]}",
+                "shrinks as the sample grows",
+                gaps[-1],
+                gaps[0],
                 digits=3,
                 unit="%",
             )
-        else:
-            ours = f"RMM {found['rmm'].mean():.3f} %, SVM {found['svm'].mean():.3f} %"
-            yield not_comparable(
-                f"n = {n}: test errors",
-                "RMM lower, less significant",
-                ours,
-                "the paper states no level beyond 6400 rows",
-            )
-    sizes = sorted({cell["n"] for cell in results})
-    if len(sizes) > 1:
-        gaps = [float(np.mean(f["svm"] - f["rmm"])) for f in (results.where(n=n) for n in sizes)]
-        yield statement(
-            "the advantage shrinks as the sample grows",
-            "shrinks",
-            f"{gaps[0]:.3f} % at n = {sizes[0]}, {gaps[-1]:.3f} % at n = {sizes[-1]}",
-            gaps[-1] < gaps[0],
-            "smallest against largest sample",
-        )
 
 
 def _curves(results: Results, key: str, label: str, log: bool) -> Figure | None:
@@ -187,8 +186,14 @@ FIGURE_4 = Experiment(
     title="test error on two long Gaussians as the sample grows",
     cells=_figure_4_cells,
     rows=_figure_4_rows,
+    choices=_selected_choices,
     draw=lambda results: _curves(results, "n", "training rows", True),
     minutes=6,
+    finding=(
+        "The RMM leads up to 1,600 rows. Beyond, where the paper finds a significant lead up to "
+        "6,400 rows, both are within 0.01 points of the best possible error and 50 draws show no "
+        "difference; the paper's grids, which decide how near the SVM comes, are not stated."
+    ),
     protocol=(
         "Both classes Gaussian with the paper's means and covariance, all rows scaled into the "
         "unit box. 200,000 held-out rows, half for the choice of C and B, half for the test; 50 "
@@ -245,6 +250,7 @@ FIGURE_5 = Experiment(
     title="test error as the data are stretched along the best boundary",
     cells=_figure_5_cells,
     rows=_figure_5_rows,
+    choices=_selected_choices,
     draw=lambda results: _curves(results, "stretch", "stretch s", False),
     minutes=4,
     protocol=(
@@ -273,21 +279,22 @@ def _figure_6_cells(quick: bool) -> list[Cell]:
 
 
 def _figure_6_rows(results: Results) -> Iterator[Row]:
-    along, svm = results["along"], results["svm"]
-    best = int(np.argmin(along.mean(axis=0)))
+    # The bound is chosen on every other draw and tested on the rest.
+    chosen, tested = results["along"][::2], results["along"][1::2]
+    best = int(np.argmin(chosen.mean(axis=0)))
     yield claim(
-        f"test error at B = {_BOUNDS[best]:g}, the best, below that of the SVM",
+        f"test error at B = {_BOUNDS[best]:g}, the best on other draws, below that of the SVM",
         "falls from the SVM to a minimum",
-        along[:, best],
-        svm,
+        tested[:, best],
+        results["svm"][1::2],
         digits=3,
         unit="%",
     )
     yield claim(
         f"test error at B = {_BOUNDS[best]:g} below that at B = 1",
         "rises again for smaller B",
-        along[:, best],
-        along[:, 0],
+        tested[:, best],
+        tested[:, 0],
         digits=3,
         unit="%",
     )
@@ -312,8 +319,8 @@ FIGURE_6 = Experiment(
     draw=_figure_6_draw,
     minutes=0.5,
     protocol=(
-        "Data of rmm-fig4 with 100 training rows, 50 draws. The number of training rows is not "
-        "stated for this figure."
+        "Data of rmm-fig4 with 100 training rows, 50 draws: 25 say which bound is the best, the "
+        "other 25 compare it. The number of training rows is not stated for this figure."
     ),
     quick="10 draws instead of 50, 20,000 held-out rows instead of 200,000",
 )
