@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from oblong._core.threads import chunks
 from oblong.batch._base import KernelMachine
 from oblong.batch._ellipsoid_metric import EllipsoidMetricMixin
 from oblong.batch._ellipsoidal_machine import (
@@ -29,6 +30,7 @@ from oblong.linalg.feature_map import (
     row_norms,
     spanning_rows,
 )
+from oblong.kernels import Kernel
 
 __all__ = ["EllipsoidalSVC"]
 
@@ -40,6 +42,10 @@ _ROUND_OFF = 1e-8
 _NO_WEIGHT = 1e-9
 # A sum of vectors shorter than this share of theirs does not give a direction.
 _CANCELLED = 1e-6
+# Relative error of a sum of products, whose errors have random signs.
+_UNIT = 4.0 * float(np.finfo(float).eps)
+# Numbers of a block of rows whose outputs are computed at a time.
+_BLOCK = 1 << 22
 
 
 class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelMachine):
@@ -151,11 +157,13 @@ class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelMachine):
     objective_ : ndarray of shape (n_problems,)
         Primal objective.
     dual_gap_ : ndarray of shape (n_problems,)
-        The certificate: primal minus dual objective, over ``r p``.
+        The certificate: primal objective of the stored model minus dual objective, rounding
+        included, over ``r p``.
     n_iter_ : ndarray of shape (n_problems,)
         Iterations of the solver.
     converged_ : bool
-        Whether every problem met the tolerance.
+        Whether every problem met the tolerance, and ``dual_gap_``, rounding included, is at most
+        1e-3 (or ``tol``, if that is larger).
     n_features_in_ : int
         Number of features seen in :meth:`fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -259,6 +267,10 @@ class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelMachine):
 
     # Fitting ------------------------------------------------------------------------------------
 
+    @property
+    def _remedy(self) -> str:
+        return f"Raise nu (now {self.nu:g}) or scale the columns."
+
     def _check_rows(self, X: Any) -> None:
         if self.formulation == "exact" and self.kernel != "linear":
             raise ValueError(
@@ -311,9 +323,15 @@ class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelMachine):
         known = getattr(self, "_last", None) if self.warm_start else None
         starts = known[1] if known is not None and known[0] == likeness else None
 
+        def evaluate(w: np.ndarray, b: float) -> tuple[np.ndarray, np.ndarray]:
+            coef, bias = self._coefficients(w[None], np.array([b]))
+            outputs = self._products(X, coef) + bias
+            sizes = self._products(X, np.abs(coef), absolute=True) + np.abs(bias)
+            return outputs[:, 0], _UNIT * sizes[:, 0]
+
         def solve(k: int, y: np.ndarray) -> PairFit:
             start = None if starts is None else starts[k]
-            solved = solve_binary(F, y, penalties, weights, setting, start)
+            solved = solve_binary(F, y, penalties, weights, setting, evaluate, start)
             return self._binary_fit(F, y, solved)
 
         fits = solve_each(solve, labels, n_classes, self.n_jobs)
@@ -336,7 +354,15 @@ class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelMachine):
             pivots, values = self._expanded(F, found.w)
             coef[pivots] = values
         return PairFit(
-            solved, coef, found.b, found.objective, found.gap, found.n_iter, found.status, found.w
+            solved,
+            coef,
+            found.b,
+            found.objective,
+            found.gap,
+            found.n_iter,
+            found.status,
+            found.w,
+            solved.rounded,
         )
 
     def _expanded(self, F: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -386,14 +412,23 @@ class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelMachine):
             self._map = replace(self._map, pivots=kept[self._map.pivots])
         if hasattr(self, "coef_"):
             del self.coef_
+        coef, self.intercept_ = self._coefficients(self._directions, self.intercept_)
         if self.kernel == "linear":
-            d = self._n_dimensions()
-            coef = self._directions @ self._map.basis(d).T
-            self.coef_ = np.ascontiguousarray(coef[:, : X.shape[1]])
-            if self.fit_intercept == "augment":
-                self.intercept_ = coef[:, -1]
-        elif isinstance(self._map, PivotMap):
-            self._pivot_coef = np.array([self._map.coefficients(w) for w in self._directions])
+            self.coef_ = coef
+        else:
+            self._pivot_coef = coef
+
+    def _coefficients(
+        self, directions: np.ndarray, biases: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients of the columns, or of the pivots' kernel values, and the intercepts."""
+        if self.kernel != "linear":
+            assert isinstance(self._map, PivotMap)
+            return np.array([self._map.coefficients(w) for w in directions]), biases
+        coef = directions @ self._map.basis(self._n_dimensions()).T
+        if self.fit_intercept == "augment":
+            biases = coef[:, -1]
+        return np.ascontiguousarray(coef[:, : self.n_features_in_]), biases
 
     def _keep(self, solutions: Sequence[BinarySolution]) -> None:
         found = [solution.result for solution in solutions]
@@ -407,19 +442,31 @@ class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelMachine):
 
     def _outputs(self, X: Any) -> np.ndarray:
         X = self._validated(X)
-        if self.kernel == "linear":
-            outputs = np.asarray(X @ self.coef_.T.astype(X.dtype))
-            if self.normalize:
-                lengths = row_norms(X)
-                outputs = outputs / np.where(lengths > 0.0, lengths, 1.0)[:, None]
-            return (outputs + self.intercept_).astype(X.dtype, copy=False)
-        assert isinstance(self._map, PivotMap)
-        outputs = np.empty((X.shape[0], len(self._pivot_coef)), dtype=X.dtype)
-        # Pivots that are close to each other have large coefficients of either sign, whose sum
-        # needs all digits.
-        for start, stop in self._blocks(X):
-            values = self._map.pivot_products(X[start:stop])
-            outputs[start:stop] = values @ self._pivot_coef.T + self.intercept_
+        coef = self.coef_ if self.kernel == "linear" else self._pivot_coef
+        with np.errstate(over="ignore", invalid="ignore"):
+            outputs = (self._products(X, coef) + self.intercept_).astype(X.dtype, copy=False)
+        Kernel.check_finite(outputs, "the decision value of")
+        return outputs
+
+    def _products(self, X: Any, coef: np.ndarray, absolute: bool = False) -> np.ndarray:
+        """Sums of columns, or of kernel values against the pivots, in double precision.
+
+        Pivots that are close to each other have large coefficients of either sign, whose sum
+        needs all digits, as does that of rows far from the origin.
+        """
+        outputs = np.empty((X.shape[0], len(coef)))
+        linear = self.kernel == "linear"
+        for start, stop in chunks(X.shape[0], max(1, _BLOCK // max(1, *coef.shape, X.shape[1]))):
+            rows = X[start:stop]
+            if linear:
+                values = rows.astype(np.float64, copy=False)
+            else:
+                assert isinstance(self._map, PivotMap)
+                values = self._map.pivot_products(rows)
+            outputs[start:stop] = (abs(values) if absolute else values) @ coef.T
+            if linear and self.normalize:
+                lengths = row_norms(rows)
+                outputs[start:stop] /= np.where(lengths > 0.0, lengths, 1.0)[:, None]
         return outputs
 
 
