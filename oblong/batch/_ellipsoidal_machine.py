@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from oblong._core.progress import ProgressCallback
-from oblong.linalg.feature_map import row_norms
+from oblong.linalg.feature_map import combination, row_norms
 from oblong.linalg.log_det import inverse_factor
 from oblong.solvers.esvm.problem import best_bias, smallest_ratio
 from oblong.solvers.esvm.solve import EllipsoidalSVMResult, solve_ellipsoidal_svm
@@ -31,6 +31,7 @@ _SMALL_PROBLEM = 200
 _CONIC_TOL = 1e-5
 # Gap, over r p, up to which a solution that met its tolerance has converged.
 _PROMISE = 1e-3
+_EPS = 4.0 * float(np.finfo(float).eps)
 
 _INSEPARABLE = (
     'no hyperplane separates the classes, and margin="hard" has no solution: used the soft margin '
@@ -116,6 +117,7 @@ def solve_binary(
     weights: np.ndarray,
     setting: EllipsoidalSetting,
     evaluate: Evaluate,
+    outside: np.ndarray | None = None,
     start: EllipsoidalSVMResult | None = None,
 ) -> BinarySolution:
     """Solve one binary problem; the certificate is that of the model as it is stored.
@@ -132,6 +134,8 @@ def solve_binary(
         The model.
     evaluate : callable
         Gives the outputs of the stored model and their rounding errors.
+    outside : ndarray of shape (n,), optional
+        Squared lengths of the parts of the rows that the feature vectors leave out as rounding.
     start : EllipsoidalSVMResult, optional
         A solution to start from.
     """
@@ -167,14 +171,17 @@ def solve_binary(
     if constant is not None:
         messages.append(_FLAT)
         result = replace(result, w=np.zeros_like(result.w), b=constant)
-    result, rounded = _as_stored(y, caps, t, result, setting, evaluate)
+    lost = np.zeros(len(t)) if outside is None else outside
+    result, rounded = _as_stored(F, y, caps, pi, lost, result, setting, evaluate)
     return BinarySolution(result, caps, pi, r_star, tuple(messages), rounded)
 
 
 def _as_stored(
+    F: np.ndarray,
     y: np.ndarray,
     caps: np.ndarray,
-    t: np.ndarray,
+    pi: np.ndarray,
+    lost: np.ndarray,
     result: EllipsoidalSVMResult,
     setting: EllipsoidalSetting,
     evaluate: Evaluate,
@@ -182,19 +189,26 @@ def _as_stored(
     """Certify the model that is stored, and say whether most of the gap is rounding.
 
     Its outputs are not those of the solver where a limit case takes the place of the solution,
-    and where they are small differences of large numbers.
+    and where they are small differences of large numbers. What the feature vectors lost of the
+    rows counts ``r / (1 - r)`` times in ``φ'B φ``.
     """
     if not np.isfinite(result.objective):
         return result, False
     outputs, error = evaluate(result.w, result.b)
+    q, r, alpha, t = result.q, setting.r, result.alpha, row_norms(F)
+    # A difference of squared lengths as small as this is rounding in them alone.
+    least = _EPS * t**2
+    whole = q + pi * (r / (1.0 - r)) * (np.maximum(lost, least) if lost.any() else lost)
     before, value, worst = (
-        _of_outputs(y, caps, result, setting.r, f)
-        for f in (result.outputs, outputs, outputs - y * error)
+        _of_outputs(y, caps, result, r, f, q)
+        for f, q in ((result.outputs, q), (outputs, whole), (outputs - y * error, whole))
     )
-    unit = setting.r * len(result.w)
+    unit = r * len(result.w)
     objective = result.objective + (value - before)
     # The sum of the weighted rows, and the values themselves.
-    hidden = float(np.finfo(float).eps) * (float(result.alpha @ t) + abs(objective) + unit)
+    length = float(np.linalg.norm(combination(alpha * y, F)))
+    hidden = float(np.hypot(length, alpha @ np.sqrt(np.where(lost > 16.0 * least, lost, 0.0)))) - length
+    hidden += _EPS * (float(alpha @ t) + abs(objective) + unit)
     hidden += worst - value if np.isfinite(value) else np.inf
     gap = (max(objective - result.dual_objective, 0.0) + hidden) / unit
     status = result.status
@@ -205,9 +219,14 @@ def _as_stored(
 
 
 def _of_outputs(
-    y: np.ndarray, caps: np.ndarray, result: EllipsoidalSVMResult, r: float, outputs: np.ndarray
+    y: np.ndarray,
+    caps: np.ndarray,
+    result: EllipsoidalSVMResult,
+    r: float,
+    outputs: np.ndarray,
+    q: np.ndarray,
 ) -> float:
-    """The part of the objective that depends on the outputs.
+    """The part of the objective that depends on the outputs and on ``q``.
 
     That is the loss of rows with slack and, where rows have none, what it costs to shrink the
     matrix to ``κ B``, for which their margins are wide enough.
@@ -215,7 +234,7 @@ def _of_outputs(
     side, hard = y * outputs, np.isinf(caps)
     soft, shrink, cost = ~hard, 1.0, 0.0
     if hard.any():
-        shrink = min(1.0, smallest_ratio(side[hard], result.q[hard]))
+        shrink = min(1.0, smallest_ratio(side[hard], q[hard]))
         if shrink <= 0.0:
             return np.inf
         unit = r * len(result.w)
@@ -223,7 +242,7 @@ def _of_outputs(
         if result.factor is not None:
             trace = (1.0 - r) * r * float(np.sum(result.factor**2))
         cost = (shrink - 1.0) * trace - unit * np.log(shrink)
-    loss = caps[soft] @ np.maximum(shrink * result.q[soft] - side[soft], 0.0)
+    loss = caps[soft] @ np.maximum(shrink * q[soft] - side[soft], 0.0)
     return float(loss) + cost
 
 

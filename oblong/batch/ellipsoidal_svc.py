@@ -21,6 +21,7 @@ from oblong.batch._ellipsoidal_machine import (
 )
 from oblong.batch._one_vs_rest import OneVsRestMixin, solve_each
 from oblong.batch._pairwise import PairFit
+from oblong.kernels import Kernel
 from oblong.linalg.definite import check_kernel_definite
 from oblong.linalg.feature_map import (
     PivotMap,
@@ -30,7 +31,6 @@ from oblong.linalg.feature_map import (
     row_norms,
     spanning_rows,
 )
-from oblong.kernels import Kernel
 
 __all__ = ["EllipsoidalSVC"]
 
@@ -323,6 +323,11 @@ class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelMachine):
         known = getattr(self, "_last", None) if self.warm_start else None
         starts = known[1] if known is not None and known[0] == likeness else None
 
+        outside = None
+        if self.rank is None and not exact and self._has_outside():
+            # What is left of rows beyond the pivots is rounding, but not nothing.
+            outside = np.maximum(self._map.squared_norms(X) - row_norms(F) ** 2, 0.0)
+
         def evaluate(w: np.ndarray, b: float) -> tuple[np.ndarray, np.ndarray]:
             coef, bias = self._coefficients(w[None], np.array([b]))
             outputs = self._products(X, coef) + bias
@@ -331,7 +336,7 @@ class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelMachine):
 
         def solve(k: int, y: np.ndarray) -> PairFit:
             start = None if starts is None else starts[k]
-            solved = solve_binary(F, y, penalties, weights, setting, evaluate, start)
+            solved = solve_binary(F, y, penalties, weights, setting, evaluate, outside, start)
             return self._binary_fit(F, y, solved)
 
         fits = solve_each(solve, labels, n_classes, self.n_jobs)

@@ -19,7 +19,7 @@ both subject to ``Σ c_i = 0`` if there is an intercept.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from threading import local
 from typing import Any
@@ -117,16 +117,18 @@ class LinearRows:
 
     def absolute_products(self, w: np.ndarray) -> np.ndarray:
         """Products of the rows' absolute values with ``w``."""
-        if self.sparse:
-            return np.asarray(abs(self.X) @ w, dtype=np.float64)
         out = np.empty(self.n)
+        if self.sparse:
+            for part, X in self._sparse_chunks():
+                out[part] = abs(X) @ w
+            return out
         self.for_chunks(lambda part, X: np.dot(np.abs(X, out=X), w, out=out[part]))
         return out
 
     def absolute_combination(self, c: np.ndarray) -> np.ndarray:
         """Sum of the rows' absolute values times ``c``."""
         if self.sparse:
-            return np.asarray(c @ abs(self.X), dtype=np.float64)
+            return sum((c[part] @ abs(X) for part, X in self._sparse_chunks()), np.zeros(self.d))
         parts = np.empty((-(-self.n // self.chunk), self.d))
 
         def add(part: slice, X: np.ndarray) -> None:
@@ -134,6 +136,13 @@ class LinearRows:
 
         self.for_chunks(add)
         return parts.sum(axis=0)
+
+    def _sparse_chunks(self) -> Iterator[tuple[slice, Any]]:
+        """Some rows of a CSR matrix at a time, with about as many entries as dense chunks have."""
+        step = max(1, int(_CHUNK * self.n / max(1, self.X.nnz)))
+        for start in range(0, self.n, step):
+            part = slice(start, start + step)
+            yield part, self.X[part]
 
     def squared_norms(self) -> np.ndarray:
         """Squared norms of the rows."""
