@@ -207,7 +207,9 @@ def _as_stored(
     objective = result.objective + (value - before)
     # The sum of the weighted rows, and the values themselves.
     length = float(np.linalg.norm(combination(alpha * y, F)))
-    hidden = float(np.hypot(length, alpha @ np.sqrt(np.where(lost > 16.0 * least, lost, 0.0)))) - length
+    hidden = (
+        float(np.hypot(length, alpha @ np.sqrt(np.where(lost > 16.0 * least, lost, 0.0)))) - length
+    )
     hidden += _EPS * (float(alpha @ t) + abs(objective) + unit)
     hidden += worst - value if np.isfinite(value) else np.inf
     gap = (max(objective - result.dual_objective, 0.0) + hidden) / unit
