@@ -5,13 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from oblong._core.threads import chunks
 from oblong.batch._base import KernelMachine
 from oblong.batch._ellipsoid_metric import EllipsoidMetricMixin
 from oblong.batch._ellipsoidal_machine import (
@@ -19,9 +19,9 @@ from oblong.batch._ellipsoidal_machine import (
     EllipsoidalSetting,
     solve_binary,
 )
-from oblong.batch._one_vs_rest import OneVsRestMixin, solve_each
+from oblong.batch._ellipsoidal_outputs import EllipsoidalOutputsMixin
+from oblong.batch._one_vs_rest import solve_each
 from oblong.batch._pairwise import PairFit
-from oblong.kernels import Kernel
 from oblong.linalg.definite import check_kernel_definite
 from oblong.linalg.feature_map import (
     PivotMap,
@@ -42,13 +42,9 @@ _ROUND_OFF = 1e-8
 _NO_WEIGHT = 1e-9
 # A sum of vectors shorter than this share of theirs does not give a direction.
 _CANCELLED = 1e-6
-# Relative error of a sum of products, whose errors have random signs.
-_UNIT = 4.0 * float(np.finfo(float).eps)
-# Numbers of a block of rows whose outputs are computed at a time.
-_BLOCK = 1 << 22
 
 
-class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelMachine):
+class EllipsoidalSVC(EllipsoidMetricMixin, EllipsoidalOutputsMixin, KernelMachine):
     r"""Ellipsoidal support vector machine: the centre of an ellipsoid in the version space.
 
     All weight vectors that put the training rows on their right sides make up the version space.
@@ -328,15 +324,11 @@ class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelMachine):
             # What is left of rows beyond the pivots is rounding, but not nothing.
             outside = np.maximum(self._map.squared_norms(X) - row_norms(F) ** 2, 0.0)
 
-        def evaluate(w: np.ndarray, b: float) -> tuple[np.ndarray, np.ndarray]:
-            coef, bias = self._coefficients(w[None], np.array([b]))
-            outputs = self._products(X, coef) + bias
-            sizes = self._products(X, np.abs(coef), absolute=True) + np.abs(bias)
-            return outputs[:, 0], _UNIT * sizes[:, 0]
-
         def solve(k: int, y: np.ndarray) -> PairFit:
             start = None if starts is None else starts[k]
-            solved = solve_binary(F, y, penalties, weights, setting, evaluate, outside, start)
+            solved = solve_binary(
+                F, y, penalties, weights, setting, partial(self._as_stored, X), outside, start
+            )
             return self._binary_fit(F, y, solved)
 
         fits = solve_each(solve, labels, n_classes, self.n_jobs)
@@ -423,18 +415,6 @@ class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelMachine):
         else:
             self._pivot_coef = coef
 
-    def _coefficients(
-        self, directions: np.ndarray, biases: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Coefficients of the columns, or of the pivots' kernel values, and the intercepts."""
-        if self.kernel != "linear":
-            assert isinstance(self._map, PivotMap)
-            return np.array([self._map.coefficients(w) for w in directions]), biases
-        coef = directions @ self._map.basis(self._n_dimensions()).T
-        if self.fit_intercept == "augment":
-            biases = coef[:, -1]
-        return np.ascontiguousarray(coef[:, : self.n_features_in_]), biases
-
     def _keep(self, solutions: Sequence[BinarySolution]) -> None:
         found = [solution.result for solution in solutions]
         self.weight_norm_ = np.array([np.linalg.norm(result.w) for result in found])
@@ -442,37 +422,6 @@ class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelMachine):
         self.r_star_ = np.array([solution.r_star for solution in solutions])
         for message in dict.fromkeys(m for solution in solutions for m in solution.messages):
             warnings.warn(f"{type(self).__name__}: {message}.", UserWarning, stacklevel=5)
-
-    # Prediction ---------------------------------------------------------------------------------
-
-    def _outputs(self, X: Any) -> np.ndarray:
-        X = self._validated(X)
-        coef = self.coef_ if self.kernel == "linear" else self._pivot_coef
-        with np.errstate(over="ignore", invalid="ignore"):
-            outputs = (self._products(X, coef) + self.intercept_).astype(X.dtype, copy=False)
-        Kernel.check_finite(outputs, "the decision value of")
-        return outputs
-
-    def _products(self, X: Any, coef: np.ndarray, absolute: bool = False) -> np.ndarray:
-        """Sums of columns, or of kernel values against the pivots, in double precision.
-
-        Pivots that are close to each other have large coefficients of either sign, whose sum
-        needs all digits, as does that of rows far from the origin.
-        """
-        outputs = np.empty((X.shape[0], len(coef)))
-        linear = self.kernel == "linear"
-        for start, stop in chunks(X.shape[0], max(1, _BLOCK // max(1, *coef.shape, X.shape[1]))):
-            rows = X[start:stop]
-            if linear:
-                values = rows.astype(np.float64, copy=False)
-            else:
-                assert isinstance(self._map, PivotMap)
-                values = self._map.pivot_products(rows)
-            outputs[start:stop] = (abs(values) if absolute else values) @ coef.T
-            if linear and self.normalize:
-                lengths = row_norms(rows)
-                outputs[start:stop] /= np.where(lengths > 0.0, lengths, 1.0)[:, None]
-        return outputs
 
 
 def _unit_length(fit: PairFit) -> PairFit:
