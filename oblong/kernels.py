@@ -84,10 +84,14 @@ class KernelRows:
     @property
     def coarse(self) -> bool:
         """Whether squared distances from a product would be mere rounding for near rows."""
+        return self.is_coarse(1.0)
+
+    def is_coarse(self, factor: float) -> bool:
+        """The same for a kernel whose ``gamma`` is larger by a factor."""
         if self.half_norms is None or self.half_norms.size == 0:
             return False
         dtype = self.left.dtype
-        return float(self.half_norms.max()) * np.finfo(dtype).eps > _COARSE[dtype]
+        return factor * float(self.half_norms.max()) * np.finfo(dtype).eps > _COARSE[dtype]
 
     @property
     def n(self) -> int:
@@ -232,7 +236,10 @@ class Kernel:
 
     def _sparse_block(self, A: KernelRows, B: KernelRows) -> np.ndarray:
         if self.name == "rbf" and (A.coarse or B.coarse):
-            return self._distant_block(A.left, B.left)
+            squares = distant_squares(A, B)
+            out = np.empty_like(squares, dtype=A.left.dtype)
+            self.pointwise(-0.5 * squares, out, 0)
+            return out
         G = (A.left @ B.right.T).toarray()
         if A.half_norms is not None and B.half_norms is not None:
             G -= A.half_norms[:, None]
@@ -241,17 +248,6 @@ class Kernel:
             G += G.dtype.type(self.coef0)
         out = np.empty_like(G)
         self.pointwise(G, out, 0)
-        return out
-
-    def _distant_block(self, A: Matrix, B: Matrix) -> np.ndarray:
-        """Rbf kernel of sparse rows so far apart that only differences have digits left."""
-        out = np.empty((A.shape[0], B.shape[0]), dtype=A.dtype)
-        length = max(1, _CHUNK_BYTES // (8 * A.shape[1]))
-        for first, last in chunks(A.shape[0], length):
-            some = A[first:last].toarray()
-            for start, stop in chunks(B.shape[0], length):
-                squares = cdist(some, B[start:stop].toarray(), "sqeuclidean")
-                self.pointwise(-0.5 * squares, out[first:last], start)
         return out
 
     def pointwise(self, G: np.ndarray, out: np.ndarray, start: int) -> None:
@@ -307,6 +303,23 @@ class Kernel:
         A = self.prepare(X, np.float64, shift)
         B = A if Z is None else self.prepare(Z, np.float64, shift)
         return self.block(A, B)
+
+
+def distant_squares(A: KernelRows, B: KernelRows) -> np.ndarray:
+    """Squared distances of rows prepared for the rbf kernel, from differences.
+
+    For rows so far from the origin that only these have digits left.
+    """
+    out = np.empty((A.n, B.n))
+    width = A.left.shape[1]
+    sparse = sp.issparse(A.left)
+    length = max(1, _CHUNK_BYTES // (8 * width)) if sparse else max(A.n, B.n)
+    for first, last in chunks(A.n, length):
+        for start, stop in chunks(B.n, length):
+            parts = A.left[first:last], B.left[start:stop]
+            some, other = (part.toarray() if sparse else part[:, : width - 2] for part in parts)
+            out[first:last, start:stop] = cdist(some, other, "sqeuclidean")
+    return out
 
 
 def _squared_norms(X: Matrix) -> np.ndarray:

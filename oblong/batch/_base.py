@@ -105,6 +105,11 @@ class KernelClassifier(PairwiseKernelClassifier):
         """Name of the classifier in messages."""
         return type(self).__name__
 
+    @property
+    def _remedy(self) -> str:
+        """What to do where the solver makes no further progress."""
+        return f"Lower C (now {self.C:g}) or scale the columns."
+
     def _if_indefinite(self) -> str | None:
         """What an indefinite kernel would mean and what to do; None if it does no harm."""
         return None
@@ -182,7 +187,7 @@ class KernelClassifier(PairwiseKernelClassifier):
                 remedy = "Scale the columns, for example with StandardScaler."
             else:
                 why = "the solver makes no further progress"
-                remedy = f"Lower C (now {self.C:g}) or scale the columns."
+                remedy = self._remedy
             promise = DEFAULTS.promise(self.tol)
             warnings.warn(
                 f"{self._title} did not converge to tol={self.tol:g} and a relative "

@@ -8,16 +8,16 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from oblong._core.progress import ProgressCallback
-from oblong.linalg.feature_map import row_norms
+from oblong.linalg.feature_map import combination, row_norms
 from oblong.linalg.log_det import inverse_factor
-from oblong.solvers.esvm.solve import (
-    EllipsoidalSVMResult,
-    best_bias,
-    solve_ellipsoidal_svm,
-)
+from oblong.solvers.esvm.problem import best_bias, smallest_ratio
+from oblong.solvers.esvm.solve import EllipsoidalSVMResult, solve_ellipsoidal_svm
 from oblong.solvers.margin.scaled import solve_scaled_margin
 
-__all__ = ["BinarySolution", "EllipsoidalSetting", "solve_binary"]
+__all__ = ["BinarySolution", "EllipsoidalSetting", "Evaluate", "solve_binary"]
+
+# Outputs of the model with a given direction and bias as it is stored, and their rounding errors.
+Evaluate = Callable[[np.ndarray, float], tuple[np.ndarray, np.ndarray]]
 
 # The direction for overlapping classes no longer depends on nu where nu is as small as this.
 _SMALL_NU = 1e-3
@@ -29,6 +29,9 @@ _NO_GAIN = 1e-9
 _SMALL_PROBLEM = 200
 # What a general conic solver can do.
 _CONIC_TOL = 1e-5
+# Gap, over r p, up to which a solution that met its tolerance has converged.
+_PROMISE = 1e-3
+_EPS = 4.0 * float(np.finfo(float).eps)
 
 _INSEPARABLE = (
     'no hyperplane separates the classes, and margin="hard" has no solution: used the soft margin '
@@ -95,6 +98,8 @@ class BinarySolution:
         for a soft margin, and where nothing separates the rows.
     messages : tuple of str
         What the user ought to know.
+    rounded : bool
+        Whether most of the gap is rounding.
     """
 
     result: EllipsoidalSVMResult
@@ -102,6 +107,7 @@ class BinarySolution:
     pi: np.ndarray
     r_star: float
     messages: tuple[str, ...]
+    rounded: bool
 
 
 def solve_binary(
@@ -110,9 +116,11 @@ def solve_binary(
     penalties: np.ndarray,
     weights: np.ndarray,
     setting: EllipsoidalSetting,
+    evaluate: Evaluate,
+    outside: np.ndarray | None = None,
     start: EllipsoidalSVMResult | None = None,
 ) -> BinarySolution:
-    """Solve one binary problem.
+    """Solve one binary problem; the certificate is that of the model as it is stored.
 
     Parameters
     ----------
@@ -124,6 +132,10 @@ def solve_binary(
         Sample weights with and without those of the classes.
     setting : EllipsoidalSetting
         The model.
+    evaluate : callable
+        Gives the outputs of the stored model and their rounding errors.
+    outside : ndarray of shape (n,), optional
+        Squared lengths of the parts of the rows that the feature vectors leave out as rounding.
     start : EllipsoidalSVMResult, optional
         A solution to start from.
     """
@@ -143,7 +155,8 @@ def solve_binary(
     result = solve(caps, start)
     r_star, messages = np.nan, []
     if setting.hard:
-        if result.status == "inseparable" or not np.all(y * result.outputs > 0.0):
+        outputs, error = evaluate(result.w, result.b)
+        if result.status == "inseparable" or not np.all(y * outputs > error):
             messages.append(_INSEPARABLE)
             caps = penalties_at(_SMALL_NU)
             result = solve(caps, None)
@@ -157,9 +170,82 @@ def solve_binary(
     constant = _constant_output(y, caps, result, setting)
     if constant is not None:
         messages.append(_FLAT)
-        outputs = np.full(len(y), constant)
-        result = replace(result, w=np.zeros_like(result.w), b=constant, outputs=outputs)
-    return BinarySolution(result, caps, pi, r_star, tuple(messages))
+        result = replace(result, w=np.zeros_like(result.w), b=constant)
+    lost = np.zeros(len(t)) if outside is None else outside
+    result, rounded = _as_stored(F, y, caps, pi, lost, result, setting, evaluate)
+    return BinarySolution(result, caps, pi, r_star, tuple(messages), rounded)
+
+
+def _as_stored(
+    F: np.ndarray,
+    y: np.ndarray,
+    caps: np.ndarray,
+    pi: np.ndarray,
+    lost: np.ndarray,
+    result: EllipsoidalSVMResult,
+    setting: EllipsoidalSetting,
+    evaluate: Evaluate,
+) -> tuple[EllipsoidalSVMResult, bool]:
+    """Certify the model that is stored, and say whether most of the gap is rounding.
+
+    Its outputs are not those of the solver where a limit case takes the place of the solution,
+    and where they are small differences of large numbers. What the feature vectors lost of the
+    rows counts ``r / (1 - r)`` times in ``φ'B φ``.
+    """
+    if not np.isfinite(result.objective):
+        return result, False
+    outputs, error = evaluate(result.w, result.b)
+    q, r, alpha, t = result.q, setting.r, result.alpha, row_norms(F)
+    # A difference of squared lengths as small as this is rounding in them alone.
+    least = _EPS * t**2
+    whole = q + pi * (r / (1.0 - r)) * (np.maximum(lost, least) if lost.any() else lost)
+    before, value, worst = (
+        _of_outputs(y, caps, result, r, f, q)
+        for f, q in ((result.outputs, q), (outputs, whole), (outputs - y * error, whole))
+    )
+    unit = r * len(result.w)
+    objective = result.objective + (value - before)
+    # The sum of the weighted rows, and the values themselves.
+    length = float(np.linalg.norm(combination(alpha * y, F)))
+    hidden = (
+        float(np.hypot(length, alpha @ np.sqrt(np.where(lost > 16.0 * least, lost, 0.0)))) - length
+    )
+    hidden += _EPS * (float(alpha @ t) + abs(objective) + unit)
+    hidden += worst - value if np.isfinite(value) else np.inf
+    gap = (max(objective - result.dual_objective, 0.0) + hidden) / unit
+    status = result.status
+    if not gap <= max(setting.tol, _PROMISE) and status == "converged":
+        status = "stalled"
+    found = replace(result, outputs=outputs, objective=objective, gap=gap, status=status)
+    return found, bool(hidden > 0.5 * gap * unit)
+
+
+def _of_outputs(
+    y: np.ndarray,
+    caps: np.ndarray,
+    result: EllipsoidalSVMResult,
+    r: float,
+    outputs: np.ndarray,
+    q: np.ndarray,
+) -> float:
+    """The part of the objective that depends on the outputs and on ``q``.
+
+    That is the loss of rows with slack and, where rows have none, what it costs to shrink the
+    matrix to ``κ B``, for which their margins are wide enough.
+    """
+    side, hard = y * outputs, np.isinf(caps)
+    soft, shrink, cost = ~hard, 1.0, 0.0
+    if hard.any():
+        shrink = min(1.0, smallest_ratio(side[hard], q[hard]))
+        if shrink <= 0.0:
+            return np.inf
+        unit = r * len(result.w)
+        trace = unit - float(result.alpha @ result.q)
+        if result.factor is not None:
+            trace = (1.0 - r) * r * float(np.sum(result.factor**2))
+        cost = (shrink - 1.0) * trace - unit * np.log(shrink)
+    loss = caps[soft] @ np.maximum(shrink * q[soft] - side[soft], 0.0)
+    return float(loss) + cost
 
 
 def _solver(
@@ -222,8 +308,7 @@ def _beyond_the_ball(
     )
     r_star = max(0.0, widest.margin) / (1.0 + max(0.0, widest.margin))
     if r_star >= setting.r:
-        outputs = F @ widest.w + widest.b
-        result = replace(result, w=widest.w, b=widest.b, outputs=outputs)
+        result = replace(result, w=widest.w, b=widest.b)
     return result, r_star
 
 
@@ -237,7 +322,8 @@ def _constant_output(
     b = best_bias(y * result.q, y, caps) if setting.fit_intercept else 0.0
     loss = float(caps @ np.maximum(result.q - y * result.outputs, 0.0))
     alone = float(caps @ np.maximum(result.q - y * b, 0.0))
-    allowed = max(_NO_GAIN, 10.0 * result.gap) * setting.r * setting.p
+    unit = setting.r * len(result.w)
+    allowed = min(max(_NO_GAIN, 10.0 * result.gap), max(setting.tol - result.gap, 0.0)) * unit
     return b if alone - loss <= allowed else None
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from oblong.batch._one_vs_one import pairs_of
-from oblong.kernels import Kernel
+from oblong.kernels import Kernel, KernelRows, distant_squares
 from oblong.solvers.margin.grid import MarginGrid, solve_margin_grid
 from oblong.solvers.margin.path import solve_relative_margin_path
 from oblong.solvers.margin.small import SharedColumns
@@ -37,9 +37,11 @@ class FoldKernel:
     train, test : array or CSR matrix
         Rows of the two parts of the fold; for a precomputed kernel their kernel values against
         the training rows.
+    gamma : float, default=1.0
+        The largest that will be asked for, at which rounding shows most.
     """
 
-    def __init__(self, name: Any, train: Any, test: Any) -> None:
+    def __init__(self, name: Any, train: Any, test: Any, gamma: float = 1.0) -> None:
         self.name = name
         dtype = np.float32 if train.shape[0] > _SINGLE_ABOVE else np.float64
         if callable(name) or name == "precomputed":
@@ -60,8 +62,8 @@ class FoldKernel:
         dense = not sp.issparse(train)
         shift = train.mean(axis=0) if dense and Kernel(name).shift_invariant else None
         rows = kernel.prepare(train, dtype, shift)
-        self._train = _product(rows, rows)
-        self._test = _product(kernel.prepare(test, dtype, shift), rows)
+        self._train = _product(rows, rows, gamma)
+        self._test = _product(kernel.prepare(test, dtype, shift), rows, gamma)
 
     def matrices(self, kernel: Kernel, last: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """Kernel matrices (train, train) and (test, train) for one set of parameters.
@@ -86,8 +88,10 @@ class FoldKernel:
         return out
 
 
-def _product(left: Any, right: Any) -> np.ndarray:
+def _product(left: KernelRows, right: KernelRows, gamma: float) -> np.ndarray:
     """Products of prepared rows: scalar products, or minus the squared distances."""
+    if left.is_coarse(gamma) or right.is_coarse(gamma):
+        return (-0.5 * distant_squares(left, right)).astype(left.left.dtype, copy=False)
     if not sp.issparse(left.left):
         return left.left @ right.right.T
     values = (left.left @ right.right.T).toarray()
@@ -157,6 +161,7 @@ def solve_pairs(
     tol: float,
     max_iter: int,
     threads: int = 1,
+    definite: bool = False,
 ) -> PairModels:
     """Solve all pairs of classes for every penalty and spread.
 
@@ -176,6 +181,8 @@ def solve_pairs(
         As in :func:`~oblong.solvers.margin.path.solve_relative_margin_path`.
     threads : int, default=1
         Threads of the solver.
+    definite : bool, default=False
+        Whether the matrix is positive semidefinite but for rounding.
 
     Returns
     -------
@@ -196,6 +203,7 @@ def solve_pairs(
         y = np.ones(n)
         y[starts[first + 1] - starts[first] :] = -1.0
         columns = SharedColumns(block, threads, weights)
+        columns.definite = definite
         if columns.block is not None and n <= _ONE_BLOCK:
             pair = solve_margin_grid(
                 columns, y, penalties[rows], Cs, spreads, tol=tol, max_iter=max_iter

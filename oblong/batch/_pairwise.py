@@ -259,8 +259,11 @@ class PairwiseKernelClassifier(ClassifierMixin, BaseEstimator):
         """Rows and their coefficients, of shape (n_pairs, n_rows), that make the outputs."""
         return self.support_vectors_, unpack_coefficients(self.dual_coef_, self.n_support_)
 
-    def _outputs(self, X: Any) -> np.ndarray:
-        """Outputs of every pair, of shape (n, n_pairs)."""
+    def _outputs(self, X: Any, rounded: bool = False) -> np.ndarray:
+        """Outputs of every pair, of shape (n, n_pairs), perhaps in the precision of the rows.
+
+        Votes count signs, and sums of outputs may cancel: both take them in double precision.
+        """
         check_is_fitted(self)
         X = validate_data(
             self,
@@ -273,16 +276,16 @@ class PairwiseKernelClassifier(ClassifierMixin, BaseEstimator):
         )
         with np.errstate(over="ignore", invalid="ignore"):
             outputs = self._evaluate(X)
+            outputs = outputs.astype(X.dtype, copy=False) if rounded else outputs
         Kernel.check_finite(outputs, "the decision value of")
         return outputs
 
     def _evaluate(self, X: Any) -> np.ndarray:
-        """Outputs of validated rows, computed in double precision whatever that of the rows.
+        """Outputs of validated rows, in double precision whatever that of the rows.
 
-        An output is often a small difference of large numbers; only the result is rounded to the
-        precision of the rows.
+        An output is often a small difference of large numbers.
         """
-        outputs = np.empty((X.shape[0], self.intercept_.size), dtype=X.dtype)
+        outputs = np.empty((X.shape[0], self.intercept_.size))
         if self.kernel == "linear":
             for start, stop in chunks(X.shape[0], max(1, _PREDICTION_BLOCK // X.shape[1])):
                 outputs[start:stop] = X[start:stop] @ self.coef_.T + self.intercept_
@@ -320,13 +323,13 @@ class PairwiseKernelClassifier(ClassifierMixin, BaseEstimator):
             With two classes the outputs, positive for ``classes_[1]``. With more, one score
             per class (``decision_function_shape="ovr"``) or one output per pair (``"ovo"``).
         """
-        outputs = self._outputs(X)
+        check_is_fitted(self)
         n_classes = len(self.classes_)
         if n_classes == 2:
-            return outputs[:, 0]
-        return (
-            outputs if self.decision_function_shape == "ovo" else class_scores(outputs, n_classes)
-        )
+            return self._outputs(X, rounded=True)[:, 0]
+        if self.decision_function_shape == "ovo":
+            return self._outputs(X, rounded=True)
+        return class_scores(self._outputs(X), n_classes)
 
     def predict(self, X: Any) -> np.ndarray:
         """Predict class labels.

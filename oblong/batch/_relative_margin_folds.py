@@ -119,20 +119,23 @@ class GridFold:
         gamma_weights = None if weights is None else own
         precomputed = self.kernel == "precomputed"
         rows = None if precomputed else X[train]
+        uses_gamma = self.kernel in ("rbf", "poly", "sigmoid")
+        numbers = [
+            resolve_gamma(gamma, rows, gamma_weights) if uses_gamma else 1.0
+            for gamma in self.grid.gammas
+        ]
         kernels = (
             FoldKernel("precomputed", X[np.ix_(train, train)], X[np.ix_(test, train)])
             if precomputed
-            else FoldKernel(self.kernel, rows, X[test])
+            else FoldKernel(self.kernel, rows, X[test], max(numbers))
         )
         ascending = np.argsort(self.grid.Cs, kind="stable")
         shape = (len(self.grid.Cs), len(self.grid.gammas), len(self.grid.spreads))
         scores, margins = np.empty(shape), np.empty(shape)
         gaps, n_iter = [], 0
-        for place, gamma in enumerate(self.grid.gammas):
-            uses_gamma = self.kernel in ("rbf", "poly", "sigmoid")
-            number = resolve_gamma(gamma, rows, gamma_weights) if uses_gamma else 1.0
+        for place, number in enumerate(numbers):
             kernel = Kernel(self.kernel, number, self.degree, self.coef0)
-            K, K_test = kernels.matrices(kernel, place == len(self.grid.gammas) - 1)
+            K, K_test = kernels.matrices(kernel, place == len(numbers) - 1)
             if self.grid.spreads.min() < 1.0:
                 _check_definite(kernel, K)
             models = solve_pairs(
@@ -144,6 +147,7 @@ class GridFold:
                 tol=self.tol,
                 max_iter=self.max_iter,
                 threads=threads,
+                definite=kernel.always_positive_semidefinite,
             )
             scored = self._scores(models, K_test, starts, classes, X, y, weights, test)
             scores[ascending, place] = scored.reshape(shape[0], shape[2])

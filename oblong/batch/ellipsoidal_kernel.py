@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from oblong._core.progress import ProgressCallback
 from oblong._core.threads import chunks
@@ -428,24 +427,13 @@ class EllipsoidalKernelClassifier(KernelClassifier):
         w = coef @ (known.rows - shift)
         return w, bias - float(np.sum(w * shift))
 
-    def _outputs(self, X: Any) -> np.ndarray:
+    def _evaluate(self, X: Any) -> np.ndarray:
         """Outputs of every pair; all rows of the fit take part in those of a kernel."""
-        check_is_fitted(self)
         if self._kernel_coef is None:
-            return super()._outputs(X)
-        X = validate_data(
-            self,
-            X,
-            dtype=[np.float64, np.float32],
-            accept_sparse="csr",
-            accept_large_sparse=False,
-            reset=False,
-        )
+            return super()._evaluate(X)
         kernel, vectors, coef = self._kernel(), self._kernel_vectors, self._kernel_coef.T
-        outputs = np.empty((X.shape[0], coef.shape[1]), dtype=X.dtype)
+        outputs = np.empty((X.shape[0], coef.shape[1]))
         for start, stop in chunks(X.shape[0], max(1, _PREDICTION_BLOCK // len(coef))):
-            # Short directions of the ellipsoid make large coefficients of either sign: single
-            # precision has not enough digits for their sum.
             part = X[start:stop].astype(np.float64)
             if self.kernel == "precomputed":
                 values = part[:, vectors]

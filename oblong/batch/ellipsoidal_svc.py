@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -18,7 +19,8 @@ from oblong.batch._ellipsoidal_machine import (
     EllipsoidalSetting,
     solve_binary,
 )
-from oblong.batch._one_vs_rest import OneVsRestMixin, solve_each
+from oblong.batch._ellipsoidal_outputs import EllipsoidalOutputsMixin
+from oblong.batch._one_vs_rest import solve_each
 from oblong.batch._pairwise import PairFit
 from oblong.linalg.definite import check_kernel_definite
 from oblong.linalg.feature_map import (
@@ -42,7 +44,7 @@ _NO_WEIGHT = 1e-9
 _CANCELLED = 1e-6
 
 
-class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelClassifier):
+class EllipsoidalSVC(EllipsoidMetricMixin, EllipsoidalOutputsMixin, KernelClassifier):
     r"""Ellipsoidal support vector machine: the centre of an ellipsoid in the version space.
 
     All weight vectors that put the training rows on their right sides make up the version space.
@@ -151,11 +153,13 @@ class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelClassifier):
     objective_ : ndarray of shape (n_problems,)
         Primal objective.
     dual_gap_ : ndarray of shape (n_problems,)
-        The certificate: primal minus dual objective, over ``r p``.
+        The certificate: primal objective of the stored model minus dual objective, rounding
+        included, over ``r p``.
     n_iter_ : ndarray of shape (n_problems,)
         Iterations of the solver.
     converged_ : bool
-        Whether every problem met the tolerance.
+        Whether every problem met the tolerance, and ``dual_gap_``, rounding included, is at most
+        1e-3 (or ``tol``, if that is larger).
     n_features_in_ : int
         Number of features seen in :meth:`fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -259,6 +263,10 @@ class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelClassifier):
 
     # Fitting ------------------------------------------------------------------------------------
 
+    @property
+    def _remedy(self) -> str:
+        return f"Raise nu (now {self.nu:g}) or scale the columns."
+
     def _check_rows(self, X: Any) -> None:
         if self.formulation == "exact" and self.kernel != "linear":
             raise ValueError(
@@ -311,9 +319,16 @@ class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelClassifier):
         known = getattr(self, "_last", None) if self.warm_start else None
         starts = known[1] if known is not None and known[0] == likeness else None
 
+        outside = None
+        if self.rank is None and not exact and self._has_outside():
+            # What is left of rows beyond the pivots is rounding, but not nothing.
+            outside = np.maximum(self._map.squared_norms(X) - row_norms(F) ** 2, 0.0)
+
         def solve(k: int, y: np.ndarray) -> PairFit:
             start = None if starts is None else starts[k]
-            solved = solve_binary(F, y, penalties, weights, setting, start)
+            solved = solve_binary(
+                F, y, penalties, weights, setting, partial(self._as_stored, X), outside, start
+            )
             return self._binary_fit(F, y, solved)
 
         fits = solve_each(solve, labels, n_classes, self.n_jobs)
@@ -336,7 +351,15 @@ class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelClassifier):
             pivots, values = self._expanded(F, found.w)
             coef[pivots] = values
         return PairFit(
-            solved, coef, found.b, found.objective, found.gap, found.n_iter, found.status, found.w
+            solved,
+            coef,
+            found.b,
+            found.objective,
+            found.gap,
+            found.n_iter,
+            found.status,
+            found.w,
+            solved.rounded,
         )
 
     def _expanded(self, F: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -386,14 +409,11 @@ class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelClassifier):
             self._map = replace(self._map, pivots=kept[self._map.pivots])
         if hasattr(self, "coef_"):
             del self.coef_
+        coef, self.intercept_ = self._coefficients(self._directions, self.intercept_)
         if self.kernel == "linear":
-            d = self._n_dimensions()
-            coef = self._directions @ self._map.basis(d).T
-            self.coef_ = np.ascontiguousarray(coef[:, : X.shape[1]])
-            if self.fit_intercept == "augment":
-                self.intercept_ = coef[:, -1]
-        elif isinstance(self._map, PivotMap):
-            self._pivot_coef = np.array([self._map.coefficients(w) for w in self._directions])
+            self.coef_ = coef
+        else:
+            self._pivot_coef = coef
 
     def _keep(self, solutions: Sequence[BinarySolution]) -> None:
         found = [solution.result for solution in solutions]
@@ -402,25 +422,6 @@ class EllipsoidalSVC(EllipsoidMetricMixin, OneVsRestMixin, KernelClassifier):
         self.r_star_ = np.array([solution.r_star for solution in solutions])
         for message in dict.fromkeys(m for solution in solutions for m in solution.messages):
             warnings.warn(f"{type(self).__name__}: {message}.", UserWarning, stacklevel=5)
-
-    # Prediction ---------------------------------------------------------------------------------
-
-    def _outputs(self, X: Any) -> np.ndarray:
-        X = self._validated(X)
-        if self.kernel == "linear":
-            outputs = np.asarray(X @ self.coef_.T.astype(X.dtype))
-            if self.normalize:
-                lengths = row_norms(X)
-                outputs = outputs / np.where(lengths > 0.0, lengths, 1.0)[:, None]
-            return (outputs + self.intercept_).astype(X.dtype, copy=False)
-        assert isinstance(self._map, PivotMap)
-        outputs = np.empty((X.shape[0], len(self._pivot_coef)), dtype=X.dtype)
-        # Pivots that are close to each other have large coefficients of either sign, whose sum
-        # needs all digits.
-        for start, stop in self._blocks(X):
-            values = self._map.pivot_products(X[start:stop])
-            outputs[start:stop] = values @ self._pivot_coef.T + self.intercept_
-        return outputs
 
 
 def _unit_length(fit: PairFit) -> PairFit:

@@ -89,8 +89,22 @@ class KernelizedRows:
 
     def coordinates(self, X: np.ndarray) -> np.ndarray:
         """Principal coordinates of new rows, given in double precision."""
+        return self.basis.project(self._values(X))
+
+    def rounding(self, X: np.ndarray, factor: np.ndarray) -> np.ndarray:
+        """Lengths of the rounding errors of ``coordinates(X) @ factor``, of random signs.
+
+        Rows much closer to each other than the scale of the kernel have values that differ in
+        their last digits alone.
+        """
+        squares = self._values(X) ** 2 + self.basis.means**2
+        errors = squares @ ((self.basis.directions @ factor) ** 2).sum(axis=1)
+        return np.finfo(float).eps * np.sqrt(errors)
+
+    def _values(self, X: np.ndarray) -> np.ndarray:
+        """Kernel values of rows against those of the fit."""
         if self.rows is None:
-            return self.basis.project(X)
+            return X
         left = self.kernel.prepare(X, np.float64, self.shift)
         right = self.kernel.prepare(self.rows, np.float64, self.shift)
-        return self.basis.project(self.kernel.block(left, right))
+        return self.kernel.block(left, right)

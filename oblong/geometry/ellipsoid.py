@@ -320,6 +320,8 @@ class MinimumVolumeEllipsoid(UnitBallMap):
         # not good to nine digits. Whoever is on the boundary has to be inside all the same.
         near = np.flatnonzero(np.abs(squares - 1.0) <= _NEAR_THE_BOUNDARY)
         error = float(np.abs(self._squared_distances(X[near]) - squares[near]).max(initial=0.0))
+        if self._kernel_rows is not None and near.size:
+            error = max(error, 2.0 * float(self._kernel_rows.rounding(X[near], self.factor_).max()))
         # Rows below their caps are not outside, whatever the gap leaves of a distance.
         caps = min(result.cap, 1.0) * (np.ones(near.size) if weights is None else weights[near])
         excess = squares[near] - 1.0

@@ -283,9 +283,9 @@ def combination(a: np.ndarray, F: np.ndarray) -> np.ndarray:
 
 
 def _lengths(X: np.ndarray) -> np.ndarray:
-    """Lengths to divide rows by, in their own precision; a row of zeros stays one."""
+    """Lengths to divide rows by, in double precision; a row of zeros stays one."""
     lengths = row_norms(X)
-    return np.where(lengths > 0.0, lengths, 1.0).astype(X.dtype)
+    return np.where(lengths > 0.0, lengths, 1.0)
 
 
 def _span(rows: np.ndarray) -> np.ndarray:

@@ -32,6 +32,7 @@ from tests.batch.data import clouds
         RelativeMarginClassifier(spread=1.0, kernel="precomputed"),
     ]
 )
+@pytest.mark.filterwarnings("ignore:.*not positive semidefinite")
 def test_estimator_checks(estimator, check):
     check(estimator)
 
@@ -55,6 +56,8 @@ def test_signature_of_the_contract():
         "n_jobs": None,
         "verbose": 0,
         "random_state": None,
+        "shrinking": True,
+        "probability": False,
     }
     defaults = RelativeMarginClassifier().get_params()
     assert defaults.pop("cache_size") > 0

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
-from sklearn.exceptions import ConvergenceWarning
 
 from oblong import LinearRelativeMarginClassifier, RelativeMarginClassifier
 from oblong.datasets import make_parallel_lines, make_tilted_gaussians
+from tests.fuzz.exact import LD, MarginProblem, longdouble, solve
 
 MEANS = np.array([[19.0, 13.0], [1.0, 1.0]])
 COVARIANCE = np.array([[17.0, 15.0], [15.0, 17.0]])
@@ -148,11 +148,18 @@ def test_the_condition_on_the_penalty():
     assert min(changes) > STEADY
 
 
-def test_outputs_that_drown_in_rounding_are_not_certified():
-    """Kernel values near 1e8 and coefficients near 1e6 leave no digit to the outputs."""
+@pytest.mark.parametrize("machine", [kernel_machine, LinearRelativeMarginClassifier])
+def test_rows_of_very_different_sizes_have_a_true_certificate(machine):
+    """Kernel values near 1e8 leave few digits to sums over rows: judged in long double."""
     X, y = make_tilted_gaussians(100, stretch=1000, random_state=1)
-    with pytest.warns(ConvergenceWarning, match="rounding"):
-        machine = kernel_machine(C=100, spread=0).fit(X, y)
-    assert not machine.converged_
-    linear = LinearRelativeMarginClassifier(C=100, spread=0).fit(X, y)
-    assert np.abs(linear.decision_function(X)).max() <= 1.001
+    model = machine(C=100, spread=0).fit(X, y)
+    assert model.converged_
+    signs = np.where(y == model.classes_[1], 1.0, -1.0).astype(LD)
+    rows, w = longdouble(X), longdouble(model.coef_[0])
+    outputs = rows @ w + LD(model.intercept_[0])
+    problem = MarginProblem(signs, np.full(len(y), LD(100)), B=float(model.B_[0]))
+    value = problem.primal(outputs, (w @ w) / 2)
+    best = solve(problem, rows - rows.mean(axis=0))
+    assert problem.breach(outputs) <= 1e-9
+    assert float(value) == pytest.approx(model.objective_[0], rel=1e-9)
+    assert (value - best.lower) / value <= model.dual_gap_[0] + 1e-9

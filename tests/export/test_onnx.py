@@ -94,6 +94,7 @@ def test_svm_of_scikit_learn(kernel, n_classes):
     assert_agrees(SVC(kernel=kernel, gamma=0.05).fit(X, y))
 
 
+@pytest.mark.filterwarnings("ignore:.*not positive semidefinite")
 def test_sigmoid_kernel():
     X, y = rows()
     model = oblong.RelativeMarginClassifier(kernel="sigmoid", spread=1.0, gamma=0.01)

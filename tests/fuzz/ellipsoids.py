@@ -8,6 +8,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import gammaln
 
+from oblong.linalg.feature_map import numerical_rank
 from tests.fuzz.evaluate import PROMISE, SLACK, KernelOf, Outcome, certificate
 from tests.fuzz.exact import LD, Reference, cholesky, longdouble
 from tests.fuzz.problems import Problem
@@ -154,10 +155,16 @@ def ellipsoidal_svm(problem: Problem, model: Any, outcome: Outcome, converged: b
     pi = 1 / t if consistent else np.ones(len(t), dtype=LD)
     hard = model.margin == "hard" and not np.isnan(model.r_star_[0])
     nu = LD(1e-3) if model.margin == "hard" else LD(model.nu)
-    caps = penalties * (r * p / (omega.sum() * nu)) / t if consistent else penalties / (nu * t**2)
+    caps = penalties / (nu * t**2)
+    if consistent:
+        # The dimension of the span, as far as the digits of the rows determine it.
+        span = p
+        if model._map.complete:
+            span = numerical_rank(model._map.rows(problem.X[rows]))
+        caps = penalties * (r * span / (omega.sum() * nu)) / t
     caps = np.full(len(t), LD(np.inf)) if hard else caps
     # The model as its public methods give it.
-    f = longdouble(np.asarray(model.decision_function(X), dtype=np.float64))[rows]
+    f = longdouble(model.decision_function(X.astype(np.float64)))[rows]
     if kernel.name == "linear":
         w = longdouble(model.coef_[0])
         scale = 1 / np.sqrt(np.einsum("ij,ij->i", longdouble(X[rows]), longdouble(X[rows])))
@@ -165,7 +172,7 @@ def ellipsoidal_svm(problem: Problem, model: Any, outcome: Outcome, converged: b
         f = f + LD(model.intercept_[0])
         if not np.sqrt(w @ w) <= 1 + SLACK:
             outcome.add("false", "the weight vector is longer than one")
-    q = pi * longdouble(model.ellipsoid_norm(X))[rows]
+    q = pi * longdouble(model.ellipsoid_norm(X.astype(np.float64)))[rows]
     volume = p * np.log(r) + 2 * np.log(np.abs(np.diag(G))).sum()
     trace = r * (G**2).sum()
     value = _esvm_primal(volume, trace, q, y * f, caps, r, p)

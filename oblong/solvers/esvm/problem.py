@@ -28,7 +28,7 @@ from oblong.linalg.log_det import chunk_length, inverse_factor
 from oblong.solvers.esvm.options import EsvmOptions
 from oblong.solvers.margin.scaled import widest_bias
 
-__all__ = ["Certified", "EsvmProblem", "balanced", "best_bias", "moment_factor"]
+__all__ = ["Certified", "EsvmProblem", "balanced", "best_bias", "moment_factor", "smallest_ratio"]
 
 Report = Callable[[float], None]
 
@@ -245,7 +245,7 @@ class EsvmProblem:
         mass, shrink = float(alpha @ q), 1.0
         loss = 0.0
         if self.hard is not None:
-            shrink = min(1.0, _smallest_ratio(side[self.hard], q[self.hard]))
+            shrink = min(1.0, smallest_ratio(side[self.hard], q[self.hard]))
             if shrink <= 0.0:
                 return np.inf
             soft = ~self.hard
@@ -294,7 +294,7 @@ def balanced(alpha: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.where(positive, alpha, alpha * (above / below))
 
 
-def _smallest_ratio(side: np.ndarray, q: np.ndarray) -> float:
+def smallest_ratio(side: np.ndarray, q: np.ndarray) -> float:
     """Largest ``κ`` with ``side >= κ q``; a row at the origin only needs the right side."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = side / q

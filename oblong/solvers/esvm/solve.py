@@ -23,10 +23,10 @@ from oblong._core.threads import single_threaded_blas
 from oblong.solvers.esvm.interior_point import solve_by_interior_point
 from oblong.solvers.esvm.many_rows import solve_by_newton, solve_by_working_sets
 from oblong.solvers.esvm.options import EsvmOptions
-from oblong.solvers.esvm.problem import Certified, EsvmProblem, best_bias, moment_factor
+from oblong.solvers.esvm.problem import Certified, EsvmProblem, moment_factor
 from oblong.solvers.esvm.smo import solve_by_smo
 
-__all__ = ["EllipsoidalSVMResult", "best_bias", "moment_factor", "solve_ellipsoidal_svm"]
+__all__ = ["EllipsoidalSVMResult", "moment_factor", "solve_ellipsoidal_svm"]
 
 SOLVERS = ("auto", "ipm", "newton", "smo")
 

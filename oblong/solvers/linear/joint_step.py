@@ -82,11 +82,11 @@ def _inner_dual(
     alpha = np.clip(a, 0.0, C)
     excess = float(np.abs(a - alpha).sum())
     w = w - total * state.mean
-    value = alpha.sum() - 0.5 * (w @ w) - state.sums[0] * total - 0.5 * state.R * total**2
+    value = alpha.sum() - 0.5 * (w @ w) - state.sums[0] * total - 0.5 * state.R * total * total
     if state.rho > 0.0:
         everything = float(state.sums[3]) - _own_excess(state, rows) + excess
         reach = state.bound(everything) - 1.0
-        return float(value - excess - 0.5 * reach**2 / state.rho)
+        return float(value - excess - 0.5 * reach * reach / state.rho)
     return float(value - state.sums[2] * excess if excess else value)
 
 

@@ -19,7 +19,7 @@ both subject to ``Σ c_i = 0`` if there is an intercept.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from threading import local
 from typing import Any
@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from oblong._core.threads import chunks, run_chunks
+from oblong._core.threads import run_chunks
 from oblong.solvers.linear.row_loops import add_rows, row_norms, row_products
 
 __all__ = ["LinearProblem", "LinearResult", "LinearRows", "as_stored", "certified"]
@@ -119,9 +119,8 @@ class LinearRows:
         """Products of the rows' absolute values with ``w``."""
         out = np.empty(self.n)
         if self.sparse:
-            # In chunks: the absolute values are a copy, and their products in double another.
-            for start, stop in chunks(self.n, self.chunk):
-                out[start:stop] = abs(self.X[start:stop]) @ w
+            for part, X in self._sparse_chunks():
+                out[part] = abs(X) @ w
             return out
         self.for_chunks(lambda part, X: np.dot(np.abs(X, out=X), w, out=out[part]))
         return out
@@ -129,10 +128,7 @@ class LinearRows:
     def absolute_combination(self, c: np.ndarray) -> np.ndarray:
         """Sum of the rows' absolute values times ``c``."""
         if self.sparse:
-            total = np.zeros(self.d)
-            for start, stop in chunks(self.n, self.chunk):
-                total += c[start:stop] @ abs(self.X[start:stop])
-            return total
+            return sum((c[part] @ abs(X) for part, X in self._sparse_chunks()), np.zeros(self.d))
         parts = np.empty((-(-self.n // self.chunk), self.d))
 
         def add(part: slice, X: np.ndarray) -> None:
@@ -140,6 +136,13 @@ class LinearRows:
 
         self.for_chunks(add)
         return parts.sum(axis=0)
+
+    def _sparse_chunks(self) -> Iterator[tuple[slice, Any]]:
+        """Some rows of a CSR matrix at a time, with about as many entries as dense chunks have."""
+        step = max(1, int(_CHUNK * self.n / max(1, self.X.nnz)))
+        for start in range(0, self.n, step):
+            part = slice(start, start + step)
+            yield part, self.X[part]
 
     def squared_norms(self) -> np.ndarray:
         """Squared norms of the rows."""

@@ -130,7 +130,12 @@ def solve_linear_relative_margin(
 
     def settle(task: LinearProblem, found: LinearResult) -> LinearResult:
         """Certify the model as it is stored: rounding may be all that the certificate shows."""
-        stored = as_stored(X, task, back(found))
+        found = back(found)
+        if not (np.isfinite(found.coef).all() and np.isfinite(found.bias)):
+            # Coefficients that have outgrown all numbers; no weights at all are feasible.
+            found = replace(found, coef=np.zeros(X.shape[1]), bias=0.0, status="stalled")
+        with np.errstate(over="ignore", invalid="ignore"):
+            stored = as_stored(X, task, found)
         if stored.relative_gap > max(tol, options.largest_gap) and stored.status == "converged":
             return replace(stored, status="stalled")
         return stored
@@ -172,23 +177,26 @@ def _prepared(
 ) -> tuple[Any, LinearProblem, Any]:
     """Settle how a problem is solved, the problem, and how its solution is brought back."""
     if method == "descent":
-        problem = LinearProblem(LinearRows(X, threads), y, C, intercept=intercept)
+        rows = LinearRows(X, threads)
+        _check_finite(rows)
+        problem = LinearProblem(rows, y, C, intercept=intercept)
         rng = np.random.default_rng(0) if rng is None else rng
 
         def descend(
             problem: LinearProblem, limit: int, stage: str, start: LinearResult | None
         ) -> LinearResult:
-            return solve_descent(
-                problem,
-                tol=tol,
-                max_iter=limit,
-                start=None if start is None else start.dual_coef,
-                start_bias=0.0 if start is None else start.bias,
-                rng=rng,
-                progress=progress,
-                stage=stage,
-                options=options,
-            )
+            with np.errstate(over="ignore", invalid="ignore"):
+                return solve_descent(
+                    problem,
+                    tol=tol,
+                    max_iter=limit,
+                    start=None if start is None else start.dual_coef,
+                    start_bias=0.0 if start is None else start.bias,
+                    rng=rng,
+                    progress=progress,
+                    stage=stage,
+                    options=options,
+                )
 
         return descend, problem, lambda found: found
 

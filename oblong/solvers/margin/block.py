@@ -268,7 +268,8 @@ def check_definite(pieces: Pieces, c: np.ndarray, u: np.ndarray, tol: float) -> 
     NoMaximum
         If so, or if the coefficients have grown beyond all numbers.
     """
-    quadratic = float(c @ u)
+    with np.errstate(over="ignore", invalid="ignore"):
+        quadratic = float(c @ u)
     if quadratic >= 0.0:
         return
     if not quadratic > -np.inf:
