@@ -89,7 +89,7 @@ class KernelMachine(CertifiedExpansion, PairwiseKernelClassifier):
         self, X: Any, y: np.ndarray, penalties: np.ndarray, weights: np.ndarray, threads: int
     ) -> PairFit:
         columns = self._columns(X)
-        C, progress = self.C * penalties, self._progress()
+        C, progress = self._penalty * penalties, self._progress()
         with self._threads(X):
             solution = self._solve_pair(columns, y, C, progress, weights)
         margin = solution.margin

@@ -194,6 +194,7 @@ class CertifiedExpansion(KernelExpansion):
     max_iter: int
     cache_size: float
     verbose: int
+    converged_: bool
 
     # Whether the last fit found the kernel matrix to be indefinite.
     _indefinite = False
@@ -209,6 +210,11 @@ class CertifiedExpansion(KernelExpansion):
     def _title(self) -> str:
         """Name of the estimator in messages."""
         return type(self).__name__
+
+    @property
+    def _penalty(self) -> float:
+        """The penalty that the solver gets."""
+        return float(self.C)
 
     def _if_indefinite(self) -> str | None:
         """What an indefinite kernel would mean and what to do; None if it does no harm."""

@@ -228,7 +228,7 @@ class MarginRegressor(RegressorMixin, CertifiedExpansion):
             solution = solve_regression(
                 columns,
                 y,
-                self.C * weights,
+                self._penalty * weights,
                 epsilon=self.epsilon if tube else None,
                 quantile=None if tube else self.quantile,
                 bounds=limits,

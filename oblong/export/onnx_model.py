@@ -92,9 +92,7 @@ def to_onnx(
         if not inputs.numbers and input_type == "float32":
             # Nothing takes the cast of an input that is not there.
             del graph.nodes[0]
-        outputs = {"label": found.labels, "scores": found.scores}
-        if found.probabilities is not None:
-            outputs["probabilities"] = found.probabilities
+        outputs = found.named()
         columns = {"X": inputs.numbers, "text": inputs.text}
         notes = {
             f"columns of {key}": json.dumps([names[j] for j in columns[key]]) for key in columns
