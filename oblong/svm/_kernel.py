@@ -17,7 +17,7 @@ __all__ = ["SVC", "SVR"]
 
 _EVERYTHING_MASKED = "Invalid input - all samples have zero or negative weights."
 # A penalty that no coefficient reaches, in place of an infinite one.
-_HARD = 1e12
+_HARD = 1e10
 
 
 class _Conventions(CertifiedExpansion):
