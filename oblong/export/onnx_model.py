@@ -23,7 +23,8 @@ def to_onnx(
 
     The graph has the input ``X`` of shape (n, n_features) and the outputs ``label``, what
     ``predict`` returns, ``scores``, what ``decision_function`` returns, and ``probabilities``, what
-    ``predict_proba`` returns, if the model has it. It computes in double precision.
+    ``predict_proba`` returns, if the model has it. The graph of a regressor has the one output
+    ``prediction``. It computes in double precision.
 
     If the pipeline encodes columns of text, these are the second input ``text``, of shape
     (n, n_text), and ``X`` has the other columns, both in the order of the training data. The

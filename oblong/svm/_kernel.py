@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
 
 from oblong.batch._expansion import CertifiedExpansion
 from oblong.batch.margin_regressor import MarginRegressor
@@ -199,15 +200,18 @@ class SVC(_Conventions, RelativeMarginClassifier):
         self, X: Any, y: Any, sample_weight: Any, **targets: Any
     ) -> tuple[Any, np.ndarray, np.ndarray]:
         X, y, weights = super()._training_data(X, y, sample_weight, **targets)
-        if len(np.unique(y)) > 1 and len(np.unique(y[weights > 0.0])) == 1:
+        check_classification_targets(y)
+        classes = np.unique(y)
+        left = np.isin(classes, y[weights > 0.0])
+        if len(classes) > 1 and left.sum() == 1:
             raise ValueError(
                 "Invalid input - all samples with positive weights belong to the same class."
             )
+        # Balanced by the number of rows, whatever their weights.
+        self.class_weight_ = compute_class_weight(self.class_weight, classes=classes, y=y)[left]
         return X, y, weights
 
     def _penalties(self, labels: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        y = self.classes_[labels]
-        self.class_weight_ = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
         return weights * self.class_weight_[labels]
 
     def predict(self, X: Any) -> np.ndarray:

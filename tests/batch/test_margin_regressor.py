@@ -253,7 +253,7 @@ def test_bad_parameters_are_clear_errors(settings, message):
 
 def test_bad_weights_are_clear_errors():
     X, y = friedman(20)
-    with pytest.raises(ValueError, match="weight above zero|at least one non-zero"):
+    with pytest.raises(ValueError, match=r"weight above zero|at least one non-zero"):
         MarginRegressor().fit(X, y, sample_weight=np.zeros(20))
     with pytest.raises(ValueError, match="Negative values"):
         MarginRegressor().fit(X, y, sample_weight=np.full(20, -1.0))
