@@ -223,7 +223,7 @@ class CertifiedExpansion(KernelExpansion):
     def _check_kernel(self, X: Any) -> None:
         kernel = self._kernel()
         consequence = self._if_indefinite()
-        vars(self).pop("_indefinite", None)
+        self.__dict__.pop("_indefinite", None)
 
         def matrix(rows: np.ndarray) -> np.ndarray:
             return np.asarray(kernel(self._select(X, rows)), dtype=np.float64)
