@@ -11,6 +11,7 @@ SCRIPTS = ("start_up", "svm_against_peers", "relative_margin_cost")
 MORE = (
     "kernel_growth",
     "linear_against_peers",
+    "regression_against_peers",
     "cross_validation",
     "ellipsoid_against_peers",
     "ellipsoidal_kernel_cost",

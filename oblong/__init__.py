@@ -1,9 +1,9 @@
 """Classifiers that use the shape of data, exact and certified, for scikit-learn.
 
 All estimators can be imported from here; :func:`save` and :func:`load` keep them on disk. Beside
-them there are :mod:`oblong.display` with pictures, :mod:`oblong.datasets` with data and the reading
-of files, :mod:`oblong.streams` with files of any size, :mod:`oblong.bounds` with the theory, and
-the command ``oblong``.
+them there are :mod:`oblong.svm` with the classes of :mod:`sklearn.svm`, :mod:`oblong.display` with
+pictures, :mod:`oblong.datasets` with data and the reading of files, :mod:`oblong.streams` with
+files of any size, :mod:`oblong.bounds` with the theory, and the command ``oblong``.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         EllipsoidalSVC,
         KernelFisherClassifier,
         LinearRelativeMarginClassifier,
+        MarginRegressor,
         RelativeMarginClassifier,
         RelativeMarginClassifierCV,
         RelativeMarginPath,
@@ -51,6 +52,7 @@ _HOMES = {
         "EllipsoidalSVC",
         "KernelFisherClassifier",
         "LinearRelativeMarginClassifier",
+        "MarginRegressor",
         "RelativeMarginClassifier",
         "RelativeMarginClassifierCV",
         "RelativeMarginPath",
@@ -76,7 +78,7 @@ _HOMES = {
     "oblong.persistence": ("ModelFileError", "load", "save"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_MODULES = {"bounds", "datasets", "display", "streams"} | {
+_MODULES = {"bounds", "datasets", "display", "streams", "svm"} | {
     home.partition(".")[2] for home in _HOMES
 }
 
@@ -106,6 +108,7 @@ __all__ = [
     "KernelConfidenceWeightedClassifier",
     "KernelFisherClassifier",
     "LinearRelativeMarginClassifier",
+    "MarginRegressor",
     "MinimumVolumeEllipsoid",
     "ModelFileError",
     "NormalHerdClassifier",

@@ -33,7 +33,15 @@ def test_examples_of_the_guide(page):
 
 
 @pytest.mark.parametrize(
-    "name", ["oblong", "oblong.bounds", "oblong.datasets", "oblong.display", "oblong.streams"]
+    "name",
+    [
+        "oblong",
+        "oblong.bounds",
+        "oblong.datasets",
+        "oblong.display",
+        "oblong.streams",
+        "oblong.svm",
+    ],
 )
 def test_reference_lists_every_public_name(name):
     reference = (DOCS / "api.rst").read_text("utf-8")

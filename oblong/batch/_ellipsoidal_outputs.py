@@ -51,11 +51,12 @@ class EllipsoidalOutputsMixin(OneVsRestMixin):
         sizes = self._products(X, np.abs(coef), absolute=True) + np.abs(bias)
         return outputs[:, 0], _UNIT * sizes[:, 0]
 
-    def _outputs(self, X: Any) -> np.ndarray:
+    def _outputs(self, X: Any, rounded: bool = True) -> np.ndarray:
         X = self._validated(X)
         coef = self.coef_ if self.kernel == "linear" else self._pivot_coef
         with np.errstate(over="ignore", invalid="ignore"):
-            outputs = (self._products(X, coef) + self.intercept_).astype(X.dtype, copy=False)
+            outputs = self._products(X, coef) + self.intercept_
+            outputs = outputs.astype(X.dtype, copy=False) if rounded else outputs
         Kernel.check_finite(outputs, "the decision value of")
         return outputs
 

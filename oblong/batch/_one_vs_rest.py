@@ -52,8 +52,8 @@ class OneVsRestMixin:
     _directions: np.ndarray
 
     @abstractmethod
-    def _outputs(self, X: Any) -> np.ndarray:
-        """Outputs of every problem."""
+    def _outputs(self, X: Any, rounded: bool = True) -> np.ndarray:
+        """Outputs of every problem, perhaps in the precision of the rows."""
 
     def _validated(self, X: Any) -> Any:
         check_is_fitted(self)

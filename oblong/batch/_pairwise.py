@@ -1,24 +1,23 @@
-"""What every kernel classifier shares: validation, kernels, pairs of classes, prediction."""
+"""What every kernel classifier shares: pairs of classes and their votes."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 from joblib import Parallel, delayed, effective_n_jobs
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from oblong._core.rollback import all_or_nothing
-from oblong._core.threads import available_threads, chunks, single_threaded_blas
+from oblong._core.threads import available_threads, single_threaded_blas
+from oblong.batch._expansion import KernelExpansion, PairFit
 from oblong.batch._one_vs_one import (
     class_scores,
     pack_coefficients,
@@ -26,50 +25,11 @@ from oblong.batch._one_vs_one import (
     pairs_of,
     unpack_coefficients,
 )
-from oblong.kernels import KERNELS, Kernel, resolve_gamma
 
 __all__ = ["PairFit", "PairwiseKernelClassifier"]
 
-# Rows times support vectors of a prediction block.
-_PREDICTION_BLOCK = 1 << 22
 
-
-@dataclass(frozen=True)
-class PairFit:
-    """The model of one pair of classes, ``f(x) = Σ c_i k(x_i, x) + b``.
-
-    Attributes
-    ----------
-    solution : object
-        The solver's result.
-    coef : ndarray of shape (n,)
-        Coefficients ``c`` of the rows of the pair.
-    bias : float
-        The bias ``b``.
-    objective, relative_gap : float
-        Primal objective, and by how much of it the dual objective lies below.
-    n_iter : int
-        Steps taken.
-    status : str
-        ``"converged"``, or why not.
-    direction : ndarray of shape (n_features,), default=None
-        For the linear kernel: the weight vector, which the certificate is computed with.
-    rounded : bool, default=False
-        Whether most of the gap is rounding.
-    """
-
-    solution: Any
-    coef: np.ndarray
-    bias: float
-    objective: float
-    relative_gap: float
-    n_iter: int
-    status: str = "converged"
-    direction: np.ndarray | None = None
-    rounded: bool = False
-
-
-class PairwiseKernelClassifier(ClassifierMixin, BaseEstimator):
+class PairwiseKernelClassifier(ClassifierMixin, KernelExpansion):
     """Base of classifiers whose outputs are ``f(x) = Σ c_i k(x_i, x) + b``, one per pair.
 
     A subclass says how one binary problem is solved (:meth:`_fit_pair`) and keeps what it
@@ -77,10 +37,7 @@ class PairwiseKernelClassifier(ClassifierMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        "kernel": [StrOptions(set(KERNELS)), callable],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="left")],
-        "degree": [Interval(Integral, 0, None, closed="left")],
-        "coef0": [Interval(Real, None, None, closed="neither")],
+        **KernelExpansion._parameter_constraints,
         "decision_function_shape": [StrOptions({"ovo", "ovr"})],
         "break_ties": [StrOptions({"first", "confidence", "random"}), "boolean"],
         "n_jobs": [Integral, None],
@@ -131,26 +88,8 @@ class PairwiseKernelClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
-        X, y = validate_data(
-            self,
-            X,
-            y,
-            dtype=[np.float64, np.float32],
-            order="C",
-            accept_sparse="csr",
-            accept_large_sparse=False,
-        )
+        X, y, weights = self._training_data(X, y, sample_weight)
         check_classification_targets(y)
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
-        if (weights < 0).any():
-            raise ValueError("Negative values in sample_weight")
-        if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
-            raise ValueError(
-                f"Precomputed matrix must be a square matrix. Input is a {X.shape[0]}x"
-                f"{X.shape[1]} matrix."
-            )
-        if self.kernel == "precomputed" and sp.issparse(X):
-            raise TypeError("Sparse precomputed kernels are not supported.")
         self._check_rows(X)
         kept = np.flatnonzero(weights > 0)
         self.classes_, labels = np.unique(y, return_inverse=True)
@@ -163,15 +102,8 @@ class PairwiseKernelClassifier(ClassifierMixin, BaseEstimator):
         if present.size < self.classes_.size:
             self.classes_ = self.classes_[present]
             labels = np.searchsorted(present, labels)
-        all_rows = kept.size == X.shape[0]
-        rows, labels, weights = (
-            (X, labels, weights)
-            if all_rows
-            else (self._select(X, kept), labels[kept], weights[kept])
-        )
-        gamma_weights = None if sample_weight is None else weights
-        needs_gamma = self.kernel in ("rbf", "poly", "sigmoid")
-        self._gamma = resolve_gamma(self.gamma, rows, gamma_weights) if needs_gamma else 1.0
+        rows, labels, weights = self._kept(X, labels, weights, kept)
+        self._gamma = self._resolve_gamma(rows, None if sample_weight is None else weights)
         self._check_kernel(rows)
         penalties = self._penalties(labels, weights)
         fits, members = self._fit_pairs(rows, labels, penalties, weights)
@@ -190,12 +122,6 @@ class PairwiseKernelClassifier(ClassifierMixin, BaseEstimator):
     def _warn_unconverged(self, fits: Sequence[PairFit]) -> None:
         """Warn if a pair has no solution to the tolerance asked for."""
         return
-
-    def _kernel(self) -> Kernel:
-        return Kernel(self.kernel, self._gamma, int(self.degree), float(self.coef0))
-
-    def _select(self, X: Any, rows: np.ndarray) -> Any:
-        return X[np.ix_(rows, rows)] if self.kernel == "precomputed" else X[rows]
 
     def _fit_pairs(
         self, X: Any, labels: np.ndarray, penalties: np.ndarray, weights: np.ndarray
@@ -259,55 +185,6 @@ class PairwiseKernelClassifier(ClassifierMixin, BaseEstimator):
         """Rows and their coefficients, of shape (n_pairs, n_rows), that make the outputs."""
         return self.support_vectors_, unpack_coefficients(self.dual_coef_, self.n_support_)
 
-    def _outputs(self, X: Any, rounded: bool = False) -> np.ndarray:
-        """Outputs of every pair, of shape (n, n_pairs), perhaps in the precision of the rows.
-
-        Votes count signs, and sums of outputs may cancel: both take them in double precision.
-        """
-        check_is_fitted(self)
-        X = validate_data(
-            self,
-            X,
-            dtype=[np.float64, np.float32],
-            order="C",
-            accept_sparse="csr",
-            accept_large_sparse=False,
-            reset=False,
-        )
-        with np.errstate(over="ignore", invalid="ignore"):
-            outputs = self._evaluate(X)
-            outputs = outputs.astype(X.dtype, copy=False) if rounded else outputs
-        Kernel.check_finite(outputs, "the decision value of")
-        return outputs
-
-    def _evaluate(self, X: Any) -> np.ndarray:
-        """Outputs of validated rows, in double precision whatever that of the rows.
-
-        An output is often a small difference of large numbers.
-        """
-        outputs = np.empty((X.shape[0], self.intercept_.size))
-        if self.kernel == "linear":
-            for start, stop in chunks(X.shape[0], max(1, _PREDICTION_BLOCK // X.shape[1])):
-                outputs[start:stop] = X[start:stop] @ self.coef_.T + self.intercept_
-            return outputs
-        vectors, coef = self._expansion()
-        coef = coef.T
-        if self.kernel == "precomputed":
-            outputs[...] = X[:, self.support_] @ coef + self.intercept_
-            return outputs
-        if vectors.shape[0] == 0:
-            outputs[...] = self.intercept_
-            return outputs
-        if sp.issparse(X) != sp.issparse(vectors):
-            X, vectors = sp.csr_matrix(X), sp.csr_matrix(vectors)
-        kernel = self._kernel()
-        shift = None if sp.issparse(X) else kernel.centre(vectors)
-        right = kernel.prepare(vectors, np.float64, shift)
-        for start, stop in chunks(X.shape[0], max(1, _PREDICTION_BLOCK // right.n)):
-            left = kernel.prepare(X[start:stop], np.float64, shift)
-            outputs[start:stop] = kernel.block(left, right) @ coef + self.intercept_
-        return outputs
-
     def decision_function(self, X: Any) -> np.ndarray:
         """Outputs of the classifier.
 
@@ -354,12 +231,3 @@ class PairwiseKernelClassifier(ClassifierMixin, BaseEstimator):
         elif self.break_ties == "random":
             votes += 0.5 * check_random_state(self.random_state).random_sample(votes.shape)
         return self.classes_[votes.argmax(axis=1)]
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "dual_coef_")
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.kernel != "precomputed"
-        tags.input_tags.pairwise = self.kernel == "precomputed"
-        return tags

@@ -372,11 +372,12 @@ class BayesPointClassifier(OneVsRestMixin, KernelClassifier):
 
     # Prediction ---------------------------------------------------------------------------------
 
-    def _outputs(self, X: Any) -> np.ndarray:
+    def _outputs(self, X: Any, rounded: bool = True) -> np.ndarray:
         """Means of the outputs over their standard deviations."""
         X = self._validated(X)
         spread = np.sqrt(np.maximum(self._variances(X), np.finfo(float).tiny))
-        return (self._means(X) / spread).astype(X.dtype, copy=False)
+        outputs = self._means(X) / spread
+        return outputs.astype(X.dtype, copy=False) if rounded else outputs
 
     def decision_function(self, X: Any) -> np.ndarray:
         r"""Outputs of the Bayes points over their standard deviations.

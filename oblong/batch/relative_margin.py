@@ -302,13 +302,14 @@ class RelativeMarginClassifier(KernelClassifier):
         U = None
         if self.D is not None and self.nu is not None:
             U = self.D * self.nu * weights / weights.sum()
+        C = self._penalty * penalties
         found = solve_linear_relative_margin(
-            X, y, self.C * penalties, B=self.B, spread=self.spread, D=self.D, U=U, tol=self.tol
+            X, y, C, B=self.B, spread=self.spread, D=self.D, U=U, tol=self.tol
         )
         linear = found.solution
         if not linear.relative_gap < fit.relative_gap:
             return fit
-        coef = np.where(np.abs(linear.dual_coef) > 1e-9 * self.C, linear.dual_coef, 0.0)
+        coef = np.where(np.abs(linear.dual_coef) > 1e-9 * self._penalty, linear.dual_coef, 0.0)
         return PairFit(
             found,
             coef,

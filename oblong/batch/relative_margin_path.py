@@ -149,7 +149,7 @@ class RelativeMarginPath:
         X : {array-like, sparse matrix} of shape (n_rows, n_features)
             Rows, or their kernel values against the training rows for ``kernel="precomputed"``.
         """
-        return self._classifier._outputs(X).T
+        return self._classifier._outputs(X, rounded=True).T
 
     def predict(self, X: Any) -> np.ndarray:
         """Class labels by every model on the path, of shape (n_spreads, n_rows).

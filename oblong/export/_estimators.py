@@ -13,6 +13,7 @@ from oblong.batch import (
     BayesPointClassifier,
     EllipsoidalKernelClassifier,
     EllipsoidalSVC,
+    MarginRegressor,
     RelativeMarginClassifierCV,
 )
 from oblong.batch._one_vs_one import pairs_of, unpack_coefficients
@@ -44,6 +45,7 @@ from oblong.solvers.online.state import (
     TOP,
     OnlineState,
 )
+from oblong.svm import LinearSVC
 
 __all__ = ["Outputs", "write_estimator"]
 
@@ -51,11 +53,17 @@ _SKETCH_ROUND_OFF = 1e-15
 
 
 class Outputs(NamedTuple):
-    """What a model predicts: labels, scores, and probabilities if it has such."""
+    """What a model predicts: labels, scores, and probabilities if it has such; or numbers."""
 
-    labels: str
-    scores: str
+    labels: str | None = None
+    scores: str | None = None
     probabilities: str | None = None
+    prediction: str | None = None
+
+    def named(self) -> dict[str, str]:
+        """Tensors by the names of the outputs."""
+        names = ("label", "scores", "probabilities", "prediction")
+        return {name: tensor for name, tensor in zip(names, self) if tensor is not None}
 
 
 def write_estimator(graph: Graph, X: str, model: Any) -> Outputs:
@@ -100,7 +108,8 @@ def _one_vs_one(
     return Outputs(graph.labels(places, classes), outputs if shape == "ovo" else scores)
 
 
-def _pairwise(graph: Graph, X: str, model: PairwiseKernelClassifier) -> Outputs:
+def _expansion(graph: Graph, X: str, model: Any) -> str:
+    """Outputs of a kernel expansion, a column each."""
     if model.kernel == "linear":
         outputs = graph.times(X, np.asarray(model.coef_).T)
     else:
@@ -108,8 +117,19 @@ def _pairwise(graph: Graph, X: str, model: PairwiseKernelClassifier) -> Outputs:
             vectors, coef = model._kernel_vectors, model._kernel_coef
         else:
             vectors, coef = model._expansion()
+        if model.kernel != "precomputed" and vectors.shape[0] == 0:
+            # No support vectors: a constant.
+            vectors, coef = np.zeros((1, model.n_features_in_)), np.zeros((len(coef), 1))
         outputs = graph.times(kernel_values(graph, X, model._kernel(), vectors), coef.T)
-    outputs = graph.plus(outputs, model.intercept_)
+    return graph.plus(outputs, model.intercept_)
+
+
+def _regressor(graph: Graph, X: str, model: MarginRegressor) -> Outputs:
+    return Outputs(prediction=graph.column(_expansion(graph, X, model)))
+
+
+def _pairwise(graph: Graph, X: str, model: PairwiseKernelClassifier) -> Outputs:
+    outputs = _expansion(graph, X, model)
     shape = getattr(model, "decision_function_shape", "ovr")
     return _one_vs_one(graph, outputs, model.classes_, shape, getattr(model, "break_ties", "first"))
 
@@ -139,6 +159,11 @@ def _one_vs_rest(graph: Graph, outputs: str, classes: np.ndarray) -> Outputs:
     if len(classes) == 2:
         return Outputs(graph.labels(graph.positive(outputs), classes), graph.column(outputs))
     return Outputs(graph.labels(graph.largest(outputs), classes), outputs)
+
+
+def _linear_svc(graph: Graph, X: str, model: LinearSVC) -> Outputs:
+    outputs = graph.plus(graph.times(X, np.asarray(model.coef_).T), model.intercept_)
+    return _one_vs_rest(graph, outputs, model.classes_)
 
 
 def _ellipsoidal(graph: Graph, X: str, model: EllipsoidalSVC) -> Outputs:
@@ -328,6 +353,8 @@ _WRITERS: tuple[tuple[type, Writer], ...] = (
     (BayesPointClassifier, _bayes_point),
     (EllipsoidalKernelClassifier, _precomputed_ellipsoid),
     (PairwiseKernelClassifier, _pairwise),
+    (MarginRegressor, _regressor),
+    (LinearSVC, _linear_svc),
     (OnlineClassifier, _online),
     (MinimumVolumeEllipsoid, _ellipsoid),
     (SVC, _svc),

@@ -23,7 +23,8 @@ def to_onnx(
 
     The graph has the input ``X`` of shape (n, n_features) and the outputs ``label``, what
     ``predict`` returns, ``scores``, what ``decision_function`` returns, and ``probabilities``, what
-    ``predict_proba`` returns, if the model has it. It computes in double precision.
+    ``predict_proba`` returns, if the model has it. The graph of a regressor has the one output
+    ``prediction``. It computes in double precision.
 
     If the pipeline encodes columns of text, these are the second input ``text``, of shape
     (n, n_text), and ``X`` has the other columns, both in the order of the training data. The
@@ -92,9 +93,7 @@ def to_onnx(
         if not inputs.numbers and input_type == "float32":
             # Nothing takes the cast of an input that is not there.
             del graph.nodes[0]
-        outputs = {"label": found.labels, "scores": found.scores}
-        if found.probabilities is not None:
-            outputs["probabilities"] = found.probabilities
+        outputs = found.named()
         columns = {"X": inputs.numbers, "text": inputs.text}
         notes = {
             f"columns of {key}": json.dumps([names[j] for j in columns[key]]) for key in columns

@@ -34,6 +34,7 @@ from sklearn.svm import SVC, LinearSVC
 import oblong.batch
 import oblong.geometry
 import oblong.online
+import oblong.svm
 from oblong.batch.relative_margin_path import RelativeMarginPathClassifier
 from oblong.geometry._kernel_rows import KernelizedRows
 from oblong.kernels import Kernel
@@ -98,7 +99,7 @@ def known_types() -> dict[str, type]:
     """Types by their names in a file."""
     own = [
         value
-        for package in (oblong.batch, oblong.geometry, oblong.online)
+        for package in (oblong.batch, oblong.geometry, oblong.online, oblong.svm)
         for value in (getattr(package, name) for name in package.__all__)
         if isinstance(value, type) and (issubclass(value, BaseEstimator) or is_dataclass(value))
     ]

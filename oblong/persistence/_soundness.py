@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.svm import SVC
 
-from oblong.batch import BayesPointClassifier, EllipsoidalSVC
+from oblong.batch import BayesPointClassifier, EllipsoidalSVC, MarginRegressor
 from oblong.batch._pairwise import PairwiseKernelClassifier
 from oblong.kernels import KERNELS, Kernel
 from oblong.linalg.feature_map import LinearMap, PivotMap
@@ -238,6 +238,20 @@ def _check_pairwise(model: PairwiseKernelClassifier) -> None:
         _require(isinstance(model._map, (LinearMap, PivotMap)), "map")
 
 
+def _check_regressor(model: MarginRegressor) -> None:
+    _require(isinstance(model.kernel, str) and model.kernel in KERNELS, "kernel")
+    if not _fitted(model, "dual_coef_"):
+        return
+    n = _features(model)
+    _numbers(model.intercept_, "f", 1)
+    count = len(_numbers(model.support_, "i", None))
+    _numbers(model.dual_coef_, "f", 1, count)
+    if model.kernel == "linear":
+        _numbers(model.coef_, "f", 1, n)
+    if model.kernel != "precomputed":
+        _require(_rows(model.support_vectors_, n).shape[0] == count, "support vectors")
+
+
 def _check_pivots(pivots: PivotMap) -> None:
     count = len(_numbers(pivots.pivots, "i", None))
     _numbers(pivots.factor, "f", count, count)
@@ -277,6 +291,7 @@ _CHECKS: tuple[tuple[type, Callable[[Any], None]], ...] = (
     (OnlineEllipsoidalState, _check_ellipsoidal_state),
     (OnlineClassifier, _check_online),
     (PairwiseKernelClassifier, _check_pairwise),
+    (MarginRegressor, _check_regressor),
     (PivotMap, _check_pivots),
     (SVC, _check_svc),
 )

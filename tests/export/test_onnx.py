@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.special import log_ndtr, ndtr
+from sklearn.base import is_regressor
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
 from sklearn.impute import SimpleImputer
@@ -44,6 +45,12 @@ def run(graph, X, text=None, outputs=("label", "scores")):
 
 def assert_agrees(model, X=NEW, tol=1e-5):
     graph = oblong.to_onnx(model)
+    if is_regressor(model):
+        (prediction,) = run(graph, X, outputs=["prediction"])
+        expected = model.predict(X)
+        assert prediction.shape == expected.shape
+        assert np.abs(prediction - expected).max() <= tol * max(1.0, np.abs(expected).max())
+        return
     labels, scores = run(graph, X)
     has_chances = "probabilities" in [output.name for output in graph.graph.output]
     # Those of the SVM of scikit-learn come from another model.
@@ -60,6 +67,11 @@ def assert_agrees(model, X=NEW, tol=1e-5):
 @pytest.mark.parametrize(("name", "settings", "n_classes"), CASES, ids=IDS)
 def test_every_estimator_agrees_with_its_graph(name, settings, n_classes):
     assert_agrees(fitted(name, settings, n_classes))
+
+
+def test_regressors_without_support_vectors():
+    X, y = rows()
+    assert_agrees(oblong.MarginRegressor(epsilon=100.0).fit(X, y))
 
 
 @pytest.mark.parametrize("labels", [[0, 1, 2], [-5, 3, 10**12], ["a", "é", "z z"], [1.0, 2.0, 9.0]])

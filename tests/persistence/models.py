@@ -6,7 +6,7 @@ import inspect
 import warnings
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.datasets import make_blobs
 
 import oblong
@@ -48,7 +48,9 @@ IDS = [f"{name}-{'-'.join(map(str, s.values())) or 'default'}-{k}" for name, s, 
 
 def fitted(name: str, settings: dict, n_classes: int = 3, labels: str = "words"):
     X, y = rows(n_classes)
-    if labels == "words":
+    if issubclass(ESTIMATORS[name], RegressorMixin):
+        y = X @ [1.0, -1.0, 0.5] + y
+    elif labels == "words":
         y = np.array(["apple", "pear", "quince"])[y]
     model = ESTIMATORS[name](**settings)
     if "random_state" in model.get_params():

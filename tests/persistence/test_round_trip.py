@@ -7,6 +7,7 @@ import zipfile
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import is_regressor
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
 from sklearn.impute import SimpleImputer
@@ -69,7 +70,7 @@ def test_pipelines_around_every_estimator(name, tmp_path):
     # Whatever stands before it, the estimator is fitted again.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model.fit(X, np.array(["a", "b", "c"])[y])
+        model.fit(X, y if is_regressor(model) else np.array(["a", "b", "c"])[y])
     assert_same_predictions(model, again(model, tmp_path))
 
 

@@ -7,6 +7,7 @@ Regularization", JMLR 2010) and Clarabel solves them to about eleven digits.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import cvxpy as cp
@@ -75,6 +76,24 @@ def solve_primal(K: Array, y: Array, C: Array, B: float) -> Reference:
     if bounds:
         coef = coef - bounds[0].dual_value + bounds[1].dual_value
     return Reference(float(problem.value), coef, F @ w.value + b.value, float(b.value))
+
+
+def solve_regression_primal(
+    K: Array,
+    C: Array,
+    loss: Callable[[cp.Expression], cp.Expression],
+    bounds: tuple[float, float] | None = None,
+) -> Reference:
+    """Solve ½‖w‖² + Σ C_i loss(f)_i, with low ≤ f_i ≤ high if there are bounds."""
+    F = factor(K)
+    w, b = cp.Variable(F.shape[1]), cp.Variable()
+    f = F @ w + b
+    limits = [] if bounds is None else [f >= bounds[0], f <= bounds[1]]
+    problem = cp.Problem(cp.Minimize(cp.sum_squares(w) / 2 + C @ loss(f)), limits)
+    _solve(problem)
+    return Reference(
+        float(problem.value), np.full(len(C), np.nan), F @ w.value + b.value, float(b.value)
+    )
 
 
 def solve_dual(K: Array, y: Array, C: Array, B: float) -> Reference:

@@ -1,0 +1,304 @@
+"""Models that are kernel expansions: validation, kernels, evaluation, certificates.
+
+Classifiers and regressors share what is here; nothing of it knows of classes or targets.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from oblong._core.progress import ProgressCallback, print_progress
+from oblong._core.threads import chunks, single_threaded_blas
+from oblong.kernels import KERNELS, Kernel, resolve_gamma
+from oblong.linalg.columns import ExplicitColumns, KernelColumns, SymmetricColumns
+from oblong.linalg.definite import check_kernel_definite
+from oblong.solvers.margin.options import DEFAULTS
+
+__all__ = ["CertifiedExpansion", "KernelExpansion", "PairFit"]
+
+# Rows times support vectors of a prediction block.
+_PREDICTION_BLOCK = 1 << 22
+# Least number of columns for which products of rows are worth the threads of BLAS.
+_WIDE = 256
+# How rows are validated.
+_ROWS: dict[str, Any] = {
+    "dtype": [np.float64, np.float32],
+    "order": "C",
+    "accept_sparse": "csr",
+    "accept_large_sparse": False,
+}
+
+
+@dataclass(frozen=True)
+class PairFit:
+    """The solution of one problem, ``f(x) = Σ c_i k(x_i, x) + b``.
+
+    Attributes
+    ----------
+    solution : object
+        The solver's result.
+    coef : ndarray of shape (n,)
+        Coefficients ``c`` of the rows.
+    bias : float
+        The bias ``b``.
+    objective, relative_gap : float
+        Primal objective, and by how much of it the dual objective lies below.
+    n_iter : int
+        Steps taken.
+    status : str
+        ``"converged"``, or why not.
+    direction : ndarray of shape (n_features,), default=None
+        For the linear kernel: the weight vector, which the certificate is computed with.
+    rounded : bool, default=False
+        Whether most of the gap is rounding.
+    """
+
+    solution: Any
+    coef: np.ndarray
+    bias: float
+    objective: float
+    relative_gap: float
+    n_iter: int
+    status: str = "converged"
+    direction: np.ndarray | None = None
+    rounded: bool = False
+
+
+class KernelExpansion(BaseEstimator):
+    """Base of estimators whose outputs are ``f(x) = Σ c_i k(x_i, x) + b``."""
+
+    # Parameters and attributes that subclasses have.
+    kernel: Any
+    gamma: Any
+    degree: int
+    coef0: float
+    support_: np.ndarray
+    support_vectors_: Any
+    n_support_: np.ndarray
+    dual_coef_: np.ndarray
+    coef_: np.ndarray
+    intercept_: np.ndarray
+    _gamma: float
+
+    _parameter_constraints: ClassVar[dict] = {
+        "kernel": [StrOptions(set(KERNELS)), callable],
+        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="left")],
+        "degree": [Interval(Integral, 0, None, closed="left")],
+        "coef0": [Interval(Real, None, None, closed="neither")],
+    }
+
+    def _training_data(
+        self, X: Any, y: Any, sample_weight: Any, **targets: Any
+    ) -> tuple[Any, np.ndarray, np.ndarray]:
+        """Check the rows, the targets and the sample weights."""
+        X, y = validate_data(self, X, y, **_ROWS, **targets)
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        if (weights < 0).any():
+            raise ValueError("Negative values in sample_weight")
+        if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
+            raise ValueError(
+                f"Precomputed matrix must be a square matrix. Input is a {X.shape[0]}x"
+                f"{X.shape[1]} matrix."
+            )
+        if self.kernel == "precomputed" and sp.issparse(X):
+            raise TypeError("Sparse precomputed kernels are not supported.")
+        return X, y, weights
+
+    def _kept(
+        self, X: Any, y: np.ndarray, weights: np.ndarray, kept: np.ndarray
+    ) -> tuple[Any, np.ndarray, np.ndarray]:
+        """Rows, targets and weights without the rows that are dropped."""
+        if kept.size == X.shape[0]:
+            return X, y, weights
+        return self._select(X, kept), y[kept], weights[kept]
+
+    def _resolve_gamma(self, X: Any, weights: np.ndarray | None) -> float:
+        needs_gamma = self.kernel in ("rbf", "poly", "sigmoid")
+        return resolve_gamma(self.gamma, X, weights) if needs_gamma else 1.0
+
+    def _kernel(self) -> Kernel:
+        return Kernel(self.kernel, self._gamma, int(self.degree), float(self.coef0))
+
+    def _select(self, X: Any, rows: np.ndarray) -> Any:
+        return X[np.ix_(rows, rows)] if self.kernel == "precomputed" else X[rows]
+
+    def _expansion(self) -> tuple[Any, np.ndarray]:
+        """Rows and their coefficients, of shape (n_outputs, n_rows), that make the outputs."""
+        return self.support_vectors_, self.dual_coef_
+
+    def _outputs(self, X: Any, rounded: bool = False) -> np.ndarray:
+        """Outputs of rows, of shape (n, n_outputs), perhaps in the precision of the rows.
+
+        Votes count signs, and sums of outputs may cancel: both take them in double precision.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, **_ROWS)
+        with np.errstate(over="ignore", invalid="ignore"):
+            outputs = self._evaluate(X)
+            outputs = outputs.astype(X.dtype, copy=False) if rounded else outputs
+        Kernel.check_finite(outputs, "the decision value of")
+        return outputs
+
+    def _evaluate(self, X: Any) -> np.ndarray:
+        """Outputs of validated rows, in double precision whatever that of the rows.
+
+        An output is often a small difference of large numbers.
+        """
+        outputs = np.empty((X.shape[0], self.intercept_.size))
+        if self.kernel == "linear":
+            for start, stop in chunks(X.shape[0], max(1, _PREDICTION_BLOCK // X.shape[1])):
+                outputs[start:stop] = X[start:stop] @ self.coef_.T + self.intercept_
+            return outputs
+        vectors, coef = self._expansion()
+        coef = coef.T
+        if self.kernel == "precomputed":
+            outputs[...] = X[:, self.support_] @ coef + self.intercept_
+            return outputs
+        if vectors.shape[0] == 0:
+            outputs[...] = self.intercept_
+            return outputs
+        if sp.issparse(X) != sp.issparse(vectors):
+            X, vectors = sp.csr_matrix(X), sp.csr_matrix(vectors)
+        kernel = self._kernel()
+        shift = None if sp.issparse(X) else kernel.centre(vectors)
+        right = kernel.prepare(vectors, np.float64, shift)
+        for start, stop in chunks(X.shape[0], max(1, _PREDICTION_BLOCK // right.n)):
+            left = kernel.prepare(X[start:stop], np.float64, shift)
+            outputs[start:stop] = kernel.block(left, right) @ coef + self.intercept_
+        return outputs
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "dual_coef_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags
+
+
+class CertifiedExpansion(KernelExpansion):
+    """Base of expansions that the margin solver finds, to a tolerance and with a certificate."""
+
+    C: float
+    tol: float
+    max_iter: int
+    cache_size: float
+    verbose: int
+    converged_: bool
+
+    # Whether the last fit found the kernel matrix to be indefinite.
+    _indefinite = False
+    _certified_constraints: ClassVar[dict] = {
+        "C": [Interval(Real, 0.0, None, closed="neither")],
+        "tol": [Interval(Real, 0.0, None, closed="neither")],
+        "max_iter": [Interval(Integral, -1, None, closed="left")],
+        "cache_size": [Interval(Real, 0.0, None, closed="neither")],
+        "verbose": ["verbose"],
+    }
+
+    @property
+    def _title(self) -> str:
+        """Name of the estimator in messages."""
+        return type(self).__name__
+
+    @property
+    def _remedy(self) -> str:
+        """What to do where the solver makes no further progress."""
+        return f"Lower C (now {self.C:g}) or scale the columns."
+
+    @property
+    def _penalty(self) -> float:
+        """The penalty that the solver gets."""
+        return float(self.C)
+
+    def _if_indefinite(self) -> str | None:
+        """What an indefinite kernel would mean and what to do; None if it does no harm."""
+        return None
+
+    def _check_kernel(self, X: Any) -> None:
+        kernel = self._kernel()
+        consequence = self._if_indefinite()
+        self.__dict__.pop("_indefinite", None)
+
+        def matrix(rows: np.ndarray) -> np.ndarray:
+            return np.asarray(kernel(self._select(X, rows)), dtype=np.float64)
+
+        try:
+            check_kernel_definite(kernel, matrix, X.shape[0], str(consequence))
+        except ValueError:
+            if consequence is not None:
+                raise
+            # The solver still finds a stationary point, but no duality bounds its objective.
+            self._indefinite = True
+
+    def _threads(self, X: Any) -> AbstractContextManager[Any]:
+        """Limit BLAS to one thread where products take less time than starting the others."""
+        return single_threaded_blas() if X.shape[1] < _WIDE else nullcontext()
+
+    def _pair_fit(
+        self, solution: Any, coef: np.ndarray, bias: float, direction: np.ndarray | None = None
+    ) -> PairFit:
+        """Put a solution's certificate and its model together."""
+        margin = solution.margin
+        return PairFit(
+            solution,
+            coef,
+            bias,
+            margin.objective,
+            np.inf if self._indefinite else margin.relative_gap,
+            solution.n_iter,
+            "indefinite" if self._indefinite else margin.status,
+            direction,
+            margin.rounding > 0.5 * margin.gap,
+        )
+
+    def _progress(self) -> ProgressCallback | None:
+        return print_progress if self.verbose else None
+
+    def _columns(self, X: Any) -> SymmetricColumns:
+        if self.kernel == "precomputed":
+            return ExplicitColumns(X)
+        return KernelColumns(self._kernel(), X, cache_bytes=self.cache_size * 2.0**20)
+
+    def _warn_unconverged(self, fits: Sequence[PairFit]) -> None:
+        worst = max(
+            (fit for fit in fits if fit.status != "converged"),
+            key=lambda fit: fit.relative_gap,
+            default=None,
+        )
+        if worst is not None:
+            if worst.status == "max_iter":
+                why, remedy = f"max_iter={self.max_iter} was reached", "Increase max_iter."
+            elif worst.status == "indefinite":
+                why = (
+                    "the kernel matrix is not positive semidefinite, so that the solution is a "
+                    "stationary point and no gap can be proved"
+                )
+                remedy = "Use another kernel."
+            elif worst.rounded:
+                why = "the rest of the gap is rounding error"
+                remedy = "Scale the columns, for example with StandardScaler."
+            else:
+                why = "the solver makes no further progress"
+                remedy = self._remedy
+            promise = DEFAULTS.promise(self.tol)
+            warnings.warn(
+                f"{self._title} did not converge to tol={self.tol:g} and a relative "
+                f"duality gap of {promise:g}: {why}. The gap reached is "
+                f"{worst.relative_gap:.3g}. {remedy}",
+                ConvergenceWarning,
+                stacklevel=5,
+            )

@@ -1,0 +1,299 @@
+"""Regression with kernels as a scikit-learn regressor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import RegressorMixin, _fit_context
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from oblong._core.rollback import all_or_nothing
+from oblong.batch._expansion import CertifiedExpansion, PairFit
+from oblong.solvers.margin.regression import solve_regression
+
+__all__ = ["MarginRegressor"]
+
+
+class MarginRegressor(RegressorMixin, CertifiedExpansion):
+    r"""Support vector regression, and quantile regression with kernels.
+
+    The model is :math:`f(x) = w \cdot \varphi(x) + b` with
+
+    .. math::
+
+        \min_{w, b} \ \tfrac12 \|w\|^2 + \sum_i C_i \, \ell(y_i, f(x_i)) ,
+
+    where the loss is that of support vector regression [1]_ (``loss="epsilon"``), which is
+    :class:`sklearn.svm.SVR`,
+
+    .. math::
+
+        \ell(y, f) = [\, |y - f| - \varepsilon \,]_+ ,
+
+    or that of quantile regression [2]_ (``loss="quantile"``), whose model has about a fraction
+    :math:`\tau` of the targets below it,
+
+    .. math::
+
+        \ell(y, f) = \tau \, [y - f]_+ + (1 - \tau) \, [f - y]_+ .
+
+    Parameters
+    ----------
+    loss : {"epsilon", "quantile"}, default="epsilon"
+        The loss.
+    C : float, default=1.0
+        Penalty of errors, larger than zero.
+    epsilon : float, default=0.1
+        Errors up to this size cost nothing. For ``loss="epsilon"`` only.
+    quantile : float, default=0.5
+        The quantile :math:`\tau`, between 0 and 1. For ``loss="quantile"`` only.
+    bounds : tuple of two floats, default=None
+        Hard bounds ``(low, high)`` on the outputs of the training rows, for a target with a
+        physical range. They have to hold all targets, and need ``loss="quantile"``. Outputs of
+        other rows may leave them.
+    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
+        The kernel function. The sigmoid is indefinite, so that ``bounds`` have no solution with it.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Coefficient of "rbf", "poly" and "sigmoid": ``1 / (n_features * X.var())``,
+        ``1 / n_features``, or the number itself. With ``sample_weight`` the variance is the
+        weighted one.
+    degree : int, default=3
+        Degree of the polynomial kernel.
+    coef0 : float, default=0.0
+        Constant term of "poly" and "sigmoid".
+    tol : float, default=1e-3
+        Largest violation of the optimality conditions, on the scale of the targets: LIBSVM's
+        stopping rule.
+    max_iter : int, default=-1
+        Limit on the solver's steps, or -1 for none.
+    cache_size : float, default=1024
+        Memory limit of the kernel cache in MB. Memory is taken only as it is needed.
+    verbose : int, default=0
+        Whether to report progress on standard error.
+
+    Attributes
+    ----------
+    support_ : ndarray of shape (n_SV,)
+        Rows with a coefficient other than zero.
+    support_vectors_ : {ndarray, CSR matrix} of shape (n_SV, n_features)
+        Those rows. Empty for a precomputed kernel.
+    n_support_ : ndarray of shape (1,)
+        Their number.
+    dual_coef_ : ndarray of shape (1, n_SV)
+        Their coefficients.
+    coef_ : ndarray of shape (1, n_features)
+        The weight vector, for the linear kernel only.
+    intercept_ : ndarray of shape (1,)
+        The bias.
+    objective_ : float
+        Primal objective.
+    dual_gap_ : float
+        The certificate: primal minus dual objective, rounding included, over the primal. No
+        solution is better than this model by more than this fraction.
+    n_iter_ : int
+        Steps taken by the solver.
+    converged_ : bool
+        Whether the solution met ``tol`` and has a ``dual_gap_`` of at most ``max(tol, 1e-3)``.
+    n_features_in_ : int
+        Number of features seen in :meth:`fit`.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the features, if ``X`` had string names.
+
+    See Also
+    --------
+    sklearn.svm.SVR : The same model for ``loss="epsilon"``.
+    oblong.svm.SVR : The same model with the signature of scikit-learn.
+    sklearn.linear_model.QuantileRegressor : Linear quantile regression with another penalty.
+
+    Notes
+    -----
+    Each quantile is a model of its own, and models of neighbouring quantiles may cross where rows
+    are few: sort their predictions if the order matters.
+
+    The number of targets below the model of a quantile is at most ``quantile * n``, and that of
+    targets not above it at least as much (by weight, up to ``tol``).
+
+    References
+    ----------
+    .. [1] H. Drucker, C. J. C. Burges, L. Kaufman, A. Smola and V. Vapnik, "Support Vector
+       Regression Machines", Advances in Neural Information Processing Systems 9, 1996.
+    .. [2] I. Takeuchi, Q. V. Le, T. D. Sears and A. J. Smola, "Nonparametric Quantile Estimation",
+       Journal of Machine Learning Research 7, 1231-1264, 2006.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from oblong import MarginRegressor
+    >>> X = np.linspace(0.0, 6.0, 200)[:, None]
+    >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=200)
+    >>> model = MarginRegressor(C=10.0).fit(X, y)
+    >>> round(model.score(X, y), 2)
+    0.98
+    >>> model.dual_gap_ < 1e-3
+    True
+
+    Nine tenths of the targets are below this model:
+
+    >>> upper = MarginRegressor(loss="quantile", quantile=0.9, C=10.0).fit(X, y)
+    >>> bool(abs((y < upper.predict(X) - 1e-3).mean() - 0.9) < 0.05)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **CertifiedExpansion._parameter_constraints,
+        **CertifiedExpansion._certified_constraints,
+        "loss": [StrOptions({"epsilon", "quantile"})],
+        "epsilon": [Interval(Real, 0.0, None, closed="left")],
+        "quantile": [Interval(Real, 0.0, 1.0, closed="neither")],
+        "bounds": ["array-like", None],
+    }
+
+    def __init__(
+        self,
+        *,
+        loss: str = "epsilon",
+        C: float = 1.0,
+        epsilon: float = 0.1,
+        quantile: float = 0.5,
+        bounds: tuple[float, float] | None = None,
+        kernel: Any = "rbf",
+        gamma: Any = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        cache_size: float = 1024,
+        verbose: int = 0,
+    ) -> None:
+        self.loss = loss
+        self.C = C
+        self.epsilon = epsilon
+        self.quantile = quantile
+        self.bounds = bounds
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.tol = tol
+        self.max_iter = max_iter
+        self.cache_size = cache_size
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> MarginRegressor:
+        """Fit the regressor.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training rows, or their kernel matrix of shape (n_samples, n_samples) for
+            ``kernel="precomputed"``.
+        y : array-like of shape (n_samples,)
+            Targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights that multiply ``C`` row by row. A row of weight two counts as two rows; a
+            row of weight zero is dropped.
+
+        Returns
+        -------
+        self : object
+            The fitted regressor. If fitting fails or is interrupted, the estimator is left as it
+            was before.
+        """
+        with all_or_nothing(self):
+            self._fit(X, y, sample_weight)
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
+        limits = self._limits()
+        X, y, weights = self._training_data(X, y, sample_weight, y_numeric=True)
+        y = np.asarray(y, dtype=np.float64)
+        kept = np.flatnonzero(weights > 0)
+        if kept.size == 0:
+            raise ValueError(f"{self._title} needs a row with a weight above zero; got none")
+        rows, y, weights = self._kept(X, y, weights, kept)
+        if limits is not None and not (limits[0] <= y.min() and y.max() <= limits[1]):
+            raise ValueError(
+                f"bounds={self.bounds!r} have to hold all targets, which are between "
+                f"{y.min():g} and {y.max():g}"
+            )
+        self._gamma = self._resolve_gamma(rows, None if sample_weight is None else weights)
+        self._check_kernel(rows)
+        columns = self._columns(rows)
+        tube = self.loss == "epsilon"
+        with self._threads(rows):
+            solution = solve_regression(
+                columns,
+                y,
+                self._penalty * weights,
+                epsilon=self.epsilon if tube else None,
+                quantile=None if tube else self.quantile,
+                bounds=limits,
+                tol=self.tol,
+                max_iter=self.max_iter,
+                progress=self._progress(),
+            )
+        margin = solution.margin
+        bias = solution.bias - columns.offset(margin.coef, margin.direction)
+        fit = self._pair_fit(solution, margin.coef, bias, margin.direction)
+        self._store(X, kept, fit)
+        self._warn_unconverged([fit])
+
+    def _limits(self) -> tuple[float, float] | None:
+        """Check the bounds, before any work starts."""
+        if self.bounds is None:
+            return None
+        bounds: Sequence[float] = self.bounds
+        if self.loss != "quantile":
+            raise ValueError('bounds need loss="quantile"')
+        if len(bounds) != 2 or not np.isfinite(np.asarray(bounds, dtype=np.float64)).all():
+            raise ValueError(f"bounds have to be two finite numbers; got {bounds!r}")
+        low, high = float(bounds[0]), float(bounds[1])
+        if not low < high:
+            raise ValueError(f"bounds have to be (low, high) with low < high; got {bounds!r}")
+        return low, high
+
+    def _if_indefinite(self) -> str | None:
+        if self.bounds is None:
+            return None
+        return "bounds have no solution; use another kernel, or bounds=None"
+
+    def _store(self, X: Any, kept: np.ndarray, fit: PairFit) -> None:
+        support = np.flatnonzero(fit.coef)
+        self.support_ = kept[support].astype(np.int32)
+        self.n_support_ = np.array([support.size], dtype=np.int32)
+        self.support_vectors_ = (
+            np.empty((0, 0), dtype=X.dtype) if self.kernel == "precomputed" else X[self.support_]
+        )
+        self.dual_coef_ = fit.coef[None, support]
+        self.intercept_ = np.array([fit.bias])
+        self.dual_gap_ = float(fit.relative_gap)
+        self.objective_ = float(fit.objective)
+        self.n_iter_ = int(fit.n_iter)
+        self.converged_ = fit.status == "converged"
+        if self.kernel == "linear":
+            direction = fit.direction
+            if direction is None:
+                direction = self.dual_coef_[0] @ self.support_vectors_
+            self.coef_ = np.asarray(direction, dtype=np.float64).reshape(1, -1)
+        elif hasattr(self, "coef_"):
+            del self.coef_
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict targets.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows, or their kernel values against the training rows, of shape
+            (n_samples, n_samples_fit), for ``kernel="precomputed"``.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+            The outputs of the model.
+        """
+        return self._outputs(X, rounded=True)[:, 0]

@@ -1,0 +1,138 @@
+"""Regression by the margin solver: the epsilon-insensitive and the quantile loss.
+
+Both are convex and piecewise linear in the output, so that a target ``y`` is one more term::
+
+    min_{w,b}  ½|w|² + Σ h_i(f_i),    f_i = w·φ_i + b,
+
+    h = C_i [|f - y_i| - ε]_+                        (epsilon-insensitive: SVR)
+    h = C_i (τ [y_i - f]_+ + (1 - τ) [f - y_i]_+)    (quantile τ)
+
+The quantile loss can have hard bounds, ``low <= f <= high``, on top.
+
+Drucker, Burges, Kaufman, Smola and Vapnik, "Support Vector Regression Machines", NIPS 9 (1996);
+Takeuchi, Le, Sears and Smola, "Nonparametric Quantile Estimation", JMLR 7 (2006).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from oblong._core.progress import ProgressCallback
+from oblong.linalg.columns import SymmetricColumns
+from oblong.solvers.margin.problem import Pieces
+from oblong.solvers.margin.solver import MarginResult, solve_margin
+
+__all__ = ["RegressionResult", "epsilon_pieces", "quantile_pieces", "solve_regression"]
+
+
+@dataclass(frozen=True)
+class RegressionResult:
+    """Solution of a regression problem.
+
+    Attributes
+    ----------
+    margin : MarginResult
+        The solution and its certificate, for targets less ``center``.
+    center : float
+        What the targets were shifted by.
+    n_iter : int
+        Pair steps.
+    """
+
+    margin: MarginResult
+    center: float
+    n_iter: int
+
+    @property
+    def bias(self) -> float:
+        """The bias for the targets as they were given."""
+        return self.margin.bias + self.center
+
+    @property
+    def outputs(self) -> np.ndarray:
+        """Outputs of the model on the rows."""
+        return self.margin.outputs + self.center
+
+
+def epsilon_pieces(y: np.ndarray, C: np.ndarray, epsilon: float) -> Pieces:
+    """Terms of epsilon-insensitive regression: ``g(c) = y c - ε|c|`` for ``|c| <= C``.
+
+    The loss is ``C [|f - y| - ε]_+``.
+    """
+    return Pieces(
+        np.multiply.outer(C, [-1.0, 0.0, 0.0, 1.0]),
+        np.add.outer(y, [epsilon, 0.0, -epsilon]),
+    )
+
+
+def quantile_pieces(y: np.ndarray, C: np.ndarray, quantile: float, bound: float = np.inf) -> Pieces:
+    """Terms of quantile regression: ``g(c) = y c`` for ``-(1 - τ) C <= c <= τ C``.
+
+    The loss is ``C (τ [y - f]_+ + (1 - τ) [f - y]_+)``. A finite bound ``B`` continues the terms
+    beyond their ends with the slopes ``B`` and ``-B``, which bounds the outputs: ``|f| <= B``. No
+    target may be larger than that.
+    """
+    breakpoints = np.multiply.outer(C, [quantile - 1.0, quantile - 1.0, quantile, quantile])
+    slopes = np.repeat(y[:, None], 3, axis=1)
+    if np.isfinite(bound):
+        breakpoints[:, 0], breakpoints[:, 3] = -np.inf, np.inf
+        slopes[:, 0], slopes[:, 2] = bound, -bound
+    return Pieces(breakpoints, slopes)
+
+
+def solve_regression(
+    columns: SymmetricColumns,
+    y: np.ndarray,
+    C: np.ndarray,
+    *,
+    epsilon: float | None = None,
+    quantile: float | None = None,
+    bounds: tuple[float, float] | None = None,
+    tol: float = 1e-3,
+    max_iter: int = -1,
+    progress: ProgressCallback | None = None,
+) -> RegressionResult:
+    """Solve a regression problem.
+
+    Parameters
+    ----------
+    columns : SymmetricColumns
+        The kernel matrix.
+    y : ndarray of shape (n,)
+        Targets.
+    C : ndarray of shape (n,)
+        Penalty of each row.
+    epsilon : float, default=None
+        Half the width of the tube in which an error costs nothing.
+    quantile : float, default=None
+        The quantile, between zero and one, if ``epsilon`` is not given.
+    bounds : tuple of float, default=None
+        With ``quantile``: least and largest output on the rows. They hold all targets.
+    tol, max_iter, progress
+        As for :func:`~oblong.solvers.margin.solver.solve_margin`.
+
+    Returns
+    -------
+    RegressionResult
+        The solution.
+    """
+    # The certificate may scale a model towards zero, which has to be a reasonable model then, and
+    # within the bounds. Digits that all targets share would be lost to rounding, too.
+    center = float(np.median(y)) if bounds is None else 0.5 * (bounds[0] + bounds[1])
+    shifted = y - center
+    if epsilon is not None:
+        pieces = epsilon_pieces(shifted, C, epsilon)
+    elif quantile is not None:
+        bound = np.inf
+        if bounds is not None:
+            # A target at a bound stays within it, whatever the rounding of the shift.
+            bound = max(0.5 * (bounds[1] - bounds[0]), float(np.abs(shifted).max()))
+        pieces = quantile_pieces(shifted, C, quantile, bound)
+    else:
+        raise ValueError("epsilon or quantile has to be given")
+    margin = solve_margin(
+        columns, pieces, tol=tol, max_iter=max_iter, progress=progress, stage="regression"
+    )
+    return RegressionResult(margin, center, margin.n_iter)

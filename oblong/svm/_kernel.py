@@ -1,0 +1,344 @@
+"""SVC and SVR with the signatures of scikit-learn."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+
+from oblong.batch._expansion import CertifiedExpansion
+from oblong.batch.margin_regressor import MarginRegressor
+from oblong.batch.relative_margin import RelativeMarginClassifier
+
+__all__ = ["SVC", "SVR"]
+
+_EVERYTHING_MASKED = "Invalid input - all samples have zero or negative weights."
+# A penalty that no coefficient reaches, in place of an infinite one.
+_HARD = 1e10
+
+
+class _Conventions(CertifiedExpansion):
+    """What LIBSVM does in another way than our estimators, and what it calls the results."""
+
+    _parameter_constraints: ClassVar[dict] = {
+        **CertifiedExpansion._parameter_constraints,
+        **CertifiedExpansion._certified_constraints,
+        "C": [Interval(Real, 0.0, None, closed="right")],
+        "shrinking": ["boolean"],
+    }
+
+    def _training_data(
+        self, X: Any, y: Any, sample_weight: Any, **targets: Any
+    ) -> tuple[Any, np.ndarray, np.ndarray]:
+        if sample_weight is not None:
+            # A negative weight leaves a row out, as zero does.
+            sample_weight = np.maximum(np.asarray(sample_weight, dtype=np.float64), 0.0)
+            if sample_weight.size and not sample_weight.any():
+                raise ValueError(_EVERYTHING_MASKED)
+        X, y, weights = super()._training_data(X, y, sample_weight, **targets)
+        # The variance of all rows, whatever their weights.
+        self._gamma = super()._resolve_gamma(X, None)
+        self.shape_fit_ = X.shape
+        return X, y, weights
+
+    @property
+    def _penalty(self) -> float:
+        return min(float(self.C), _HARD)
+
+    def _resolve_gamma(self, X: Any, weights: np.ndarray | None) -> float:
+        return self._gamma
+
+    @property
+    def fit_status_(self) -> int:
+        """0 if the solution is as exact as was asked for, 1 if there was a warning."""
+        return int(not self.converged_)
+
+
+class SVC(_Conventions, RelativeMarginClassifier):
+    """Support vector classification, with the signature of :class:`sklearn.svm.SVC`.
+
+    It is :class:`~oblong.RelativeMarginClassifier` without a bound (``spread=1``). Parameters and
+    attributes are those of scikit-learn, where their meaning is explained; what differs is said
+    here. There is no ``probability``, which scikit-learn removes: wrap the classifier in
+    :class:`sklearn.calibration.CalibratedClassifierCV`.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Penalty of margin violations, larger than zero. Infinity asks for a hard margin.
+    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
+        The kernel function.
+    degree : int, default=3
+        Degree of the polynomial kernel.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Coefficient of "rbf", "poly" and "sigmoid".
+    coef0 : float, default=0.0
+        Constant term of "poly" and "sigmoid".
+    shrinking : bool, default=True
+        Without effect: the solver has no such heuristic.
+    tol : float, default=1e-3
+        Largest violation of the optimality conditions. Beyond that a relative duality gap of
+        ``max(tol, 1e-3)`` is proved, or a warning given.
+    cache_size : float, default=200
+        Memory limit of the kernel cache in MB.
+    class_weight : dict or "balanced", default=None
+        Factors of ``C`` by class.
+    verbose : bool, default=False
+        Whether to report progress on standard error.
+    max_iter : int, default=-1
+        Limit on the solver's steps, or -1 for none. They are not LIBSVM's iterations.
+    decision_function_shape : {"ovo", "ovr"}, default="ovr"
+        Shape of the decision function with more than two classes.
+    break_ties : bool, default=False
+        Whether votes that are equal are decided by the decision function.
+    random_state : int, RandomState instance or None, default=None
+        Without effect: nothing is random.
+
+    Attributes
+    ----------
+    class_weight_ : ndarray of shape (n_classes,)
+        Factors of ``C``.
+    classes_ : ndarray of shape (n_classes,)
+        The class labels.
+    coef_ : ndarray of shape (n_pairs, n_features)
+        Weight vectors, for the linear kernel only; dense also if the rows are sparse.
+    dual_coef_ : ndarray of shape (n_classes - 1, n_SV)
+        Coefficients of the support vectors; dense also if the rows are sparse.
+    fit_status_ : int
+        0 if the solution is as exact as was asked for, 1 if there was a warning.
+    intercept_ : ndarray of shape (n_pairs,)
+        Biases.
+    n_features_in_ : int
+        Number of features seen in :meth:`fit`.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the features, if ``X`` had string names.
+    n_iter_ : ndarray of shape (n_pairs,)
+        Steps taken by the solver.
+    support_ : ndarray of shape (n_SV,)
+        Support vectors, by their row.
+    support_vectors_ : {ndarray, CSR matrix} of shape (n_SV, n_features)
+        Support vectors.
+    n_support_ : ndarray of shape (n_classes,)
+        Their number by class.
+    shape_fit_ : tuple of int
+        Shape of the training rows.
+    objective_, dual_gap_ : ndarray of shape (n_pairs,)
+        The certificate, see :class:`~oblong.RelativeMarginClassifier`.
+    converged_ : bool
+        Whether all binary problems were solved to the tolerance.
+
+    See Also
+    --------
+    oblong.RelativeMarginClassifier : The same model with a bound on its outputs.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from oblong.svm import SVC
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = SVC(C=10.0).fit(X, y)
+    >>> round(model.score(X, y), 2)
+    0.99
+    >>> int(model.n_support_.sum()) == len(model.support_), model.fit_status_
+    (True, 0)
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **_Conventions._parameter_constraints,
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "decision_function_shape": [StrOptions({"ovo", "ovr"})],
+        "break_ties": ["boolean"],
+        "random_state": ["random_state"],
+    }
+
+    # What the estimator below calls by these names is settled here.
+    B = None
+    spread = 1.0
+    D = None
+    nu = None
+    probability = False
+    n_jobs = None
+
+    def __init__(
+        self,
+        *,
+        C: float = 1.0,
+        kernel: Any = "rbf",
+        degree: int = 3,
+        gamma: Any = "scale",
+        coef0: float = 0.0,
+        shrinking: bool = True,
+        tol: float = 1e-3,
+        cache_size: float = 200,
+        class_weight: Any = None,
+        verbose: bool = False,
+        max_iter: int = -1,
+        decision_function_shape: str = "ovr",
+        break_ties: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.C = C
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.shrinking = shrinking
+        self.tol = tol
+        self.cache_size = cache_size
+        self.class_weight = class_weight
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.decision_function_shape = decision_function_shape
+        self.break_ties = break_ties
+        self.random_state = random_state
+
+    def _training_data(
+        self, X: Any, y: Any, sample_weight: Any, **targets: Any
+    ) -> tuple[Any, np.ndarray, np.ndarray]:
+        X, y, weights = super()._training_data(X, y, sample_weight, **targets)
+        check_classification_targets(y)
+        classes = np.unique(y)
+        left = np.isin(classes, y[weights > 0.0])
+        if len(classes) > 1 and left.sum() == 1:
+            raise ValueError(
+                "Invalid input - all samples with positive weights belong to the same class."
+            )
+        # Balanced by the number of rows, whatever their weights.
+        self.class_weight_ = compute_class_weight(self.class_weight, classes=classes, y=y)[left]
+        return X, y, weights
+
+    def _penalties(self, labels: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        return weights * self.class_weight_[labels]
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict class labels.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows, or kernel values for ``kernel="precomputed"``.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            The class with the most votes; ``break_ties`` decides among equals.
+        """
+        if self.break_ties and self.decision_function_shape == "ovo":
+            raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
+        return super().predict(X)
+
+
+class SVR(_Conventions, MarginRegressor):
+    """Support vector regression, with the signature of :class:`sklearn.svm.SVR`.
+
+    It is :class:`~oblong.MarginRegressor` with ``loss="epsilon"``. Parameters and attributes are
+    those of scikit-learn.
+
+    Parameters
+    ----------
+    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
+        The kernel function.
+    degree : int, default=3
+        Degree of the polynomial kernel.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Coefficient of "rbf", "poly" and "sigmoid".
+    coef0 : float, default=0.0
+        Constant term of "poly" and "sigmoid".
+    tol : float, default=1e-3
+        Largest violation of the optimality conditions. Beyond that a relative duality gap of
+        ``max(tol, 1e-3)`` is proved, or a warning given.
+    C : float, default=1.0
+        Penalty of errors, larger than zero. Infinity allows for none beyond ``epsilon``.
+    epsilon : float, default=0.1
+        Errors up to this size cost nothing.
+    shrinking : bool, default=True
+        Without effect: the solver has no such heuristic.
+    cache_size : float, default=200
+        Memory limit of the kernel cache in MB.
+    verbose : bool, default=False
+        Whether to report progress on standard error.
+    max_iter : int, default=-1
+        Limit on the solver's steps, or -1 for none. They are not LIBSVM's iterations.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features)
+        The weight vector, for the linear kernel only; dense also if the rows are sparse.
+    dual_coef_ : ndarray of shape (1, n_SV)
+        Coefficients of the support vectors; dense also if the rows are sparse.
+    fit_status_ : int
+        0 if the solution is as exact as was asked for, 1 if there was a warning.
+    intercept_ : ndarray of shape (1,)
+        The bias.
+    n_features_in_ : int
+        Number of features seen in :meth:`fit`.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the features, if ``X`` had string names.
+    n_iter_ : int
+        Steps taken by the solver.
+    support_ : ndarray of shape (n_SV,)
+        Support vectors, by their row.
+    support_vectors_ : {ndarray, CSR matrix} of shape (n_SV, n_features)
+        Support vectors.
+    n_support_ : ndarray of shape (1,)
+        Their number.
+    shape_fit_ : tuple of int
+        Shape of the training rows.
+    objective_, dual_gap_ : float
+        The certificate, see :class:`~oblong.MarginRegressor`.
+    converged_ : bool
+        Whether the problem was solved to the tolerance.
+
+    See Also
+    --------
+    oblong.MarginRegressor : The same model, and that of the quantile loss.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from oblong.svm import SVR
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> round(SVR(C=100.0).fit(X, y).score(X, y), 2)
+    0.67
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **_Conventions._parameter_constraints,
+        "epsilon": [Interval(Real, 0.0, None, closed="left")],
+    }
+
+    # What the estimator below calls by these names is settled here.
+    loss = "epsilon"
+    quantile = 0.5
+    bounds = None
+
+    def __init__(
+        self,
+        *,
+        kernel: Any = "rbf",
+        degree: int = 3,
+        gamma: Any = "scale",
+        coef0: float = 0.0,
+        tol: float = 1e-3,
+        C: float = 1.0,
+        epsilon: float = 0.1,
+        shrinking: bool = True,
+        cache_size: float = 200,
+        verbose: bool = False,
+        max_iter: int = -1,
+    ) -> None:
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.tol = tol
+        self.C = C
+        self.epsilon = epsilon
+        self.shrinking = shrinking
+        self.cache_size = cache_size
+        self.verbose = verbose
+        self.max_iter = max_iter

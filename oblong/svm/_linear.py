@@ -1,0 +1,261 @@
+"""LinearSVC with the signature of scikit-learn."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, _fit_context
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model._base import LinearClassifierMixin, SparseCoefMixin
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from oblong._core.rollback import all_or_nothing
+from oblong.batch._one_vs_rest import solve_each
+from oblong.solvers.linear.relative import solve_linear_relative_margin
+from oblong.solvers.linear.squared_hinge import SquaredHingeResult, solve_squared_hinge
+
+__all__ = ["LinearSVC"]
+
+
+class LinearSVC(LinearClassifierMixin, SparseCoefMixin, BaseEstimator):
+    """Linear support vector classification, with the signature of :class:`sklearn.svm.LinearSVC`.
+
+    The problem is that of scikit-learn: one class against the rest, and a bias that is the weight
+    of a column of the value ``intercept_scaling`` and shares the penalty of the weights. Parameters
+    and attributes are those of scikit-learn but for the L1 penalty and the joint problem of
+    Crammer and Singer, which are errors. For a bias without a penalty see
+    :class:`~oblong.LinearRelativeMarginClassifier` with ``spread=1``.
+
+    Parameters
+    ----------
+    penalty : {"l2"}, default="l2"
+        The penalty of the weights. The "l1" of scikit-learn is an error.
+    loss : {"hinge", "squared_hinge"}, default="squared_hinge"
+        The loss.
+    dual : "auto" or bool, default="auto"
+        Without effect, but for the combination of "hinge" and False, an error as in scikit-learn:
+        the solvers find the primal and the dual solution together.
+    tol : float, default=1e-4
+        Relative accuracy: of the weights for the squared hinge, of the objective for the hinge.
+    C : float, default=1.0
+        Penalty of margin violations, larger than zero.
+    multi_class : {"ovr"}, default="ovr"
+        One class against the rest. The "crammer_singer" of scikit-learn is an error.
+    fit_intercept : bool, default=True
+        Whether there is a bias.
+    intercept_scaling : float, default=1.0
+        Value of the column whose weight is the bias: the larger, the less its penalty matters.
+    class_weight : dict or "balanced", default=None
+        Factors of ``C`` by class.
+    verbose : int, default=0
+        Without effect.
+    random_state : int, RandomState instance or None, default=None
+        Source of the order of the rows, for the hinge on sparse rows.
+    max_iter : int, default=1000
+        Limit on steps.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        Weight vectors.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        Biases; the number 0.0 with ``fit_intercept=False``.
+    classes_ : ndarray of shape (n_classes,)
+        The class labels.
+    n_features_in_ : int
+        Number of features seen in :meth:`fit`.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the features, if ``X`` had string names.
+    n_iter_ : int
+        Largest number of steps of a binary problem.
+    objective_, dual_gap_ : ndarray of shape (1,) or (n_classes,)
+        Primal objective of each binary problem, and the certificate: no solution is better than
+        this one by more than this fraction.
+    converged_ : bool
+        Whether all binary problems were solved to the tolerance.
+
+    See Also
+    --------
+    oblong.LinearRelativeMarginClassifier : Linear classifiers with a bound on their outputs.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from oblong.svm import LinearSVC
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = LinearSVC().fit(X, y)
+    >>> round(model.score(X, y), 2)
+    0.97
+    >>> model.coef_.shape
+    (3, 4)
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        "penalty": [StrOptions({"l1", "l2"})],
+        "loss": [StrOptions({"hinge", "squared_hinge"})],
+        "dual": ["boolean", StrOptions({"auto"})],
+        "tol": [Interval(Real, 0.0, None, closed="neither")],
+        "C": [Interval(Real, 0.0, None, closed="neither")],
+        "multi_class": [StrOptions({"ovr", "crammer_singer"})],
+        "fit_intercept": ["boolean"],
+        "intercept_scaling": [Interval(Real, 0, None, closed="neither")],
+        "class_weight": [None, dict, StrOptions({"balanced"})],
+        "verbose": ["verbose"],
+        "random_state": ["random_state"],
+        "max_iter": [Interval(Integral, 0, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        penalty: str = "l2",
+        loss: str = "squared_hinge",
+        *,
+        dual: str | bool = "auto",
+        tol: float = 1e-4,
+        C: float = 1.0,
+        multi_class: str = "ovr",
+        fit_intercept: bool = True,
+        intercept_scaling: float = 1,
+        class_weight: Any = None,
+        verbose: int = 0,
+        random_state: Any = None,
+        max_iter: int = 1000,
+    ) -> None:
+        self.penalty = penalty
+        self.loss = loss
+        self.dual = dual
+        self.tol = tol
+        self.C = C
+        self.multi_class = multi_class
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.class_weight = class_weight
+        self.verbose = verbose
+        self.random_state = random_state
+        self.max_iter = max_iter
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearSVC:
+        """Fit the classifier.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training rows.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights that multiply ``C`` row by row.
+
+        Returns
+        -------
+        self : object
+            The fitted classifier. If fitting fails or is interrupted, the estimator is left as
+            it was before.
+        """
+        with all_or_nothing(self):
+            self._fit(X, y, sample_weight)
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
+        self._check_supported()
+        X, y = validate_data(
+            self, X, y, dtype=np.float64, order="C", accept_sparse="csr", accept_large_sparse=False
+        )
+        check_classification_targets(y)
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        self.classes_, labels = np.unique(y, return_inverse=True)
+        n_classes = len(self.classes_)
+        if n_classes < 2:
+            raise ValueError(
+                "This solver needs samples of at least 2 classes in the data, but the data "
+                f"contains only one class: {self.classes_[0]!r}"
+            )
+        factors = compute_class_weight(
+            self.class_weight, classes=self.classes_, y=y, sample_weight=sample_weight
+        )
+        kept = np.flatnonzero(weights > 0.0)
+        rows = self._with_constant(X[kept] if kept.size < len(labels) else X)
+        labels, weights = labels[kept], weights[kept]
+        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+
+        def solve(k: int, signs: np.ndarray) -> SquaredHingeResult:
+            positive = 1 if n_classes == 2 else k
+            # As in LIBLINEAR, the rest has no factor where there are more than two classes.
+            rest = factors[0] if n_classes == 2 else 1.0
+            C = self.C * weights * np.where(signs > 0.0, factors[positive], rest)
+            return self._solve(rows, signs, C, seed)
+
+        found = solve_each(solve, labels, n_classes, None)
+        coef = np.array([one.coef for one in found])
+        self.intercept_: Any = 0.0
+        if self.fit_intercept:
+            self.intercept_ = self.intercept_scaling * coef[:, -1]
+            coef = np.ascontiguousarray(coef[:, :-1])
+        self.coef_ = coef
+        self.objective_ = np.array([one.objective for one in found])
+        self.dual_gap_ = np.array([one.relative_gap for one in found])
+        self.n_iter_ = max(one.n_iter for one in found)
+        self.converged_ = all(one.status == "converged" for one in found)
+        if not self.converged_:
+            warnings.warn(
+                f"LinearSVC did not converge to tol={self.tol:g} in max_iter={self.max_iter} "
+                f"steps. The relative duality gap reached is {self.dual_gap_.max():.3g}. Increase "
+                "max_iter, lower C or scale the columns.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+    def _check_supported(self) -> None:
+        parameters = f"penalty={self.penalty!r}, loss={self.loss!r}, dual={self.dual}"
+        if self.multi_class == "crammer_singer":
+            raise ValueError(
+                "multi_class='crammer_singer' is not supported here: use multi_class='ovr', or "
+                "sklearn.svm.LinearSVC"
+            )
+        if (self.penalty == "l1" and (self.loss == "hinge" or self.dual is True)) or (
+            self.loss == "hinge" and self.dual is False
+        ):
+            raise ValueError(
+                f"Unsupported set of arguments, as in scikit-learn: Parameters: {parameters}"
+            )
+        if self.penalty == "l1":
+            raise ValueError(
+                "penalty='l1' is not supported here: use penalty='l2', or sklearn.svm.LinearSVC"
+            )
+
+    def _with_constant(self, X: Any) -> Any:
+        """Rows with the column whose weight is the bias."""
+        if not self.fit_intercept:
+            return X
+        ones = np.full((X.shape[0], 1), float(self.intercept_scaling))
+        return sp.hstack([X, ones], format="csr") if sp.issparse(X) else np.hstack([X, ones])
+
+    def _solve(self, X: Any, y: np.ndarray, C: np.ndarray, seed: int) -> SquaredHingeResult:
+        if self.loss == "squared_hinge":
+            return solve_squared_hinge(X, y, C, tol=self.tol, max_iter=self.max_iter)
+        found = solve_linear_relative_margin(
+            X,
+            y,
+            C,
+            spread=1.0,
+            intercept=False,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            rng=np.random.default_rng(seed),
+        )
+        one = found.solution
+        return SquaredHingeResult(one.coef, one.objective, one.gap, found.n_iter, one.status)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
