@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from oblong.batch import (
         BayesPointClassifier,
+        CalibratedMarginClassifier,
         EllipsoidalKernelClassifier,
         EllipsoidalSVC,
         KernelFisherClassifier,
@@ -47,6 +48,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "oblong.batch": (
         "BayesPointClassifier",
+        "CalibratedMarginClassifier",
         "EllipsoidalKernelClassifier",
         "EllipsoidalSVC",
         "KernelFisherClassifier",
@@ -98,6 +100,7 @@ def __dir__() -> list[str]:
 __all__ = [
     "AROWClassifier",
     "BayesPointClassifier",
+    "CalibratedMarginClassifier",
     "ClassicalEllipsoidClassifier",
     "ConfidenceWeightedClassifier",
     "EllipsoidalKernelClassifier",
