@@ -13,12 +13,14 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from oblong.batch._base import KernelMachine
 from oblong.batch._one_vs_one import class_scores, pair_outcomes
 from oblong.batch._one_vs_rest import OneVsRestMixin
 from oblong.batch._pairwise import PairwiseKernelClassifier
 from oblong.batch._relative_margin_without import RelativeMarginWithout, can_leave_out
+from oblong.batch.linear_relative_margin import LinearRelativeMarginClassifier
+from oblong.batch.relative_margin import RelativeMarginClassifier
 from oblong.batch.relative_margin_cv import RelativeMarginClassifierCV
+from oblong.batch.universum import UniversumSVC
 
 __all__ = [
     "MOST_KEPT",
@@ -28,7 +30,6 @@ __all__ = [
     "outputs_of",
     "predicted",
     "settled",
-    "tolerant",
 ]
 
 # Models of more folds than this are not kept for the prediction of sets.
@@ -127,12 +128,12 @@ def predicted(model: Any, X: Any, outputs: np.ndarray) -> np.ndarray:
     return places[:, None] == np.arange(k)
 
 
-def tolerant(model: Any, tol: float) -> Any:
+def _tolerant(model: Any, tol: float) -> Any:
     """Return a model to fit to the folds: what a search has settled on, with their tolerance."""
     model = clone(settled(model))
     final = model.steps[-1][1] if isinstance(model, Pipeline) else model
-    # Of other classifiers ``tol`` says something else.
-    if isinstance(final, KernelMachine) and not isinstance(final, OneVsRestMixin):
+    # Of other classifiers ``tol`` says something else, or costs nothing.
+    if isinstance(final, (RelativeMarginClassifier, LinearRelativeMarginClassifier, UniversumSVC)):
         final.set_params(tol=tol)
     return model
 
@@ -189,7 +190,7 @@ def cross_fit(
             sum(margin.n_iter for margin in margins),
             all(margin.status == "converged" for margin in margins),
         )
-    template = tolerant(fitted, tol)
+    template = _tolerant(fitted, tol)
 
     def fit(test: np.ndarray) -> tuple[Any, np.ndarray]:
         train = _others(kept, test)

@@ -124,9 +124,10 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstima
     and the predicted class a billionth more. Of classes that tie under ``break_ties="random"`` all
     get the same. Classifiers that separate each class from the rest get a softmax of their outputs.
 
-    The folds of :class:`RelativeMarginClassifier` start from the solution with all rows and keep its kernel parameter, class weights and bounds. With a numeric ``gamma``, no
-    balanced class weights and ``B`` given, or ``spread=1``, nothing is kept that depends on the
-    rows left out. Other classifiers are fitted to each fold from the beginning. Of
+    The folds of :class:`RelativeMarginClassifier` start from the solution with all rows and keep
+    its kernel parameter, class weights and bounds. With a numeric ``gamma``, no balanced class
+    weights and ``B`` given, or ``spread=1``, nothing is kept that depends on the rows left out.
+    Other classifiers are fitted to each fold from the beginning. Of
     :class:`RelativeMarginClassifierCV` the parameters found are used in all folds; that they were
     chosen with all rows is then part of the outputs, as with any parameter that was tuned.
 

@@ -149,8 +149,8 @@ def softmax(scores: np.ndarray) -> np.ndarray:
 def fit_temperature(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> float:
     """Find the factor ``τ > 0`` with the least cross entropy of ``softmax(τ scores)``.
 
-    The targets are smoothed as those of the sigmoid are, with the rest shared by the other
-    classes, so that scores which never err do not make for certainty.
+    One more row, of which nothing is known, is spread over the targets, so that scores which
+    never err do not make for certainty.
 
     Parameters
     ----------
@@ -162,9 +162,9 @@ def fit_temperature(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray)
         How many rows each of them stands for.
     """
     n_classes = scores.shape[1]
-    own = _smoothed_classes(labels, weights, n_classes)[labels][:, None]
-    targets = np.repeat((1.0 - own) / (n_classes - 1), n_classes, axis=1)
-    np.put_along_axis(targets, labels[:, None], own, axis=1)
+    unknown = 1.0 / (float(weights.sum()) + 1.0)
+    targets = np.full(scores.shape, unknown / n_classes)
+    targets[np.arange(len(labels)), labels] += 1.0 - unknown
     scores = scores - scores.max(axis=1, keepdims=True)
     widest = -float(scores.min())
     if widest == 0.0:
@@ -185,11 +185,6 @@ def fit_temperature(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray)
             break
         factor = new
     return factor / widest
-
-
-def _smoothed_classes(labels: np.ndarray, weights: np.ndarray, n_classes: int) -> np.ndarray:
-    counts = np.bincount(labels, weights, minlength=n_classes)
-    return (counts + 1.0) / (counts + 2.0)
 
 
 def pool(probabilities: np.ndarray, leaders: np.ndarray) -> np.ndarray:
