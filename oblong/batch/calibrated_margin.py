@@ -237,6 +237,7 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstima
                 options["sample_weight"] = weights
         kept = np.arange(n) if weights is None else np.flatnonzero(weights > 0)
         own = np.ones(kept.size) if weights is None else weights[kept]
+        self._check_classes(y[kept])
         self._report("all rows")
         self.estimator_ = model.fit(X, y, **options)
         options.pop("sample_weight", None)
@@ -309,27 +310,34 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstima
             )
         return options, {} if groups is None else {"groups": groups}, weighted
 
+    def _check_classes(self, y: np.ndarray) -> None:
+        """Refuse more folds than a class has rows before any work starts."""
+        n_folds = 5 if self.cv is None else self.cv
+        classes, counts = np.unique(y, return_counts=True)
+        # The estimator knows best what to say about a single class.
+        if isinstance(n_folds, Integral) and classes.size > 1 and counts.min() < n_folds:
+            raise ValueError(
+                f"cv={n_folds} folds need as many rows of every class, but the class "
+                f"{classes.tolist()[counts.argmin()]!r} has only {counts.min()}: use fewer folds"
+            )
+
     def _folds(
         self, X: Any, y: np.ndarray, kept: np.ndarray, labels: np.ndarray, options: dict[str, Any]
     ) -> list[np.ndarray]:
         """Places in ``kept`` of the rows of each fold."""
         k = len(self.classes_)
         counts = np.bincount(labels, minlength=k)
-        n_folds = 5 if self.cv is None else self.cv
-        if isinstance(n_folds, Integral) and counts.min() < n_folds:
-            least = self.classes_[counts.argmin()]
-            raise ValueError(
-                f"cv={n_folds} folds need as many rows of every class, but the class {least!r} has "
-                f"only {counts.min()}: use fewer folds"
-            )
-        options = {
-            key: _safe_indexing(value, kept) if _num_samples(value) == len(y) else value
-            for key, value in options.items()
-        }
         splitter = check_cv(self.cv, y[kept], classifier=True)
-        rows = X if kept.size == len(y) else _safe_indexing(X, kept)
-        folds = [np.asarray(test) for _, test in splitter.split(rows, y[kept], **options)]
-        folds = [np.flatnonzero(test) if test.dtype == bool else test for test in folds]
+        if self.cv is None or isinstance(self.cv, Integral) or hasattr(self.cv, "split"):
+            options = {key: _safe_indexing(value, kept) for key, value in options.items()}
+            rows = X if kept.size == len(y) else _safe_indexing(X, kept)
+            folds = [np.asarray(test) for _, test in splitter.split(rows, y[kept], **options)]
+        else:
+            # Folds that are given as they are count all rows.
+            place = np.full(len(y), -1)
+            place[kept] = np.arange(kept.size)
+            given = (place[np.asarray(test)] for _, test in splitter.split())
+            folds = [test[test >= 0] for test in given if (test >= 0).any()]
         times = np.bincount(np.concatenate(folds), minlength=kept.size)
         if len(times) > kept.size or (times != 1).any():
             raise ValueError("cv has to leave out every row exactly once")
@@ -338,7 +346,7 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstima
             if (left == 0).any():
                 raise ValueError(
                     f"without fold {number} no row of the class "
-                    f"{self.classes_[left.argmin()]!r} is left: use fewer folds, or stratified ones"
+                    f"{self.classes_.tolist()[left.argmin()]!r} is left: use fewer folds, or stratified ones"
                 )
         return folds
 

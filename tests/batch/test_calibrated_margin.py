@@ -231,7 +231,7 @@ def test_weight_zero_is_removal_and_two_is_a_copy(estimator, k):
     def folds(of):
         return [(np.flatnonzero(of != q), np.flatnonzero(of == q)) for q in range(3)]
 
-    weighted = CalibratedMarginClassifier(estimator, cv=folds(fold[9:]), fold_tol=1e-9)
+    weighted = CalibratedMarginClassifier(estimator, cv=folds(fold), fold_tol=1e-9)
     weighted.fit(X, y, sample_weight=weights)
     copies = np.r_[9:90, 9:30]
     plain = CalibratedMarginClassifier(estimator, cv=folds(fold[copies]), fold_tol=1e-9)
@@ -288,7 +288,7 @@ def test_sets_cover_each_class(k):
     levels = [0.8, 0.9, 0.95]
     estimator = RelativeMarginClassifier(spread=0.25)
     covered = []
-    for _ in range(30):
+    for _ in range(20):
         order = rng.permutation(20_000)
         train, test = order[:300], order[300:1300]
         model = CalibratedMarginClassifier(estimator).fit(X[train], y[train])
@@ -300,7 +300,7 @@ def test_sets_cover_each_class(k):
         covered.append([own[y[test] == cls].mean(axis=0) for cls in range(k)])
     mean = np.mean(covered, axis=0)
     # Three standard errors over the splits, which contain those of the test rows.
-    error = np.std(covered, axis=0) / np.sqrt(30)
+    error = np.std(covered, axis=0) / np.sqrt(20)
     assert (mean >= np.array(levels) - 3 * error).all()
     # And the sets are not valid by being everything.
     assert (mean <= np.array(levels) + 0.06).all()
@@ -312,7 +312,7 @@ def test_sets_cover_each_class(k):
 def test_bad_input_is_refused():
     X, y = rows(40)
     few = np.r_[np.zeros(37, dtype=int), np.ones(3, dtype=int)]
-    with pytest.raises(ValueError, match=r"the class .*1.* has only 3: use fewer folds"):
+    with pytest.raises(ValueError, match="the class 1 has only 3: use fewer folds"):
         CalibratedMarginClassifier().fit(X, few)
     CalibratedMarginClassifier(cv=3).fit(X, few)
     with pytest.raises(ValueError, match="every row exactly once"):

@@ -29,7 +29,7 @@ from oblong import (
         CalibratedMarginClassifier(RelativeMarginClassifier(tol=1e-9), cv=2, fold_tol=1e-9),
         CalibratedMarginClassifier(LinearRelativeMarginClassifier(), cv=2),
         CalibratedMarginClassifier(
-            RelativeMarginClassifier(spread=1.0, kernel="precomputed"), cv=2
+            RelativeMarginClassifier(spread=1.0, tol=1e-9), cv=3, fold_tol=1e-9
         ),
     ]
 )
@@ -101,7 +101,7 @@ def test_folds_at_once_are_the_same():
         for jobs in (None, 2)
     )
     np.testing.assert_array_equal(one.outputs_, two.outputs_)
-    three = make_classification(150, 5, n_informative=4, n_classes=3, random_state=0)
+    three = make_classification(150, 6, n_informative=4, n_classes=3, random_state=0)
     one, two = (
         CalibratedMarginClassifier(RelativeMarginClassifier(n_jobs=jobs)).fit(*three)
         for jobs in (None, 2)
