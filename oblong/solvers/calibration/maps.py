@@ -12,6 +12,8 @@ import numpy as np
 from scipy.special import expit, log_expit, logsumexp
 
 __all__ = [
+    "LEAD",
+    "LEAST_SLOPE",
     "agreeing_log_odds",
     "fit_sigmoid",
     "fit_temperature",
@@ -23,9 +25,9 @@ __all__ = [
 ]
 
 # Least share of the sigmoid's slope that is left where its offset would change the side.
-_LEAST_SLOPE = 0.01
+LEAST_SLOPE = 0.01
 # What a pooled class gives away so that the predicted one leads.
-_LEAD = 1e-9
+LEAD = 1e-9
 # Newton steps of the sigmoid and of the temperature: more than either has ever needed.
 _STEPS = 200
 # The temperature times the largest difference of two scores is at most this.
@@ -103,7 +105,7 @@ def agreeing_log_odds(outputs: np.ndarray, slope: np.ndarray, offset: np.ndarray
     Arrays broadcast. The log odds ascend with the outputs, in steps of at least a hundredth of
     the slope, and are zero at zero.
     """
-    z, least = slope * outputs + offset, _LEAST_SLOPE * slope * outputs
+    z, least = slope * outputs + offset, LEAST_SLOPE * slope * outputs
     held = np.where(outputs > 0, np.maximum(z, least), np.minimum(z, least))
     return np.where(outputs == 0, 0.0, held)
 
@@ -226,6 +228,6 @@ def pool(probabilities: np.ndarray, leaders: np.ndarray) -> np.ndarray:
     value = np.take_along_axis(average, np.minimum(m, P.shape[1] - 1)[:, None], axis=1)
     pooled = np.zeros_like(ahead)
     np.put_along_axis(pooled, order, joins, axis=1)
-    part = np.where(pooled, value * (1.0 - _LEAD), part)
-    P[rows] = np.where(ahead, value * (1.0 + _LEAD * (m / count)[:, None]), part)
+    part = np.where(pooled, value * (1.0 - LEAD), part)
+    P[rows] = np.where(ahead, value * (1.0 + LEAD * (m / count)[:, None]), part)
     return P
