@@ -7,7 +7,6 @@ cross-fitted scores how far they are to be believed, and predicts what the class
 """
 
 import matplotlib.pyplot as plt
-import numpy as np
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import make_classification
 
@@ -42,9 +41,9 @@ SetSizeDisplay.from_estimator(models["oblong"], X[test], y[test])
 plt.show()
 
 # %%
-# The p-values behind the sets tell the two kinds of doubt apart: rows between the classes, for which
+# The p-values behind the sets tell two kinds of doubt apart: rows between the classes, for which
 # both are plausible, and rows that look like neither.
-p = models["oblong"].predict_p(np.r_[X[test], np.full((1, 6), 30.0)])
-between = (p[:-1].min(axis=1) > 0.1).sum()
-neither = (p[:-1].max(axis=1) < 0.1).sum()
+p = models["oblong"].predict_p(X[test])
+between = (p.min(axis=1) > 0.1).sum()
+neither = (p.max(axis=1) < 0.1).sum()
 print(f"both plausible: {between}, neither: {neither}")

@@ -242,9 +242,10 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstima
         options.pop("sample_weight", None)
         self.classes_ = np.asarray(self.estimator_.classes_)
         for name in ("n_features_in_", "feature_names_in_"):
-            vars(self).pop(name, None)
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
+            elif hasattr(self, name):
+                delattr(self, name)
         k = len(self.classes_)
         labels = np.searchsorted(self.classes_, y[kept])
         folds = self._folds(X, y, kept, labels, split_options)
@@ -352,7 +353,6 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstima
 
     def _calibrate(self, labels: np.ndarray, weights: np.ndarray, k: int) -> None:
         """Fit the maps from outputs to probabilities."""
-        vars(self).pop("sigmoids_", None)
         self.temperature_ = 1.0
         if k == 2 or self._one_vs_one:
             sigmoids, sizes = [], []
@@ -361,6 +361,8 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstima
                 sizes.append(weights[rows].sum())
                 sigmoids.append(fit_sigmoid(outputs[rows], labels[rows] == positive, weights[rows]))
             self.sigmoids_, self._sizes = np.array(sigmoids), np.array(sizes)
+        elif hasattr(self, "sigmoids_"):
+            del self.sigmoids_
         if k > 2:
             factor = fit_temperature(self._scores(self.outputs_), labels, weights)
             self.temperature_ = 1.0 / factor

@@ -442,6 +442,8 @@ def test_missing_skl2onnx(monkeypatch):
 def test_probabilities_that_agree_with_predictions(kind, ties):
     X, y = rows(5, 150)
     settings = {"break_ties": ties} if kind is oblong.RelativeMarginClassifier else {}
+    if kind is oblong.BayesPointClassifier:
+        settings = {"soft": 0.1}
     model = oblong.CalibratedMarginClassifier(kind(kernel="linear", **settings)).fit(X, y)
     many = np.random.default_rng(0).normal(scale=8.0, size=(4000, 3))
     (chances, labels) = run(oblong.to_onnx(model), many, outputs=["probabilities", "label"])

@@ -99,7 +99,9 @@ def fit_sigmoid(
     return a / scale, b
 
 
-def agreeing_log_odds(outputs: np.ndarray, slope: np.ndarray, offset: np.ndarray) -> np.ndarray:
+def agreeing_log_odds(
+    outputs: np.ndarray, slope: np.ndarray | float, offset: np.ndarray | float
+) -> np.ndarray:
     """Log odds ``A f + B``, held on the side of zero that the sign of the output ``f`` says.
 
     Arrays broadcast. The log odds ascend with the outputs, in steps of at least a hundredth of
