@@ -9,6 +9,7 @@ from pathlib import Path
 SCRIPTS = ("start_up", "svm_against_peers", "relative_margin_cost")
 # Longer, and not part of every run.
 MORE = (
+    "calibration_cost",
     "kernel_growth",
     "linear_against_peers",
     "regression_against_peers",

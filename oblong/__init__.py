@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from oblong.batch import (
         BayesPointClassifier,
+        CalibratedMarginClassifier,
         EllipsoidalKernelClassifier,
         EllipsoidalSVC,
         KernelFisherClassifier,
@@ -48,6 +49,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "oblong.batch": (
         "BayesPointClassifier",
+        "CalibratedMarginClassifier",
         "EllipsoidalKernelClassifier",
         "EllipsoidalSVC",
         "KernelFisherClassifier",
@@ -100,6 +102,7 @@ def __dir__() -> list[str]:
 __all__ = [
     "AROWClassifier",
     "BayesPointClassifier",
+    "CalibratedMarginClassifier",
     "ClassicalEllipsoidClassifier",
     "ConfidenceWeightedClassifier",
     "EllipsoidalKernelClassifier",

@@ -1,6 +1,7 @@
 """Classifiers and regressors that learn from all rows at once."""
 
 from oblong.batch.bayes_point import BayesPointClassifier
+from oblong.batch.calibrated_margin import CalibratedMarginClassifier
 from oblong.batch.ellipsoidal_kernel import EllipsoidalKernelClassifier
 from oblong.batch.ellipsoidal_svc import EllipsoidalSVC
 from oblong.batch.kernel_fisher import KernelFisherClassifier
@@ -14,6 +15,7 @@ from oblong.batch.universum import UniversumSVC
 
 __all__ = [
     "BayesPointClassifier",
+    "CalibratedMarginClassifier",
     "EllipsoidalKernelClassifier",
     "EllipsoidalSVC",
     "KernelFisherClassifier",

@@ -97,7 +97,7 @@ class RelativeMarginClassifier(KernelClassifier):
         Accepted so that code written for :class:`sklearn.svm.SVC` runs; it has no effect.
     probability : bool, default=False
         Only False: for probabilities wrap the classifier in
-        :class:`sklearn.calibration.CalibratedClassifierCV`.
+        :class:`CalibratedMarginClassifier`.
     n_jobs : int, default=None
         Pairs of classes to solve at once.
     verbose : int, default=0
@@ -244,7 +244,7 @@ class RelativeMarginClassifier(KernelClassifier):
         if self.probability:
             raise ValueError(
                 "probability=True is not supported: wrap the classifier in "
-                "sklearn.calibration.CalibratedClassifierCV"
+                "oblong.CalibratedMarginClassifier"
             )
         if self.D is None and self.nu is not None:
             raise ValueError(

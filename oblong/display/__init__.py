@@ -5,6 +5,8 @@ from oblong.display.ellipsoid import EllipsoidDisplay
 from oblong.display.margin import MarginDisplay
 from oblong.display.path import PathDisplay
 from oblong.display.regret import RegretDisplay
+from oblong.display.reliability import ReliabilityDisplay
+from oblong.display.set_size import SetSizeDisplay
 
 __all__ = [
     "BoundaryDisplay",
@@ -12,4 +14,6 @@ __all__ = [
     "MarginDisplay",
     "PathDisplay",
     "RegretDisplay",
+    "ReliabilityDisplay",
+    "SetSizeDisplay",
 ]

@@ -11,6 +11,7 @@ from sklearn.svm import SVC
 
 from oblong.batch import (
     BayesPointClassifier,
+    CalibratedMarginClassifier,
     EllipsoidalKernelClassifier,
     EllipsoidalSVC,
     MarginRegressor,
@@ -18,6 +19,7 @@ from oblong.batch import (
 )
 from oblong.batch._one_vs_one import pairs_of, unpack_coefficients
 from oblong.batch._pairwise import PairwiseKernelClassifier
+from oblong.export._calibration import pair_scores, pooled, two_class_chances
 from oblong.export._graph import Graph, Unexportable
 from oblong.export._kernels import coordinates, kernel_diagonals, kernel_values, pivot_products
 from oblong.export._normal import (
@@ -53,12 +55,18 @@ _SKETCH_ROUND_OFF = 1e-15
 
 
 class Outputs(NamedTuple):
-    """What a model predicts: labels, scores, and probabilities if it has such; or numbers."""
+    """What a model predicts: labels, scores, and probabilities if it has such; or numbers.
+
+    Those of pairs of classes and of one class against the rest also tell the outputs of every
+    binary problem, and the predicted classes by number.
+    """
 
     labels: str | None = None
     scores: str | None = None
     probabilities: str | None = None
     prediction: str | None = None
+    outputs: str | None = None
+    places: str | None = None
 
     def named(self) -> dict[str, str]:
         """Tensors by the names of the outputs."""
@@ -93,7 +101,7 @@ def _one_vs_one(
     """Votes of all pairs, with the layout of :mod:`oblong.batch._one_vs_one`."""
     k = len(classes)
     if k == 2:
-        return Outputs(graph.labels(graph.positive(outputs), classes), graph.column(outputs))
+        return _two_classes(graph, outputs, classes)
     if break_ties == "random":
         raise Unexportable('break_ties="random", which draws at random')
     pairs = pairs_of(k)
@@ -105,7 +113,13 @@ def _one_vs_one(
     room = graph.scaled(graph.plus(graph.node("Abs", confidence), 1.0), 3.0)
     scores = graph.node("Add", votes, graph.node("Div", confidence, room))
     places = graph.largest(scores if break_ties in (True, "confidence") else votes)
-    return Outputs(graph.labels(places, classes), outputs if shape == "ovo" else scores)
+    scores = outputs if shape == "ovo" else scores
+    return Outputs(graph.labels(places, classes), scores, None, outputs, places)
+
+
+def _two_classes(graph: Graph, outputs: str, classes: np.ndarray) -> Outputs:
+    places = graph.positive(outputs)
+    return Outputs(graph.labels(places, classes), graph.column(outputs), None, outputs, places)
 
 
 def _expansion(graph: Graph, X: str, model: Any) -> str:
@@ -157,8 +171,9 @@ def _svc(graph: Graph, X: str, model: SVC) -> Outputs:
 
 def _one_vs_rest(graph: Graph, outputs: str, classes: np.ndarray) -> Outputs:
     if len(classes) == 2:
-        return Outputs(graph.labels(graph.positive(outputs), classes), graph.column(outputs))
-    return Outputs(graph.labels(graph.largest(outputs), classes), outputs)
+        return _two_classes(graph, outputs, classes)
+    places = graph.largest(outputs)
+    return Outputs(graph.labels(places, classes), outputs, None, outputs, places)
 
 
 def _linear_svc(graph: Graph, X: str, model: LinearSVC) -> Outputs:
@@ -194,10 +209,12 @@ def _bayes_point(graph: Graph, X: str, model: BayesPointClassifier) -> Outputs:
     scores = graph.standardised(means, graph.plus(variances, model.soft_))
     if len(model.classes_) == 2:
         # The sign needs no variance.
-        labels = graph.labels(graph.positive(means), model.classes_)
-        return Outputs(labels, graph.column(scores), both_sides(graph, scores))
-    labels = graph.labels(graph.largest(scores), model.classes_)
-    return Outputs(labels, scores, shares(graph, log_normal(graph, scores)))
+        places, found = graph.positive(means), graph.column(scores)
+        chances = both_sides(graph, scores)
+    else:
+        places, found = graph.largest(scores), scores
+        chances = shares(graph, log_normal(graph, scores))
+    return Outputs(graph.labels(places, model.classes_), found, chances, scores, places)
 
 
 # Online learners ---------------------------------------------------------------------------------
@@ -345,9 +362,26 @@ def _best(graph: Graph, X: str, model: RelativeMarginClassifierCV) -> Outputs:
     return write_estimator(graph, X, model.best_estimator_)
 
 
+def _calibrated_margin(graph: Graph, X: str, model: CalibratedMarginClassifier) -> Outputs:
+    found = write_estimator(graph, X, model.estimator_)
+    if found.outputs is None or found.places is None:
+        raise Unexportable(f"probabilities of a {type(model.estimator_).__name__}")
+    k = len(model.classes_)
+    if k == 2:
+        slope, offset = model.sigmoids_[0]
+        chances = two_class_chances(graph, found.outputs, slope, offset)
+        return found._replace(probabilities=chances)
+    scores = found.outputs
+    if model._one_vs_one:
+        scores = pair_scores(graph, scores, model.sigmoids_, model._sizes, pairs_of(k))
+    chances = shares(graph, graph.scaled(scores, 1.0 / model.temperature_))
+    return found._replace(probabilities=pooled(graph, chances, found.places, k))
+
+
 Writer = Callable[[Graph, str, Any], Outputs]
 # The first that fits is taken.
 _WRITERS: tuple[tuple[type, Writer], ...] = (
+    (CalibratedMarginClassifier, _calibrated_margin),
     (RelativeMarginClassifierCV, _best),
     (EllipsoidalSVC, _ellipsoidal),
     (BayesPointClassifier, _bayes_point),

@@ -124,7 +124,8 @@ class Encoder:
             state = {field.name: getattr(value, field.name) for field in fields(value)}
         else:
             # What pickle would keep: caches that an object can do without are left out there.
-            state = dict(value.__getstate__())
+            # An object without attributes has no state.
+            state = dict(value.__getstate__() or {})
             state.pop("_sklearn_version", None)
         prefix = f"{place}." if place else ""
         return {

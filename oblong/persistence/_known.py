@@ -12,6 +12,7 @@ from sklearn.feature_selection import VarianceThreshold
 from sklearn.impute import MissingIndicator, SimpleImputer
 from sklearn.kernel_approximation import Nystroem, RBFSampler
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GroupKFold, KFold, LeaveOneOut, StratifiedKFold
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import (
@@ -47,14 +48,17 @@ from oblong.solvers.online.state import OnlineState
 
 __all__ = ["known_types", "name_of"]
 
-# What stands around a classifier in a pipeline. Trees and neighbours are not here: they are
-# objects of compiled code whose memory a file could corrupt.
+# What stands around a classifier in a pipeline, and the folds that it may be given. Trees and
+# neighbours are not here: they are objects of compiled code whose memory a file could corrupt.
 _AROUND = (
     Binarizer,
     ColumnTransformer,
     FeatureUnion,
+    GroupKFold,
+    KFold,
     LabelBinarizer,
     LabelEncoder,
+    LeaveOneOut,
     LinearSVC,
     LogisticRegression,
     MaxAbsScaler,
@@ -76,6 +80,7 @@ _AROUND = (
     SVC,
     SimpleImputer,
     StandardScaler,
+    StratifiedKFold,
     TruncatedSVD,
     VarianceThreshold,
 )

@@ -175,7 +175,7 @@ def test_the_values_of_svc_are_known():
     assert np.array_equal(first.predict(X), RelativeMarginClassifier().fit(X, y).predict(X))
     by_score = RelativeMarginClassifier(break_ties=True).fit(X, y)
     assert np.array_equal(by_score.predict(X), by_score.decision_function(X).argmax(axis=1))
-    with pytest.raises(ValueError, match="CalibratedClassifierCV"):
+    with pytest.raises(ValueError, match="CalibratedMarginClassifier"):
         RelativeMarginClassifier(probability=True).fit(X, y)
 
 

@@ -446,3 +446,19 @@ def test_missing_skl2onnx(monkeypatch):
     model = make_pipeline(StandardScaler(), oblong.SigmaSVC()).fit(*rows())
     with pytest.raises(ImportError, match=r"pip install \"oblong\[onnx\]\""):
         oblong.to_onnx(model)
+
+
+@pytest.mark.parametrize("ties", ["first", "confidence"])
+@pytest.mark.parametrize(
+    "kind", [oblong.RelativeMarginClassifier, oblong.EllipsoidalSVC, oblong.BayesPointClassifier]
+)
+def test_probabilities_that_agree_with_predictions(kind, ties):
+    X, y = rows(5, 150)
+    settings = {"break_ties": ties} if kind is oblong.RelativeMarginClassifier else {}
+    if kind is oblong.BayesPointClassifier:
+        settings = {"soft": 0.1}
+    model = oblong.CalibratedMarginClassifier(kind(kernel="linear", **settings)).fit(X, y)
+    many = np.random.default_rng(0).normal(scale=8.0, size=(4000, 3))
+    (chances, labels) = run(oblong.to_onnx(model), many, outputs=["probabilities", "label"])
+    np.testing.assert_allclose(chances, model.predict_proba(many), rtol=0, atol=1e-9)
+    np.testing.assert_array_equal(chances.argmax(axis=1), labels)

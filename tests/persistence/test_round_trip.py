@@ -12,6 +12,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold, LeaveOneOut, StratifiedKFold
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
@@ -335,3 +336,16 @@ def test_what_would_be_refused_is_not_saved(tmp_path, monkeypatch):
     with pytest.raises(ModelFileError, match="m: the model cannot be saved: its description"):
         oblong.save(model, tmp_path / "m", training={"names": ["x" * 5000]})
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "cv", [KFold(4, shuffle=True, random_state=0), StratifiedKFold(3), LeaveOneOut()]
+)
+def test_folds_that_a_calibrated_classifier_was_given(cv, tmp_path):
+    X, y = rows()
+    model = oblong.CalibratedMarginClassifier(cv=cv).fit(X, y)
+    other = again(model, tmp_path)
+    assert repr(other.cv) == repr(cv)
+    assert_same_predictions(model, other)
+    np.testing.assert_array_equal(other.predict_p(NEW), model.predict_p(NEW))
+    np.testing.assert_array_equal(other.predict_set(NEW), model.predict_set(NEW))

@@ -1,0 +1,49 @@
+"""
+Probabilities that agree, sets that cover
+=========================================
+
+A margin classifier has scores, not probabilities. ``CalibratedMarginClassifier`` learns from
+cross-fitted scores how far they are to be believed, and predicts what the classifier predicts.
+"""
+
+import matplotlib.pyplot as plt
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import make_classification
+
+from oblong import CalibratedMarginClassifier, RelativeMarginClassifier
+from oblong.display import ReliabilityDisplay, SetSizeDisplay
+
+# %%
+# Two classes, one of them rarer, with one label in ten wrong. scikit-learn's calibration fits the
+# same kind of sigmoid. On some rows its more probable class is not what the classifier predicts.
+X, y = make_classification(4000, 6, n_informative=4, weights=[0.7], flip_y=0.1, random_state=0)
+train, test = slice(0, 800), slice(800, None)
+margin = RelativeMarginClassifier(spread=0.25)
+models = {
+    "oblong": CalibratedMarginClassifier(margin).fit(X[train], y[train]),
+    "scikit-learn": CalibratedClassifierCV(margin, ensemble=False).fit(X[train], y[train]),
+}
+predicted = models["oblong"].predict(X[test])
+for name, model in models.items():
+    contradictions = (model.predict_proba(X[test]).argmax(axis=1) != predicted).sum()
+    print(f"{name}: {contradictions} contradictions in {len(predicted)} rows")
+
+# %%
+# Of the rows with a probability of 0.8, about four in five belong to the class.
+ReliabilityDisplay.from_estimator(models, X[test], y[test])
+plt.show()
+
+# %%
+# A set names every class that cannot be ruled out at some confidence. The promise holds for each
+# class, the rare one included. With little confidence sets become empty, with much of it they hold
+# both classes.
+SetSizeDisplay.from_estimator(models["oblong"], X[test], y[test])
+plt.show()
+
+# %%
+# The p-values behind the sets tell two kinds of doubt apart: rows between the classes, for which
+# both are plausible, and rows that look like neither.
+p = models["oblong"].predict_p(X[test])
+between = (p.min(axis=1) > 0.1).sum()
+neither = (p.max(axis=1) < 0.1).sum()
+print(f"both plausible: {between}, neither: {neither}")

@@ -1,0 +1,237 @@
+"""Outputs of classifiers on rows that they have not seen, fold by fold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples
+
+from oblong.batch._one_vs_one import class_scores, pair_outcomes
+from oblong.batch._one_vs_rest import OneVsRestMixin
+from oblong.batch._pairwise import PairwiseKernelClassifier
+from oblong.batch._relative_margin_without import RelativeMarginWithout, can_leave_out
+from oblong.batch.linear_relative_margin import LinearRelativeMarginClassifier
+from oblong.batch.relative_margin import RelativeMarginClassifier
+from oblong.batch.relative_margin_cv import RelativeMarginClassifierCV
+from oblong.batch.universum import UniversumSVC
+
+__all__ = [
+    "MOST_KEPT",
+    "CrossFit",
+    "cross_fit",
+    "is_pairwise",
+    "outputs_of",
+    "predicted",
+    "settled",
+]
+
+# Models of more folds than this are not kept for the prediction of sets.
+MOST_KEPT = 50
+
+
+@dataclass(frozen=True)
+class CrossFit:
+    """What the folds give.
+
+    Attributes
+    ----------
+    outputs : ndarray of shape (n, n_problems)
+        Outputs of every binary problem on each row, by the model that has not seen it.
+    models : list of estimator
+        The model of each fold; empty for too many folds.
+    gap : float
+        Largest relative duality gap of a fold; NaN where the models prove none.
+    n_iter : int
+        Steps of the solver in all.
+    converged : bool
+        Whether every model met its tolerance.
+    train : list of ndarray of int or None
+        For precomputed kernels: the rows that the model of each fold wants values against, unless
+        these are all rows.
+    """
+
+    outputs: np.ndarray
+    models: list[Any] = field(default_factory=list)
+    gap: float = np.nan
+    n_iter: int = 0
+    converged: bool = True
+    train: list[np.ndarray] | None = None
+
+
+# Models from outside ------------------------------------------------------------------------------
+
+
+def settled(model: Any) -> Any:
+    """Return the estimator that a search has settled on, or the estimator itself."""
+    return model.best_estimator_ if isinstance(model, RelativeMarginClassifierCV) else model
+
+
+def _parts(model: Any) -> tuple[Any, Any]:
+    """Split a pipeline into the steps before its classifier, None if there are none, and it."""
+    if isinstance(model, Pipeline):
+        steps = model[:-1] if len(model.steps) > 1 else None
+        return steps, settled(model.steps[-1][1])
+    return None, settled(model)
+
+
+def is_pairwise(model: Any, n_problems: int) -> bool:
+    """Tell whether the outputs of a fitted model belong to pairs of its classes."""
+    _, final = _parts(model)
+    k = len(final.classes_)
+    if k == 2 or isinstance(final, OneVsRestMixin):
+        return False
+    if isinstance(final, PairwiseKernelClassifier):
+        return True
+    pairs = k * (k - 1) // 2
+    shape = getattr(final, "decision_function_shape", None)
+    return n_problems == pairs and (n_problems != k or shape == "ovo")
+
+
+def outputs_of(model: Any, X: Any) -> np.ndarray:
+    """Outputs of every binary problem in double precision, of shape (n, n_problems)."""
+    steps, final = _parts(model)
+    if isinstance(final, (PairwiseKernelClassifier, OneVsRestMixin)):
+        rows = X if steps is None else steps.transform(X)
+        return final._outputs(rows).astype(np.float64, copy=False)
+    outputs = np.asarray(model.decision_function(X), dtype=np.float64)
+    return outputs[:, None] if outputs.ndim == 1 else outputs
+
+
+def predicted(model: Any, X: Any, outputs: np.ndarray) -> np.ndarray:
+    """Classes that the model may predict, as truth values of shape (n, n_classes).
+
+    Several are true only in rows where the model breaks a tie at random.
+    """
+    _, final = _parts(model)
+    classes = np.asarray(final.classes_)
+    k = len(classes)
+    if not isinstance(final, (PairwiseKernelClassifier, OneVsRestMixin)):
+        places = np.searchsorted(classes, model.predict(X))
+    elif k == 2:
+        places = (outputs[:, 0] > 0).astype(np.intp)
+    elif isinstance(final, OneVsRestMixin):
+        places = outputs.argmax(axis=1)
+    elif final.break_ties in (True, "confidence"):
+        places = class_scores(outputs, k).argmax(axis=1)
+    else:
+        votes, _ = pair_outcomes(outputs, k)
+        if final.break_ties == "random":
+            return votes == votes.max(axis=1, keepdims=True)
+        places = votes.argmax(axis=1)
+    return places[:, None] == np.arange(k)
+
+
+def _tolerant(model: Any, tol: float) -> Any:
+    """Return a model to fit to the folds: what a search has settled on, with their tolerance."""
+    model = clone(settled(model))
+    final = model.steps[-1][1] if isinstance(model, Pipeline) else model
+    # Of other classifiers ``tol`` says something else, or costs nothing.
+    if isinstance(final, (RelativeMarginClassifier, LinearRelativeMarginClassifier, UniversumSVC)):
+        final.set_params(tol=tol)
+    return model
+
+
+# Folds --------------------------------------------------------------------------------------------
+
+
+def cross_fit(
+    fitted: Any,
+    X: Any,
+    y: np.ndarray,
+    folds: Sequence[np.ndarray],
+    kept: np.ndarray,
+    weights: np.ndarray | None,
+    fit_params: dict[str, Any],
+    *,
+    tol: float,
+    n_jobs: int | None = None,
+    precomputed: bool = False,
+) -> CrossFit:
+    """Fit a model without each fold, and evaluate it on that fold.
+
+    Parameters
+    ----------
+    fitted : estimator
+        Fitted to all rows.
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        All rows.
+    y : array of shape (n_samples,)
+        Their labels.
+    folds : sequence of ndarray of int
+        Places in ``kept`` of the rows of each fold; together all of them, once.
+    kept : ndarray of int of shape (n,)
+        Rows with a weight above zero.
+    weights : ndarray of shape (n_samples,) or None
+        Weights for the fits.
+    fit_params : dict
+        What else the fits take.
+    tol : float
+        Tolerance of the folds.
+    n_jobs : int, default=None
+        Folds to fit at once.
+    precomputed : bool, default=False
+        Whether ``X`` holds kernel values of the rows among each other.
+    """
+    inner = settled(fitted)
+    if can_leave_out(inner) and not fit_params:
+        problem = RelativeMarginWithout(inner, X, y, kept, weights)
+        outputs, models, margins = problem.solve(folds, tol, keep=len(folds) <= MOST_KEPT)
+        return CrossFit(
+            outputs,
+            models,
+            max((margin.relative_gap for margin in margins), default=0.0),
+            sum(margin.n_iter for margin in margins),
+            all(margin.status == "converged" for margin in margins),
+        )
+    template = _tolerant(fitted, tol)
+
+    def fit(test: np.ndarray) -> tuple[Any, np.ndarray]:
+        train = _others(kept, test)
+        model = clone(template)
+        options = {
+            key: _some(value, train, key, _num_samples(X)) for key, value in fit_params.items()
+        }
+        if weights is not None:
+            options["sample_weight"] = weights[train]
+        rows = _safe_indexing(X, train)
+        model.fit(rows[:, train] if precomputed else rows, y[train], **options)
+        unseen = _safe_indexing(X, kept[test])
+        return model, outputs_of(model, unseen[:, train] if precomputed else unseen)
+
+    if effective_n_jobs(n_jobs) == 1:
+        found = [fit(test) for test in folds]
+    else:
+        found = Parallel(n_jobs=n_jobs, prefer="threads")(delayed(fit)(test) for test in folds)
+    outputs = np.empty((kept.size, found[0][1].shape[1]))
+    for test, (_, values) in zip(folds, found):
+        outputs[test] = values
+    models = [model for model, _ in found]
+    finals = [_parts(model)[1] for model in models]
+    gaps = [np.max(final.dual_gap_) for final in finals if hasattr(final, "dual_gap_")]
+    return CrossFit(
+        outputs,
+        models if len(folds) <= MOST_KEPT else [],
+        float(max(gaps, default=np.nan)),
+        int(sum(np.sum(getattr(final, "n_iter_", 0)) for final in finals)),
+        all(getattr(final, "converged_", True) for final in finals),
+        [_others(kept, test) for test in folds] if precomputed else None,
+    )
+
+
+def _others(kept: np.ndarray, test: np.ndarray) -> np.ndarray:
+    """Rows that are kept, without those of a fold."""
+    return np.delete(kept, test)
+
+
+def _some(value: Any, rows: np.ndarray, name: str, n_samples: int) -> Any:
+    """Values of a parameter for some of the rows, if it has one per row."""
+    if name == "X_universum" or not hasattr(value, "__len__") or isinstance(value, (str, dict)):
+        return value
+    return _safe_indexing(value, rows) if _num_samples(value) == n_samples else value

@@ -1,0 +1,544 @@
+"""Probabilities and prediction sets for the margin classifiers."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, _fit_context, clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import check_cv
+from sklearn.utils import _safe_indexing, get_tags, indexable
+from sklearn.utils._param_validation import HasMethods, Interval
+from sklearn.utils.metadata_routing import (
+    MetadataRouter,
+    MethodMapping,
+    _routing_enabled,
+    process_routing,
+)
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    _num_samples,
+    check_is_fitted,
+    column_or_1d,
+    has_fit_parameter,
+)
+
+from oblong._core.rollback import all_or_nothing
+from oblong.batch._cross_fit import MOST_KEPT, cross_fit, is_pairwise, outputs_of, predicted
+from oblong.batch._one_vs_one import pairs_of
+from oblong.batch.relative_margin import RelativeMarginClassifier
+from oblong.solvers.calibration.conformal import (
+    conformity_of_pairs,
+    conformity_of_rest,
+    p_values,
+)
+from oblong.solvers.calibration.maps import (
+    fit_sigmoid,
+    fit_temperature,
+    pair_log_odds,
+    pool,
+    softmax,
+    summed_logarithms,
+    two_class_probabilities,
+)
+
+__all__ = ["CalibratedMarginClassifier"]
+
+# A certificate of more than so many tolerances is worth a warning.
+_LOOSE = 10.0
+# P-values are fractions: one that equals 1 - confidence must not pass by rounding.
+_ROUND_OFF = 1e-12
+
+
+class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+    r"""Probabilities and prediction sets that go with a classifier's own predictions.
+
+    The classifier is fitted to all rows, and this model predicts. It is fitted again without each
+    of a few folds, which gives every row an output of a model that has not seen it. From these
+    outputs come probabilities [1]_ that never contradict the prediction, and prediction sets with
+    a coverage that is guaranteed for each class [2]_ [3]_.
+
+    Parameters
+    ----------
+    estimator : classifier, default=None
+        A classifier with ``decision_function``, of this library or another, or a pipeline that
+        ends in one. The default is :class:`RelativeMarginClassifier` with its defaults.
+    cv : int, cross-validation generator or iterable, default=None
+        The folds: a number of stratified folds, a splitter, or pairs of training and test rows. The
+        default is 5. Every row has to be left out exactly once. With
+        :class:`~sklearn.model_selection.LeaveOneOut` the outputs are exact, and expensive.
+    fold_tol : float, default=1e-2
+        Tolerance of the models of the folds, for the margin classifiers of this library. The model
+        that predicts keeps its own ``tol``.
+    n_jobs : int, default=None
+        Folds to fit at once, unless they are solved from the solution with all rows; then
+        ``n_jobs`` of the estimator says how many pairs of classes are solved at once.
+    verbose : int, default=0
+        Whether to report progress on standard error.
+
+    Attributes
+    ----------
+    estimator_ : classifier
+        The model fitted to all rows.
+    classes_ : ndarray of shape (n_classes,)
+        The class labels.
+    outputs_ : ndarray of shape (n_kept, n_problems)
+        Outputs of every binary problem on the rows with a weight above zero, each by the model that
+        has not seen the row.
+    fold_of_ : ndarray of shape (n_kept,)
+        The fold of each of these rows.
+    sigmoids_ : ndarray of shape (n_problems, 2)
+        Slope and offset of the sigmoid of each binary problem; not there for more than two classes
+        that are each separated from the rest.
+    temperature_ : float
+        What the scores of the classes are divided by before the softmax; 1 for two classes.
+    fold_gap_ : float
+        Largest relative duality gap among the problems of the folds: the certificate of
+        ``outputs_``. NaN if the estimator has none.
+    n_iter_ : int
+        Steps of the solver in all folds.
+    n_features_in_ : int
+        Number of features seen in :meth:`fit`, if the estimator tells.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the features, if ``X`` had string names.
+
+    See Also
+    --------
+    sklearn.calibration.CalibratedClassifierCV : Calibrates any classifier; its most probable class
+        may differ from what the classifier predicts.
+    oblong.display.ReliabilityDisplay : Shows whether the probabilities are right.
+
+    Notes
+    -----
+    Two classes get Platt's sigmoid, cut off at one half on the side that the sign of the output
+    says. With more classes, each pair of classes gets such a sigmoid; the probabilities are a
+    softmax of the summed logarithms, divided by a temperature. In the few rows where the votes
+    predict another class than the most probable one, both get the average of their probabilities,
+    and the predicted class a billionth more. Of classes that tie under ``break_ties="random"`` all
+    get the same. Classifiers that separate each class from the rest get a softmax of their outputs.
+
+    The folds of :class:`RelativeMarginClassifier` start from the solution with all rows and keep
+    its kernel parameter, class weights and bounds. With a numeric ``gamma``, no balanced class
+    weights and ``B`` given, or ``spread=1``, nothing is kept that depends on the rows left out.
+    Other classifiers are fitted to each fold from the beginning. Of
+    :class:`RelativeMarginClassifierCV` the parameters found are used in all folds; that they were
+    chosen with all rows is then part of the outputs, as with any parameter that was tuned.
+
+    The p-values are cross-conformal. For exchangeable rows the theory guarantees that at least
+    :math:`1 - 2\alpha` of the rows of each class are covered at the confidence
+    :math:`1 - \alpha`, less a term that falls with the size of the class [3]_; in practice
+    :math:`1 - \alpha` or more are. What the folds keep of the fit to all rows, and the sigmoids in
+    the scores of more than two classes, are outside the theorem. If :math:`1 - \alpha` itself has
+    to be guaranteed, split off rows for calibration and give this classifier to a package such as
+    MAPIE or crepes.
+
+    References
+    ----------
+    .. [1] J. Platt, "Probabilistic Outputs for Support Vector Machines and Comparisons to
+       Regularized Likelihood Methods", Advances in Large Margin Classifiers, 61-74, 1999.
+    .. [2] V. Vovk, "Cross-conformal Predictors", Annals of Mathematics and Artificial Intelligence
+       74, 9-28, 2015.
+    .. [3] R. F. Barber, E. J. Candès, A. Ramdas and R. J. Tibshirani, "Predictive Inference with
+       the Jackknife+", Annals of Statistics 49, 486-507, 2021.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from oblong import CalibratedMarginClassifier, RelativeMarginClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> X = StandardScaler().fit_transform(X)
+    >>> model = CalibratedMarginClassifier(RelativeMarginClassifier(spread=1)).fit(X[:400], y[:400])
+    >>> probabilities = model.predict_proba(X[400:])
+    >>> bool((probabilities.argmax(axis=1) == model.predict(X[400:])).all())
+    True
+    >>> sets = model.predict_set(X[400:], confidence=0.95)
+    >>> float(sets[range(169), y[400:]].mean().round(2)), float(sets.sum(axis=1).mean().round(2))
+    (0.95, 0.95)
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        "estimator": [HasMethods(["fit", "decision_function"]), None],
+        "cv": ["cv_object"],
+        "fold_tol": [Interval(Real, 0.0, None, closed="neither")],
+        "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        cv: Any = None,
+        fold_tol: float = 1e-2,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.cv = cv
+        self.fold_tol = fold_tol
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    # Fitting ------------------------------------------------------------------------------------
+
+    # The estimator's parameters are its own to check.
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any
+    ) -> CalibratedMarginClassifier:
+        """Fit the classifier to all rows and without each fold, and calibrate it.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training rows, or their kernel matrix of shape (n_samples, n_samples) if the estimator
+            has ``kernel="precomputed"``.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows in the fits and in the calibration. A row of weight zero takes no
+            part in anything. The p-values count rows, whatever their weights above zero.
+        **fit_params : dict
+            What else the estimator's ``fit`` takes, and ``groups`` for splitters that need them.
+            Values with one entry per row are split as the rows are; ``X_universum`` goes to every
+            fold as it is.
+
+        Returns
+        -------
+        self : object
+            The fitted classifier. If fitting fails or is interrupted, it is left as it was before.
+        """
+        with all_or_nothing(self):
+            self._fit(X, y, sample_weight, fit_params)
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any]) -> None:
+        X, y = indexable(X, y)
+        n = _num_samples(X)
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        model = self._template()
+        options, split_options, weighted = self._routed(model, sample_weight, fit_params)
+        weights = None
+        if sample_weight is not None:
+            weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
+            if (weights < 0).any():
+                raise ValueError("Negative values in sample_weight")
+            if weighted:
+                options["sample_weight"] = weights
+        kept = np.arange(n) if weights is None else np.flatnonzero(weights > 0)
+        own = np.ones(kept.size) if weights is None else weights[kept]
+        self._check_classes(y[kept])
+        self._report("all rows")
+        self.estimator_ = model.fit(X, y, **options)
+        options.pop("sample_weight", None)
+        self.classes_ = np.asarray(self.estimator_.classes_)
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self.estimator_, name):
+                setattr(self, name, getattr(self.estimator_, name))
+            elif hasattr(self, name):
+                delattr(self, name)
+        k = len(self.classes_)
+        labels = np.searchsorted(self.classes_, y[kept])
+        folds = self._folds(X, y, kept, labels, split_options)
+        self._report(f"{len(folds)} folds")
+        found = cross_fit(
+            self.estimator_,
+            X,
+            y,
+            folds,
+            kept,
+            weights if weighted else None,
+            options,
+            tol=self.fold_tol,
+            n_jobs=self.n_jobs,
+            precomputed=get_tags(self.estimator_).input_tags.pairwise,
+        )
+        self.outputs_, self.fold_gap_, self.n_iter_ = found.outputs, found.gap, found.n_iter
+        self.fold_of_ = np.empty(kept.size, dtype=np.intp)
+        for fold, test in enumerate(folds):
+            self.fold_of_[test] = fold
+        self._models, self._labels = found.models, labels
+        self._train = found.train
+        self._one_vs_one = is_pairwise(self.estimator_, self.outputs_.shape[1])
+        self._calibrate(labels, own, k)
+        if not found.converged or found.gap > _LOOSE * self.fold_tol:
+            warnings.warn(
+                f"{type(self).__name__}: a fold did not converge to fold_tol={self.fold_tol:g}. "
+                f"The largest relative duality gap is {found.gap:.3g}. Scale the columns, or use "
+                f"the remedy that the estimator's own warning names.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+    def _template(self) -> Any:
+        """The estimator to fit, a copy."""
+        return RelativeMarginClassifier() if self.estimator is None else clone(self.estimator)
+
+    def _routed(
+        self, model: Any, sample_weight: Any, fit_params: dict[str, Any]
+    ) -> tuple[dict[str, Any], dict[str, Any], bool]:
+        """What goes to the fits and to the splitter, and whether the fits take the weights."""
+        if _routing_enabled():
+            given = dict(fit_params)
+            if sample_weight is not None:
+                given["sample_weight"] = sample_weight
+            routed = process_routing(self, "fit", **given)
+            options = dict(routed.estimator.fit)
+            return (
+                options,
+                dict(routed.splitter.split),
+                options.pop("sample_weight", None) is not None,
+            )
+        options = dict(fit_params)
+        groups = options.pop("groups", None)
+        weighted = sample_weight is not None and has_fit_parameter(model, "sample_weight")
+        if sample_weight is not None and not weighted:
+            warnings.warn(
+                f"{type(model).__name__} does not appear to accept sample_weight: the weights are "
+                f"used for the calibration only",
+                UserWarning,
+                stacklevel=5,
+            )
+        return options, {} if groups is None else {"groups": groups}, weighted
+
+    def _check_classes(self, y: np.ndarray) -> None:
+        """Refuse more folds than a class has rows before any work starts."""
+        n_folds = 5 if self.cv is None else self.cv
+        classes, counts = np.unique(y, return_counts=True)
+        # The estimator knows best what to say about a single class.
+        if isinstance(n_folds, Integral) and classes.size > 1 and counts.min() < n_folds:
+            raise ValueError(
+                f"cv={n_folds} folds need as many rows of every class, but the class "
+                f"{classes.tolist()[counts.argmin()]!r} has only {counts.min()}: use fewer folds"
+            )
+
+    def _folds(
+        self, X: Any, y: np.ndarray, kept: np.ndarray, labels: np.ndarray, options: dict[str, Any]
+    ) -> list[np.ndarray]:
+        """Places in ``kept`` of the rows of each fold."""
+        k = len(self.classes_)
+        counts = np.bincount(labels, minlength=k)
+        splitter = check_cv(self.cv, y[kept], classifier=True)
+        if self.cv is None or isinstance(self.cv, Integral) or hasattr(self.cv, "split"):
+            options = {key: _safe_indexing(value, kept) for key, value in options.items()}
+            rows = X if kept.size == len(y) else _safe_indexing(X, kept)
+            folds = [np.asarray(test) for _, test in splitter.split(rows, y[kept], **options)]
+        else:
+            # Folds that are given as they are count all rows.
+            place = np.full(len(y), -1)
+            place[kept] = np.arange(kept.size)
+            given = (place[np.asarray(test)] for _, test in splitter.split())
+            folds = [test[test >= 0] for test in given if (test >= 0).any()]
+        times = np.bincount(np.concatenate(folds), minlength=kept.size)
+        if len(times) > kept.size or (times != 1).any():
+            raise ValueError("cv has to leave out every row exactly once")
+        for number, test in enumerate(folds):
+            left = counts - np.bincount(labels[test], minlength=k)
+            if (left == 0).any():
+                gone = self.classes_.tolist()[left.argmin()]
+                raise ValueError(
+                    f"without fold {number} no row of the class {gone!r} is left: use fewer folds, "
+                    f"or stratified ones"
+                )
+        return folds
+
+    def _calibrate(self, labels: np.ndarray, weights: np.ndarray, k: int) -> None:
+        """Fit the maps from outputs to probabilities."""
+        self.temperature_ = 1.0
+        if k == 2 or self._one_vs_one:
+            sigmoids, sizes = [], []
+            for outputs, (positive, negative) in zip(self.outputs_.T, pairs_of(k)):
+                rows = (labels == positive) | (labels == negative)
+                sizes.append(weights[rows].sum())
+                sigmoids.append(fit_sigmoid(outputs[rows], labels[rows] == positive, weights[rows]))
+            self.sigmoids_, self._sizes = np.array(sigmoids), np.array(sizes)
+        elif hasattr(self, "sigmoids_"):
+            del self.sigmoids_
+        if k > 2:
+            factor = fit_temperature(self._scores(self.outputs_), labels, weights)
+            self.temperature_ = 1.0 / factor
+
+    def _report(self, what: str) -> None:
+        if self.verbose:
+            print(f"{type(self).__name__}: fitting {what}", file=sys.stderr, flush=True)
+
+    # Prediction ---------------------------------------------------------------------------------
+
+    def _scores(self, outputs: np.ndarray) -> np.ndarray:
+        """Scores of more than two classes, of which a softmax makes probabilities."""
+        if not self._one_vs_one:
+            return outputs
+        k = len(self.classes_)
+        log_odds = pair_log_odds(outputs, self.sigmoids_, self._sizes)
+        return summed_logarithms(log_odds, pairs_of(k), k)
+
+    def _conformity(self, outputs: np.ndarray) -> np.ndarray:
+        """How well each class conforms to the outputs, of shape (n, n_classes)."""
+        k = len(self.classes_)
+        if k == 2:
+            return np.column_stack([-outputs[:, 0], outputs[:, 0]])
+        if self._one_vs_one:
+            log_odds = pair_log_odds(outputs, self.sigmoids_, self._sizes)
+            return conformity_of_pairs(log_odds, pairs_of(k), k)
+        return conformity_of_rest(outputs)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict class labels: those of ``estimator_``.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows, or kernel values if the estimator has a precomputed kernel.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            The labels.
+        """
+        check_is_fitted(self)
+        return self.estimator_.predict(X)
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Outputs of ``estimator_``.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows, or kernel values if the estimator has a precomputed kernel.
+
+        Returns
+        -------
+        scores : ndarray
+            What the estimator's ``decision_function`` returns.
+        """
+        check_is_fitted(self)
+        return self.estimator_.decision_function(X)
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities of the classes, the largest of which is that of the predicted class.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows, or kernel values if the estimator has a precomputed kernel.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_classes)
+            One row for each row of ``X``, in the order of ``classes_``.
+        """
+        check_is_fitted(self)
+        outputs = outputs_of(self.estimator_, X)
+        leaders = predicted(self.estimator_, X, outputs)
+        if len(self.classes_) == 2:
+            return pool(two_class_probabilities(outputs[:, 0], *self.sigmoids_[0]), leaders)
+        return pool(softmax(self._scores(outputs) / self.temperature_), leaders)
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Logarithms of the probabilities of the classes.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows, or kernel values if the estimator has a precomputed kernel.
+
+        Returns
+        -------
+        logarithms : ndarray of shape (n_samples, n_classes)
+            See :meth:`predict_proba`.
+        """
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def predict_p(self, X: Any) -> np.ndarray:
+        """Conformal p-values of the classes.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows, or kernel values if the estimator has a precomputed kernel.
+
+        Returns
+        -------
+        p_values : ndarray of shape (n_samples, n_classes)
+            For each class, the share of its rows, the new one included, that conform to it no
+            better than the new row does. Small where the class is implausible. The models of all
+            folds take part.
+        """
+        check_is_fitted(self)
+        if not self._models:
+            raise ValueError(
+                f"p-values and prediction sets need the models of all folds, which are kept for at "
+                f"most {MOST_KEPT} folds; cv made {self.fold_of_.max() + 1}"
+            )
+        new = []
+        for fold, model in enumerate(self._models):
+            rows = X if self._train is None else _columns_of(X, self._train[fold])
+            new.append(self._conformity(outputs_of(model, rows)))
+        own = self._conformity(self.outputs_)[np.arange(len(self._labels)), self._labels]
+        return p_values(own, self._labels, self.fold_of_, new)
+
+    def predict_set(self, X: Any, confidence: float | Sequence[float] = 0.9) -> np.ndarray:
+        """Sets of classes that hold the true one with a given confidence, in each class.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows, or kernel values if the estimator has a precomputed kernel.
+        confidence : float or sequence of float, default=0.9
+            Confidence, between 0 and 1, or several of them.
+
+        Returns
+        -------
+        sets : ndarray of bool of shape (n_samples, n_classes[, n_confidences])
+            Whether each class belongs to the set of a row: whether its p-value is above one minus
+            the confidence. A set may be empty, which says that the row conforms to no class.
+        """
+        levels = np.asarray(confidence, dtype=np.float64)
+        if levels.ndim > 1 or not ((levels > 0) & (levels < 1)).all():
+            raise ValueError(f"confidence must lie between 0 and 1, got {confidence!r}")
+        p = self.predict_p(X)
+        return (p if levels.ndim == 0 else p[:, :, None]) > 1.0 - levels + _ROUND_OFF
+
+    # scikit-learn -------------------------------------------------------------------------------
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Tell where metadata go: to the estimator's ``fit`` and to the splitter.
+
+        Returns
+        -------
+        MetadataRouter
+            The routes.
+        """
+        to_fit = MethodMapping().add(caller="fit", callee="fit")
+        to_split = MethodMapping().add(caller="fit", callee="split")
+        return (
+            MetadataRouter(owner=self.__class__.__name__)
+            .add_self_request(self)
+            .add(estimator=self._template(), method_mapping=to_fit)
+            .add(splitter=check_cv(self.cv, classifier=True), method_mapping=to_split)
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "fold_of_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = get_tags(self._template()).input_tags
+        tags.input_tags.sparse = inner.sparse
+        tags.input_tags.pairwise = inner.pairwise
+        return tags
+
+
+def _columns_of(X: Any, columns: np.ndarray) -> Any:
+    """Some columns of a kernel matrix."""
+    return (X if sp.issparse(X) else np.asarray(X))[:, columns]

@@ -1,0 +1,1 @@
+"""Probabilities and prediction sets from cross-fitted outputs."""
