@@ -64,14 +64,19 @@ class Outputs(NamedTuple):
     labels: str | None = None
     scores: str | None = None
     probabilities: str | None = None
-    prediction: str | None = None
     outputs: str | None = None
     places: str | None = None
+    prediction: str | None = None
 
     def named(self) -> dict[str, str]:
-        """Tensors by the names of the outputs."""
-        names = ("label", "scores", "probabilities", "prediction")
-        return {name: tensor for name, tensor in zip(names, self) if tensor is not None}
+        """Tensors by the names of the outputs of the graph."""
+        named = {
+            "label": self.labels,
+            "scores": self.scores,
+            "probabilities": self.probabilities,
+            "prediction": self.prediction,
+        }
+        return {name: tensor for name, tensor in named.items() if tensor is not None}
 
 
 def write_estimator(graph: Graph, X: str, model: Any) -> Outputs:
