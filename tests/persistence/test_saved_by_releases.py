@@ -29,6 +29,19 @@ def test_every_release_has_its_models():
         assert names == set(known(folder))
 
 
+# Options that are gone: their models say so.
+REMOVED = {"ConfidenceWeightedClassifier-exact": "diag_update"}
+
+
+@pytest.mark.parametrize("path", [path for path in SAVED if path.stem in REMOVED])
+def test_models_with_options_that_are_gone_say_so(path):
+    with pytest.raises(oblong.ModelFileError, match=REMOVED[path.stem]):
+        oblong.load(path)
+
+
+SAVED = [path for path in SAVED if path.stem not in REMOVED]
+
+
 @pytest.mark.parametrize("path", SAVED, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_models_predict_what_they_predicted(path):
     with warnings.catch_warnings():
