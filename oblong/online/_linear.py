@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -20,13 +20,16 @@ from oblong.online.incremental import (
     columns_of,
     with_label,
 )
-from oblong.solvers.online.rows import Rows
+from oblong.solvers.online.rows import Rows, plain
 from oblong.solvers.online.slots import DIAGONAL, FULL, NONE, RANK, SINGLE, SKETCH
 from oblong.solvers.online.state import OnlineState
 from oblong.solvers.online.structures.table import row_scores
+from oblong.solvers.online.units import in_rows
 
-__all__ = ["LinearOnlineClassifier", "SecondOrderClassifier"]
+__all__ = ["FORGETTING", "LinearOnlineClassifier", "SecondOrderClassifier"]
 
+# The constraint of the parameter that only Gaussian learners have.
+FORGETTING = {"forgetting": [Interval(Real, 0.0, 1.0, closed="right")]}
 _STRUCTURES = {"full": FULL, "diag": DIAGONAL, "sketch": SKETCH}
 
 
@@ -89,6 +92,12 @@ class LinearOnlineClassifier(RuleClassifier):
     """Base of the linear learners, which take one example at a time, new features and classes."""
 
     allow_new_classes: bool
+    normalize: bool
+
+    _parameter_constraints: ClassVar[dict] = {
+        **RuleClassifier._parameter_constraints,
+        "normalize": ["boolean"],
+    }
 
     _state: OnlineState
     # The one class there is so far, and its examples.
@@ -128,6 +137,8 @@ class LinearOnlineClassifier(RuleClassifier):
             sketch_size=getattr(self, "sketch_size", 0),
             average=self.average,
             calibrated=self._is_calibrated(),
+            normalize=self.normalize,
+            forgetting=float(getattr(self, "forgetting", 1.0)),
             dtype=dtype,
         )
 
@@ -185,7 +196,7 @@ class LinearOnlineClassifier(RuleClassifier):
             and sample_weight == one.factor
             and one.state is self._state
             and one.table is one.state.table
-            and x.flags.c_contiguous
+            and x.flags.carray
             and self.__dict__.get("class_weight") is None
         ):
             try:
@@ -224,10 +235,13 @@ class LinearOnlineClassifier(RuleClassifier):
         one.label[0] = one.codes[y]
         if one.size != len(values):
             one.span[1] = one.size = len(values)
-        one.quick = dense and not one.sketched and one.dtype == np.float64
+        units = state.units.size > 0
+        one.quick = dense and not one.sketched and one.dtype == np.float64 and not units
         if one.sketched:
             state.learn(Rows(values, columns, one.span, dense), one.labels, one.weight)
             return self
+        # The loop divides the values by their units in place.
+        values = values.astype(np.float64) if units else plain(values)
         batch = (values, columns, one.span, one.order, one.labels, one.weight, dense)
         if one.learn(*batch, *one.model) < 0:
             raise ValueError("The example contains numbers that are too large")
@@ -257,6 +271,7 @@ class LinearOnlineClassifier(RuleClassifier):
                 return None
             raise NotFittedError(f"This {type(self).__name__} is not fitted yet")
         columns, values = self._known_columns(x)
+        values = state.divided(columns, values)
         outputs = state.work[: state.n_outputs]
         row_scores(columns, values, state.bias, state.table, outputs)
         if state.total.shape[0] and state.rounds:
@@ -274,11 +289,13 @@ class LinearOnlineClassifier(RuleClassifier):
             row.sort_indices()
             return state.variances(row).astype(np.float64)
         places = np.concatenate([[0], columns + 1])
-        z = np.concatenate([[state.bias], values])
+        z = np.concatenate([[state.bias], state.divided(columns, values)])
         if state.structure == FULL:
             found = state.covariance[:, places[:, None], places] @ z @ z
         else:
-            found = (z * z) @ state.table[places, state.n_outputs :]
+            variances = state.table[places, state.n_outputs :] * state.sigma
+            most = state.initial_variance if state.forgetting < 1.0 else math.inf
+            return ((z * z) @ np.minimum(variances, most))[None]
         return np.maximum(found * state.sigma, 0.0)[None]
 
     def _open(self, x: Any, y: Any) -> _OneRow | None:
@@ -383,7 +400,7 @@ class LinearOnlineClassifier(RuleClassifier):
 
     # Shards --------------------------------------------------------------------------------------
 
-    def merge(self, *others: Any, prior: Any = None) -> Self:
+    def merge(self, *others: Any, prior: Any = None, how: str = "product") -> Self:
         """Take in what other models of the same kind have learned from other examples.
 
         Parameters
@@ -394,6 +411,10 @@ class LinearOnlineClassifier(RuleClassifier):
             order: features are told by their names, and were zero to those that do not know them.
         prior : object, default=None
             The learner that all of them started from, if they did not start from nothing.
+        how : {"product", "mean"}, default="product"
+            What becomes of the Gaussians, see the notes: "product" for models that have learned
+            from different examples, once; "mean" for models that go on learning from what a merge
+            before has given them, round after round.
 
         Returns
         -------
@@ -402,17 +423,21 @@ class LinearOnlineClassifier(RuleClassifier):
 
         Notes
         -----
-        Gaussian learners whose covariance is never scaled are multiplied: precisions ``Λ = S⁻¹``
-        and ``Λw`` add up, less all but one of the priors. This is exact in the sense that the
+        With "product", Gaussian learners whose covariance is never scaled are multiplied:
+        precisions ``Λ = S⁻¹`` and ``Λw`` add up, less all but one of the priors. This is exact in the sense that the
         result is the product of the factors that all updates contributed, for AROW and the
         second-order perceptron the ridge regression on the union of the examples updated on. It is
         not the model that one stream of all examples would give: there, other examples would have
-        caused updates, and for CW, SCW and NHERD with other steps. The ellipsoid methods, which
-        scale the covariance, take the mean of the natural parameters weighted by the rounds;
+        caused updates, and for CW, SCW and NHERD with other steps. A second round of the same
+        kind counts what the first has given to all of them as often as there are models, unless it
+        is given as ``prior``, and diverges after some more: there, "mean" is for. It, and always
+        the ellipsoid methods, which scale the covariance, take the mean of the natural parameters weighted by the rounds;
         learners without a covariance take the weighted mean of the weights, and sigmoids of
         ``calibration`` that of their parameters. The counters add up.
         """
-        self._state, vocabulary = merge_models(self, others, prior)
+        if how not in ("product", "mean"):
+            raise ValueError(f'how must be "product" or "mean", got {how!r}')
+        self._state, vocabulary = merge_models(self, others, prior, how)
         if vocabulary is not None:
             self._know(vocabulary)
         self.__dict__.pop("_one_row", None)
@@ -455,9 +480,14 @@ class SecondOrderClassifier(LinearOnlineClassifier):
         """Covariance of the weights, or its diagonal if it is not full; without the intercept.
 
         Of shape (n_features, n_features) or (n_features,), with one more axis in front if there
-        are more than two classes.
+        are more than two classes. With ``normalize=True`` the variance of a feature that was
+        always zero is infinite.
         """
         state = self._learned()
         full = state.structure == FULL
+        units = state.units[: state.n_features + 1]
+        state = in_rows(state)
         found = state.matrices()[:, 1:, 1:] if full else state.diagonal()[1:].T
+        for j in np.flatnonzero(units == 0.0) - 1:
+            found[:, j, j if full else ...] = math.inf
         return found[0] if state.task == SINGLE else found
