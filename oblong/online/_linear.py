@@ -423,16 +423,20 @@ class LinearOnlineClassifier(RuleClassifier):
 
         Notes
         -----
-        With "product", Gaussian learners whose covariance is never scaled are multiplied:
-        precisions ``Λ = S⁻¹`` and ``Λw`` add up, less all but one of the priors. This is exact in the sense that the
-        result is the product of the factors that all updates contributed, for AROW and the
-        second-order perceptron the ridge regression on the union of the examples updated on. It is
-        not the model that one stream of all examples would give: there, other examples would have
-        caused updates, and for CW, SCW and NHERD with other steps. A second round of the same
-        kind counts what the first has given to all of them as often as there are models, unless it
-        is given as ``prior``, and diverges after some more: there, "mean" is for. It, and always
-        the ellipsoid methods, which scale the covariance, take the mean of the natural parameters weighted by the rounds;
-        learners without a covariance take the weighted mean of the weights, and sigmoids of
+        With "product", Gaussian learners are multiplied: precisions ``Λ = S⁻¹`` and ``Λw`` add up,
+        less all but one of the priors. This is exact in the sense that the result is the product
+        of the factors that all updates contributed, for AROW and the second-order perceptron the
+        ridge regression on the union of the examples updated on. It is not the model that one
+        stream of all examples would give: there, other examples would have caused updates, and
+        for CW, SCW and NHERD with other steps.
+
+        If the models of a merge go on learning and are merged again, a product counts what they
+        have in common once for each of them, unless that is the ``prior``; after a few rounds the
+        covariance is gone. Merge later rounds with "mean": the mean of the natural parameters,
+        weighted by the rounds.
+
+        The ellipsoid methods, which scale the covariance, take this mean in either case; learners
+        without a covariance take the weighted mean of the weights, and sigmoids of
         ``calibration`` that of their parameters. The counters add up.
         """
         if how not in ("product", "mean"):

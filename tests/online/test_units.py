@@ -117,7 +117,7 @@ def test_blocks_are_rows(sparse, multi_class):
 def reference_arow(X, y, r=1.0):
     """AROW with the largest square of a feature as its prior precision, in long double."""
     X = np.asarray(X, dtype=np.longdouble)
-    n, d = X.shape
+    d = X.shape[1]
     s, w, precision = np.zeros(d), np.zeros(d + 1, np.longdouble), np.eye(d + 1)
     margins = []
     for x, sign in zip(X, y):

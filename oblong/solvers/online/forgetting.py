@@ -43,9 +43,8 @@ def renew(structure, table, covariance, scale, counters, initial, k, spare):
             for c in range(size):
                 S[r, c] *= sigma
         # The share 1/σ of the prior is left.
-        lost = (1.0 - 1.0 / sigma) / (
-            initial * 2.0 ** (2 * max(-350, min(350, counters[EXPONENT])))
-        )
+        exponent = max(-350, min(350, counters[EXPONENT]))
+        lost = (1.0 - 1.0 / sigma) / (initial * 4.0**exponent)
         for j in range(size):
             add_precision(S, j, lost / (1.0 + lost * S[j, j]), spare)
         scale[k, SIGMA] = 1.0

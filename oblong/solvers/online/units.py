@@ -1,11 +1,11 @@
 """Units of features: models in which nothing depends on the units of the columns.
 
 The unit ``s_j`` of a feature is the largest ``|x_j|`` so far, and a model with units is kept in the
-coordinates ``x_j / s_j``, with weights ``s_j w_j`` and covariances ``s_i s_j S_ij``. There the prior
-precision of every feature is the same, which means ``s_j²`` times that in the coordinates of the
-rows. The first value of a feature changes nothing else. When a later one is larger, by the factor
-``ρ``, the model in the coordinates of the rows stays what it is but for the prior, which becomes
-tighter: ``1 - 1/ρ²`` of a prior precision is added.
+coordinates ``x_j / s_j``, with weights ``s_j w_j`` and covariances ``s_i s_j S_ij``. There the
+prior precision of every feature is the same, so it is proportional to ``s_j²`` in the coordinates
+of the rows. The first value of a feature changes nothing else. When a later one is larger, by the
+factor ``ρ``, the model in the coordinates of the rows stays what it is but for the prior, which
+becomes tighter: ``1 - 1/ρ²`` of a prior precision is added.
 
 A model without units has an array of none.
 """
@@ -56,10 +56,10 @@ _LARGEST_RATIO = 1e100
 @compiled
 def outgrown(columns, values, units):
     """Whether a row has a value above the unit of its feature."""
+    found = False
     for p in range(values.size):
-        if abs(values[p]) > units[columns[p] + 1]:
-            return True
-    return False
+        found = found or abs(values[p]) > units[columns[p] + 1]
+    return found
 
 
 @compiled
@@ -88,7 +88,7 @@ def _enlarge(structure, j, ratio, table, covariance, scale, total, counters, set
     for k in range(n_outputs):
         if structure == FULL:
             # The unit of the covariance may have been changed.
-            prior = initial * 2.0 ** (2 * max(-350, min(350, counters[EXPONENT])))
+            prior = initial * 4.0 ** max(-350, min(350, counters[EXPONENT]))
             S = covariance[k]
             # Nothing here overflows, however large the ratio.
             scaled = slack / prior * S[j, j]
@@ -255,6 +255,10 @@ def in_rows(state: OnlineState) -> OnlineState:
     units, outputs = state.units, state.n_outputs
     inverse = np.divide(1.0, units, out=np.zeros_like(units), where=units > 0.0)
     table = state.table.astype(np.float64)
+    if state.structure == DIAGONAL and state.forgetting < 1.0:
+        # Variances are held at the initial one, which is not the same for all features there.
+        table[:, outputs:] = np.minimum(table[:, outputs:] * state.sigma, state.initial_variance)
+        state.scale[:, SIGMA] = state.settings[FORGETTING] = 1.0
     table[:, :outputs] *= inverse[:, None]
     table[:, outputs : 2 * outputs] *= inverse[:, None] ** 2
     table[:, 2 * outputs :] *= units[:, None] ** 2
