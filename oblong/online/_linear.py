@@ -12,6 +12,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from oblong.online._merge import merge_models
+from oblong.online._one_row import OneRow
 from oblong.online._rule_based import RuleClassifier
 from oblong.online.incremental import (
     add_class,
@@ -33,61 +34,6 @@ FORGETTING = {"forgetting": [Interval(Real, 0.0, 1.0, closed="right")]}
 _STRUCTURES = {"full": FULL, "diag": DIAGONAL, "sketch": SKETCH}
 
 
-class _OneRow:
-    """Arrays of a batch of one row, made once: looking them up would take longer than learning."""
-
-    __slots__ = (
-        "all_columns",
-        "codes",
-        "dtype",
-        "factor",
-        "fixed",
-        "label",
-        "labels",
-        "learn",
-        "model",
-        "order",
-        "quick",
-        "shape",
-        "size",
-        "sketched",
-        "span",
-        "state",
-        "table",
-        "weight",
-    )
-
-    def __init__(self, state: OnlineState, classes: np.ndarray) -> None:
-        self.codes = {label: k for k, label in enumerate(classes.tolist())}
-        self.order = np.zeros(1, dtype=np.int64)
-        self.span = np.zeros(2, dtype=np.int64)
-        self.labels = np.zeros((1, 1), dtype=np.int32)
-        self.label = self.labels[0]
-        self.weight = np.ones(1)
-        self.factor, self.size = 1.0, 0
-        self.attach(state)
-
-    def attach(self, state: OnlineState) -> None:
-        """Take the arrays of a model."""
-        self.state, self.table, self.model = state, state.table, state.model
-        self.learn = state.one_pass
-        self.all_columns = np.arange(state.n_features, dtype=np.int32)
-        # A sketch may be full.
-        self.sketched = state.structure == SKETCH
-        # Whether the row before was dense, and the next one may be checked by the loop.
-        self.quick = False
-        self.dtype, self.shape = state.table.dtype, (state.n_features,)
-        self.fixed = (
-            self.all_columns,
-            self.span,
-            self.order,
-            self.labels,
-            self.weight,
-            True,
-            *self.model,
-        )
-
-
 class LinearOnlineClassifier(RuleClassifier):
     """Base of the linear learners, which take one example at a time, new features and classes."""
 
@@ -103,7 +49,7 @@ class LinearOnlineClassifier(RuleClassifier):
     # The one class there is so far, and its examples.
     _only: Any
     _waiting: int
-    _one_row: _OneRow | None = None
+    _one_row: OneRow | None = None
     _forgotten = ("_state", "_one_row", "_vocabulary", "_discovers", "_only", "_waiting")
 
     _takes_new_features = True
@@ -227,7 +173,7 @@ class LinearOnlineClassifier(RuleClassifier):
         state = self._state
         if y not in one.codes:
             add_class(self, y)
-            one = self._one_row = _OneRow(state, self.classes_)
+            one = self._one_row = OneRow(state, self.classes_)
         if one.state is not state or one.table is not state.table:
             one.attach(state)
         if one.factor != sample_weight:
@@ -298,7 +244,7 @@ class LinearOnlineClassifier(RuleClassifier):
             return ((z * z) @ np.minimum(variances, most))[None]
         return np.maximum(found * state.sigma, 0.0)[None]
 
-    def _open(self, x: Any, y: Any) -> _OneRow | None:
+    def _open(self, x: Any, y: Any) -> OneRow | None:
         """Make the arrays of one row, and the model if there are two classes now."""
         known = self.__dict__
         if known.get("_state") is None:
@@ -318,13 +264,13 @@ class LinearOnlineClassifier(RuleClassifier):
             del self._only, self._waiting
         return self._opened(x)
 
-    def _opened(self, x: Any) -> _OneRow:
+    def _opened(self, x: Any) -> OneRow:
         """Make the arrays of one row of a learner that has a model."""
         if self.multilabel_:
             raise ValueError("Single examples have one class; use partial_fit for label sets")
         if isinstance(x, dict):
             self._names()
-        self._one_row = _OneRow(self._state, self.classes_)
+        self._one_row = OneRow(self._state, self.classes_)
         return self._one_row
 
     def _names(self) -> dict[Any, int]:

@@ -162,6 +162,8 @@ def _with(name: str, value: Any) -> str:
     """An option in words."""
     if value in (None, False, 0, []):
         return f"without {name}"
+    if name == "--param":
+        value = ", ".join(f"{key}={setting}" for key, setting in value)
     return f"with {name}" if value is True else f"with {name} {value}"
 
 
