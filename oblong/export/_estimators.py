@@ -47,6 +47,7 @@ from oblong.solvers.online.state import (
     TOP,
     OnlineState,
 )
+from oblong.solvers.online.units import in_rows
 from oblong.svm import LinearSVC
 
 __all__ = ["Outputs", "write_estimator"]
@@ -292,6 +293,7 @@ def _linear_outputs(graph: Graph, X: str, state: OnlineState) -> str:
 def _linear_variances(graph: Graph, X: str, state: OnlineState) -> str:
     """Variances of the outputs, a column each; see :meth:`OnlineState.variances`."""
     row = graph.with_constant(X, state.bias, first=True)
+    state = in_rows(state)
     if state.structure == DIAGONAL:
         return graph.times(graph.node("Mul", row, row), state.diagonal().astype(np.float64))
     parts = [_linear_variance(graph, row, state, k) for k in range(state.n_outputs)]

@@ -190,6 +190,11 @@ def _largest(gram: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
     options: dict[str, Any] = {"driver": "evd"}
     if count <= n // 2:
         options = {"driver": "evr", "subset_by_index": (n - count, n - 1)}
+        # Where eigenvalues are all but equal, this driver may find none at all.
+        values, vectors = eigh(gram, check_finite=False, **options)
+        if values.size == count:
+            return values[::-1], vectors[:, ::-1]
+        options = {"driver": "evd"}
     values, vectors = eigh(gram, overwrite_a=True, check_finite=False, **options)
     return values[::-1][:count], vectors[:, ::-1][:, :count]
 

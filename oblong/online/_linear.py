@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,6 +12,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from oblong.online._merge import merge_models
+from oblong.online._one_row import OneRow
 from oblong.online._rule_based import RuleClassifier
 from oblong.online.incremental import (
     add_class,
@@ -20,81 +21,35 @@ from oblong.online.incremental import (
     columns_of,
     with_label,
 )
-from oblong.solvers.online.rows import Rows
+from oblong.solvers.online.rows import Rows, plain
 from oblong.solvers.online.slots import DIAGONAL, FULL, NONE, RANK, SINGLE, SKETCH
 from oblong.solvers.online.state import OnlineState
 from oblong.solvers.online.structures.table import row_scores
+from oblong.solvers.online.units import in_rows
 
-__all__ = ["LinearOnlineClassifier", "SecondOrderClassifier"]
+__all__ = ["FORGETTING", "LinearOnlineClassifier", "SecondOrderClassifier"]
 
+# The constraint of the parameter that only Gaussian learners have.
+FORGETTING = {"forgetting": [Interval(Real, 0.0, 1.0, closed="right")]}
 _STRUCTURES = {"full": FULL, "diag": DIAGONAL, "sketch": SKETCH}
-
-
-class _OneRow:
-    """Arrays of a batch of one row, made once: looking them up would take longer than learning."""
-
-    __slots__ = (
-        "all_columns",
-        "codes",
-        "dtype",
-        "factor",
-        "fixed",
-        "label",
-        "labels",
-        "learn",
-        "model",
-        "order",
-        "quick",
-        "shape",
-        "size",
-        "sketched",
-        "span",
-        "state",
-        "table",
-        "weight",
-    )
-
-    def __init__(self, state: OnlineState, classes: np.ndarray) -> None:
-        self.codes = {label: k for k, label in enumerate(classes.tolist())}
-        self.order = np.zeros(1, dtype=np.int64)
-        self.span = np.zeros(2, dtype=np.int64)
-        self.labels = np.zeros((1, 1), dtype=np.int32)
-        self.label = self.labels[0]
-        self.weight = np.ones(1)
-        self.factor, self.size = 1.0, 0
-        self.attach(state)
-
-    def attach(self, state: OnlineState) -> None:
-        """Take the arrays of a model."""
-        self.state, self.table, self.model = state, state.table, state.model
-        self.learn = state.one_pass
-        self.all_columns = np.arange(state.n_features, dtype=np.int32)
-        # A sketch may be full.
-        self.sketched = state.structure == SKETCH
-        # Whether the row before was dense, and the next one may be checked by the loop.
-        self.quick = False
-        self.dtype, self.shape = state.table.dtype, (state.n_features,)
-        self.fixed = (
-            self.all_columns,
-            self.span,
-            self.order,
-            self.labels,
-            self.weight,
-            True,
-            *self.model,
-        )
 
 
 class LinearOnlineClassifier(RuleClassifier):
     """Base of the linear learners, which take one example at a time, new features and classes."""
 
     allow_new_classes: bool
+    normalize: bool
+
+    _parameter_constraints: ClassVar[dict] = {
+        **RuleClassifier._parameter_constraints,
+        "normalize": ["boolean"],
+    }
 
     _state: OnlineState
     # The one class there is so far, and its examples.
     _only: Any
     _waiting: int
-    _one_row: _OneRow | None = None
+    _one_row: OneRow | None = None
     _forgotten = ("_state", "_one_row", "_vocabulary", "_discovers", "_only", "_waiting")
 
     _takes_new_features = True
@@ -128,6 +83,8 @@ class LinearOnlineClassifier(RuleClassifier):
             sketch_size=getattr(self, "sketch_size", 0),
             average=self.average,
             calibrated=self._is_calibrated(),
+            normalize=self.normalize,
+            forgetting=float(getattr(self, "forgetting", 1.0)),
             dtype=dtype,
         )
 
@@ -185,7 +142,7 @@ class LinearOnlineClassifier(RuleClassifier):
             and sample_weight == one.factor
             and one.state is self._state
             and one.table is one.state.table
-            and x.flags.c_contiguous
+            and x.flags.carray
             and self.__dict__.get("class_weight") is None
         ):
             try:
@@ -216,7 +173,7 @@ class LinearOnlineClassifier(RuleClassifier):
         state = self._state
         if y not in one.codes:
             add_class(self, y)
-            one = self._one_row = _OneRow(state, self.classes_)
+            one = self._one_row = OneRow(state, self.classes_)
         if one.state is not state or one.table is not state.table:
             one.attach(state)
         if one.factor != sample_weight:
@@ -224,10 +181,13 @@ class LinearOnlineClassifier(RuleClassifier):
         one.label[0] = one.codes[y]
         if one.size != len(values):
             one.span[1] = one.size = len(values)
-        one.quick = dense and not one.sketched and one.dtype == np.float64
+        units = state.units.size > 0
+        one.quick = dense and not one.sketched and one.dtype == np.float64 and not units
         if one.sketched:
             state.learn(Rows(values, columns, one.span, dense), one.labels, one.weight)
             return self
+        # The loop divides the values by their units in place.
+        values = values.astype(np.float64) if units else plain(values)
         batch = (values, columns, one.span, one.order, one.labels, one.weight, dense)
         if one.learn(*batch, *one.model) < 0:
             raise ValueError("The example contains numbers that are too large")
@@ -257,6 +217,7 @@ class LinearOnlineClassifier(RuleClassifier):
                 return None
             raise NotFittedError(f"This {type(self).__name__} is not fitted yet")
         columns, values = self._known_columns(x)
+        values = state.divided(columns, values)
         outputs = state.work[: state.n_outputs]
         row_scores(columns, values, state.bias, state.table, outputs)
         if state.total.shape[0] and state.rounds:
@@ -274,14 +235,16 @@ class LinearOnlineClassifier(RuleClassifier):
             row.sort_indices()
             return state.variances(row).astype(np.float64)
         places = np.concatenate([[0], columns + 1])
-        z = np.concatenate([[state.bias], values])
+        z = np.concatenate([[state.bias], state.divided(columns, values)])
         if state.structure == FULL:
             found = state.covariance[:, places[:, None], places] @ z @ z
         else:
-            found = (z * z) @ state.table[places, state.n_outputs :]
+            variances = state.table[places, state.n_outputs :] * state.sigma
+            most = state.initial_variance if state.forgetting < 1.0 else math.inf
+            return ((z * z) @ np.minimum(variances, most))[None]
         return np.maximum(found * state.sigma, 0.0)[None]
 
-    def _open(self, x: Any, y: Any) -> _OneRow | None:
+    def _open(self, x: Any, y: Any) -> OneRow | None:
         """Make the arrays of one row, and the model if there are two classes now."""
         known = self.__dict__
         if known.get("_state") is None:
@@ -301,13 +264,13 @@ class LinearOnlineClassifier(RuleClassifier):
             del self._only, self._waiting
         return self._opened(x)
 
-    def _opened(self, x: Any) -> _OneRow:
+    def _opened(self, x: Any) -> OneRow:
         """Make the arrays of one row of a learner that has a model."""
         if self.multilabel_:
             raise ValueError("Single examples have one class; use partial_fit for label sets")
         if isinstance(x, dict):
             self._names()
-        self._one_row = _OneRow(self._state, self.classes_)
+        self._one_row = OneRow(self._state, self.classes_)
         return self._one_row
 
     def _names(self) -> dict[Any, int]:
@@ -383,7 +346,7 @@ class LinearOnlineClassifier(RuleClassifier):
 
     # Shards --------------------------------------------------------------------------------------
 
-    def merge(self, *others: Any, prior: Any = None) -> Self:
+    def merge(self, *others: Any, prior: Any = None, how: str = "product") -> Self:
         """Take in what other models of the same kind have learned from other examples.
 
         Parameters
@@ -394,6 +357,10 @@ class LinearOnlineClassifier(RuleClassifier):
             order: features are told by their names, and were zero to those that do not know them.
         prior : object, default=None
             The learner that all of them started from, if they did not start from nothing.
+        how : {"product", "mean"}, default="product"
+            What becomes of the Gaussians, see the notes: "product" for models that have learned
+            from different examples, once; "mean" for models that go on learning from what a merge
+            before has given them, round after round.
 
         Returns
         -------
@@ -402,17 +369,25 @@ class LinearOnlineClassifier(RuleClassifier):
 
         Notes
         -----
-        Gaussian learners whose covariance is never scaled are multiplied: precisions ``Λ = S⁻¹``
-        and ``Λw`` add up, less all but one of the priors. This is exact in the sense that the
-        result is the product of the factors that all updates contributed, for AROW and the
-        second-order perceptron the ridge regression on the union of the examples updated on. It is
-        not the model that one stream of all examples would give: there, other examples would have
-        caused updates, and for CW, SCW and NHERD with other steps. The ellipsoid methods, which
-        scale the covariance, take the mean of the natural parameters weighted by the rounds;
-        learners without a covariance take the weighted mean of the weights, and sigmoids of
+        With "product", Gaussian learners are multiplied: precisions ``Λ = S⁻¹`` and ``Λw`` add up,
+        less all but one of the priors. This is exact in the sense that the result is the product
+        of the factors that all updates contributed, for AROW and the second-order perceptron the
+        ridge regression on the union of the examples updated on. It is not the model that one
+        stream of all examples would give: there, other examples would have caused updates, and
+        for CW, SCW and NHERD with other steps.
+
+        If the models of a merge go on learning and are merged again, a product counts what they
+        have in common once for each of them, unless that is the ``prior``; after a few rounds the
+        covariance is gone. Merge later rounds with "mean": the mean of the natural parameters,
+        weighted by the rounds.
+
+        The ellipsoid methods, which scale the covariance, take this mean in either case; learners
+        without a covariance take the weighted mean of the weights, and sigmoids of
         ``calibration`` that of their parameters. The counters add up.
         """
-        self._state, vocabulary = merge_models(self, others, prior)
+        if how not in ("product", "mean"):
+            raise ValueError(f'how must be "product" or "mean", got {how!r}')
+        self._state, vocabulary = merge_models(self, others, prior, how)
         if vocabulary is not None:
             self._know(vocabulary)
         self.__dict__.pop("_one_row", None)
@@ -455,9 +430,14 @@ class SecondOrderClassifier(LinearOnlineClassifier):
         """Covariance of the weights, or its diagonal if it is not full; without the intercept.
 
         Of shape (n_features, n_features) or (n_features,), with one more axis in front if there
-        are more than two classes.
+        are more than two classes. With ``normalize=True`` the variance of a feature that was
+        always zero is infinite.
         """
         state = self._learned()
         full = state.structure == FULL
+        units = state.units[: state.n_features + 1]
+        state = in_rows(state)
         found = state.matrices()[:, 1:, 1:] if full else state.diagonal()[1:].T
+        for j in np.flatnonzero(units == 0.0) - 1:
+            found[:, j, j if full else ...] = math.inf
         return found[0] if state.task == SINGLE else found

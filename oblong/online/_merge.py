@@ -19,7 +19,7 @@ __all__ = ["merge_models"]
 
 
 def merge_models(
-    first: LinearOnlineClassifier, others: Sequence[Any], prior: Any
+    first: LinearOnlineClassifier, others: Sequence[Any], prior: Any, how: str
 ) -> tuple[OnlineState, dict[Any, int] | None]:
     """Merge models that started from a prior, or from nothing.
 
@@ -34,6 +34,11 @@ def merge_models(
     for other, state in zip(models, states):
         if not np.array_equal(other.classes_, first.classes_) or not state.suits(states[0]):
             raise ValueError("Merged models must have the same parameters, features, classes")
+    product = first._product and how == "product"
+    if prior is not None and product and states[0].forgetting < 1.0:
+        raise ValueError(
+            'Models that forget have lost part of their prior: merge them with how="mean"'
+        )
     if prior is not None:
         start = states.pop()
     else:
@@ -42,7 +47,7 @@ def merge_models(
         if vocabulary is not None:
             grow(start, len(vocabulary))
             start.set_rule(first._rule(len(vocabulary)))
-    return merge_states(states, prior=start, product=first._product), vocabulary
+    return merge_states(states, prior=start, product=product), vocabulary
 
 
 def _aligned(models: list[Any]) -> tuple[list[OnlineState], dict[Any, int] | None]:

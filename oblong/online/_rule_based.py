@@ -77,13 +77,29 @@ class RuleClassifier(OnlineClassifier):
         # With a constant feature, a sound covariance leaves no example without variance.
         vanished = skips and self.fit_intercept
         if (many and self._warns_unit) or floors or resets or vanished:
-            warnings.warn(
-                f"{type(self).__name__}: the classes do not seem to be separable, and the "
-                f"covariance keeps shrinking. A soft rule (AROWClassifier, "
-                f"SoftConfidenceWeightedClassifier) suits such data better.",
-                ConvergenceWarning,
-                stacklevel=7,
+            message = f"{type(self).__name__}: {self._remedy()}"
+            warnings.warn(message, ConvergenceWarning, stacklevel=7)
+
+    def _remedy(self) -> str:
+        """Why a covariance vanishes, and what helps."""
+        units = not getattr(self, "normalize", True)
+        if not self._is_soft():
+            return (
+                "the classes do not seem to be separable, and the covariance keeps shrinking. A "
+                "soft rule (AROWClassifier, SoftConfidenceWeightedClassifier) suits such data "
+                "better."
+                + (" If columns have very different units, normalize=True helps." if units else "")
             )
+        if units:
+            return (
+                "the covariance has all but vanished for some features, so that the learner can "
+                "hardly learn any more: columns have very different units. Use normalize=True, or "
+                "scale the columns."
+            )
+        return (
+            "the covariance has all but vanished for some features. Let an example count less: a "
+            "smaller C, or a larger r."
+        )
 
     # Prediction ----------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from oblong.online._linear import SecondOrderClassifier
+from oblong.online._linear import FORGETTING, SecondOrderClassifier
 from oblong.solvers.online.rules import Rule, arow
 
 __all__ = ["AROWClassifier"]
@@ -66,6 +66,14 @@ class AROWClassifier(SecondOrderClassifier):
         :meth:`predict_proba` and :meth:`predict` are then by it, not by the Gaussian.
     class_weight : dict or "balanced", default=None
         Factors of the weights of the rows by class; "balanced" for :meth:`fit` only.
+    forgetting : float, default=1.0
+        Factor, at most 1, by which the precision goes down after every update, so that examples
+        count the less the more updates came after them. Variances stay below twice their initial
+        value, those of a diagonal below the value itself.
+    normalize : bool, default=False
+        Whether to measure every feature in units of its largest absolute value so far, so that
+        decisions do not depend on the units of the columns. A single huge value makes the unit of
+        its feature large for good.
     random_state : int, RandomState instance or None, default=None
         Source of the order of the rows.
 
@@ -117,6 +125,7 @@ class AROWClassifier(SecondOrderClassifier):
 
     _parameter_constraints: ClassVar[dict] = {
         **SecondOrderClassifier._parameter_constraints,
+        **FORGETTING,
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "r": [Interval(Real, 0.0, None, closed="neither")],
     }
@@ -140,6 +149,8 @@ class AROWClassifier(SecondOrderClassifier):
         allow_new_classes: bool = False,
         calibration: str | None = None,
         class_weight: Any = None,
+        forgetting: float = 1.0,
+        normalize: bool = False,
         random_state: Any = None,
     ) -> None:
         self.r = r
@@ -158,6 +169,8 @@ class AROWClassifier(SecondOrderClassifier):
         self.allow_new_classes = allow_new_classes
         self.calibration = calibration
         self.class_weight = class_weight
+        self.forgetting = forgetting
+        self.normalize = normalize
         self.random_state = random_state
 
     def _rule(self, n_features: int) -> Rule:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from scipy.special import ndtri
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from oblong.online._linear import SecondOrderClassifier
+from oblong.online._linear import FORGETTING, SecondOrderClassifier
 from oblong.solvers.online.rules import Rule, confidence_weighted
 
 __all__ = ["ConfidenceWeightedClassifier"]
@@ -74,6 +74,14 @@ class ConfidenceWeightedClassifier(SecondOrderClassifier):
     calibration : {"platt"}, default=None
         Whether to fit a sigmoid to the outputs, each before its label is learned.
         :meth:`predict_proba` and :meth:`predict` are then by it, not by the Gaussian.
+    forgetting : float, default=1.0
+        Factor, at most 1, by which the precision goes down after every update, so that examples
+        count the less the more updates came after them. Variances stay below twice their initial
+        value, those of a diagonal below the value itself.
+    normalize : bool, default=False
+        Whether to measure every feature in units of its largest absolute value so far, so that
+        decisions do not depend on the units of the columns. A single huge value makes the unit of
+        its feature large for good.
     random_state : int, RandomState instance or None, default=None
         Source of the order of the rows.
 
@@ -136,6 +144,7 @@ class ConfidenceWeightedClassifier(SecondOrderClassifier):
 
     _parameter_constraints: ClassVar[dict] = {
         **SecondOrderClassifier._parameter_constraints,
+        **FORGETTING,
         "confidence": [Interval(Real, 0.5, 1.0, closed="neither")],
         "variant": [StrOptions({"stdev", "var"})],
         "initial_variance": [Interval(Real, 0.0, None, closed="neither")],
@@ -161,6 +170,8 @@ class ConfidenceWeightedClassifier(SecondOrderClassifier):
         average: bool = False,
         allow_new_classes: bool = False,
         calibration: str | None = None,
+        forgetting: float = 1.0,
+        normalize: bool = False,
         random_state: Any = None,
     ) -> None:
         self.confidence = confidence
@@ -180,6 +191,8 @@ class ConfidenceWeightedClassifier(SecondOrderClassifier):
         self.average = average
         self.allow_new_classes = allow_new_classes
         self.calibration = calibration
+        self.forgetting = forgetting
+        self.normalize = normalize
         self.random_state = random_state
 
     def _rule(self, n_features: int) -> Rule:

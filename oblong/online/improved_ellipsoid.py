@@ -92,6 +92,10 @@ class ImprovedEllipsoidClassifier(SecondOrderClassifier):
     calibration : {"platt"}, default=None
         Whether to fit a sigmoid to the outputs, each before its label is learned, for
         :meth:`predict_proba` and :meth:`predict`.
+    normalize : bool, default=False
+        Whether to measure every feature in units of its largest absolute value so far, so that
+        decisions do not depend on the units of the columns. A single huge value makes the unit of
+        its feature large for good.
     random_state : int, RandomState instance or None, default=None
         Source of the order of the rows.
 
@@ -184,6 +188,7 @@ class ImprovedEllipsoidClassifier(SecondOrderClassifier):
         average: bool = False,
         allow_new_classes: bool = False,
         calibration: str | None = None,
+        normalize: bool = False,
         random_state: Any = None,
     ) -> None:
         self.gamma = gamma
@@ -207,6 +212,7 @@ class ImprovedEllipsoidClassifier(SecondOrderClassifier):
         self.average = average
         self.allow_new_classes = allow_new_classes
         self.calibration = calibration
+        self.normalize = normalize
         self.random_state = random_state
 
     def _rule(self, n_features: int) -> Rule:

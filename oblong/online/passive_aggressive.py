@@ -69,6 +69,10 @@ class PassiveAggressiveClassifier(LinearOnlineClassifier):
     calibration : {"platt"}, default=None
         Whether to fit a sigmoid to the outputs, each before its label is learned, for
         :meth:`predict_proba` and :meth:`predict`.
+    normalize : bool, default=False
+        Whether to measure every feature in units of its largest absolute value so far, so that
+        decisions do not depend on the units of the columns. A single huge value makes the unit of
+        its feature large for good.
     random_state : int, RandomState instance or None, default=None
         Source of the order of the rows.
 
@@ -139,6 +143,7 @@ class PassiveAggressiveClassifier(LinearOnlineClassifier):
         average: bool = False,
         allow_new_classes: bool = False,
         calibration: str | None = None,
+        normalize: bool = False,
         random_state: Any = None,
     ) -> None:
         self.C = C
@@ -156,6 +161,7 @@ class PassiveAggressiveClassifier(LinearOnlineClassifier):
         self.average = average
         self.allow_new_classes = allow_new_classes
         self.calibration = calibration
+        self.normalize = normalize
         self.random_state = random_state
 
     def _rule(self, n_features: int) -> Rule:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from sklearn.utils._param_validation import Interval
 
-from oblong.online._linear import SecondOrderClassifier
+from oblong.online._linear import FORGETTING, SecondOrderClassifier
 from oblong.solvers.online.rules import Rule, second_order_perceptron
 
 __all__ = ["SecondOrderPerceptron"]
@@ -64,6 +64,14 @@ class SecondOrderPerceptron(SecondOrderClassifier):
     calibration : {"platt"}, default=None
         Whether to fit a sigmoid to the outputs, each before its label is learned.
         :meth:`predict_proba` and :meth:`predict` are then by it, not by the Gaussian.
+    forgetting : float, default=1.0
+        Factor, at most 1, by which the precision goes down after every update, so that examples
+        count the less the more updates came after them. Variances stay below twice their initial
+        value, those of a diagonal below the value itself.
+    normalize : bool, default=False
+        Whether to measure every feature in units of its largest absolute value so far, so that
+        decisions do not depend on the units of the columns. A single huge value makes the unit of
+        its feature large for good.
     random_state : int, RandomState instance or None, default=None
         Source of the order of the rows.
 
@@ -113,6 +121,7 @@ class SecondOrderPerceptron(SecondOrderClassifier):
 
     _parameter_constraints: ClassVar[dict] = {
         **SecondOrderClassifier._parameter_constraints,
+        **FORGETTING,
         "a": [Interval(Real, 0.0, None, closed="neither")],
     }
 
@@ -134,6 +143,8 @@ class SecondOrderPerceptron(SecondOrderClassifier):
         average: bool = False,
         allow_new_classes: bool = False,
         calibration: str | None = None,
+        forgetting: float = 1.0,
+        normalize: bool = False,
         random_state: Any = None,
     ) -> None:
         self.a = a
@@ -151,6 +162,8 @@ class SecondOrderPerceptron(SecondOrderClassifier):
         self.average = average
         self.allow_new_classes = allow_new_classes
         self.calibration = calibration
+        self.forgetting = forgetting
+        self.normalize = normalize
         self.random_state = random_state
 
     def _rule(self, n_features: int) -> Rule:

@@ -6,12 +6,30 @@ from typing import Any
 
 import numpy as np
 
-from oblong.solvers.online.slots import N_CODES, SKETCH, STRUCTURE
+from oblong.solvers.online.slots import N_CODES, N_SETTINGS, SKETCH, STRUCTURE
 
 __all__ = ["Removed", "upgraded"]
 
 # Numbers of the structures of a covariance that 0.1 had and later releases have not.
 _REMOVED_STRUCTURES = {SKETCH + 1: "shared", SKETCH + 2: "joint"}
+
+_OTHERS = (
+    "ClassicalEllipsoidClassifier",
+    "ImprovedEllipsoidClassifier",
+    "PassiveAggressiveClassifier",
+)
+_GAUSSIAN = (
+    "AROWClassifier",
+    "ConfidenceWeightedClassifier",
+    "NormalHerdClassifier",
+    "SecondOrderPerceptron",
+    "SoftConfidenceWeightedClassifier",
+)
+# Parameters that came after 0.1, which did what these values do.
+_NEW_PARAMETERS: dict[str, dict[str, Any]] = {
+    **{f"oblong.{name}": {"normalize": False} for name in _OTHERS},
+    **{f"oblong.{name}": {"normalize": False, "forgetting": 1.0} for name in _GAUSSIAN},
+}
 
 
 class Removed(ValueError):
@@ -32,6 +50,8 @@ def upgraded(kind: str, attributes: dict[str, Any]) -> dict[str, Any]:
         raise Removed('diag_update="exact"')
     if kind == "oblong.OnlineState":
         return _online_state(attributes)
+    for name, value in _NEW_PARAMETERS.get(kind, {}).items():
+        attributes.setdefault(name, value)
     covariance = attributes.get("covariance")
     if isinstance(covariance, str) and covariance in _REMOVED_STRUCTURES.values():
         raise Removed(f'covariance="{covariance}"')
@@ -44,9 +64,16 @@ def upgraded(kind: str, attributes: dict[str, Any]) -> dict[str, Any]:
 
 def _online_state(attributes: dict[str, Any]) -> dict[str, Any]:
     """0.1 called the covariance shape, and kept one code more: whether the last rows were dense."""
+    found = dict(attributes)
+    settings = found.get("settings")
+    if "units" not in found:
+        # There were no units, and no forgetting.
+        found["units"] = np.zeros(0)
+        if isinstance(settings, np.ndarray) and settings.shape == (N_SETTINGS - 1,):
+            found["settings"] = np.append(settings, 1.0)
     if "shape" not in attributes:
-        return attributes
-    found = {("covariance" if k == "shape" else k): v for k, v in attributes.items()}
+        return found
+    found = {("covariance" if k == "shape" else k): v for k, v in found.items()}
     codes = found.get("codes")
     if isinstance(codes, np.ndarray) and codes.shape == (N_CODES + 1,):
         if codes[STRUCTURE] in _REMOVED_STRUCTURES:

@@ -150,7 +150,11 @@ def _check_online_state(state: OnlineState) -> None:
     _require(_numbers(state.counters, "i", N_COUNTERS).dtype == np.int64, "counters")
     _doubles(state.work, len(scratch(structure, outputs, covariance)))
     _doubles(state.settings, N_SETTINGS)
-    for array in (codes, scale, table, covariance, total, state.counters):
+    units = _doubles(state.units, None)
+    _require(len(units) in (0, room), "units")
+    # The row of no feature, which tells what the prior is.
+    _require(len(units) == 0 or structure in (NONE, FULL) or n + 1 < room, "units")
+    for array in (codes, scale, table, covariance, total, state.counters, units):
         _require(array.flags.c_contiguous, "order of memory")
     _require(codes.dtype == np.int64, "codes")
 

@@ -30,12 +30,16 @@ learners:
 
 A checkpoint holds the learner, the place in the input and the errors so far. After a crash the same
 command with --resume goes on from the last one and ends with the same numbers, bit for bit.
+SIGTERM writes one more before the command ends with exit code 143.
+
+Rows of standard input are learned from as they arrive, with a checkpoint every few seconds.
 
 examples:
   oblong stream train.libsvm -o model.oblong
   oblong stream clicks.csv.gz --target clicked --hash-bits 20 --report clicks.html
   oblong stream visits.csv --target bought --weight times
   zcat events.jsonl.gz | oblong stream - --format json --learner pa --json
+  tail -f visits.csv | oblong stream - --format csv --target bought --window 100 --json
   oblong stream big.libsvm.zst --checkpoint big.ckpt --every 1000000 --resume
 """
 
@@ -65,6 +69,11 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         default=[],
         metavar="K=V",
         help='parameter of the learner; covariance is "diag" for sparse rows unless given',
+    )
+    parser.add_argument(
+        "--no-normalize",
+        action="store_true",
+        help="take the columns as they are, and not in units of their largest values so far",
     )
     _add_input(parser.add_argument_group("input"))
     _add_output(parser.add_argument_group("output"))
@@ -137,6 +146,13 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--resume", action="store_true", help="go on from the checkpoint, if there is one"
     )
+    group.add_argument(
+        "--predictions",
+        type=output_file,
+        metavar="FILE",
+        help="write the class predicted for each row before it is learned from, a line each; "
+        "slower, since rows are taken one by one",
+    )
     group.add_argument("-o", "--output", type=output_file, metavar="FILE", help="save the model")
     group.add_argument(
         "--report",
@@ -164,7 +180,9 @@ def _bits(text: str) -> int:
 def _run(args: argparse.Namespace) -> int:
     if args.resume and args.checkpoint is None:
         raise DataFileError("--resume", "needs --checkpoint, the file to go on from")
-    check_apart([args.data], [args.checkpoint, args.output, args.report])
+    check_apart([args.data], [args.checkpoint, args.output, args.report, args.predictions])
+    if args.predictions is not None and args.resume:
+        raise DataFileError("--predictions", "cannot go on from a checkpoint: leave out --resume")
     page = args.report is not None and args.report.suffix.lower() not in (".json", ".jsonl")
     if page and find_spec("matplotlib") is None:
         raise DataFileError("--report", 'HTML needs matplotlib: pip install "oblong[cli]"')

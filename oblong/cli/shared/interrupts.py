@@ -1,14 +1,30 @@
-"""Ctrl-C while compiled code may drop exceptions."""
+"""Signals: Ctrl-C while compiled code may drop exceptions, and requests to end."""
 
 from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["repeated_interrupts"]
+__all__ = ["TERMINATED", "repeated_interrupts", "terminated"]
+
+# Exit code after SIGTERM.
+TERMINATED = 143
+
+
+@contextmanager
+def terminated(stop: Callable[[], None]) -> Iterator[None]:
+    """Call a function at SIGTERM, in place of ending at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: stop())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import glob
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,7 +24,20 @@ from oblong.online.incremental import IncrementalLearner
 from oblong.persistence import ModelFileError, load_with_manifest, save
 from oblong.streams import Position, RowReader
 
-__all__ = ["Checkpoint", "named", "read_checkpoint", "sound_checkpoint", "write_checkpoint"]
+try:
+    import fcntl
+except ImportError:
+    # There is none on Windows.
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = [
+    "Checkpoint",
+    "locked",
+    "named",
+    "read_checkpoint",
+    "sound_checkpoint",
+    "write_checkpoint",
+]
 
 _VERSION = 3
 # What is kept of the learner beside the model, under names that do not change: its attribute and
@@ -79,16 +93,18 @@ def write_checkpoint(
         model = copy.copy(model)
         # Names may outnumber columns: there may be no model yet, and no columns.
         model.feature_names_in_ = np.array(vocabulary, dtype=object)
-    stream = {
-        "version": _VERSION,
-        "options": options,
-        "reader": reader.state(position),
-        "learner": {
-            **{name: getattr(learner, attribute) for name, (attribute, _) in _KEPT.items()},
-            "messages": messages,
-        },
-        "metrics": metrics.state(),
-    }
+    stream = _plain(
+        {
+            "version": _VERSION,
+            "options": options,
+            "reader": reader.state(position),
+            "learner": {
+                **{name: getattr(learner, attribute) for name, (attribute, _) in _KEPT.items()},
+                "messages": messages,
+            },
+            "metrics": metrics.state(),
+        }
+    )
     try:
         save(model, path, training={"stream": stream})
     except ModelFileError as error:
@@ -114,10 +130,16 @@ def read_checkpoint(path: Path, options: dict[str, Any]) -> Checkpoint | None:
         problem = "a checkpoint of another oblong; finish with that one, or start anew"
         raise DataFileError(path.name, problem)
     with sound_checkpoint(path):
+        made = stream["options"]
+        # What it was read from may be a file now and a pipe then: what counts is the format.
+        made["--format"] = stream["reader"]["format"]
         for name, value in options.items():
-            before = stream["options"].get(name)
-            if before != value:
-                problem = f"the checkpoint was made with {name} {before}, not {value}"
+            # Options that are new since have the value that the model has.
+            found = name not in made or made[name] == value
+            if not found and (name != "--format" or value is not None):
+                problem = (
+                    f"the checkpoint was made {_with(name, made[name])}, not {_with(name, value)}"
+                )
                 raise DataFileError(path.name, problem)
         vocabulary = [str(name) for name in vars(model).pop("feature_names_in_", ())]
         reader, learner = stream["reader"], {name: stream["learner"][name] for name in _KEPT}
@@ -134,6 +156,59 @@ def read_checkpoint(path: Path, options: dict[str, Any]) -> Checkpoint | None:
             raise ValueError
         metrics = Metrics(stream["metrics"])
         return Checkpoint(model, reader, vocabulary, learner, metrics, messages)
+
+
+def _with(name: str, value: Any) -> str:
+    """An option in words."""
+    if value in (None, False, 0, []):
+        return f"without {name}"
+    if name == "--param":
+        value = ", ".join(f"{key}={setting}" for key, setting in value)
+    return f"with {name}" if value is True else f"with {name} {value}"
+
+
+def _plain(value: Any) -> Any:
+    """JSON values, of which numbers may be NumPy's where nothing is compiled."""
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value.item() if isinstance(value, np.generic) else value
+
+
+@contextmanager
+def locked(path: Path | None) -> Iterator[None]:
+    """Hold a checkpoint, so that no other process writes it meanwhile.
+
+    The lock ends with the process, however that ends. It is on a file beside the checkpoint, which
+    is replaced each time it is written.
+    """
+    if path is None or fcntl is None:
+        yield
+        return
+    lock = path.with_name(f".{path.name}.lock")
+    try:
+        while True:
+            descriptor = os.open(lock, os.O_CREAT | os.O_RDWR, 0o666)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # Another process may have ended, and removed the file, in between.
+                if lock.exists() and os.path.samestat(os.fstat(descriptor), os.stat(lock)):
+                    break
+            except BlockingIOError:
+                os.close(descriptor)
+                problem = "another process is writing this checkpoint"
+                raise DataFileError(path.name, problem) from None
+            except FileNotFoundError:
+                pass
+            os.close(descriptor)
+    except OSError as error:
+        raise RunError(f"{lock} cannot be locked: {error.strerror or error}") from None
+    try:
+        yield
+    finally:
+        lock.unlink(missing_ok=True)
+        os.close(descriptor)
 
 
 @contextmanager

@@ -8,12 +8,20 @@ import os
 import shlex
 import sys
 import time
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any, TextIO
 
 from oblong._core.text import quote
 from oblong.cli.shared.errors import RunError
-from oblong.cli.streaming.checkpoint import Checkpoint, named, read_checkpoint, sound_checkpoint
+from oblong.cli.shared.interrupts import TERMINATED, terminated
+from oblong.cli.streaming.checkpoint import (
+    Checkpoint,
+    locked,
+    named,
+    read_checkpoint,
+    sound_checkpoint,
+)
 from oblong.cli.streaming.learners import make_learner
 from oblong.cli.streaming.metrics import Metrics, Window
 from oblong.cli.streaming.report import Outcome, write_report
@@ -30,10 +38,20 @@ def stream(args: argparse.Namespace, out: TextIO) -> int:
     """Run the command and print to `out`."""
     if args.data != "-" and not os.path.lexists(args.data):
         raise DataFileError(quote(args.data, 80), "no such file")
+    with locked(args.checkpoint):
+        return _stream(args, out)
+
+
+def _stream(args: argparse.Namespace, out: TextIO) -> int:
     options = _options(args)
     checkpoint = read_checkpoint(args.checkpoint, options) if args.resume else None
     with _reader(args, checkpoint) as reader:
-        model = make_learner(args.learner, dict(args.param), sparse=not reader.dense)
+        model = make_learner(
+            args.learner,
+            dict(args.param),
+            sparse=not reader.dense,
+            normalize=not args.no_normalize,
+        )
         learner = IncrementalLearner(model, reader.n_columns)
         learner.declared = args.classes is not None
         if checkpoint is not None:
@@ -44,10 +62,18 @@ def stream(args: argparse.Namespace, out: TextIO) -> int:
             print("oblong: no checkpoint yet, starting with the first row", file=sys.stderr)
         metrics = checkpoint.metrics if checkpoint else Metrics()
         run = StreamRun(learner, metrics, checkpoint.messages if checkpoint else [])
-        schedule = Schedule(args.window, args.checkpoint, args.every, options)
-        skipped = run.go(reader, schedule, _Printer(args.json, out))
+        live = args.data == "-"
+        schedule = Schedule(args.window, args.checkpoint, args.every, options, live)
+        with terminated(run.stop), _predictions(args, reader) as predicted:
+            skipped = run.go(reader, schedule, _Printer(args.json, out), predicted)
     for message in run.messages:
         print(f"oblong: warning: {message}", file=sys.stderr)
+    if run.stopped:
+        kept = "nothing is kept without --checkpoint"
+        if args.checkpoint is not None:
+            kept = f"--resume goes on from {args.checkpoint}"
+        print(f"oblong: stopped after {learner.rows:,} rows; {kept}", file=sys.stderr)
+        return TERMINATED
     if len(learner.classes) < 2 and (args.output or not args.classes):
         problem = f"expected two or more classes, got only {quote(reader.spellings[0])}"
         raise DataFileError(reader.source, problem)
@@ -101,9 +127,31 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
         "--zero-based": args.zero_based,
         "--no-header": args.no_header,
         "--skip-bad": args.skip_bad,
+        "--no-normalize": args.no_normalize,
         "--window": args.window,
         "--every": args.every,
     }
+
+
+@contextmanager
+def _predictions(
+    args: argparse.Namespace, reader: RowReader
+) -> Iterator[Callable[[Any], None] | None]:
+    """Write predicted classes, as the labels are spelled, a line each; or None."""
+    if args.predictions is None:
+        yield None
+        return
+    try:
+        file = open(args.predictions, "w", encoding="utf-8")  # noqa: SIM115
+    except OSError as error:
+        raise RunError(f"{args.predictions} cannot be written: {error.strerror}") from None
+    with file:
+
+        def write(label: Any) -> None:
+            word = "" if label is None else reader.spellings[reader.labels.index(label)]
+            print(word, file=file, flush=args.data == "-")
+
+        yield write
 
 
 def _command(args: argparse.Namespace) -> str:

@@ -52,8 +52,10 @@ def parameter(text: str) -> tuple[str, Any]:
         return name, value
 
 
-def make_learner(name: str, parameters: Mapping[str, Any], *, sparse: bool) -> Any:
-    """Make a learner; sparse rows have too many columns for a full shape matrix by default."""
+def make_learner(
+    name: str, parameters: Mapping[str, Any], *, sparse: bool, normalize: bool = True
+) -> Any:
+    """Make a learner; sparse rows have too many columns for a full covariance by default."""
     kind = getattr(online, LEARNERS[name][0])
     known = kind().get_params()
     for given in parameters:
@@ -65,6 +67,9 @@ def make_learner(name: str, parameters: Mapping[str, Any], *, sparse: bool) -> A
     chosen = dict(parameters)
     if sparse and "covariance" in known:
         chosen.setdefault("covariance", "diag")
+    if "normalize" in known:
+        # Nobody can scale the columns of a stream beforehand.
+        chosen.setdefault("normalize", normalize)
     if "allow_new_classes" in known:
         chosen.setdefault("allow_new_classes", True)
     model = kind(**chosen)

@@ -22,12 +22,14 @@ from oblong.datasets import DataFileError
 from oblong.online import progressive_validation
 from oblong.online.incremental import CodedRows, FixedFeatures, IncrementalLearner, TooLarge
 from oblong.online.progressive import Window as Progress
-from oblong.streams import Batch, RowReader
+from oblong.streams import Batch, Position, RowReader
 
 __all__ = ["Schedule", "StreamRun"]
 
 # Most rows of a batch.
 CHUNK = 10_000
+# Seconds between checkpoints of rows that arrive one by one.
+_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -47,12 +49,15 @@ class Schedule:
         Rows between checkpoints.
     options : dict
         What decides the result, kept in the checkpoints.
+    live : bool
+        Whether rows are learned from as they arrive. There is a checkpoint after some seconds too.
     """
 
     window: int
     checkpoint: Path | None
     every: int
     options: dict[str, Any]
+    live: bool = False
 
     def size(self, rows: int) -> int:
         """Rows of the batch that starts after so many."""
@@ -80,12 +85,18 @@ class StreamRun:
         self.metrics = metrics
         self.messages = list(messages)
         self._began = 0.0
+        self.stopped = False
+
+    def stop(self) -> None:
+        """Stop after the rows that are being learned from."""
+        self.stopped = True
 
     def go(
         self,
         reader: RowReader,
         schedule: Schedule,
         on_window: Callable[[Window], None] = lambda window: None,
+        on_prediction: Callable[[Any], None] | None = None,
     ) -> int:
         """Run over all rows and return the number of those skipped.
 
@@ -97,6 +108,9 @@ class StreamRun:
             Windows and checkpoints.
         on_window : callable
             Called with each window.
+        on_prediction : callable, default=None
+            Called with the class predicted for each row, before it is learned from; None as long
+            as there is no class.
         """
         metrics = self.metrics
         self.learner.rows, self.learner.examples = reader.rows, metrics.examples
@@ -113,7 +127,7 @@ class StreamRun:
 
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            rows = self._rows(reader, schedule, caught)
+            rows = self._rows(reader, schedule, caught, on_prediction)
             try:
                 progressive_validation(
                     self.learner, rows, window=schedule.window, on_window=end_window
@@ -132,45 +146,58 @@ class StreamRun:
         return reader.skipped
 
     def _rows(
-        self, reader: RowReader, schedule: Schedule, caught: list[warnings.WarningMessage]
+        self,
+        reader: RowReader,
+        schedule: Schedule,
+        caught: list[warnings.WarningMessage],
+        on_prediction: Callable[[Any], None] | None,
     ) -> Iterator[CodedRows]:
         """Batches of the reader; what comes after a batch happens when it has been learned from."""
         learner, metrics = self.learner, self.metrics
         closed = learner.declared
         rows, position = reader.rows, None
+        saved, last = rows, time.monotonic()
+
+        def save(position: Position) -> None:
+            if schedule.checkpoint is not None:
+                write_checkpoint(
+                    schedule.checkpoint,
+                    schedule.options,
+                    reader,
+                    position,
+                    learner,
+                    metrics,
+                    self.messages,
+                )
+
         grows = learner.model._takes_new_features
-        with _ahead(reader, schedule, rows, wait=not closed and not grows) as batches:
+        wait = not closed and not grows
+        with _ahead(reader, schedule, rows, wait=wait, stopped=lambda: self.stopped) as batches:
             for batch in batches:
                 if not closed and not grows:
                     _close(reader, learner, len(batch))
                     closed = True
                 metrics.count(batch.codes, batch.weights)
-                yield _coded(batch, reader.labels[: batch.position.n_labels])
+                coded = _coded(batch, reader.labels[: batch.position.n_labels])
+                if on_prediction is None:
+                    yield coded
+                else:
+                    # The rows before have been learned from when the next is asked for.
+                    for i, (x, _, _) in enumerate(coded.singles()):
+                        on_prediction(learner.predict_one(x)[0])
+                        yield coded.part(i, i + 1)
                 self._note(caught)
                 position, rows = batch.position, batch.position.rows
-                if schedule.checkpoint and rows % schedule.every == 0:
-                    write_checkpoint(
-                        schedule.checkpoint,
-                        schedule.options,
-                        reader,
-                        position,
-                        learner,
-                        metrics,
-                        self.messages,
-                    )
-        if not metrics.examples:
+                if rows % schedule.every == 0 or (
+                    schedule.live and time.monotonic() > last + _SECONDS
+                ):
+                    save(position)
+                    saved, last = rows, time.monotonic()
+        if not metrics.examples and not self.stopped:
             weight = " with a weight above 0" if metrics.counts else ""
             raise DataFileError(reader.source, f"expected rows{weight}, got none")
-        if schedule.checkpoint and position is not None and rows % schedule.every:
-            write_checkpoint(
-                schedule.checkpoint,
-                schedule.options,
-                reader,
-                position,
-                learner,
-                metrics,
-                self.messages,
-            )
+        if position is not None and rows > saved:
+            save(position)
 
     def _note(self, caught: list[warnings.WarningMessage]) -> None:
         """Keep the time and the warnings of the batch that has been learned from."""
@@ -208,11 +235,16 @@ def _close(reader: RowReader, learner: IncrementalLearner, rows: int) -> None:
 
 @contextmanager
 def _ahead(
-    reader: RowReader, schedule: Schedule, rows: int, *, wait: bool
+    reader: RowReader,
+    schedule: Schedule,
+    rows: int,
+    *,
+    wait: bool,
+    stopped: Callable[[], bool],
 ) -> Iterator[Iterator[Batch]]:
-    """Read batches on a thread of their own, one ahead of the learner.
+    """Read batches on a thread of their own, one ahead of the learner, until it has `stopped`.
 
-    With `wait`, the first batch is used before the second is read.
+    With `wait`, the first batch is used before the second is read, and is complete.
     """
     batches: queue.Queue[Any] = queue.Queue(maxsize=1)
     stop, go_on = threading.Event(), threading.Event()
@@ -231,7 +263,8 @@ def _ahead(
         done = rows
         try:
             while not stop.is_set():
-                batch = reader.read(schedule.size(done))
+                whole = not schedule.live or not go_on.is_set()
+                batch = reader.read(schedule.size(done), wait=whole)
                 put(batch)
                 if batch is None:
                     return
@@ -242,8 +275,12 @@ def _ahead(
             put(error)
 
     def received() -> Iterator[Batch]:
-        while True:
-            item = batches.get()
+        while not stopped():
+            try:
+                # A signal does not end the wait for rows by itself.
+                item = batches.get(timeout=0.1)
+            except queue.Empty:
+                continue
             if item is None:
                 return
             if isinstance(item, BaseException):

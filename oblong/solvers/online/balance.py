@@ -62,6 +62,8 @@ def cut(state: OnlineState) -> None:
     width, outputs, steps = state.covariance.shape[2], state.n_outputs, state.steps
     scales, floor = state.invariance == UNIT_OF_COVARIANCE, state.floor
     initial = 1.0 / state.initial_variance
+    if state.forgetting < 1.0:
+        _renew(state, initial)
     for k, rank in enumerate(state.ranks):
         if rank + steps > width:
             variances, precisions = _columns(state, k)
@@ -84,6 +86,19 @@ def cut(state: OnlineState) -> None:
     largest = float(state.scale[:, SIGMA].max())
     if scales and abs(math.log2(largest)) > 2 * _SKETCH_FAR:
         state.scale[:, SIGMA] = np.ldexp(state.scale[:, SIGMA], -math.floor(math.log2(largest)))
+
+
+def _renew(state: OnlineState, least: float) -> None:
+    """Put the factors of a model that forgets into its sketches, and renew the prior."""
+    for k, sigma in enumerate(state.sigma.tolist()):
+        variances, precisions = _columns(state, k)
+        precisions /= sigma
+        np.maximum(precisions, least, out=precisions)
+        variances *= sigma
+        np.minimum(variances, 1.0 / least, out=variances)
+        state.covariance[k, : len(state.table)] /= math.sqrt(sigma)
+        refactor(state.covariance[k], variances, state.ranks[k])
+        state.scale[k, SIGMA] = 1.0
 
 
 def _columns(state: OnlineState, k: int) -> tuple[np.ndarray, np.ndarray]:

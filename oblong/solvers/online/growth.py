@@ -59,6 +59,8 @@ def _make_room(state: OnlineState, size: int) -> None:
     fills = np.repeat(initial_columns(state.structure, state.initial_variance), state.n_outputs)
     if spare and state.n_features + 1 < old:
         fills = state.table[-1]
+    if state.units.size:
+        state.units = np.append(state.units, np.zeros(room - old))
     table = np.repeat(fills[None], room, axis=0).astype(state.table.dtype)
     table[:old] = state.table
     state.table = table
@@ -98,6 +100,8 @@ def placed(state: OnlineState, columns: np.ndarray, n_features: int) -> OnlineSt
     state.table[:size] = state.table[source]
     if state.total.shape[0]:
         state.total[:size] = state.total[source]
+    if state.units.size:
+        state.units[:size] = state.units[source]
     if state.structure == SKETCH:
         state.covariance[:, :size] = state.covariance[:, source]
     elif state.structure == FULL:

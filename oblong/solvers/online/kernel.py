@@ -97,6 +97,7 @@ def _learn_kernel_rows(
                 model.work,
                 model.settings,
                 model.codes,
+                model.units,
             )
             if model.counters[UPDATES] == updates:
                 continue

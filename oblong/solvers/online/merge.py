@@ -9,6 +9,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from oblong.solvers.online.calibration import DRIFTING
 from oblong.solvers.online.slots import (
+    DIAGONAL,
     DIRECTIONS,
     EXPONENT,
     FULL,
@@ -24,8 +25,9 @@ from oblong.solvers.online.slots import (
     UNIT_OF_COVARIANCE,
     WEIGHT,
 )
-from oblong.solvers.online.state import OnlineState
+from oblong.solvers.online.state import OnlineState, initial_columns
 from oblong.solvers.online.structures.sketch import shrink, sketch_apply
+from oblong.solvers.online.units import in_units
 
 __all__ = ["merge_states"]
 
@@ -41,7 +43,7 @@ def _natural(state: OnlineState, exponent: int) -> tuple[np.ndarray, np.ndarray]
     Precisions without a scale get the initial one as the mean of their diagonals.
     """
     n = state.n_features + 1
-    weights = np.asarray(state.weights(), dtype=np.float64).T
+    weights = np.asarray(state.own_weights(), dtype=np.float64).T
     if state.structure != FULL:
         precision = 1.0 / state.diagonal().astype(np.float64).T
         diagonals, target = precision, precision * weights
@@ -59,6 +61,15 @@ def _natural(state: OnlineState, exponent: int) -> tuple[np.ndarray, np.ndarray]
     return np.ldexp(precision, 2 * change), np.ldexp(target, change)
 
 
+def _prior_left(states: Sequence[OnlineState]) -> np.ndarray:
+    """Shares of the prior that models have not forgotten, of shape (n_states, n_outputs)."""
+    shares = np.ones((len(states), states[0].n_outputs))
+    # The variances of a diagonal are held at those of the prior.
+    if states[0].forgetting < 1.0 and states[0].structure != DIAGONAL:
+        shares /= [state.sigma for state in states]
+    return shares
+
+
 def _merge_sigmoids(merged: OnlineState, states: Sequence[OnlineState], shares: np.ndarray) -> None:
     """Take the mean of sigmoids; their doubt goes down with the examples."""
     parts = np.array([state.scale for state in states])
@@ -73,6 +84,11 @@ def _merge_sigmoids(merged: OnlineState, states: Sequence[OnlineState], shares: 
         merged.scale[:, SQUARE] = squares.min(axis=0)
 
 
+def _along(factors: np.ndarray, arrays: np.ndarray) -> np.ndarray:
+    """Arrays times factors of their first axis."""
+    return factors.reshape(-1, *[1] * (arrays.ndim - 1)) * arrays
+
+
 def _merge_sketches(
     merged: OnlineState,
     states: Sequence[OnlineState],
@@ -82,7 +98,7 @@ def _merge_sketches(
 ) -> OnlineState:
     """Put the rows of all sketches together, and cut them."""
     models = [*states, prior] if product else list(states)
-    factors = [1.0] * len(states) + [1.0 - len(states)] if product else shares.tolist()
+    factors = [1.0] * len(states) + [0.0] if product else shares.tolist()
     n, outputs, width = merged.n_features + 1, merged.n_outputs, merged.covariance.shape[2]
     keep = (width - merged.steps) // 2
     merged.scale[:, SIGMA] = 1.0
@@ -91,10 +107,12 @@ def _merge_sketches(
         factors = shares / [merged.initial_variance * part.mean() for part in precisions]
     least = 1.0 / merged.initial_variance if _has_scale(merged) else 0.0
     for k in range(outputs):
+        if product:
+            factors[-1] = 1.0 - float(_prior_left(states)[:, k].sum())
         exact, target, rows = np.zeros(n), np.zeros(n), []
         for factor, model in zip(factors, models):
             sigma, rank = model.sigma[k], model.ranks[k]
-            B, w = model.covariance[k, :n, :rank], model.weights()[:, k].astype(np.float64)
+            B, w = model.covariance[k, :n, :rank], model.own_weights()[:, k].astype(np.float64)
             diagonal = model.table[:n, 2 * outputs + k]
             own = 1.0 / model.table[:n, outputs + k]
             exact += factor / sigma * diagonal
@@ -133,13 +151,17 @@ def merge_states(
         Whether to multiply the Gaussians and divide by all but one of the priors,
         ``Λ = Σ Λ_k - (K-1) Λ₀`` and likewise for ``Λw``, or to take the mean of the natural
         parameters, weighted by the rounds. A covariance whose scale means nothing to the rule is
-        first given that of the initial one.
+        first given that of the initial one. Of a model that forgets, only what is left of the
+        prior is taken away.
 
     Returns
     -------
     OnlineState
         The merged model. Without a covariance the weights are averaged, weighted by the rounds.
     """
+    if states[0].units.size:
+        units = np.max([state.units[: state.n_features + 1] for state in states], axis=0)
+        states, prior = [in_units(state, units) for state in states], in_units(prior, units)
     merged = states[0].copy()
     merged.counters = np.sum([state.counters for state in states], axis=0)
     # The unit of the model with the least variance.
@@ -154,16 +176,21 @@ def merge_states(
     if merged.calibrated:
         _merge_sigmoids(merged, states, shares)
     if merged.structure == NONE:
-        mean = sum(p * s.weights().astype(np.float64) for p, s in zip(shares, states))
+        mean = sum(p * s.own_weights().astype(np.float64) for p, s in zip(shares, states))
         merged.table[:n] = mean
         return merged
+    if merged.structure != FULL:
+        # Rows of no feature tell how new ones start.
+        fills = initial_columns(merged.structure, merged.initial_variance)[1:]
+        merged.table[n:, merged.n_outputs :] = np.repeat(fills, merged.n_outputs)
     if merged.structure == SKETCH:
         return _merge_sketches(merged, states, prior, shares, product)
     naturals = [_natural(state, exponent) for state in states]
     if product:
         base, pull = _natural(prior, exponent)
-        precision = sum(part for part, _ in naturals) - (len(states) - 1) * base
-        target = sum(part for _, part in naturals) - (len(states) - 1) * pull
+        less = _prior_left(states).sum(axis=0) - 1.0
+        precision = sum(part for part, _ in naturals) - _along(less, base)
+        target = sum(part for _, part in naturals) - _along(less, pull)
     else:
         precision = sum(p * part for p, (part, _) in zip(shares, naturals))
         target = sum(p * part for p, (_, part) in zip(shares, naturals))

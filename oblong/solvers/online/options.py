@@ -32,6 +32,8 @@ class OnlineOptions:
         Rows whose kernel values are computed at once in learning.
     prediction_entries : int
         Entries of the matrices that prediction makes on the way.
+    scaled_rows : int
+        Rows that are copied at once by a model with units.
     """
 
     block_features: int = 350
@@ -44,6 +46,7 @@ class OnlineOptions:
     wide: int = 400
     kernel_rows: int = 64
     prediction_entries: int = 1 << 22
+    scaled_rows: int = 1 << 14
 
 
 DEFAULT = OnlineOptions()

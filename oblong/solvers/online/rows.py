@@ -37,6 +37,18 @@ class Rows(NamedTuple):
     dense: bool
     width: int = 0
 
+    def taken(self, which: np.ndarray) -> Rows:
+        """A copy of some rows, in double precision."""
+        if self.dense:
+            d = len(self.indices)
+            data = self.data.reshape(-1, d)[which].astype(np.float64, copy=False).ravel()
+            return Rows(data, self.indices, np.arange(len(which) + 1) * d, True, self.width)
+        lengths = (self.indptr[1:] - self.indptr[:-1])[which]
+        spans = np.concatenate([[0], np.cumsum(lengths)])
+        places = np.arange(spans[-1]) + np.repeat(self.indptr[which] - spans[:-1], lengths)
+        data = self.data[places].astype(np.float64, copy=False)
+        return Rows(data, self.indices[places], spans, False, self.width)
+
     @classmethod
     def of(cls, X: Any) -> Rows:
         """Take a dense array in C order, or a CSR matrix; values are not copied."""

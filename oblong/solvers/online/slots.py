@@ -33,11 +33,11 @@ N_CODES = 5
 
 # ``settings``: the least margin at which the rule does nothing, three parameters of the rule (named
 # in rules.py), value of the constant feature, smallest variance of a diagonal, initial variance of
-# a weight, initial value of what the rule carries along.
+# a weight, initial value of what the rule carries along, factor of the precision after an update.
 LIMIT = 0
 N_PARAMETERS = 4
-BIAS, FLOOR, INITIAL_VARIANCE, INITIAL_MEMORY = range(N_PARAMETERS, N_PARAMETERS + 4)
-N_SETTINGS = N_PARAMETERS + 4
+BIAS, FLOOR, INITIAL_VARIANCE, INITIAL_MEMORY, FORGETTING = range(N_PARAMETERS, N_PARAMETERS + 5)
+N_SETTINGS = N_PARAMETERS + 5
 
 # ``scale``, a row per output: the factor σ of the covariance, what the rule carries along, the
 # number of directions of a sketch, and then the sigmoid of a calibration, if there is one: slope,
@@ -60,6 +60,7 @@ class Model(NamedTuple):
     work: np.ndarray
     settings: np.ndarray
     codes: np.ndarray
+    units: np.ndarray
 
 
 class Batch(NamedTuple):

@@ -26,6 +26,7 @@ from oblong.solvers.online.slots import (
     EXPONENT,
     FLOOR,
     FLOORED,
+    FORGETTING,
     FULL,
     INITIAL_MEMORY,
     INITIAL_VARIANCE,
@@ -52,6 +53,7 @@ from oblong.solvers.online.slots import (
     Model,
 )
 from oblong.solvers.online.structures.sketch import sketch_diagonal
+from oblong.solvers.online.units import divided, learn_scaled
 from oblong.solvers.online.variances import output_variances
 
 __all__ = [
@@ -143,6 +145,9 @@ class OnlineState:
         Parameters of the rule and of the model.
     codes : ndarray of int
         Structure, rule, task, steps and invariance.
+    units : ndarray of shape (n_features + 1,) or (0,)
+        Units of the features, see :mod:`~oblong.solvers.online.units`; those of features that
+        have not been seen are zero. All other arrays are in the coordinates that they make.
     """
 
     n_features: int
@@ -154,6 +159,7 @@ class OnlineState:
     work: np.ndarray
     settings: np.ndarray
     codes: np.ndarray
+    units: np.ndarray
 
     @classmethod
     def initial(
@@ -170,6 +176,8 @@ class OnlineState:
         sketch_size: int = 0,
         average: bool = False,
         calibrated: bool = False,
+        normalize: bool = False,
+        forgetting: float = 1.0,
         dtype: Any = np.float64,
     ) -> OnlineState:
         """A model that has seen nothing.
@@ -196,10 +204,17 @@ class OnlineState:
             Whether to keep the mean of the weights over all rounds.
         calibrated : bool, default=False
             Whether to fit sigmoids to the outputs.
+        normalize : bool, default=False
+            Whether features have units.
+        forgetting : float, default=1.0
+            Factor of the precision after an update.
         dtype : dtype, default=float64
             Type of the table.
         """
         size = padded(n_features + 1) if structure == FULL else n_features + 1
+        if normalize and structure in (DIAGONAL, SKETCH):
+            # A row of no feature, which tells what the prior is.
+            size += 1
         n_steps = {SINGLE: 1, TOP: steps, EACH: n_outputs, RANK: n_outputs}[task]
         fills = initial_columns(structure, variance)
         # A sketch adds to the diagonal of its precision without end.
@@ -221,7 +236,9 @@ class OnlineState:
         if calibrated:
             numbers += fresh_sigmoid(DRIFTING if rule.shrinks else STEADY)
         floor = rule.floor * variance
-        settings = [*rule.packed(), bias, floor, variance, rule.memory]
+        settings = [*rule.packed(), bias, floor, variance, rule.memory, forgetting]
+        units = np.zeros(size if normalize else 0)
+        units[:1] = 1.0
         return cls(
             n_features=n_features,
             table=table,
@@ -232,6 +249,7 @@ class OnlineState:
             work=scratch(structure, n_outputs, covariance),
             settings=np.array(settings, dtype=np.float64),
             codes=np.array([structure, rule.code, task, n_steps, rule.invariance]),
+            units=units,
         )
 
     # What the arrays mean ------------------------------------------------------------------------
@@ -248,6 +266,7 @@ class OnlineState:
             self.work,
             self.settings,
             self.codes,
+            self.units,
         )
 
     @property
@@ -338,8 +357,21 @@ class OnlineState:
         """Directions of the sketches."""
         return self.scale[:, DIRECTIONS].astype(int).tolist()
 
+    @property
+    def forgetting(self) -> float:
+        """Factor of the precision after an update."""
+        return float(self.settings[FORGETTING])
+
     def weights(self) -> np.ndarray:
-        """Weights, with those of the constant feature in row 0; a view if there is no averaging."""
+        """Weights, with those of the constant feature in row 0; a view if they are kept as such."""
+        found = self.own_weights()
+        if not self.units.size:
+            return found
+        units = self.units[: len(found), None]
+        return np.divide(found, units, out=np.zeros(found.shape), where=units > 0.0)
+
+    def own_weights(self) -> np.ndarray:
+        """Weights in the coordinates of the model."""
         n, outputs = self.n_features + 1, self.n_outputs
         last = self.table[:n, :outputs]
         if not self.total.shape[0] or not self.rounds:
@@ -347,7 +379,10 @@ class OnlineState:
         return last - (self.total[:n] / self.rounds).astype(last.dtype)
 
     def matrices(self) -> np.ndarray:
-        """Full covariances, of shape (n_outputs, n_features + 1, n_features + 1)."""
+        """Full covariances, of shape (n_outputs, n_features + 1, n_features + 1).
+
+        Like all below, they are in the coordinates of the model.
+        """
         n = self.n_features + 1
         return self.covariance[:, :n, :n] * self.sigma[:, None, None]
 
@@ -359,7 +394,8 @@ class OnlineState:
         if self.structure == SKETCH:
             parts = [sketch_diagonal(*self.sketch(k)) for k in range(outputs)]
             return np.column_stack(parts) * self.sigma
-        return self.table[:n, outputs:] * self.sigma.astype(self.table.dtype)
+        found = self.table[:n, outputs:] * self.sigma.astype(self.table.dtype)
+        return np.minimum(found, self.initial_variance) if self.forgetting < 1.0 else found
 
     def sketch(self, k: int) -> tuple[np.ndarray, np.ndarray, int]:
         """Block, inverse of the diagonal, and number of directions of a sketch.
@@ -372,6 +408,13 @@ class OnlineState:
             block = np.vstack([block[:n], block[-width:]])
         return block, self.table[:n, self.n_outputs + k], self.ranks[k]
 
+    def divided(self, columns: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Values of one row in the coordinates of the model; see :func:`~.units.divided`."""
+        if not self.units.size:
+            return values
+        own = self.units[columns + 1]
+        return np.divide(values, own, out=np.sign(values, dtype=np.float64), where=own > 0.0)
+
     def prior(self) -> np.ndarray:
         """Variances of a full covariance in the room for more features, one per output."""
         return self.covariance[:, -1, -1] * self.sigma
@@ -383,6 +426,7 @@ class OnlineState:
             and np.array_equal(self.codes, other.codes)
             and np.array_equal(self.settings, other.settings)
             and self.scale.shape == other.scale.shape
+            and (self.units.size > 0) == (other.units.size > 0)
         )
 
     def set_rule(self, rule: Rule) -> None:
@@ -442,8 +486,21 @@ class OnlineState:
             order = np.arange(len(labels))
         labels, weights = plain(labels), plain(weights)
         if suits_blocks(self, len(order), options):
-            learn_blocks(self, rows, labels, weights, order, options)
+            one = learn_scaled if self.units.size else learn_blocks
+            one(self, rows, labels, weights, order, options)
             return
+        if self.units.size:
+            # The loops divide rows by the units in place.
+            most = options.scaled_rows
+            for start in range(0, len(order), most):
+                part = order[start : start + most]
+                self._learn(rows.taken(part), labels[part], weights[part], np.arange(len(part)))
+            return
+        self._learn(rows, labels, weights, order)
+
+    def _learn(
+        self, rows: Rows, labels: np.ndarray, weights: np.ndarray, order: np.ndarray
+    ) -> None:
         if self.structure == SKETCH:
             weights = weights.copy()
         one_pass, model = self.one_pass, self.model
@@ -472,7 +529,7 @@ class OnlineState:
 
     def variances(self, X: Any) -> np.ndarray:
         """Variances of the outputs, of shape (n_rows, n_outputs)."""
-        return output_variances(self, X)
+        return output_variances(self, divided(X, self.units) if self.units.size else X)
 
     def logits(self, outputs: np.ndarray) -> np.ndarray:
         """Logits of the sigmoids of the outputs."""

@@ -18,9 +18,19 @@ if TYPE_CHECKING:
 __all__ = ["difference_variances", "output_variances"]
 
 
+# Share of what the terms of a quadratic form add up to, below which its value is round-off.
+_ROUND_OFF = 1e-14
+
+
 def _quadratic(X: Any, S: np.ndarray, bias: float, entries: int) -> np.ndarray:
-    """Forms ``x'S x`` of rows with the constant feature in front, for a symmetric matrix."""
+    """Forms ``x'S x`` of rows with the constant feature in front, for a symmetric matrix.
+
+    They are no smaller than their round-off. A covariance most of which has vanished, as that of a
+    hard rule on noisy labels, has terms that cancel; what is left of them says nothing, and outputs
+    in units of their standard deviation would be anything up to 1e154.
+    """
     found = np.empty(X.shape[0])
+    deviations = np.sqrt(np.maximum(S.diagonal(), 0.0))
     for start, stop in chunks(X.shape[0], max(1, entries // len(S))):
         rows = X[start:stop]
         products = np.asarray(rows @ S[1:, 1:]) + 2.0 * bias * S[0, 1:]
@@ -28,7 +38,8 @@ def _quadratic(X: Any, S: np.ndarray, bias: float, entries: int) -> np.ndarray:
             parts = np.asarray(rows.multiply(products).sum(axis=1)).ravel()
         else:
             parts = np.einsum("ij,ij->i", products, rows)
-        found[start:stop] = parts + bias**2 * S[0, 0]
+        most = np.asarray(abs(rows) @ deviations[1:]) + bias * deviations[0]
+        found[start:stop] = np.maximum(parts + bias**2 * S[0, 0], _ROUND_OFF * most**2)
     return found
 
 

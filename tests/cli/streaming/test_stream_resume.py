@@ -161,9 +161,9 @@ def test_a_checkpoint_is_a_model(folder, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--learner", "pa"], "the checkpoint was made with --learner arow, not pa"),
-        (["--param", "r=2"], "the checkpoint was made with --param"),
-        (["--window", "7"], "the checkpoint was made with --window 10000, not 7"),
+        (["--learner", "pa"], "the checkpoint was made with --learner arow, not with --learner pa"),
+        (["--param", "r=2"], "the checkpoint was made without --param, not with --param r=2"),
+        (["--window", "7"], "the checkpoint was made with --window 10000, not with --window 7"),
     ],
 )
 def test_a_checkpoint_belongs_to_its_command(folder, capsys, words, message):

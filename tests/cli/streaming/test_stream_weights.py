@@ -110,7 +110,7 @@ def test_fractions_scale_the_cost(folder, capsys):
     (folder / "t.csv").write_text(table(X, y, np.full(len(y), 0.5)))
     end = end_of(capsys, "t.csv", "--weight", "w", "-o", "m.oblong")
     assert end["examples"] == end["rows"] == len(y)
-    model = oblong.AROWClassifier(allow_new_classes=True)
+    model = oblong.AROWClassifier(allow_new_classes=True, normalize=True)
     for x, label in zip(X, y):
         model.learn_one(x, label, sample_weight=0.5)
     np.testing.assert_allclose(oblong.load("m.oblong").coef_, model.coef_, rtol=1e-9)

@@ -25,7 +25,7 @@ from oblong.solvers.online.passes.replay import (
 )
 from oblong.solvers.online.round import reset
 from oblong.solvers.online.rows import Rows
-from oblong.solvers.online.slots import EACH, FULL, SINGLE, UNIT_FIXED
+from oblong.solvers.online.slots import EACH, FORGETTING, FULL, SINGLE, UNIT_FIXED
 from oblong.solvers.online.structures.full import rescale
 
 if TYPE_CHECKING:
@@ -41,11 +41,12 @@ def suits_blocks(state: OnlineState, n_rows: int, options: OnlineOptions = DEFAU
     """Whether blocks are faster than rows.
 
     Where a class competes with the best of the others, which class that is changes too often within
-    a block.
+    a block. A model that forgets has to renew its prior between any two rows.
     """
     features = {SINGLE: options.block_features, EACH: options.block_features_one_vs_rest}
     return (
         state.structure == FULL
+        and state.settings[FORGETTING] == 1.0
         and state.task in features
         and state.table.shape[0] > features[state.task]
         and n_rows >= options.block_rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from oblong._core.compile import compiled
+from oblong.solvers.online.forgetting import hold, renew
 from oblong.solvers.online.passes.one_row import moderate
 from oblong.solvers.online.round import (
     LOOK,
@@ -19,6 +20,7 @@ from oblong.solvers.online.slots import (
     EACH,
     FLOOR,
     FLOORED,
+    FORGETTING,
     FULL,
     INITIAL_VARIANCE,
     INVARIANCE,
@@ -38,6 +40,7 @@ from oblong.solvers.online.structures.full import full_product, full_update, res
 from oblong.solvers.online.structures.sketch import sketch_product, sketch_update
 from oblong.solvers.online.structures.table import row_scores, table_update, table_variance
 from oblong.solvers.online.tasks import mistaken, pick
+from oblong.solvers.online.units import enter
 
 __all__ = ["learn_rows"]
 
@@ -82,6 +85,7 @@ def learn_rows(
     work,
     settings,
     codes,
+    units,
 ):
     """Learn from examples, one after the other.
 
@@ -90,8 +94,9 @@ def learn_rows(
     data, indices, indptr, order, labels, weights, dense
         The rows: the fields of :class:`~oblong.solvers.online.slots.Batch`. They are not in one
         tuple, since a call from Python takes three times as long with tuples as without.
-    table, covariance, scale, total, counters, work, settings, codes
-        The model: the fields of :class:`~oblong.solvers.online.slots.Model`.
+    table, covariance, scale, total, counters, work, settings, codes, units
+        The model: the fields of :class:`~oblong.solvers.online.slots.Model`. If there are units,
+        the rows are divided by them in place.
 
     Returns
     -------
@@ -113,16 +118,37 @@ def learn_rows(
     first_product = work[2 * n_outputs : 2 * n_outputs + length]
     second_product = work[2 * n_outputs + length : 2 * n_outputs + 2 * length]
     back = work[2 * n_outputs + 2 * length : 2 * n_outputs + 3 * length]
+    forgetting = settings[FORGETTING]
     for position in range(order.size):
         i = order[position]
         start, n = indptr[i], indptr[i + 1] - indptr[i]
         values = data[start : start + n]
         columns = indices[:n] if dense else indices[start : start + n]
+        if structure == SKETCH and weights[i] > 0.0 and not _has_room(covariance, scale, n_steps):
+            return position
+        if units.size > 0 and weights[i] > 0.0:
+            enter(
+                structure,
+                columns,
+                values,
+                units,
+                table,
+                covariance,
+                scale,
+                total,
+                counters,
+                settings,
+                first_product,
+            )
         row_labels = labels[i]
         remaining = weights[i]
         while remaining > 0.0:
             if structure == SKETCH and not _has_room(covariance, scale, n_steps):
                 weights[i] = remaining
+                if units.size > 0:
+                    # The row comes again.
+                    for p in range(n):
+                        values[p] *= units[columns[p] + 1]
                 return position
             part = min(1.0, remaining)
             remaining -= part
@@ -142,6 +168,10 @@ def learn_rows(
                     continue
                 numbers = scale[first if task == EACH else 0]
                 alpha, tau, factor, va, vb = 0.0, 0.0, 1.0, 0.0, 0.0
+                if forgetting < 1.0 and structure == DIAGONAL:
+                    hold(columns, table, scale, first, initial)
+                    if second >= 0:
+                        hold(columns, table, scale, second, initial)
                 for again in range(2):
                     va = _variance(
                         structure,
@@ -221,10 +251,12 @@ def learn_rows(
                             n_outputs + k if structure == DIAGONAL else -1,
                             move * sigma,
                             tau * sigma,
-                            floor,
+                            floor if forgetting == 1.0 else floor / sigma,
                             past,
                         )
-                    scale[k, SIGMA] = sigma * factor
+                    scale[k, SIGMA] = sigma * factor / forgetting
+                    if forgetting < 1.0:
+                        renew(structure, table, covariance, scale, counters, initial, k, product)
                 # There is one unit for all classes, whose outputs are compared.
                 if invariance != UNIT_FIXED and counters[UPDATES] % LOOK == 0:
                     if structure != FULL:

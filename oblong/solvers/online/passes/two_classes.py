@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 
 from oblong._core.compile import compiled, fast_max
+from oblong.solvers.online.forgetting import RENEWAL, hold, renew
 from oblong.solvers.online.passes.one_row import moderate
 from oblong.solvers.online.round import (
     LOOK,
@@ -24,8 +25,10 @@ from oblong.solvers.online.rules import PHI, asks_for_deviation
 from oblong.solvers.online.simd import fold, multiply, prefetch, subtract
 from oblong.solvers.online.slots import (
     BIAS,
+    DIAGONAL,
     FLOOR,
     FLOORED,
+    FORGETTING,
     FULL,
     INITIAL_VARIANCE,
     INVARIANCE,
@@ -40,6 +43,7 @@ from oblong.solvers.online.slots import (
     UPDATES,
 )
 from oblong.solvers.online.structures.full import full_product, rescale
+from oblong.solvers.online.units import divide, enter, outgrown
 
 __all__ = ["learn_full", "learn_table"]
 
@@ -153,6 +157,7 @@ def learn_table(
     work,
     settings,
     codes,
+    units,
 ):
     """Learn with a diagonal covariance or none; as ``learn_rows`` of the general loop."""
     if order.size == 1 and dense and not moderate(data):
@@ -162,11 +167,27 @@ def learn_table(
     initial = settings[INITIAL_VARIANCE]
     bias, floor, limit = settings[BIAS], settings[FLOOR], settings[LIMIT]
     scores, numbers = work[:1], scale[0]
+    forgetting = settings[FORGETTING]
+    fades = forgetting < 1.0 and structure == DIAGONAL
     for position in range(order.size):
         i = order[position]
         start, n = indptr[i], indptr[i + 1] - indptr[i]
         values = data[start : start + n]
         columns = indices[:n] if dense else indices[start : start + n]
+        if units.size > 0 and weights[i] > 0.0:
+            enter(
+                structure,
+                columns,
+                values,
+                units,
+                table,
+                covariance,
+                scale,
+                total,
+                counters,
+                settings,
+                work,
+            )
         following, later = indices[:0], indices[:0]
         if not dense and position + _AHEAD < order.size:
             o = order[position + _AHEAD]
@@ -179,6 +200,8 @@ def learn_table(
             part = min(1.0, remaining)
             remaining -= part
             past = counters[ROUNDS]
+            if fades:
+                hold(columns, table, scale, 0, initial)
             f, v = _sums(columns, values, bias, table, following)
             scores[0] = f
             m = f if positive else -f
@@ -198,10 +221,13 @@ def learn_table(
             if alpha > 0.0:
                 sigma = scale[0, SIGMA]
                 step = sigma * (alpha if positive else -alpha)
+                least = floor / sigma if fades else floor
                 counters[FLOORED] += _update(
-                    columns, values, bias, table, total, step, tau * sigma, floor, past, later
+                    columns, values, bias, table, total, step, tau * sigma, least, past, later
                 )
-                scale[0, SIGMA] = sigma * factor
+                scale[0, SIGMA] = sigma * factor / forgetting
+                if fades:
+                    renew(structure, table, covariance, scale, counters, initial, 0, work)
                 if free_factor:
                     rescale_factors(scale, 0)
                 continue
@@ -252,6 +278,7 @@ def learn_full(
     work,
     settings,
     codes,
+    units,
 ):
     """Learn with a full covariance; as ``learn_rows`` of the general loop."""
     if order.size == 1 and dense and not moderate(data):
@@ -267,7 +294,8 @@ def learn_full(
     # Some rules ask whether m < φ √v, and their covariance only shrinks: an earlier bound of its
     # eigenvalues says of many rows that they change nothing, without a product with the covariance.
     # The bound takes as long as a few products.
-    bounded = dense and order.size > LOOK and asks_for_deviation(rule)
+    forgetting = settings[FORGETTING]
+    bounded = dense and order.size > LOOK and asks_for_deviation(rule) and forgetting == 1.0
     bound = phi * phi * _largest(S) * scale[0, SIGMA] if bounded else 0.0
     for r in range(size):
         row[r] = 0.0
@@ -277,6 +305,28 @@ def learn_full(
         start, n = indptr[i], indptr[i + 1] - indptr[i]
         values = data[start : start + n]
         columns = indices[:n] if dense else indices[start : start + n]
+        if units.size > 0 and weights[i] > 0.0:
+            if not outgrown(columns, values, units):
+                divide(columns, values, units)
+            else:
+                if waits:
+                    subtract(S, pending)
+                    waits = False
+                enter(
+                    FULL,
+                    columns,
+                    values,
+                    units,
+                    table,
+                    covariance,
+                    scale,
+                    total,
+                    counters,
+                    settings,
+                    product,
+                )
+                if bounded:
+                    bound = phi * phi * _largest(S) * scale[0, SIGMA]
         if dense:
             entries = row[1 : n + 1]
             for r in range(n):
@@ -322,7 +372,7 @@ def learn_full(
                 sigma = scale[0, SIGMA]
                 step = sigma * (alpha if positive else -alpha)
                 shrink = sigma * tau / (1.0 + tau * v)
-                scale[0, SIGMA] = sigma * factor
+                scale[0, SIGMA] = sigma * factor / forgetting
                 for r in range(size):
                     w[r] += step * product[r]
                 if total.shape[0] > 0:
@@ -338,6 +388,11 @@ def learn_full(
                     waits = dense
                     if not dense:
                         subtract(S, pending)
+                if forgetting < 1.0 and scale[0, SIGMA] >= RENEWAL:
+                    if waits:
+                        subtract(S, pending)
+                        waits = False
+                    renew(FULL, table, covariance, scale, counters, initial, 0, product)
                 if counters[UPDATES] % LOOK == 0:
                     if invariance != UNIT_FIXED:
                         if waits:

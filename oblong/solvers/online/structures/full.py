@@ -14,7 +14,7 @@ from oblong.solvers.online.slots import (
     UNIT_OF_BOTH,
 )
 
-__all__ = ["LN_2", "full_product", "full_update", "rescale"]
+__all__ = ["LN_2", "add_precision", "full_product", "full_update", "rescale"]
 
 # Older compilers have no logarithm to the base two.
 LN_2 = math.log(2.0)
@@ -70,6 +70,24 @@ def full_update(covariance, table, total, k, product, step, shrink, t):
         row, factor = covariance[r], product[r]
         for c in range(size):
             row[c] -= factor * product[c]
+
+
+@compiled
+def add_precision(S, j, beta, row):
+    """``S -= β s s'`` with the column ``s`` of a feature, which is left in ``row``.
+
+    With ``β = a / (1 + a S_jj)`` that adds ``a`` to an entry of the diagonal of the inverse.
+    """
+    size = S.shape[0]
+    for r in range(size):
+        row[r] = S[j, r]
+    root = math.sqrt(beta)
+    for r in range(size):
+        left = root * row[r]
+        if left != 0.0:
+            own = S[r]
+            for c in range(size):
+                own[c] -= left * (root * row[c])
 
 
 @compiled

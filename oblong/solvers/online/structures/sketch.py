@@ -21,6 +21,7 @@ from scipy.linalg import solve_triangular
 from oblong._core.compile import compiled
 
 __all__ = [
+    "downdate",
     "refactor",
     "shrink",
     "sketch_apply",
@@ -142,6 +143,22 @@ def sketch_update(
         row[q] = root * solved[q]
     row[rank] = math.sqrt(1.0 + tau * v)
     return rank + 1, held
+
+
+@compiled
+def downdate(L, rank, z):
+    """Cholesky factor of ``LL' - zz'``, in place; ``z`` is destroyed.
+
+    What is factored is the identity and more, so that no pivot is below one.
+    """
+    for q in range(rank):
+        pivot = L[q, q]
+        new = math.sqrt(max(1.0, pivot * pivot - z[q] * z[q]))
+        cosine, sine = new / pivot, z[q] / pivot
+        L[q, q] = new
+        for o in range(q + 1, rank):
+            L[o, q] = (L[o, q] - sine * z[o]) / cosine
+            z[o] = cosine * z[o] - sine * L[o, q]
 
 
 def refactor(block: np.ndarray, variances: np.ndarray, rank: int) -> None:
