@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import oblong
 from oblong import AROWClassifier
-from oblong.solvers.online.options import Options
+from oblong.solvers.online.options import OnlineOptions
 from oblong.solvers.online.rows import Rows
 from tests.online.learners import GAUSSIAN, LEARNERS, SECOND_ORDER, clouds
 
@@ -106,7 +106,7 @@ def test_blocks_are_rows(sparse, multi_class):
     for features in (2, 10_000):
         model = learner("AROW", "full", multi_class=multi_class)
         model.partial_fit(rows(X[:2], sparse), y[:2], classes=classes)
-        options = Options(block_features=features, block_features_one_vs_rest=features)
+        options = OnlineOptions(block_features=features, block_features_one_vs_rest=features)
         labels = np.searchsorted(classes, y)[:, None].astype(np.int32)
         model._state.learn(Rows.of(rows(X, sparse)), labels, np.ones(len(y)), options=options)
         models.append(model)

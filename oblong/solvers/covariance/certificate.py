@@ -29,8 +29,9 @@ __all__ = [
 
 # Relative gap that a solution must not exceed to have converged.
 PROMISE = 1e-3
-# Relative error of a sum of products, whose errors have random signs.
-UNIT = 4.0 * float(np.finfo(float).eps)
+# Relative error of a sum of products, whose errors have random signs; powers multiply that of their
+# argument by the degree.
+UNIT = 16.0 * float(np.finfo(float).eps)
 _CHUNK = 4096
 
 

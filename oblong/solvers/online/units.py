@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from oblong._core.compile import compiled
-from oblong.solvers.online.options import Options
+from oblong.solvers.online.options import OnlineOptions
 from oblong.solvers.online.rows import Rows
 from oblong.solvers.online.slots import (
     DIAGONAL,
@@ -187,7 +187,7 @@ def learn_scaled(
     labels: np.ndarray,
     weights: np.ndarray,
     order: np.ndarray,
-    options: Options,
+    options: OnlineOptions,
 ) -> None:
     """Learn with units where blocks of rows would be learned from at once.
 
