@@ -14,7 +14,7 @@ from oblong._core.threads import single_threaded_blas
 from oblong.batch._one_vs_one import pairs_of, unpack_coefficients
 from oblong.batch._pairwise import PairFit
 from oblong.batch.relative_margin import RelativeMarginClassifier
-from oblong.solvers.calibration.folds import image_of, inside, solve_without
+from oblong.solvers.margin.folds import image_of, inside, solve_without
 from oblong.solvers.margin.problem import Pieces, relaxed_margin_pieces, svm_pieces
 from oblong.solvers.margin.result import MarginResult
 

@@ -162,7 +162,7 @@ def test_json_lines(tmp_path):
         ('{"y": 1, "a": "x"}', 'row 2, column "a": expected a number, got "x"'),
         ('{"y": 1, "a": NaN}', 'row 2, column "a": expected a number, got a missing'),
         ('{"y": 1, "a": 1' + "0" * 400 + "}", 'row 2, column "a": expected a number of at most 1e'),
-        ('{"y": 1, "a": ' + "[" * 50 + "]" * 50 + "}", "row 2: expected an object that is less"),
+        ('{"y": 1, "a": ' + "[" * 50 + "]" * 50 + "}", "row 2: the object is nested too deeply"),
         ('{"y": 1, "a": ' + "[" * 99999, "row 2: expected a JSON object"),
     ],
 )

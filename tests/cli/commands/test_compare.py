@@ -147,7 +147,7 @@ def test_malformed_data_gets_one_line(folder, capsys, content, message):
         (["none.csv"], '"none.csv": no such file or data set; the built-in sets are breast_cancer'),
         (["wines"], '"wines": no such file or data set; did you mean wine?'),
         (["."], "expected a file, got a folder"),
-        (["wine", "--target", "x"], "leave --target out"),
+        (["wine", "--target", "x"], "omit --target"),
         (["wine", "--cv", "1"], 'argument --cv: expected a whole number from 2 up, got "1"'),
         (["wine", "--cv", "five"], 'from 2 up, got "five"'),
         (["wine", "--seed", "-1"], 'from 0 up, got "-1"'),

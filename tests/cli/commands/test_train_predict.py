@@ -378,7 +378,7 @@ def test_help_teaches(capsys, command):
         (["train", "iris", "--model", "rmm", "--param", "C=-1", "-o", "m"], "'C' parameter"),
         (["train", "iris", "--model", "rmm", "--param", "C=[1", "-o", "m"], "expected JSON"),
         (["train", "iris", *ONLINE, "--cv", "-o", "m"], "--cv needs a model with values to try"),
-        (["train", "iris", *ONLINE, "--target", "x", "-o", "m"], "leave --target out"),
+        (["train", "iris", *ONLINE, "--target", "x", "-o", "m"], "omit --target"),
         (["train", "irises", *ONLINE, "-o", "m"], "no such file or data set"),
         (["train", "iris", *ONLINE, "-o", "no/m"], 'the folder "no" does not exist'),
         (["train", "iris", *ONLINE, "-o", "."], "expected a file, got the folder"),

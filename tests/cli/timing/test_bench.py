@@ -179,7 +179,7 @@ def test_peers_that_are_not_installed(monkeypatch):
         (["irises"], "no such file or data set"),
         (["iris", "--rows", "5"], "expected a whole number from 10 up"),
         (["iris", "--rows", "10"], "fewer than 4 among those drawn; raise --rows"),
-        (["iris", "--target", "x"], "leave --target out"),
+        (["iris", "--target", "x"], "omit --target"),
         (["few.csv"], 'few.csv: class "b" has 2 rows, fewer than 4'),
         (["rare.csv", "--rows", "20"], 'class "b" has 0 rows, fewer than 4 among those drawn'),
         (["text.csv"], "(--categorical auto encodes text)"),

@@ -7,7 +7,7 @@ import pytest
 
 from oblong.kernels import Kernel
 from oblong.linalg.columns import ExplicitColumns, KernelColumns
-from oblong.solvers.calibration.folds import (
+from oblong.solvers.margin.folds import (
     image_of,
     inside,
     solve_without,

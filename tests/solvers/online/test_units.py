@@ -1,0 +1,42 @@
+"""Units of features and forgetting, function by function."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from oblong.solvers.online.forgetting import hold
+from oblong.solvers.online.slots import SIGMA
+from oblong.solvers.online.units import divide, divided, outgrown
+
+
+def test_values_that_outgrow_their_unit():
+    # The first unit is that of the bias.
+    units = np.array([1.0, 2.0, 1.0, 0.0])
+    assert not outgrown(np.array([0, 1]), np.array([-2.0, 0.5]), units)
+    assert outgrown(np.array([0, 1]), np.array([-2.5, 0.5]), units)
+    assert outgrown(np.array([2]), np.array([1e-9]), units)
+
+
+def test_rows_in_units():
+    units = np.array([1.0, 2.0, 4.0])
+    values = np.array([1.0, 2.0])
+    divide(np.array([0, 1]), values, units)
+    np.testing.assert_array_equal(values, [0.5, 0.5])
+    X = np.array([[2.0, 0.0], [0.0, 8.0]])
+    np.testing.assert_array_equal(divided(X, units), [[1.0, 0.0], [0.0, 2.0]])
+    np.testing.assert_array_equal(divided(sp.csr_matrix(X), units).toarray(), divided(X, units))
+
+
+@pytest.mark.parametrize("sigma", [1.0, 4.0])
+def test_variances_are_held_at_their_initial_value(sigma):
+    scale = np.ones((1, SIGMA + 1))
+    scale[0, SIGMA] = sigma
+    # A weight and a variance for the bias and each of two features.
+    table = np.array([[0.0, 3.0], [0.0, 0.5 / sigma], [0.0, 9.0]])
+    hold(np.array([0]), table, scale, 0, 1.0)
+    assert table[0, 1] == pytest.approx(1.0 / sigma)
+    assert table[1, 1] == 0.5 / sigma
+    # The second feature is not in the row, and waits until it is.
+    assert table[2, 1] == 9.0
