@@ -38,8 +38,7 @@ demo: $(VENV)/.stamp-cli ## compare the classifiers on a built-in data set
 PYTEST := -m pytest --numprocesses $(WORKERS) --maxprocesses 8 --dist loadfile
 
 # Coverage does not see into compiled code, so the small tests of what is compiled also run as plain Python.
-LOOPS := $(addprefix tests/solvers/,linear margin online) tests/linalg tests/test_kernels.py \
-	$(wildcard tests/streams tests/io)
+LOOPS := $(addprefix tests/solvers/,margin online) tests/linalg tests/test_kernels.py
 
 test: lint $(VENV)/.stamp-river ## run the linters and the whole test suite with coverage
 	@echo "==> tests, without compilation"
