@@ -26,7 +26,7 @@ def real(name: str, limit: int = 300) -> tuple[np.ndarray, np.ndarray]:
 def clouds(
     n: int = 80, d: int = 3, classes: int = 2, seed: int = 0, distance: float = 1.2
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draw overlapping Gaussian clouds, one a class, on the corners of a random simplex."""
+    """Draw overlapping Gaussian clouds, one per class, on the corners of a random simplex."""
     rng = np.random.default_rng(seed)
     y = np.arange(n) % classes
     centres = rng.normal(size=(classes, d))
