@@ -1,4 +1,4 @@
-"""Relative margin machines: tables 1 to 4 and figures 1 and 3 to 10."""
+"""Relative margin machines: tables 1 to 4 and figures 1 and 3 to 10, and when it helps."""
 
 from oblong_reproduction.rmm.benchmarks import TABLE_4
 from oblong_reproduction.rmm.digit_figures import FIGURE_7, FIGURE_8
@@ -8,6 +8,7 @@ from oblong_reproduction.rmm.newsgroups import FIGURE_9
 from oblong_reproduction.rmm.runtime import FIGURE_10
 from oblong_reproduction.rmm.toys import FIGURE_1, TABLE_1
 from oblong_reproduction.rmm.universum import TABLE_3
+from oblong_reproduction.rmm.when import WHEN
 
 EXPERIMENTS = (
     FIGURE_1,
@@ -23,6 +24,7 @@ EXPERIMENTS = (
     FIGURE_9,
     TABLE_4,
     FIGURE_10,
+    WHEN,
 )
 
 __all__ = ["EXPERIMENTS"]
