@@ -2,11 +2,11 @@
 The SVM turns as data is stretched
 ==================================
 
-Two classes lie on two parallel lines. Whoever sees the lines knows the boundary: it runs between
-them. A support vector machine sees only that the points are far apart *along* the lines as well,
-and it asks for the widest street in the units of the data. Stretching the data sideways makes the
-sideways street wider, so the boundary turns towards it. The relative margin machine compares the
-street with the spread of its own scores and keeps its direction.
+Two classes lie on two parallel lines. The best boundary runs between them. A support vector machine
+looks for the widest margin in the units of the data, and the points are far apart *along* the lines
+as well. Stretching the data sideways makes the sideways margin wider, so the boundary turns towards
+it. The relative margin machine compares the margin with the spread of its own outputs and keeps its
+direction.
 
 The data follows figure 1 of Shivaswamy and Jebara (2010).
 """
@@ -21,7 +21,7 @@ from oblong.display import BoundaryDisplay
 
 # %%
 # Each panel has its own horizontal scale, so the points look the same in all of them: the three
-# problems differ only in the unit of the first feature. A large ``C`` asks both machines to
+# problems differ only in the unit of the first feature. A large ``C`` makes both models
 # separate the classes without error. ``spread=0`` is the tightest bound.
 stretches = [1, 3, 10]
 
@@ -48,7 +48,7 @@ plt.show()
 # %%
 # What the turn costs
 # -------------------
-# The training points are separated in every panel. New points from the same two lines tell the
+# The training points are separated in every panel. New points from the same two lines show the
 # difference, since they may lie anywhere on their line.
 
 
@@ -65,5 +65,6 @@ for stretch in stretches:
     print(f"{stretch:7d} {errors[0]:7.1%} {errors[1]:17.1%}")
 
 # %%
-# Scaling every feature to unit variance would repair this picture, because here the long direction
-# is one of the features. It does not help when the long direction lies across them.
+# Scaling every feature to unit variance would undo this stretch, because here the long direction is
+# one of the features. It does not help when the long direction lies across them, as in the picture
+# on :doc:`the first page </index>`.

@@ -1,12 +1,12 @@
 """
-Where the scores lie
-====================
+How outputs are distributed
+===========================
 
-The score of a row times its label says how sure the machine is, and whether it is right. A support
-vector machine cares about the small scores only. The relative margin machine also holds the large
-ones below a bound, and that changes which rows decide about the boundary.
+The output of a row times its label is large where the classifier is confident, and negative where
+it is wrong. A support vector machine penalises small values only. The relative margin machine also
+limits large ones, and that changes which rows determine the boundary.
 
-These are the machines of :doc:`the five-minute start </quickstart>`.
+These are the models of :doc:`the five-minute start </quickstart>`.
 """
 
 import matplotlib.pyplot as plt
@@ -31,12 +31,12 @@ MarginDisplay.from_estimator(models, X_train, y_train)
 plt.show()
 
 # %%
-# On new rows nothing holds the scores, yet most of them stay where the training rows were.
+# On new rows the outputs are not constrained, yet most of them stay within the same range.
 MarginDisplay.from_estimator(models, X_test, y_test)
 plt.show()
 
 # %%
-# The rows at the bound are support vectors as well: they push back. A tighter bound has more.
+# The rows at the bound are support vectors as well. A tighter bound has more of them.
 print("spread   bound   relative margin   support vectors")
 for spread in (1, 0.5, 0.25, 0.1):
     model = RelativeMarginClassifier(**kernel, spread=spread).fit(X_train, y_train)

@@ -3,8 +3,8 @@ Choosing the spread
 ===================
 
 ``spread`` runs from 1, the support vector machine, down to 0, the tightest bound. This example
-follows the test error and the relative margin on the way, on handwritten digits: is the digit
-below five or not?
+shows the test error and the relative margin in between, on handwritten digits: is the digit below
+five or not?
 """
 
 import matplotlib.pyplot as plt
@@ -58,6 +58,6 @@ print(f"spread {spreads[best]:<4g}             {mean[best]:.2f} %")
 print(f"better in {np.sum(difference > 0)} of {len(difference)} splits")
 
 # %%
-# The best spread was chosen on the test rows here, which flatters it a little. In earnest, choose
-# it by cross-validation on the training rows, as
-# :ref:`the next example <sphx_glr_auto_examples_plot_04_drop_in.py>` does.
+# The best spread was chosen on the test rows here, which is slightly optimistic. In practice,
+# choose it by cross-validation on the training rows, as :ref:`the next example
+# <sphx_glr_auto_examples_plot_04_drop_in.py>` does.

@@ -4,7 +4,7 @@ A drop-in replacement for SVC
 
 A pipeline and a grid search that were written for `sklearn.svm.SVC` need another class name and one
 more parameter, ``spread``. The grid contains ``spread=1``, which is the support vector machine
-itself, so the search can fall back on it where nothing is to be gained.
+itself, so the search can fall back on it where there is nothing to gain.
 """
 
 import matplotlib.pyplot as plt
@@ -60,7 +60,7 @@ fig.colorbar(image, label="cross-validated accuracy in %")
 plt.show()
 
 # %%
-# The fitted machine has the attributes of ``SVC`` and a certificate: its objective is above the
+# The fitted model has the attributes of ``SVC`` and a certificate: its objective is above the
 # optimum by at most this fraction.
-machine = after.best_estimator_["svm"]
-print(f"{len(machine.support_)} support vectors, relative duality gap {machine.dual_gap_[0]:.0e}")
+model = after.best_estimator_["svm"]
+print(f"{len(model.support_)} support vectors, relative duality gap {model.dual_gap_[0]:.0e}")

@@ -3,8 +3,8 @@ Error against stretch
 =====================
 
 Two long Gaussians lie side by side. Stretching them *along* the best boundary moves no point across
-it: the best classifier and its error stay what they are. What do the machines make of it? This
-repeats figure 5 of Shivaswamy and Jebara (2010).
+it: the best classifier and its error stay the same. What happens to the models? This repeats figure
+5 of Shivaswamy and Jebara (2010).
 """
 
 import matplotlib.pyplot as plt
@@ -54,8 +54,8 @@ errors = {
 }
 
 # %%
-# The curve of the SVM levels off: once the long direction costs next to nothing, longer makes no
-# difference.
+# The curve of the SVM levels off: once the long direction is hardly penalised, a longer one makes
+# no difference.
 fig, ax = plt.subplots(figsize=(7, 4), layout="constrained")
 for (name, values), color in zip(errors.items(), ("#3b4252", "#ee3377")):
     deviation = values.std(axis=0, ddof=1) / np.sqrt(len(values))
@@ -78,7 +78,6 @@ for k, stretch in enumerate(stretches):
     print(f"{stretch:7d} {svm.mean():6.2f} {rmm.mean():17.2f} {ttest_rel(svm, rmm).pvalue:19.1g}")
 
 # %%
-# The steadiness has conditions. ``C`` must be large enough to fit the data in the first place: for
-# a small ``C`` a long direction is tempting for the bounded machine as well. And ``spread``
-# measures the bound by the scores of the SVM, which turns, so that the bound moves with it; a given
-# ``B`` stays.
+# This has conditions. ``C`` must be large enough to fit the data in the first place: with a small
+# ``C`` the bounded model uses the long direction as well. And ``spread`` sets the bound relative to
+# the outputs of the SVM, whose boundary turns, so the bound changes too; a given ``B`` does not.

@@ -54,7 +54,7 @@ ax.spines[["top", "right"]].set_visible(False)
 plt.show()
 
 # %%
-# The same in numbers, with the share of draws in which the bound helped and hurt.
+# The same in numbers, with the fraction of draws in which the bound helped and hurt.
 print("    B   error   better   worse")
 for k, B in enumerate(bounds):
     better, worse = (np.mean(sign * (svm - errors[:, k]) > 1e-3) for sign in (1, -1))

@@ -1,5 +1,5 @@
 """
-What the risk bounds see
+What the risk bounds use
 ========================
 
 The same points, labelled in two ways: along their long direction and across it. The margin is the
@@ -55,5 +55,5 @@ axes[0].legend(frameon=False)
 plt.show()
 
 # %%
-# The terms are diagnostics. The paper's proof for the two machines that look at the spread of the
+# The terms are diagnostics. The paper's proof for the two classifiers that use the spread of the
 # training data itself has gaps, so only the bound of the support vector machine is a theorem.

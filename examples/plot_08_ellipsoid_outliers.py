@@ -3,9 +3,8 @@ The smallest ellipsoid: outliers and whitening
 ==============================================
 
 The ellipsoid of least volume around some points says where they lie, how far they reach, and which
-of them are on the edge. New points outside are out of the ordinary. Mapped to the unit ball, it
-takes the units and the correlations of the features away. All this needs no labels and no random
-numbers.
+of them are on the edge. New points outside are anomalies. Mapping it to the unit ball
+removes the units and the correlations of the features. None of this needs labels or random numbers.
 """
 
 import matplotlib.pyplot as plt
@@ -18,7 +17,7 @@ from oblong.display import EllipsoidDisplay
 
 # %%
 # A tilted cloud. With ``coverage=1`` every point is inside, and the few outermost ones determine
-# the ellipse. With a smaller share the others may stay outside.
+# the ellipse. With a smaller coverage the others may stay outside.
 rng = np.random.default_rng(0)
 mixture = np.array([[3.0, 1.0], [0.0, 0.6]])
 X = rng.normal(size=(190, 2)) @ mixture
@@ -41,10 +40,10 @@ for model in models.values():
     )
 
 # %%
-# Out of the ordinary
-# -------------------
-# Where the data is known to be in order, the ellipsoid of all of it is the region of what has been
-# seen. ``predict`` says -1 outside. Here are a thousand new points of the same kind, and ten odd
+# Anomalies
+# ---------
+# If the training data is known to be normal, the ellipsoid around all of it is the region seen so
+# far. ``predict`` says -1 outside. Here are a thousand new points of the same kind, and ten odd
 # ones from anywhere.
 new = rng.normal(size=(1000, 2)) @ mixture
 odd = rng.uniform(-9, 9, size=(10, 2))
@@ -57,10 +56,10 @@ for model in models.values():
 # Outliers among the data itself
 # ------------------------------
 # It is harder if the odd points are part of the data. A row outside has a weight, like those on the
-# boundary, and so it takes part in the shape. What ``coverage`` limits is the weight of a single
-# row: one over the number of rows that may be outside. Let many more go than there are outliers,
-# and rank the rows by ``score_samples``. Scikit-learn's estimator, which fits a covariance to the
-# most compact half of the points, resists the odd ones better.
+# boundary, and so it influences the shape. ``coverage`` limits the weight of a single row: one over
+# the number of rows that may be outside. Leave out many more rows than there are outliers, and rank
+# the rows by ``score_samples``. Scikit-learn's estimator, which fits a covariance to the most
+# compact half of the points, resists the odd ones better.
 both = np.vstack([X, odd])
 truth = np.repeat([1, -1], [len(X), len(odd)])
 spoiled = {

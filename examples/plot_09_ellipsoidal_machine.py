@@ -2,9 +2,9 @@
 The ellipsoidal kernel machine
 ==============================
 
-A support vector machine looks for the widest street in the space in which the data happens to be
-measured. The ellipsoidal kernel machine takes the smallest ellipsoid around the data, turns it
-into a ball, and looks for the widest street there. This repeats the figures of Shivaswamy and
+A support vector machine looks for the widest margin in the units in which the data happens to be
+measured. The ellipsoidal kernel machine takes the smallest ellipsoid around the data, maps it to a
+ball, and looks for the widest margin there. This repeats the figures of Shivaswamy and
 Jebara, "Ellipsoidal Kernel Machines" (2007).
 """
 
@@ -20,11 +20,11 @@ from oblong.display import BoundaryDisplay, EllipsoidDisplay
 # %%
 # Figure 1: why the shape matters
 # -------------------------------
-# In the plane, straight lines can label three points in every way, and never four. If the line is
-# the middle of a street, the points have to be far apart: the best place for them in an ellipse is
-# the largest equilateral triangle, and the width of the street is its height. The ellipse has the
-# same longest axis as the circle, but less room across. Streets with a width between the two curves
-# on the right tell apart three points of the circle in every way, and only two of the ellipse.
+# In the plane, straight lines can label three points in every way, and never four. If the line must
+# have a margin, the points have to be far apart: the best place for them in an ellipse is the
+# largest equilateral triangle, and the width of the margin is its height. The ellipse has the same
+# longest axis as the circle, but less room across. Margins with a width between the two curves on
+# the right separate three points of the circle in every way, and only two of the ellipse.
 angle = np.linspace(0, 2 * np.pi, 200)
 circle = np.column_stack([np.cos(angle), np.sin(angle)])
 fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
@@ -43,15 +43,15 @@ right.axhline(1.5, color="#3b4252", linestyle="--", label="circle")
 right.plot(ratio, width, color="#ee3377", label="ellipse")
 right.fill_between(ratio, width, 1.5, color="#ee3377", alpha=0.12)
 right.text(0.1, 1.2, "three points of the circle,\ntwo of the ellipse")
-right.set(xlabel="shorter axis over longer axis", ylabel="widest street for three points")
+right.set(xlabel="shorter axis over longer axis", ylabel="widest margin for three points")
 right.legend(frameon=False, loc="lower right")
 for ax in (left, right):
     ax.spines[["top", "right"]].set_visible(False)
 plt.show()
 
 # %%
-# Figure 2: the machine
-# ---------------------
+# Figure 2: the classifier
+# ------------------------
 # Fifty points of each class, from two Gaussians with the same covariance. Every feature is scaled
 # to lie between zero and one, as is common before a support vector machine.
 rng = np.random.default_rng(1)
@@ -68,13 +68,13 @@ models = {
 ellipsoid = models["EKM"].ellipsoid_
 
 # %%
-# Panels (a) and (b) show the data as it is, with the streets of the two machines. In (c) and (d)
-# the ellipse has become the unit circle, and the same streets have gone with it. In the first row
-# the support vector machine has the wider street, in the second row the ellipsoidal machine has.
+# Panels (a) and (b) show the data as it is, with the margins of the two classifiers. In (c) and (d)
+# the ellipse is mapped to the unit circle, and the margins with it. In the first row the support
+# vector machine has the wider margin, in the second row the ellipsoidal kernel machine.
 
 
-def draw_street(ax, w, b, color):
-    """Draw the line where the output is zero, and the edges of the street."""
+def draw_margin(ax, w, b, color):
+    """Draw the line where the output is zero, and the edges of the margin."""
     limits = {"xlim": ax.get_xlim(), "ylim": ax.get_ylim()}
     along = np.array([-w[1], w[0]]) / np.linalg.norm(w)
     for level, style in ((0.0, "-"), (1.0, ":"), (-1.0, ":")):
@@ -103,36 +103,37 @@ for column, (name, model) in enumerate(models.items()):
         ax.plot(*curve.T, color="#999999", linewidth=1.2)
         width = 2 / np.linalg.norm(weights)
         ax.set(aspect="equal", title=f"({'abcd'[2 * row + column]}) {name}, width {width:.3f}")
-        draw_street(ax, weights, bias, "#3b4252" if name == "SVM" else "#ee3377")
+        draw_margin(ax, weights, bias, "#3b4252" if name == "SVM" else "#ee3377")
         ax.spines[["top", "right"]].set_visible(False)
 plt.show()
 
 # %%
-# What the width is worth depends on the size of the set that holds the data. Squared diameter over
+# What the width is worth depends on the extent of the data. Squared diameter over
 # squared width is what bounds the number of points that can be labelled in every way: for the
-# support vector machine in the smallest circle, for the ellipsoidal machine in the unit circle.
+# support vector machine in the smallest circle, for the ellipsoidal kernel machine in the unit
+# circle.
 print(f"SVM in its circle          {vc_sphere(X, y).ratio:6.2f}")
 print(f"EKM in its ellipse         {vc_ellipsoid(X, y).ratio:6.2f}")
 print(f"gap of the ellipse         {ellipsoid.gap_:6.0e}")
-print(f"gap of the street          {models['EKM'].dual_gap_[0]:6.0e}")
+print(f"gap of the margin                    {models['EKM'].dual_gap_[0]:6.0e}")
 
 # %%
 # Figure 3: with a kernel
 # -----------------------
 # With a kernel the ellipsoid is one in feature space, and what it cuts out of the plane can be an
 # intricate set. The paper encloses all points. The number of directions is a choice that it leaves
-# open: in all of them the points are the corners of a simplex, whatever the data, so that there is
-# no shape to learn from.
+# open: in all of them the points are the vertices of a simplex, whatever the data, so the ellipsoid
+# carries no information.
 X, y = make_moons(80, noise=0.25, random_state=3)
-machines = {"SVM": SVC(gamma=1.0, C=10).fit(X, y)}
+models = {"SVM": SVC(gamma=1.0, C=10).fit(X, y)}
 for rank in (5, 20):
-    machine = EllipsoidalKernelClassifier(gamma=1.0, C=1000, rank=rank)
-    machines[f"EKM, rank {rank}"] = machine.fit(X, y)
+    model = EllipsoidalKernelClassifier(gamma=1.0, C=1000, rank=rank)
+    models[f"EKM, rank {rank}"] = model.fit(X, y)
 
 fig, axes = plt.subplots(2, 1, figsize=(7, 8), layout="constrained")
-BoundaryDisplay.from_estimator(machines, X, y, ax=axes[0])
-del machines["SVM"]
-EllipsoidDisplay.from_estimator(machines, X, y, ax=axes[1])
+BoundaryDisplay.from_estimator(models, X, y, ax=axes[0])
+del models["SVM"]
+EllipsoidDisplay.from_estimator(models, X, y, ax=axes[1])
 axes[0].set_title("boundaries")
 axes[1].set_title("the ellipsoids in feature space, as seen in the plane")
 plt.show()

@@ -42,9 +42,9 @@ centres = {
 
 # %%
 # To see where the Bayes point ought to be, draw directions at random and keep those that classify
-# all points correctly. The share of the directions that is kept is the evidence of the model.
-# Expectation propagation puts a Gaussian in the place of the piece of the sphere: it gets the
-# centre right, and the size roughly. The sampler comes as close as one likes.
+# all points correctly. The fraction of the directions that is kept is the evidence of the model.
+# Expectation propagation replaces the piece of the sphere by a Gaussian: it gets the centre right,
+# and the size roughly. The sampler comes arbitrarily close.
 draws = rng.normal(size=(2_000_000, 3))
 draws = draws[((draws @ rows.T) * y > 0).all(axis=1)]
 mean = (draws / np.linalg.norm(draws, axis=1, keepdims=True)).mean(axis=0)

@@ -26,11 +26,11 @@ from oblong import EllipsoidalSVC
 rng = np.random.default_rng(0)
 y = np.repeat([-1, 1], 40)
 X = np.column_stack([rng.uniform(-20, 20, size=80), 0.5 * y + 0.1 * rng.normal(size=80)])
-machine = EllipsoidalSVC(kernel="linear", nu=0.1, r=0.99).fit(X, y)
+model = EllipsoidalSVC(kernel="linear", nu=0.1, r=0.99).fit(X, y)
 
 angle = np.linspace(0, 2 * np.pi, 200)
 circle = np.column_stack([np.cos(angle), np.sin(angle)])
-values, vectors = np.linalg.eigh(machine.B_)
+values, vectors = np.linalg.eigh(model.B_)
 ellipse = circle / np.sqrt(values) @ vectors.T
 fig, ax = plt.subplots(figsize=(8, 4), layout="constrained")
 for label, color in zip(np.unique(y), ("#0077bb", "#ee7733")):
@@ -65,7 +65,7 @@ def errors(X, y, learn):
 
 
 def linear_metric(X, y):
-    """The matrix of the machine, averaged over the classes if there are more than two."""
+    """The matrix of the model, averaged over the classes if there are more than two."""
     B = EllipsoidalSVC(kernel="linear", nu=0.1, r=0.99).fit(X, y).B_
     return B if B.ndim == 2 else B.mean(axis=0)
 
@@ -77,8 +77,8 @@ print(f"stripes: plain distance {plain:.1%} errors, learnt distance {learnt:.1%}
 # Real data
 # ---------
 # The thirteen features of the wines have units as different as per cent and milligrams. The units
-# are left as they are, but the origin is moved to the mean, since the machine measures from there.
-# Plain distances see little more than the feature with the largest numbers.
+# are left as they are, but the origin is moved to the mean, since the model measures from there.
+# Plain distances are dominated by the feature with the largest numbers.
 X, y = load_wine(return_X_y=True)
 X = X - X.mean(axis=0)
 plain, learnt = errors(X, y, linear_metric)
@@ -94,7 +94,7 @@ X = X / X.std(axis=0)
 plain, learnt = errors(X, y, linear_metric)
 print(f"wine, standardised: plain distance {plain:.1%} errors, learnt distance {learnt:.1%}")
 train, test = next(folds.split(X, y))
-machine = EllipsoidalSVC(nu=0.1, r=0.5, gamma=0.02).fit(X[train], y[train])
-near, far = (np.sqrt(machine.metric(X[rows], X[train]).mean(axis=-1)) for rows in (train, test))
+model = EllipsoidalSVC(nu=0.1, r=0.5, gamma=0.02).fit(X[train], y[train])
+near, far = (np.sqrt(model.metric(X[rows], X[train]).mean(axis=-1)) for rows in (train, test))
 model = KNeighborsClassifier(5, metric="precomputed").fit(near, y[train])
 print(f"wine, RBF kernel: {1 - model.score(far, y[test]):.1%} errors on one fold")

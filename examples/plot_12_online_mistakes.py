@@ -69,9 +69,9 @@ plt.show()
 
 # %%
 # Each curve is the mean of 20 orders of the examples, with a band of one standard deviation. On the
-# left, the learner without a shape makes the most mistakes, a variance for each weight helps, and
-# the full matrix, which knows that two features go together, helps more. On the right, only
-# the soft rules, AROW and SCW, do better than no shape; those that insist do worse. About 100
+# left, the learner without a covariance makes the most mistakes, a variance for each weight helps,
+# and the full matrix, which captures that two features go together, helps more. On the right, only
+# the soft rules, AROW and SCW, do better than no covariance; the strict ones do worse. About 100
 # mistakes are due to the labels, whatever the learner does:
 for name, counts in noisy.mistakes.items():
     print(f"{name:24s} {counts[:, -1].mean():6.1f} ± {counts[:, -1].std():4.1f}")
@@ -79,8 +79,8 @@ for name, counts in noisy.mistakes.items():
 # %%
 # Handwritten digits
 # ------------------
-# Ten classes, 64 pixels. Each class has its own weights and its own shape. Curves now show the
-# share of mistakes so far; parameters were tuned on other orders.
+# Ten classes, 64 pixels. Each class has its own weights and its own covariance. Curves now show the
+# fraction of mistakes so far; parameters were tuned on other orders.
 X, y = load_digits(return_X_y=True)
 X = X / 16.0
 learners = {

@@ -25,7 +25,7 @@ X_train, X_test, y_train, y_test = X[:2000], X[2000:], y[:2000], y[2000:]
 # The same problem
 # ----------------
 # The online learner bounds the trace of the matrix :math:`B`, the other one weighs it, by ``r``.
-# With the trace that the batch machine arrives at, both solve the same problem.
+# With the trace of the batch solution, both solve the same problem.
 batch = EllipsoidalSVC(kernel="linear", r=0.5, fit_intercept="augment").fit(X_train, y_train)
 trace = np.trace(batch.B_)
 best = (batch.objective_[0] - (1 - batch.r) * trace) / batch.r
@@ -40,19 +40,19 @@ for n in passes:
 
 fig, ax = plt.subplots(figsize=(6.4, 4), layout="constrained")
 ax.loglog(passes, certified, "-", color="#ee3377", label="certified gap")
-ax.loglog(passes, actual, ":", color="#0077bb", label="distance from the batch machine's objective")
+ax.loglog(passes, actual, ":", color="#0077bb", label="distance from the batch objective")
 ax.set(xlabel="passes over 2,000 rows", ylabel="objective, a feature")
 ax.legend(frameon=False)
 ax.spines[["top", "right"]].set_visible(False)
 plt.show()
 
 # %%
-# The gap is a proof: the objective is never farther from the best one than it says. It comes for
-# free from counting how often each row was found on the wrong side of its constraint.
+# The gap is a proof: the objective is never farther from the optimum than it says. It is obtained
+# by counting how often each row was found to violate its constraint.
 #
 # One pass
 # --------
-# A stream is seen once. What the batches were in which it arrived does not matter.
+# A stream is seen once. The result does not depend on the batches in which it arrives.
 stream = OnlineEllipsoidalSVC()
 for start in range(0, 2000, 100):
     part = slice(start, start + 100)

@@ -2,7 +2,7 @@
 Probabilities that agree, sets that cover
 =========================================
 
-A margin classifier has scores, not probabilities. ``CalibratedMarginClassifier`` learns from
+A margin classifier has outputs, not probabilities. ``CalibratedMarginClassifier`` learns from
 cross-fitted scores how far they are to be believed, and predicts what the classifier predicts.
 """
 
@@ -34,9 +34,9 @@ ReliabilityDisplay.from_estimator(models, X[test], y[test])
 plt.show()
 
 # %%
-# A set names every class that cannot be ruled out at some confidence. The promise holds for each
-# class, the rare one included. With little confidence sets become empty, with much of it they hold
-# both classes.
+# A set names every class that cannot be ruled out at some confidence. The coverage holds for each
+# class, including the rare one. At low confidence sets become empty, at high confidence they
+# contain both classes.
 SetSizeDisplay.from_estimator(models["oblong"], X[test], y[test])
 plt.show()
 
