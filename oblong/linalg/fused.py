@@ -1,0 +1,82 @@
+"""Products of a kernel matrix with vectors, without the matrix.
+
+A tile of the matrix is computed, used and overwritten while it is in second-level cache: writing a
+column to memory costs more than computing it again, unless it is used several times.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from oblong._core.threads import chunks, run_chunks
+from oblong.kernels import Kernel, KernelRows
+
+__all__ = ["add_product"]
+
+# Rows and columns of a tile, half a megabyte in single precision; sums over its columns are in its
+# precision, sums of tiles in double precision.
+_ROWS = 256
+_COLUMNS = 512
+# Entries computed at a time where there are no tiles: sparse rows, kernels that are functions.
+_BLOCK = 1 << 22
+
+
+def add_product(
+    kernel: Kernel,
+    A: KernelRows,
+    B: KernelRows,
+    coef: np.ndarray,
+    out: np.ndarray,
+    threads: int = 1,
+) -> None:
+    """Add ``k(A, B) @ coef`` to ``out``.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    A, B : KernelRows
+        Rows prepared for it. One product is fastest if ``B.right`` is in Fortran order.
+    coef : ndarray of shape (B.n,) or (B.n, k)
+        Coefficients.
+    out : ndarray of shape (A.n,) or (A.n, k)
+        In double precision.
+    threads : int, default=1
+        Threads over the rows.
+    """
+    if A.n == 0 or B.n == 0:
+        return
+    if callable(kernel.name) or sp.issparse(A.left) or A.coarse or B.coarse:
+
+        def whole(start: int, stop: int) -> None:
+            for first, last in chunks(stop - start, max(1, _BLOCK // B.n)):
+                some = slice(start + first, start + last)
+                out[some] += kernel.block(A.take(some), B) @ coef
+
+        # A kernel that is a Python function may not expect several threads.
+        run_chunks(whole, A.n, _share(A.n, threads), 1 if callable(kernel.name) else threads)
+        return
+    dtype = A.left.dtype
+    right = np.asfortranarray(B.right).T
+    coef = coef.astype(dtype, copy=False)
+
+    def tiles(start: int, stop: int) -> None:
+        height = min(_ROWS, stop - start)
+        # A single row takes all columns at once.
+        width = min(B.n, max(_COLUMNS, _ROWS * _COLUMNS // height))
+        memory = np.empty(height * width, dtype=dtype)
+        for first, last in chunks(stop - start, height):
+            rows = slice(start + first, start + last)
+            for left, end in chunks(B.n, width):
+                tile = memory[: (last - first) * (end - left)].reshape(last - first, end - left)
+                np.matmul(A.left[rows], right[:, left:end], out=tile)
+                kernel.map_columns(tile, 0, end - left)
+                out[rows] += tile @ coef[left:end]
+
+    run_chunks(tiles, A.n, _share(A.n, threads), threads)
+
+
+def _share(rows: int, threads: int) -> int:
+    """Rows of a chunk: four chunks per thread, in whole tiles."""
+    return rows if threads <= 1 else _ROWS * max(1, round(rows / (4 * threads * _ROWS)))
