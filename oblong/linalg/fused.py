@@ -9,14 +9,15 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
+from oblong._core.exp2 import add_powers
 from oblong._core.threads import chunks, run_chunks
 from oblong.kernels import Kernel, KernelRows
 
 __all__ = ["add_product"]
 
-# Rows and columns of a tile, half a megabyte in single precision; sums over its columns are in its
-# precision, sums of tiles in double precision.
-_ROWS = 256
+# Rows and columns of a tile, half a megabyte in double precision; sums over its columns are in its
+# own precision, sums of tiles in double precision.
+_ROWS = 128
 _COLUMNS = 512
 # Entries computed at a time where there are no tiles: sparse rows, kernels that are functions.
 _BLOCK = 1 << 22
@@ -71,8 +72,11 @@ def add_product(
             for left, end in chunks(B.n, width):
                 tile = memory[: (last - first) * (end - left)].reshape(last - first, end - left)
                 np.matmul(A.left[rows], right[:, left:end], out=tile)
-                kernel.map_columns(tile, 0, end - left)
-                out[rows] += tile @ coef[left:end]
+                if kernel.name == "rbf" and out.ndim == 1:
+                    add_powers(tile, coef[left:end], out[rows])
+                else:
+                    kernel.map_columns(tile, 0, end - left)
+                    out[rows] += tile @ coef[left:end]
 
     run_chunks(tiles, A.n, _share(A.n, threads), threads)
 
