@@ -293,10 +293,11 @@ class CertifiedExpansion(KernelExpansion):
     def _progress(self) -> ProgressCallback | None:
         return print_progress if self.verbose else None
 
-    def _columns(self, X: Any) -> SymmetricColumns:
+    def _columns(self, X: Any, threads: int = 1) -> SymmetricColumns:
         if self.kernel == "precomputed":
-            return ExplicitColumns(X)
-        return KernelColumns(self._kernel(), X, cache_bytes=self.cache_size * 2.0**20)
+            return ExplicitColumns(X, threads)
+        cache = self.cache_size * 2.0**20
+        return KernelColumns(self._kernel(), X, cache_bytes=cache, threads=threads)
 
     def _warn_unconverged(self, fits: Sequence[PairFit]) -> None:
         worst = max(

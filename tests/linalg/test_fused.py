@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from sklearn.metrics.pairwise import pairwise_kernels
 
 from oblong.kernels import Kernel
-from oblong.linalg.fused import add_product
+from oblong.linalg.fused import add_both_products, add_product
 
 
 def _times(kernel, X, Z, coef, dtype=np.float64, threads=1, start=1.0):
@@ -64,3 +64,20 @@ def test_without_tiles(case):
     np.testing.assert_allclose(
         found, exact @ coef, rtol=0, atol=1e-7 if case == "coarse" else 1e-11
     )
+
+
+@pytest.mark.parametrize("name", ["rbf", "poly", "sigmoid"])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_both_directions(name, threads):
+    rng = np.random.default_rng(2)
+    kernel = Kernel(name, 0.1, 2, 0.5)
+    A, B = (kernel.prepare(rng.normal(size=(n, 4)), np.float64) for n in (700, 300))
+    a, b = rng.normal(size=700), rng.normal(size=300)
+    out = np.zeros(700), np.ones(300)
+    add_both_products(kernel, A, B, (a, b), out, threads)
+    K = kernel.block(A, B)
+    np.testing.assert_allclose(out[0], K @ b, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(out[1], 1.0 + a @ K, rtol=0, atol=1e-10)
+    own = np.zeros(700)
+    add_both_products(kernel, A, A, (a, a), (own, own), threads)
+    np.testing.assert_allclose(own, kernel.block(A, A) @ a, rtol=0, atol=1e-10)
