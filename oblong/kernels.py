@@ -20,6 +20,7 @@ import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
 from oblong._core.compile import compiled
+from oblong._core.exp2 import LOG2_E, raise_two
 from oblong._core.threads import chunks, run_chunks
 
 __all__ = ["KERNELS", "Kernel", "KernelRows", "resolve_gamma"]
@@ -74,7 +75,7 @@ class KernelRows:
 
     ``left[i] @ right[j]`` is the argument of the kernel's pointwise map, as far as one
     product can give it: for ``rbf`` with dense rows two extra columns carry the norms, so that
-    the product is ``-gamma |x_i - x_j|²`` itself.
+    the product is ``-gamma |x_i - x_j|²`` itself, in the unit of powers of two.
     """
 
     left: Matrix
@@ -186,7 +187,7 @@ class Kernel:
                 np.column_stack([scaled, self.coef0 * constant]).astype(dtype, copy=False),
                 np.column_stack([rows, constant]),
             )
-        rows = rows * np.asarray(np.sqrt(2.0 * self.gamma), dtype=dtype)
+        rows = rows * np.asarray(np.sqrt(2.0 * LOG2_E * self.gamma), dtype=dtype)
         half_norms = (0.5 * _squared_norms(rows)).astype(dtype)
         if sp.issparse(rows):
             return KernelRows(rows, rows, half_norms)
@@ -212,12 +213,12 @@ class Kernel:
         coarse = A.coarse or B.coarse
 
         def fill(start: int, stop: int) -> None:
-            some = B.right[start:stop]
+            part = out[:, start:stop]
             if coarse:
-                squares = cdist(A.left[:, :-2], some[:, :-2], "sqeuclidean")
-                self.pointwise(-0.5 * squares, out, start)
+                part[...] = -0.5 * cdist(A.left[:, :-2], B.right[start:stop, :-2], "sqeuclidean")
             else:
-                self.pointwise(A.left @ some.T, out, start)
+                np.matmul(A.left, B.right[start:stop].T, out=part)
+            self.map_columns(out, start, stop)
 
         run_chunks(fill, B.n, max(64, _CHUNK_BYTES // (max(1, A.n) * out.itemsize)), threads)
         return out
@@ -236,33 +237,31 @@ class Kernel:
 
     def _sparse_block(self, A: KernelRows, B: KernelRows) -> np.ndarray:
         if self.name == "rbf" and (A.coarse or B.coarse):
-            squares = distant_squares(A, B)
-            out = np.empty_like(squares, dtype=A.left.dtype)
-            self.pointwise(-0.5 * squares, out, 0)
-            return out
-        G = (A.left @ B.right.T).toarray()
-        if A.half_norms is not None and B.half_norms is not None:
-            G -= A.half_norms[:, None]
-            G -= B.half_norms
-        elif self.name in ("poly", "sigmoid"):
-            G += G.dtype.type(self.coef0)
-        out = np.empty_like(G)
-        self.pointwise(G, out, 0)
-        return out
+            G = (-0.5 * distant_squares(A, B)).astype(A.left.dtype, copy=False)
+        else:
+            G = (A.left @ B.right.T).toarray()
+            if A.half_norms is not None and B.half_norms is not None:
+                G -= A.half_norms[:, None]
+                G -= B.half_norms
+            elif self.name in ("poly", "sigmoid"):
+                G += G.dtype.type(self.coef0)
+        self.map_columns(G, 0, B.n)
+        return G
 
     def pointwise(self, G: np.ndarray, out: np.ndarray, start: int) -> None:
         """Write the pointwise part of the kernel to columns of ``out``; ``G`` is its argument."""
-        if self.name == "poly":
-            _power(G, self.degree, out, start)
-            return
-        target = out[:, start : start + G.shape[1]]
+        stop = start + G.shape[1]
+        out[:, start:stop] = G
+        self.map_columns(out, start, stop)
+
+    def map_columns(self, values: np.ndarray, start: int, stop: int) -> None:
+        """Replace the argument of the kernel's pointwise part in some columns by its value."""
         if self.name == "rbf":
-            # Rounding must not make a distance negative.
-            np.exp(np.minimum(G, 0.0, out=G), out=target)
+            raise_two(values, start, stop)
+        elif self.name == "poly":
+            _power(values, self.degree, start, stop)
         elif self.name == "sigmoid":
-            np.tanh(G, out=target)
-        else:
-            target[...] = G
+            np.tanh(values[:, start:stop], out=values[:, start:stop])
 
     def diagonal(self, rows: KernelRows) -> np.ndarray:
         """Values ``k(x, x)`` in double precision, for a kernel with a formula.
@@ -329,7 +328,7 @@ def _squared_norms(X: Matrix) -> np.ndarray:
 
 
 @compiled
-def _power(G, degree, out, start):
+def _power(values, degree, start, stop):
     """Raise to a whole power by squaring, a row at a time so that it stays in cache.
 
     ``np.power`` costs as much as the matrix product does.
@@ -337,15 +336,16 @@ def _power(G, degree, out, start):
     highest = 0
     while degree >> (highest + 1):
         highest += 1
-    for r in range(G.shape[0]):
-        g = G[r]
-        o = out[r, start : start + g.size]
-        for i in range(g.size):
-            o[i] = g[i] if degree else 1.0
+    base = np.empty(stop - start, dtype=values.dtype)
+    for r in range(values.shape[0]):
+        v = values[r, start:stop]
+        for i in range(v.size):
+            base[i] = v[i]
+            v[i] = base[i] if degree else 1.0
         for bit in range(highest - 1, -1, -1):
             if (degree >> bit) & 1:
-                for i in range(g.size):
-                    o[i] = o[i] * o[i] * g[i]
+                for i in range(v.size):
+                    v[i] = v[i] * v[i] * base[i]
             else:
-                for i in range(g.size):
-                    o[i] = o[i] * o[i]
+                for i in range(v.size):
+                    v[i] = v[i] * v[i]

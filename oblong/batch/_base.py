@@ -88,7 +88,7 @@ class KernelClassifier(CertifiedExpansion, PairwiseKernelClassifier):
     def _fit_pair(
         self, X: Any, y: np.ndarray, penalties: np.ndarray, weights: np.ndarray, threads: int
     ) -> PairFit:
-        columns = self._columns(X)
+        columns = self._columns(X, threads)
         C, progress = self._penalty * penalties, self._progress()
         with self._threads(X):
             solution = self._solve_pair(columns, y, C, progress, weights)

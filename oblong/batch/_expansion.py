@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,16 +21,23 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from oblong._core.progress import ProgressCallback, print_progress
-from oblong._core.threads import chunks, single_threaded_blas
-from oblong.kernels import KERNELS, Kernel, resolve_gamma
+from oblong._core.threads import available_threads, chunks, single_threaded_blas
+from oblong.kernels import KERNELS, Kernel, KernelRows, resolve_gamma
 from oblong.linalg.columns import ExplicitColumns, KernelColumns, SymmetricColumns
 from oblong.linalg.definite import check_kernel_definite
+from oblong.linalg.fused import add_product
 from oblong.solvers.margin.options import DEFAULTS
 
 __all__ = ["CertifiedExpansion", "KernelExpansion", "PairFit"]
 
-# Rows times support vectors of a prediction block.
+# Entries of rows that are multiplied by a weight vector at a time.
 _PREDICTION_BLOCK = 1 << 22
+# Rows that are prepared for a prediction at a time, and entries that are not worth another thread.
+_PREDICTION_ROWS = 1 << 14
+_ONE_THREAD = 1 << 17
+# Support vectors of fitted estimators, prepared for prediction: vectors, kernel, shift and rows. No
+# attributes: predictions leave the estimator as it is, and pickles need none of it.
+_PREPARED: WeakKeyDictionary[Any, tuple] = WeakKeyDictionary()
 # Least number of columns for which products of rows are worth the threads of BLAS.
 _WIDE = 256
 # How rows are validated.
@@ -172,12 +180,29 @@ class KernelExpansion(BaseEstimator):
         if sp.issparse(X) != sp.issparse(vectors):
             X, vectors = sp.csr_matrix(X), sp.csr_matrix(vectors)
         kernel = self._kernel()
-        shift = None if sp.issparse(X) else kernel.centre(vectors)
-        right = kernel.prepare(vectors, np.float64, shift)
-        for start, stop in chunks(X.shape[0], max(1, _PREDICTION_BLOCK // right.n)):
+        shift, right = self._prepared(kernel, vectors)
+        entries = X.shape[0] * right.n
+        threads = available_threads() if entries > _ONE_THREAD else 1
+        # A product with a vector needs no tile in memory.
+        coef = coef[:, 0] if coef.shape[1] == 1 else coef
+        outputs[...] = self.intercept_
+        for start, stop in chunks(X.shape[0], _PREDICTION_ROWS):
             left = kernel.prepare(X[start:stop], np.float64, shift)
-            outputs[start:stop] = kernel.block(left, right) @ coef + self.intercept_
+            out = outputs[start:stop, 0] if coef.ndim == 1 else outputs[start:stop]
+            add_product(kernel, left, right, coef, out, threads)
         return outputs
+
+    def _prepared(self, kernel: Kernel, vectors: Any) -> tuple[np.ndarray | None, KernelRows]:
+        """Shift and rows prepared for products with others, once per fit."""
+        held = _PREPARED.get(self)
+        if held is None or held[0] is not vectors or held[1] != kernel:
+            shift = None if sp.issparse(vectors) else kernel.centre(vectors)
+            rows = kernel.prepare(vectors, np.float64, shift)
+            if isinstance(rows.right, np.ndarray):
+                right = np.asfortranarray(rows.right)
+                rows = KernelRows(right, right, rows.half_norms)
+            held = _PREPARED[self] = (vectors, kernel, shift, rows)
+        return held[2:]
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "dual_coef_")
@@ -268,10 +293,11 @@ class CertifiedExpansion(KernelExpansion):
     def _progress(self) -> ProgressCallback | None:
         return print_progress if self.verbose else None
 
-    def _columns(self, X: Any) -> SymmetricColumns:
+    def _columns(self, X: Any, threads: int = 1) -> SymmetricColumns:
         if self.kernel == "precomputed":
-            return ExplicitColumns(X)
-        return KernelColumns(self._kernel(), X, cache_bytes=self.cache_size * 2.0**20)
+            return ExplicitColumns(X, threads)
+        cache = self.cache_size * 2.0**20
+        return KernelColumns(self._kernel(), X, cache_bytes=cache, threads=threads)
 
     def _warn_unconverged(self, fits: Sequence[PairFit]) -> None:
         worst = max(

@@ -10,6 +10,7 @@ import numpy as np
 from oblong._core.compile import compiled
 from oblong._core.threads import chunks, run_chunks
 from oblong.kernels import Kernel, KernelRows
+from oblong.linalg.fused import add_both_products, add_product, in_tiles
 
 if TYPE_CHECKING:
     from oblong.linalg.principal import PrincipalBlock
@@ -27,7 +28,14 @@ _STRIP = 8192
 
 # Rows and columns of a product in double precision that are prepared at a time.
 _IMAGE_ROWS = 1024
-_IMAGE_COLUMNS = 512
+_IMAGE_COLUMNS = 4096
+
+# Rows of a block that are computed at a time.
+_BLOCK_ROWS = 128
+
+# Columns of narrower rows are not kept: to compute an entry again takes about as long as to have
+# memory for it.
+_KEPT_WIDTH = 40
 
 # Below this relative size of the rounding of γ|x-z|² single precision is good enough.
 _SINGLE_EXPONENT_ERROR = 1e-5
@@ -69,7 +77,8 @@ class SymmetricColumns(Protocol):
     ``promoted`` gives columns that are exact. ``expand`` evaluates a solution for its certificate.
     ``definite`` says whether the formula of the kernel makes the matrix positive semidefinite.
     ``inverse`` is that of the matrix, where many problems share it and it has been computed, and
-    ``held`` the block that the last of them worked on.
+    ``held`` the block that the last of them worked on. Where ``direct`` is true, products and
+    blocks are computed from the rows, and only some columns are kept.
     """
 
     n: int
@@ -80,9 +89,26 @@ class SymmetricColumns(Protocol):
     threads: int
     inverse: np.ndarray | None
     held: PrincipalBlock | None
+    direct: bool
 
     def fetch(self, indices: np.ndarray) -> np.ndarray:
         """Slots of the columns ``indices`` in ``store``."""
+
+    def slots(self, indices: np.ndarray) -> np.ndarray:
+        """Slots of the columns, -1 for those that are not there and need not be."""
+
+    def write_rows(
+        self, rows: np.ndarray, others: np.ndarray, into: np.ndarray, out: np.ndarray
+    ) -> None:
+        """Compute ``K[rows, others]`` and write it to the rows ``into`` of ``out``."""
+
+    def add(
+        self, image: np.ndarray, indices: np.ndarray, coef: np.ndarray, again: np.ndarray | None
+    ) -> None:
+        """Add ``K[:, indices] @ coef`` to ``image``.
+
+        ``again`` says of which columns to expect that they are asked for again; None of none.
+        """
 
     def image(self, rows: np.ndarray, columns: np.ndarray, coef: np.ndarray) -> np.ndarray:
         """Product ``K[rows, columns] @ coef`` in double precision."""
@@ -134,6 +160,7 @@ class ExplicitColumns:
 
     exact = True
     definite = False
+    direct = False
     inverse: np.ndarray | None = None
     held: PrincipalBlock | None = None
 
@@ -146,6 +173,20 @@ class ExplicitColumns:
     def fetch(self, indices: np.ndarray) -> np.ndarray:
         """Slots of the columns ``indices``: the indices themselves."""
         return indices
+
+    slots = fetch
+
+    def write_rows(
+        self, rows: np.ndarray, others: np.ndarray, into: np.ndarray, out: np.ndarray
+    ) -> None:
+        """Write ``K[rows, others]`` to the rows ``into`` of ``out``."""
+        out[into, : others.size] = self.store[np.ix_(rows, others)]
+
+    def add(
+        self, image: np.ndarray, indices: np.ndarray, coef: np.ndarray, again: np.ndarray | None
+    ) -> None:
+        """Add ``K[:, indices] @ coef`` to ``image``."""
+        add_columns(image, self, indices, coef)
 
     def image(self, rows: np.ndarray, columns: np.ndarray, coef: np.ndarray) -> np.ndarray:
         """Product ``K[rows, columns] @ coef`` in double precision."""
@@ -183,7 +224,9 @@ class ExplicitColumns:
 class KernelColumns:
     """Columns of a kernel matrix, computed on demand in blocks and cached.
 
-    The least recently used columns make room when the memory limit is reached.
+    The least recently used columns make room when the memory limit is reached. With many dense rows
+    products and blocks are computed from the rows directly (``direct``): writing a column to memory
+    pays only if it is used several times, the more often the shorter the rows are.
 
     Parameters
     ----------
@@ -198,6 +241,8 @@ class KernelColumns:
         ``single_above`` rows when the rounding of the kernel's argument allows it.
     single_above : int, default=2048
         Number of rows above which single precision is the default.
+    direct_above : int, default=3000
+        Number of rows above which columns are kept only where that pays.
     threads : int, default=1
         Threads for blocks and products.
     """
@@ -213,6 +258,7 @@ class KernelColumns:
         cache_bytes: float = 2.0**30,
         dtype: np.dtype | type | None = None,
         single_above: int = 2048,
+        direct_above: int = 3000,
         threads: int = 1,
     ) -> None:
         self.kernel = kernel
@@ -238,6 +284,10 @@ class KernelColumns:
         # The operating system backs these pages only as columns are written.
         self.store = np.empty((self.capacity, self.n), dtype=dtype)
         self._slot_of = np.full(self.n, -1, dtype=np.intp)
+        self._direct_above = direct_above
+        self.direct = self.n > direct_above and in_tiles(kernel, self._rows)
+        # Rows whose columns were asked for before.
+        self._asked = np.zeros(self.n if self.direct else 0, dtype=bool)
         self._owner = np.full(self.capacity, -1, dtype=np.intp)
         self._last_use = np.zeros(self.capacity, dtype=np.int64)
         self._clock = 0
@@ -293,20 +343,76 @@ class KernelColumns:
             if not contiguous:
                 self.store[group] = block
 
+    def slots(self, indices: np.ndarray) -> np.ndarray:
+        """Slots of the columns, -1 for those that are not there and need not be."""
+        return self._slot_of[indices] if self.direct else self.fetch(indices)
+
+    def write_rows(
+        self, rows: np.ndarray, others: np.ndarray, into: np.ndarray, out: np.ndarray
+    ) -> None:
+        """Compute ``K[rows, others]`` and write it to the rows ``into`` of ``out``."""
+        left = self._rows.left[rows]
+        right = np.asfortranarray(self._rows.right[others]).T
+
+        def write(start: int, stop: int) -> None:
+            for first, last in chunks(stop - start, _BLOCK_ROWS):
+                some = slice(start + first, start + last)
+                tile = left[some] @ right
+                self.kernel.map_columns(tile, 0, others.size)
+                out[into[some], : others.size] = tile
+
+        run_chunks(write, rows.size, max(_BLOCK_ROWS, -(-rows.size // self.threads)), self.threads)
+
+    def add(
+        self, image: np.ndarray, indices: np.ndarray, coef: np.ndarray, again: np.ndarray | None
+    ) -> None:
+        """Add ``K[:, indices] @ coef`` to ``image``.
+
+        ``again`` says of which columns to expect that they are asked for again; None of none.
+        """
+        if self.direct:
+            missing = self._slot_of[indices] < 0
+            if again is not None and self._X.shape[1] >= _KEPT_WIDTH:
+                pays = indices[missing & (again | self._asked[indices])]
+                self.fetch(pays[: self.capacity - self._filled])
+                self._asked[indices] = True
+                missing = self._slot_of[indices] < 0
+            some = indices[missing]
+            add_product(
+                self.kernel, self._rows, self._rows.take(some), coef[missing], image, self.threads
+            )
+            indices, coef = indices[~missing], coef[~missing]
+        for first, last in chunks(indices.size, self.capacity):
+            add_columns(image, self, self.fetch(indices[first:last]), coef[first:last])
+
     def image(self, rows: np.ndarray, columns: np.ndarray, coef: np.ndarray) -> np.ndarray:
         """Product ``K[rows, columns] @ coef`` in double precision."""
         result = np.zeros(rows.size)
         # Both sides in parts: copies of all rows in double precision would be large.
-        for first, last in chunks(rows.size, _IMAGE_ROWS):
-            left = self._doubled(rows[first:last])
-            parts = np.empty((-(-columns.size // _IMAGE_COLUMNS), last - first))
+        for first, last in chunks(columns.size, _IMAGE_COLUMNS):
+            right = self._doubled(columns[first:last])
 
-            def fill(start: int, stop: int, left: Any = left, parts: np.ndarray = parts) -> None:
-                right = self._doubled(columns[start:stop])
-                parts[start // _IMAGE_COLUMNS] = self.kernel.block(left, right) @ coef[start:stop]
+            def fill(
+                start: int, stop: int, right: Any = right, part: Any = coef[first:last]
+            ) -> None:
+                left = self._doubled(rows[start:stop])
+                add_product(self.kernel, left, right, part, result[start:stop])
 
-            run_chunks(fill, columns.size, _IMAGE_COLUMNS, self.threads)
-            result[first:last] = parts.sum(axis=0)
+            run_chunks(fill, rows.size, _IMAGE_ROWS, self.threads)
+        return result
+
+    def _own_image(self, rows: np.ndarray, coef: np.ndarray) -> np.ndarray:
+        """Product ``K[rows, rows] @ coef`` in double precision, from half of the block."""
+        if not in_tiles(self.kernel, self._rows):
+            return self.image(rows, rows, coef)
+        result = np.zeros(rows.size)
+        parts = [slice(*ends) for ends in chunks(rows.size, _IMAGE_COLUMNS)]
+        for k, some in enumerate(parts):
+            A = self._doubled(rows[some])
+            for other in parts[k:]:
+                B = A if other is some else self._doubled(rows[other])
+                both = (coef[some], coef[other]), (result[some], result[other])
+                add_both_products(self.kernel, A, B, *both, self.threads)
         return result
 
     def _doubled(self, rows: np.ndarray) -> KernelRows:
@@ -339,13 +445,12 @@ class KernelColumns:
             return self._by_direction(support, coef[support])
         if self.exact:
             fresh = np.zeros(self.n)
-            for first, last in chunks(support.size, self.capacity):
-                part = support[first:last]
-                add_columns(fresh, self, self.fetch(part), coef[part])
+            self.add(fresh, support, coef[support], None)
         else:
             fresh = image.copy()
-            some = np.arange(self.n) if rows is None else rows
-            fresh[some] = self.image(some, support, coef[support])
+            others = np.setdiff1d(np.arange(self.n) if rows is None else rows, support)
+            fresh[others] = self.image(others, support, coef[support])
+            fresh[support] = self._own_image(support, coef[support])
         return _by_kernel(coef, fresh, self._rounding(support, coef[support], np.float64))
 
     def direction(self, support: np.ndarray, coef: np.ndarray) -> np.ndarray:
@@ -401,7 +506,12 @@ class KernelColumns:
 
     def _like(self, X: Any, dtype: np.dtype | type) -> KernelColumns:
         return KernelColumns(
-            self.kernel, X, cache_bytes=self._cache_bytes, dtype=dtype, threads=self.threads
+            self.kernel,
+            X,
+            cache_bytes=self._cache_bytes,
+            dtype=dtype,
+            direct_above=self._direct_above,
+            threads=self.threads,
         )
 
 

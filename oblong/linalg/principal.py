@@ -36,7 +36,8 @@ class PrincipalBlock:
     def __init__(self) -> None:
         self.rows = np.empty(0, dtype=np.intp)
         self.wide = np.empty((0, 0))
-        self._memory: np.ndarray | None = None
+        self._memory = np.empty(0)
+        self._largest = 0
 
     @property
     def values(self) -> np.ndarray:
@@ -51,16 +52,22 @@ class PrincipalBlock:
         columns : SymmetricColumns
             The matrix, the same one at every call.
         rows : ndarray of shape (q,)
-            Different rows, as many as the columns have room for at most.
+            Different rows; where columns are fetched, as many as they have room for at most.
         """
         store = columns.store
-        slots = columns.fetch(rows)
+        slots = columns.slots(rows)
         every = np.arange(rows.size)
         if rows.size == columns.n == len(store) and (rows == every).all() and (slots == rows).all():
             # The whole matrix in its own order needs no copy.
             self.rows, self.wide = rows, store
             return
         if self.wide is store:
+            self.rows = self.rows[:0]
+        if rows.size > self._largest:
+            # As large as it may get: what is not written to costs nothing.
+            cached = int(np.sqrt(columns.capacity * columns.n))
+            self._largest = max(rows.size, min(columns.n, cached))
+            self._memory = np.empty(self._largest**2, dtype=store.dtype)
             self.rows = self.rows[:0]
         place = np.full(columns.n, -1)
         place[self.rows] = np.arange(self.rows.size)
@@ -69,39 +76,40 @@ class PrincipalBlock:
         fresh = np.ones(rows.size, dtype=np.bool_)
         fresh[at[stays]] = False
         into = np.flatnonzero(fresh)
-        self._make_room(rows.size, min(columns.n, columns.capacity), store.dtype)
+        self._make_room(rows.size)
         ordered = np.empty(rows.size, dtype=np.intp)
         kept = min(rows.size, self.rows.size)
         ordered[:kept] = self.rows[:kept]
         ordered[into] = rows[~stays]
         self.rows = ordered
         wide, slots = self.wide, slots[~stays]
+        computed = slots < 0
+        if computed.any():
+            some = into[computed]
+            columns.write_rows(ordered[some], ordered, some, wide)
+        known, slots = into[~computed], slots[~computed]
 
         # Columns are read from their beginning to their end.
         order = np.argsort(ordered)
         ascending = ordered[order]
 
         def gather(start: int, stop: int) -> None:
-            _gather(store, slots[start:stop], into[start:stop], ascending, order, wide)
+            _gather(store, slots[start:stop], known[start:stop], ascending, order, wide)
 
         def mirror(start: int, stop: int) -> None:
             _mirror(wide, into, fresh[start:stop], start)
 
         threads = columns.threads
-        run_chunks(gather, into.size, max(_SHARE, -(-into.size // threads)), threads, blas=False)
+        run_chunks(gather, known.size, max(_SHARE, -(-known.size // threads)), threads, blas=False)
         run_chunks(mirror, rows.size, max(_SHARE, -(-rows.size // threads)), threads, blas=False)
 
-    def _make_room(self, size: int, largest: int, dtype: np.dtype) -> None:
-        """Have memory for a block of some size, with the values that there are in their place."""
-        if self._memory is None:
-            # As large as it may get: what is not written to costs nothing.
-            self._memory = np.empty(largest**2, dtype=dtype)
-            self.rows = self.rows[:0]
+    def _make_room(self, size: int) -> None:
+        """Have room for a block of some size, with the values that there are in their place."""
         stride = self.wide.shape[1] if self.rows.size else 0
         if size > stride:
-            wider = min(largest, max(size, int(_GROWTH * size)))
+            wider = min(self._largest, max(size, int(_GROWTH * size)))
             # Rows a power of two apart would fall on the same lines of the cache.
-            wider = min(largest, wider + -wider % 16 + 16 * (wider % 32 == 0))
+            wider = min(self._largest, wider + -wider % 16 + 16 * (wider % 32 == 0))
             _widen(self._memory, self.rows.size, stride, wider)
             stride = wider
         self.wide = self._memory[: size * stride].reshape(size, stride)

@@ -19,6 +19,9 @@ class MarginOptions:
         Rows up to which the whole problem is one block.
     working_set : int
         Least number of coefficients in a working set of a larger problem.
+    direct_set : int
+        The same where blocks are computed from the rows directly: a row that stays where it is
+        costs no column there.
     large_working_set : int
         A working set may have this many rows, or more while its block is no larger than the cache.
     sample_above : int
@@ -27,6 +30,8 @@ class MarginOptions:
         The sample has one row in so many.
     smallest_sample : int
         It has at least this many rows.
+    sample_tol : float
+        Its tolerance as a multiple of ``tol``.
     patience : int
         Rounds in which neither the violation nor the duality gap falls by a tenth before the
         solver counts as stalled.
@@ -108,10 +113,12 @@ class MarginOptions:
     largest_gap: float = 1e-3
     one_block: int = 1024
     working_set: int = 512
+    direct_set: int = 1024
     large_working_set: int = 4096
     sample_above: int = 4096
     sample_fraction: int = 5
     smallest_sample: int = 2048
+    sample_tol: float = 30.0
     patience: int = 40
     refreshes: int = 8
     single_steps: int = 50

@@ -61,6 +61,12 @@ class Pieces(NamedTuple):
         _write_losses(*self, f, out)
         return out
 
+    def attained(self, f: np.ndarray) -> np.ndarray:
+        """Coefficients on a breakpoint that attain the losses, ``g(c) - c f = h(f)``."""
+        out = np.empty(len(f))
+        _write_attained(*self, f, out)
+        return out
+
     def dual(self, c: np.ndarray, u: np.ndarray) -> float:
         """Dual objective ``Σ g(c) - ½ c·u`` at coefficients with the image ``u``."""
         return dual_objective(*self, c, u)
@@ -146,6 +152,12 @@ def loss_and_slope(p, s, f):
 def _write_losses(p, s, f, out):
     for i in range(f.size):
         out[i] = loss_and_slope(p[i], s[i], f[i])[0]
+
+
+@compiled
+def _write_attained(p, s, f, out):
+    for i in range(f.size):
+        out[i] = -loss_and_slope(p[i], s[i], f[i])[1]
 
 
 @compiled

@@ -23,7 +23,7 @@ from __future__ import annotations
 import numpy as np
 
 from oblong._core.progress import Progress, ProgressCallback
-from oblong.linalg.columns import Expansion, SymmetricColumns, add_columns
+from oblong.linalg.columns import Expansion, SymmetricColumns
 from oblong.linalg.principal import PrincipalBlock
 from oblong.solvers.margin.block import (
     DenseBlock,
@@ -36,6 +36,7 @@ from oblong.solvers.margin.block import (
 from oblong.solvers.margin.options import DEFAULTS, MarginOptions
 from oblong.solvers.margin.problem import Pieces
 from oblong.solvers.margin.result import MarginResult, certify, expand
+from oblong.solvers.margin.sample import sample_rows, scaled, spread_solution
 from oblong.solvers.margin.small import ascend_whole, whole_block
 
 __all__ = ["MarginResult", "solve_margin"]
@@ -53,6 +54,7 @@ def solve_margin(
     start_image: np.ndarray | None = None,
     working_set: int | None = None,
     polish: bool = True,
+    rough: bool = False,
     progress: ProgressCallback | None = None,
     stage: str = "margin",
     options: MarginOptions = DEFAULTS,
@@ -79,6 +81,9 @@ def solve_margin(
     polish : bool, default=True
         Whether to go beyond ``tol``: a problem of one block ends with Newton steps, and a solution
         that meets ``tol`` but proves too large a gap is made more exact.
+    rough : bool, default=False
+        Whether to take the image as it is, without a look at its rounding: the certificate is then
+        no proof.
     progress : callable, default=None
         Called with a :class:`~oblong._core.progress.Progress` after each round.
     stage : str, default="margin"
@@ -101,7 +106,7 @@ def solve_margin(
     columns = columns.latest
     spent = 0
     if start is None and columns.n > options.sample_above:
-        start, spent = _sample_start(columns, pieces, tol, limit, progress, options)
+        start, start_image, spent = _sample_start(columns, pieces, tol, limit, progress, options)
     counts: tuple[int, ...] = (spent, 0, 0)
     if columns.n <= options.one_block and working_set is None:
         block = whole_block(columns)
@@ -115,7 +120,7 @@ def solve_margin(
                 if progress is not None:
                     progress(Progress(stage, whole.steps, whole.violation, tol))
                 start, start_image, counts = whole.c, whole.u, whole[5:]
-    ascent = _Ascent(columns, pieces, tol, start, start_image, working_set, polish, options)
+    ascent = _Ascent(columns, pieces, tol, start, start_image, working_set, polish, rough, options)
     ascent.n_iter, ascent.n_newton, ascent.n_rounds = counts
     while True:
         result = ascent.round(limit)
@@ -132,30 +137,28 @@ def _sample_start(
     limit: int,
     progress: ProgressCallback | None,
     options: MarginOptions,
-) -> tuple[np.ndarray, int]:
-    """Coefficients from the problem of a sample of the rows, and the steps they took.
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Coefficients from the problem of a sample of the rows, their image, and the steps they took.
 
-    Finding out which rows matter is cheap on a sample; on all rows it would cost columns of
+    Finding out which rows matter is cheap on a sample; on all rows it would cost products of
     the whole length.
     """
-    n = columns.n
-    size = max(options.smallest_sample, n // options.sample_fraction)
-    # Rows are taken evenly along the middle slope, so that both classes come in proportion.
-    order = np.argsort(pieces.slopes[:, 1], kind="stable")
-    rows = np.sort(order[np.linspace(0, n - 1, size).astype(np.intp)])
+    size = max(options.smallest_sample, columns.n // options.sample_fraction)
+    rows = sample_rows(pieces, size)
     sample = solve_margin(
         columns.restricted(rows),
-        pieces.take(rows),
-        tol=10.0 * tol,
+        scaled(pieces.take(rows), columns.n / size),
+        tol=options.sample_tol * tol,
         max_iter=limit,
         polish=False,
+        rough=True,
         progress=progress,
         stage="sample of the rows",
         options=options,
     )
-    start = np.zeros(n)
-    start[rows] = sample.dual_coef
-    return start, sample.n_iter
+    bias = 0.5 * sum(sample.bias_interval)
+    start, image = spread_solution(columns, pieces, rows, sample.dual_coef, bias)
+    return start, image, sample.n_iter
 
 
 class _Ascent:
@@ -170,6 +173,7 @@ class _Ascent:
         start_image: np.ndarray | None,
         working_set: int | None,
         polish: bool,
+        rough: bool,
         options: MarginOptions,
     ) -> None:
         n = columns.n
@@ -178,15 +182,19 @@ class _Ascent:
         self.options = options
         self.tol = self.target = tol
         self.polish = polish
+        self.rough = rough
         self.c = np.zeros(n) if start is None else np.array(start, dtype=np.float64)
         self.u = np.zeros(n)
         self.right, self.left = pieces.slopes_at(self.c)
         if start_image is not None:
             self.u += start_image
         elif start is not None:
-            self._add(np.flatnonzero(self.c), self.c[self.c != 0])
+            support = np.flatnonzero(self.c)
+            columns.add(self.u, support, self.c[support], (self.right == self.left)[support])
         if working_set is None:
             working_set = n if n <= options.one_block else options.working_set
+            if columns.direct:
+                working_set = options.direct_set
         self.smallest_set = max(2, working_set)
         cached = int(np.sqrt(columns.capacity * n))
         self.largest_set = max(self.smallest_set, options.large_working_set, cached)
@@ -236,7 +244,7 @@ class _Ascent:
 
     def _converged(self, m: float, M: float) -> MarginResult | None:
         """Return the result if fresh outputs confirm the violation and the gap is small enough."""
-        if self.columns.exact or self._rounding_is_harmless(m, M):
+        if self.rough or self.columns.exact or self._rounding_is_harmless(m, M):
             result = self.result("converged")
             # Rounding in the outputs allows for no smaller violation.
             slack = 1e-6 * self.tol + 4.0 * self.last_error
@@ -247,7 +255,7 @@ class _Ascent:
                 self.refreshes += 1
                 return None
             promise = self.options.promise(self.tol)
-            if not self.polish or result.relative_gap <= promise:
+            if self.rough or not self.polish or result.relative_gap <= promise:
                 return result
             if self.tightened == self.options.tightenings or result.rounding > 0.5 * result.gap:
                 if self.columns.exact:
@@ -266,15 +274,23 @@ class _Ascent:
         """Choose the working set: the worst violators, then the last set, free ones first."""
         n = self.columns.n
         free = int(np.count_nonzero(self.right == self.left))
-        size = min(max(self.smallest_set, int(1.1 * free) + 2), self.largest_set)
+        direct = self.columns.direct
+        room = 1.25 if direct else 1.1
+        size = min(max(self.smallest_set, int(room * free) + 2), self.largest_set)
         if self.n_iter - self.inside >= self.options.crawl(n) and self._fits(n):
             size = n
-        size = min(size, n, self.columns.capacity)
+        size = min(size, n, n if direct else self.columns.capacity)
         if size == n:
             return np.arange(n)
-        last = np.flatnonzero(self.c) if self.last is None else self.last
-        # A column that turns out to be of no use costs more than another round.
-        share = max(1, size // 8) if last.size else size // 2
+        if direct:
+            # All free ones, and as many violators as there is room for: those that stay where they
+            # are cost next to nothing.
+            last = np.flatnonzero(self.right == self.left)
+            share = max(size // 8, (size - free) // 2)
+        else:
+            last = np.flatnonzero(self.c) if self.last is None else self.last
+            # A column that turns out to be of no use costs more than another round.
+            share = max(1, size // 8) if last.size else size // 2
         taken = np.zeros(n, dtype=bool)
         taken[_largest(self.right - self.u, M, share)] = True
         taken[_largest(self.u - self.left, -m, share)] = True
@@ -331,7 +347,8 @@ class _Ascent:
         else:
             change = c - self.c[rows]
             moved = change != 0
-            self._add(chosen[moved], change[moved])
+            free = outcome.right == outcome.left
+            self.columns.add(self.u, chosen[moved], change[moved], free[moved])
         self.c[rows] = c
         self.right[rows] = outcome.right
         self.left[rows] = outcome.left
@@ -409,12 +426,6 @@ class _Ascent:
         support = np.flatnonzero(self.c)
         self.u = self.columns.image(np.arange(self.columns.n), support, self.c[support])
 
-    def _add(self, indices: np.ndarray, coef: np.ndarray) -> None:
-        for first in range(0, indices.size, self.columns.capacity):
-            part = slice(first, first + self.columns.capacity)
-            slots = self.columns.fetch(indices[part])
-            add_columns(self.u, self.columns, slots, coef[part])
-
     def result(self, status: str) -> MarginResult:
         """Certify the coefficients as they are."""
         balance(self.c, self.right, self.left)
@@ -433,6 +444,8 @@ class _Ascent:
 
     def _expansion(self) -> Expansion:
         """Outputs in double precision, on all rows that may have a loss."""
+        if self.rough:
+            return Expansion(self.u, np.zeros(len(self.u)), float(self.c @ self.u), 0.0)
         m, M = self.interval
         return expand(self.columns, self.pieces, self.c, self.u, 0.5 * (m + M), self.options)
 

@@ -1,0 +1,122 @@
+"""Large problems without columns: blocks and products from rows, and the start from a sample."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.svm import SVC
+
+from oblong.kernels import Kernel
+from oblong.linalg.columns import ExplicitColumns, KernelColumns
+from oblong.solvers.margin.options import MarginOptions
+from oblong.solvers.margin.problem import relative_margin_pieces, svm_pieces
+from oblong.solvers.margin.regression import epsilon_pieces
+from oblong.solvers.margin.sample import sample_rows, scaled, spread_solution
+from oblong.solvers.margin.solver import solve_margin
+
+SMALL = MarginOptions(one_block=16, direct_set=48, sample_above=150, smallest_sample=60)
+KERNELS = {
+    "rbf": Kernel("rbf", 0.3),
+    "poly": Kernel("poly", 0.2, 3, 1.0),
+    "linear": Kernel("linear"),
+}
+
+
+def _noisy(n, d=5, seed=0, flipped=0.3):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    y = np.where(X[:, 0] + 0.5 * X[:, 1] ** 2 > 0.4, 1.0, -1.0)
+    return X, np.where(rng.random(n) < flipped, -y, y)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
+@pytest.mark.parametrize("B", [np.inf, 1.2])
+def test_same_solution_as_with_the_matrix(name, C, B):
+    X, y = _noisy(500, seed=1)
+    weights = np.random.default_rng(2).uniform(0.5, 2.0, 500)
+    penalties = C * weights
+    pieces = svm_pieces(y, penalties)
+    if np.isfinite(B):
+        pieces = relative_margin_pieces(y, penalties, B)
+    kernel = KERNELS[name]
+    exact = solve_margin(ExplicitColumns(kernel(X)), pieces, tol=1e-7)
+    columns = KernelColumns(kernel, X, dtype=np.float32, direct_above=50)
+    assert columns.direct
+    found = solve_margin(columns, pieces, tol=1e-3, options=SMALL)
+    assert found.status == "converged"
+    assert found.dual_objective <= exact.objective + exact.gap
+    assert exact.objective - found.dual_objective <= found.gap + exact.gap
+    assert found.objective >= exact.dual_objective - 1e-9 * abs(exact.objective)
+    assert found.relative_gap <= 1e-3
+    # The certificate is that of the coefficients: rows that matter have their double precision.
+    rows = np.flatnonzero(found.coef)
+    lacking = found.outputs[rows] - kernel(X)[rows] @ found.coef
+    assert np.ptp(lacking) <= 1e-9 * np.abs(found.outputs).max() * (1.0 + C)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_products_and_blocks(dtype, threads):
+    X, _ = _noisy(400, 60)
+    kernel = Kernel("rbf", 0.01)
+    columns = KernelColumns(kernel, X, dtype=dtype, direct_above=0, threads=threads)
+    K, rng = kernel(X), np.random.default_rng(0)
+    image, exact = np.zeros(400), np.zeros(400)
+    for _ in range(6):
+        some = np.sort(rng.choice(400, 90, replace=False))
+        coef = rng.normal(size=90)
+        columns.add(image, some, coef, rng.random(90) < 0.3)
+        exact += K[:, some] @ coef
+        rows = np.sort(rng.choice(400, 50, replace=False))
+        out = np.full((60, 400), np.nan, dtype=dtype)
+        columns.write_rows(rows, some, np.arange(50) + 5, out)
+        np.testing.assert_allclose(out[5:55, :90], K[np.ix_(rows, some)], atol=1e-5)
+    np.testing.assert_allclose(image, exact, atol=1e-3 if dtype == np.float32 else 1e-10)
+    # Those that were asked for again are kept.
+    assert (columns.slots(np.arange(400)) >= 0).any()
+
+
+@pytest.mark.parametrize("rows", [1024, 1025, 3000, 3001, 4096, 4097])
+def test_against_svc_around_every_threshold(rows):
+    X, y = _noisy(rows, seed=rows)
+    kernel = Kernel("rbf", 0.2)
+    found = solve_margin(KernelColumns(kernel, X), svm_pieces(y, np.ones(rows)))
+    peer = SVC(gamma=0.2, cache_size=500).fit(X, y)
+    outputs = found.outputs
+    np.testing.assert_allclose(outputs, peer.decision_function(X), atol=1e-2)
+    assert found.relative_gap <= 1e-3
+
+
+def test_regression_starts_from_a_sample():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    y = np.sin(X[:, 0]) + rng.normal(0.0, 0.5, 400)
+    kernel = Kernel("rbf", 0.5)
+    pieces = epsilon_pieces(y - y.mean(), np.ones(400), 0.1)
+    exact = solve_margin(ExplicitColumns(kernel(X)), pieces, tol=1e-7)
+    columns = KernelColumns(kernel, X, dtype=np.float32, direct_above=50)
+    found = solve_margin(columns, pieces, options=SMALL)
+    assert found.relative_gap <= 1e-3
+    assert found.objective == pytest.approx(exact.objective, rel=1e-3)
+
+
+@pytest.mark.parametrize("C", [0.01, 1.0])
+def test_start_is_feasible_and_near(C):
+    X, y = _noisy(900, seed=3)
+    kernel = Kernel("rbf", 0.3)
+    pieces = svm_pieces(y, np.full(900, C))
+    columns = KernelColumns(kernel, X, direct_above=100)
+    rows = sample_rows(pieces, 300)
+    assert abs(np.mean(y[rows]) - np.mean(y)) < 0.02
+    sample = solve_margin(columns.restricted(rows), scaled(pieces.take(rows), 3.0), rough=True)
+    bias = 0.5 * sum(sample.bias_interval)
+    start, image = spread_solution(columns, pieces, rows, sample.dual_coef, bias)
+    assert abs(start.sum()) <= 1e-9 * np.abs(start).sum()
+    assert (start >= pieces.breakpoints[:, 0]).all()
+    assert (start <= pieces.breakpoints[:, 3]).all()
+    np.testing.assert_allclose(image, kernel(X) @ start, atol=1e-9 * np.abs(start).sum())
+    # Most rows are on the piece that they end on.
+    best = solve_margin(columns, pieces, start=start, start_image=image)
+    same = [a == b for a, b in zip(pieces.slopes_at(start), pieces.slopes_at(best.dual_coef))]
+    assert np.logical_and(*same).mean() > 0.7
