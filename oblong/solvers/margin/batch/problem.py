@@ -102,6 +102,8 @@ class MarginBatch:
         Largest violation ``max(R - u) - min(L - u)`` of the optimality conditions.
     max_iter : int
         Limit on the pair steps of each problem; -1 for none.
+    polish : bool
+        Whether a solution that meets ``tol`` but proves too large a gap is made more exact.
     """
 
     matrix: RowTiles | GramTiles
@@ -114,6 +116,7 @@ class MarginBatch:
     starts: list[np.ndarray] | None = None
     tol: float = 1e-3
     max_iter: int = -1
+    polish: bool = True
 
     @property
     def n_groups(self) -> int:
@@ -135,6 +138,15 @@ class MarginBatch:
         """Rows of a group, segment by segment: the order of its coefficients."""
         return np.concatenate([np.arange(start, stop) for start, stop in self.segments[g]])
 
+    def image(self, g: int, coef: np.ndarray) -> np.ndarray:
+        """Product of the matrix of a group with coefficients."""
+        rows = self.rows(g)
+        support = np.flatnonzero(coef)
+        if isinstance(self.matrix, GramTiles):
+            return self.matrix.K[np.ix_(rows, rows[support])] @ coef[support]
+        X = self.matrix.X[rows]
+        return self.matrix.kernel(X, X[support]) @ coef[support]
+
     def y(self, g: int) -> np.ndarray:
         """Labels of the rows of a group."""
         return np.repeat(self.signs[g], np.diff(self.segments[g], axis=1)[:, 0])
@@ -153,8 +165,8 @@ class BatchResult:
     coefs : list of ndarray of shape (m, n_rows of the group)
         Coefficients of the models, ``κ`` included, in the order of :meth:`MarginBatch.rows`.
     bias, scale, objective, dual_objective, rounding, violation : ndarray
-        Bias of the model (of the shifted rows, for the linear kernel), ``κ``, the primal and dual
-        objective, what rounding may hide in both, and the violation.
+        Bias of the model, ``κ``, the primal and dual objective, what rounding may hide in both,
+        and the violation.
     bound, theta, largest : ndarray
         ``B``, infinite for a support vector machine; ``theta``, NaN with given bounds; the largest
         ``|f_i|`` of the model.
