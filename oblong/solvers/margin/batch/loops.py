@@ -107,8 +107,12 @@ def _appraise(exact, index, y, p, s, c, u, bias, work, w, promise, values):
 
 
 @compiled
-def _mark(exact, index, y, c, u, bias, bound, matters):
-    """Mark the rows whose outputs decide: those with a coefficient, a loss, or a large output."""
+def _mark(exact, index, y, c, u, bias, bound, matters, values):
+    """Mark the rows whose outputs decide: those with a coefficient, a loss, or a large output.
+
+    Returns a bound on the rounding of the outputs, and writes the largest one, as far as known.
+    """
+    worst = 0.0
     weight = largest = 0.0
     for i in range(c.size):
         largest = max(largest, abs(u[i] + bias))
@@ -117,15 +121,18 @@ def _mark(exact, index, y, c, u, bias, bound, matters):
     for i in range(c.size):
         f = u[i] + bias
         error = 2.0 * exact.single * weight * np.sqrt(abs(exact.diagonal[index[i]]))
+        worst = max(worst, error)
         matters[i] = (
             c[i] != 0.0 or y[i] * f < 1.0 + error or abs(f) >= min(largest, bound) - 2.0 * error
         )
+    values[BIAS], values[SCALE], values[LARGEST] = bias, 1.0, largest
+    return worst
 
 
 @compiled
 def _solve(
     rows, exact, K, diagonal, index, y, p, s, c, u, work, slopes, matters, w, wide, tol, limit,
-    patience, promise, values,
+    patience, promise, only_theta, values,
 ):  # fmt: skip
     """Solve one problem from the coefficients and image at hand."""
     q = c.size
@@ -137,7 +144,8 @@ def _solve(
     snap = snap_distance(p, c, tol, largest)
     weights = np.empty((0, 0), dtype=np.float32)
     bound = s[0, 0] if p[0, 0] == -np.inf else np.inf
-    target = tol
+    # Rounding must not make the violation look larger than it is allowed to be.
+    target = 0.95 * tol
     steps = 0
     status = UNSOLVED
     for _attempt in range(_ATTEMPTS):
@@ -157,7 +165,16 @@ def _solve(
                 break
         balance(c, right, left)
         m, M = interval(right, left, u)
-        _mark(exact, index, y, c, u, 0.5 * (m + M), bound, matters)
+        bias = 0.5 * (m + M) if abs(m + M) < np.inf else 0.0
+        error = _mark(exact, index, y, c, u, bias, bound, matters, values)
+        if (
+            only_theta
+            and violation <= target
+            and error <= 0.1 * tol
+            and values[LARGEST] > 1.0 + tol
+        ):
+            status = CONVERGED
+            break
         fresh_image(rows.source, exact.rows, index, c, matters, u, w, wide, work[0])
         m, M = interval(right, left, u)
         bias = 0.5 * (m + M) if abs(m + M) < np.inf else 0.0
@@ -254,7 +271,8 @@ def solve_groups(
                 continue
             _solve(
                 rows, exact, K, diagonal, index, y, p, s, coefs[k], images[k], work,
-                numbers[5:], flags[1], w, wide, tol, limit, patience, promise, values,
+                numbers[5:], flags[1], w, wide, tol, limit, patience, promise,
+                j == 0 and spreads.size > 0 and spreads[0] < 1.0, values,
             )  # fmt: skip
             for i in range(w.size):
                 directions[g, k, i] = values[SCALE] * w[i]

@@ -252,25 +252,47 @@ def fresh_image(source, X, index, c, matters, u, w, wide, values):
                 wide[k, count] = X[index[i], k]
             count += 1
     for i in range(c.size):
+        if matters[i]:
+            u[i] = 0.0
+    done = 0
+    for i in range(c.size):
         if not matters[i]:
             continue
+        # The matrix is symmetric: an entry of two rows with coefficients counts for both.
+        own = c[i] != 0.0
+        done += own
+        size = done if own else count
         if source.kind == _GRAM:
-            for j in range(count):
+            for j in range(size):
                 values[j] = source.gram[index[i], index[support[j]]]
         elif source.kind == _RBF:
-            # Differences keep their digits where norms would lose them.
-            for j in range(count):
-                values[j] = 0.0
-            for k in range(d):
-                a, column = X[index[i], k], wide[k]
-                for j in range(count):
-                    values[j] += (a - column[j]) * (a - column[j])
-            for j in range(count):
+            _squares(X[index[i]], wide, values[:size])
+            for j in range(size):
                 values[j] = exp2(-0.5 * values[j])
         else:
-            _products(X[index[i]], wide, 0, values[:count])
-            _mapped(source.kind, source.degree, source.coef0, values[:count], 0.0, values)
+            _products(X[index[i]], wide, 0, values[:size])
+            _mapped(source.kind, source.degree, source.coef0, values[:size], 0.0, values)
         total = 0.0
-        for j in range(count):
+        for j in range(size):
             total += values[j] * c[support[j]]
-        u[i] = total
+        u[i] += total
+        if own:
+            for j in range(size - 1):
+                u[support[j]] += values[j] * c[i]
+
+
+@compiled
+def _squares(x, XT, out):
+    """Squared distances of one row from others: differences keep digits that norms would lose."""
+    for j in range(out.size):
+        out[j] = 0.0
+    whole = x.size - x.size % 4
+    for k in range(0, whole, 4):
+        a, b, c, e = x[k], x[k + 1], x[k + 2], x[k + 3]
+        first, second, third, fourth = XT[k], XT[k + 1], XT[k + 2], XT[k + 3]
+        for j in range(out.size):
+            f, g, h, i = a - first[j], b - second[j], c - third[j], e - fourth[j]
+            out[j] += f * f + g * g + h * h + i * i
+    for k in range(whole, x.size):
+        for j in range(out.size):
+            out[j] += (x[k] - XT[k, j]) * (x[k] - XT[k, j])
