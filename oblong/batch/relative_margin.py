@@ -35,6 +35,9 @@ from oblong.solvers.margin.variable_bound import solve_variable_bound
 
 __all__ = ["RelativeMarginClassifier"]
 
+# Classes, and rows in all, up to which pairs are solved one by one.
+_FEW_CLASSES, _FEW_ROWS = 5, 1024
+
 
 class RelativeMarginClassifier(KernelClassifier):
     r"""Relative margin machine: a support vector machine with bounded outputs.
@@ -318,7 +321,9 @@ class RelativeMarginClassifier(KernelClassifier):
         largest = int(np.sort(counts)[-2:].sum())
         precomputed = self.kernel == "precomputed"
         known = precomputed or (self.kernel in ("linear", "poly", "rbf") and not sp.issparse(X))
-        if len(counts) == 2 or not known or largest > DEFAULTS.batch_rows or self.D is not None:
+        # Of a few small pairs each can have the last digits, and large ones their own threads.
+        few = len(counts) == 2 or (len(counts) <= _FEW_CLASSES and len(labels) <= _FEW_ROWS)
+        if few or not known or largest > DEFAULTS.batch_rows or self.D is not None:
             return super()._fit_rows(X, kept, rows, labels, penalties, weights)
         order = np.argsort(labels, kind="stable")
         rows = self._select(rows, order)

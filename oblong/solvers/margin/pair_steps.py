@@ -146,7 +146,7 @@ def _ascend_pairs(
     # A literal zero would have the functions below compiled for it as well.
     i = j = np.int64(0)
     step = 0
-    if source is not None:
+    if source is not None and not source.have[i]:
         have_row(source, K, i)
     while True:
         Ki = K[i]
@@ -167,7 +167,7 @@ def _ascend_pairs(
             return step, violation
         step += 1
         best = 0.0
-        if source is not None:
+        if source is not None and not source.have[i]:
             have_row(source, K, i)
         Ki = K[i]
         for start in range(0, q, strip):
@@ -180,7 +180,7 @@ def _ascend_pairs(
             if largest > best:
                 best = largest
                 j = start + _first_equal(gains, best)
-        if source is not None:
+        if source is not None and not source.have[j]:
             have_row(source, K, j)
         curvature = max(diagonal[i] + diagonal[j] - 2.0 * Ki[j], tiny)
         ci, up_i, low_i, cj, up_j, low_j = _pair_step(

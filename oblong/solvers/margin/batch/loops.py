@@ -131,7 +131,7 @@ def _mark(exact, index, y, c, u, bias, bound, matters, values):
 
 @compiled
 def _solve(
-    rows, exact, K, diagonal, index, y, p, s, c, u, work, slopes, matters, w, wide, tol, limit,
+    rows, exact, K, diagonal, index, y, p, s, c, u, work, slopes, matters, w, tol, limit,
     patience, promise, only_theta, values,
 ):  # fmt: skip
     """Solve one problem from the coefficients and image at hand."""
@@ -175,7 +175,7 @@ def _solve(
         ):
             status = CONVERGED
             break
-        fresh_image(rows.source, exact.rows, index, c, matters, u, w, wide, work[0])
+        fresh_image(rows.source, exact.rows, index, c, matters, u, w, slopes[2])
         m, M = interval(right, left, u)
         bias = 0.5 * (m + M) if abs(m + M) < np.inf else 0.0
         values[VIOLATION] = m - M
@@ -219,7 +219,6 @@ def solve_groups(
     terms, slopes = np.empty((big, 4)), np.empty((big, 3))
     scratch = np.empty(_STRIP)
     w = np.empty(directions.shape[2])
-    wide = np.empty((exact.rows.shape[1], big))
     for g in range(first, last):
         begin = groups.ends[g]
         q = groups.ends[g + 1] - begin
@@ -271,7 +270,7 @@ def solve_groups(
                 continue
             _solve(
                 rows, exact, K, diagonal, index, y, p, s, coefs[k], images[k], work,
-                numbers[5:], flags[1], w, wide, tol, limit, patience, promise,
+                numbers[5:], flags[1], w, tol, limit, patience, promise,
                 j == 0 and spreads.size > 0 and spreads[0] < 1.0, values,
             )  # fmt: skip
             for i in range(w.size):

@@ -11,15 +11,21 @@ from oblong._core.compile import compiled
 from oblong._core.exp2 import LOG2_E, exp2
 from oblong.solvers.margin.batch.problem import GramTiles, RowTiles
 
-__all__ = ["Exact", "GroupRows", "TileSource", "fill_tiles", "fresh_image", "have_row", "prepare"]
+__all__ = [
+    "Exact",
+    "GroupRows",
+    "TileSource",
+    "fill_tiles",
+    "fresh_image",
+    "have_row",
+    "prepare",
+]
 
 _GRAM, _LINEAR, _POLY, _RBF = range(4)
 _KINDS = {"linear": _LINEAR, "poly": _POLY, "rbf": _RBF}
 # Rounding of an exponent, and sizes of kernel values, that single precision can do.
 _SINGLE_EXPONENT_ERROR = 1e-5
 _SINGLE_RANGE = (1e-25, 1e30)
-# Columns of a transposed tile that are written together.
-_TILE = 32
 
 
 class TileSource(NamedTuple):
@@ -149,10 +155,15 @@ def _products(x, XT, start, out):
 
 
 @compiled
+def _copy(values, out, start):
+    into = out[start : start + values.size]
+    for j in range(values.size):
+        into[j] = values[j]
+
+
+@compiled
 def have_row(rows, K, i):
     """Make sure that row ``i`` of the group's matrix is there."""
-    if rows.have[i]:
-        return
     rows.have[i] = True
     source, parts = rows.source, rows.parts
     mine = 0
@@ -166,8 +177,7 @@ def have_row(rows, K, i):
         size = parts[t, 1] - start
         out = K[i, parts[t, 2] : parts[t, 2] + size]
         if source.kind == _GRAM:
-            for j in range(size):
-                out[j] = source.gram[row, start + j]
+            _copy(source.gram[row, start : start + size], out, 0)
             continue
         place = parts[t, 3] + local * size
         if t != mine or not rows.own_have[row]:
@@ -178,11 +188,9 @@ def have_row(rows, K, i):
             )  # fmt: skip
             if t == mine:
                 rows.own_have[row] = True
-                for j in range(size):
-                    rows.own[place + j] = out[j]
+                _copy(out, rows.own, place)
         else:
-            for j in range(size):
-                out[j] = rows.own[place + j]
+            _copy(rows.own[place : place + size], out, 0)
 
 
 @compiled
@@ -210,24 +218,38 @@ def fill_tiles(rows, K, memory):
                     )  # fmt: skip
                     rows.own_have[first + i] |= s == t
             for i in range(size):
-                for j in range(width):
-                    K[parts[s, 2] + i, parts[t, 2] + j] = tile[i * width + j]
-            if s != t:
-                # In strips of columns, so that what is read stays in cache.
-                for j0 in range(0, size, _TILE):
-                    for i in range(width):
-                        for j in range(j0, min(size, j0 + _TILE)):
-                            K[parts[t, 2] + i, parts[s, 2] + j] = tile[j * width + i]
+                _copy(tile[i * width : (i + 1) * width], K[parts[s, 2] + i], parts[t, 2])
+                if s != t:
+                    # The column of the other part; what it is read from is in cache.
+                    for j in range(width):
+                        K[parts[t, 2] + j, parts[s, 2] + i] = tile[i * width + j]
     rows.have[:] = True
 
 
+def _squared_distance(x, z):
+    total = 0.0
+    for k in range(x.size):
+        total += (x[k] - z[k]) * (x[k] - z[k])
+    return total
+
+
+def _product(x, z):
+    total = 0.0
+    for k in range(x.size):
+        total += x[k] * z[k]
+    return total
+
+
+_squared_distance = compiled(_squared_distance, reassociate=True)
+_product = compiled(_product, reassociate=True)
+
+
 @compiled
-def fresh_image(source, X, index, c, matters, u, w, wide, values):
+def fresh_image(source, X, index, c, matters, u, w, values):
     """Write ``K c`` in double precision to ``u``, on the rows that matter.
 
     ``index`` are the rows of the group by number. For the linear kernel ``w`` becomes the weight
-    vector and all rows are written. ``wide`` and ``values`` are memory for the transpose of the
-    rows with a coefficient and for their kernel values.
+    vector and all rows are written. ``values`` is memory for the kernel values of one row.
     """
     d = X.shape[1]
     if source.kind == _LINEAR:
@@ -238,18 +260,13 @@ def fresh_image(source, X, index, c, matters, u, w, wide, values):
                 for k in range(d):
                     w[k] += c[i] * X[index[i], k]
         for i in range(c.size):
-            total = 0.0
-            for k in range(d):
-                total += w[k] * X[index[i], k]
-            u[i] = total
+            u[i] = _product(w, X[index[i]])
         return
     support = np.empty(c.size, dtype=np.int64)
     count = 0
     for i in range(c.size):
         if c[i] != 0.0:
             support[count] = i
-            for k in range(d):
-                wide[k, count] = X[index[i], k]
             count += 1
     for i in range(c.size):
         if matters[i]:
@@ -266,11 +283,14 @@ def fresh_image(source, X, index, c, matters, u, w, wide, values):
             for j in range(size):
                 values[j] = source.gram[index[i], index[support[j]]]
         elif source.kind == _RBF:
-            _squares(X[index[i]], wide, values[:size])
+            # Differences keep digits that norms would lose.
             for j in range(size):
-                values[j] = exp2(-0.5 * values[j])
+                values[j] = -0.5 * _squared_distance(X[index[i]], X[index[support[j]]])
+            for j in range(size):
+                values[j] = exp2(values[j])
         else:
-            _products(X[index[i]], wide, 0, values[:size])
+            for j in range(size):
+                values[j] = _product(X[index[i]], X[index[support[j]]])
             _mapped(source.kind, source.degree, source.coef0, values[:size], 0.0, values)
         total = 0.0
         for j in range(size):
@@ -279,20 +299,3 @@ def fresh_image(source, X, index, c, matters, u, w, wide, values):
         if own:
             for j in range(size - 1):
                 u[support[j]] += values[j] * c[i]
-
-
-@compiled
-def _squares(x, XT, out):
-    """Squared distances of one row from others: differences keep digits that norms would lose."""
-    for j in range(out.size):
-        out[j] = 0.0
-    whole = x.size - x.size % 4
-    for k in range(0, whole, 4):
-        a, b, c, e = x[k], x[k + 1], x[k + 2], x[k + 3]
-        first, second, third, fourth = XT[k], XT[k + 1], XT[k + 2], XT[k + 3]
-        for j in range(out.size):
-            f, g, h, i = a - first[j], b - second[j], c - third[j], e - fourth[j]
-            out[j] += f * f + g * g + h * h + i * i
-    for k in range(whole, x.size):
-        for j in range(out.size):
-            out[j] += (x[k] - XT[k, j]) * (x[k] - XT[k, j])
