@@ -1,0 +1,288 @@
+"""The compiled loop over all groups and problems of a batch.
+
+Each problem starts from the better of two neighbours, takes pair steps with kernel rows in single
+precision, and is then appraised with outputs in double precision. If these show that it is not
+solved, the steps go on from them: what is left to solve is smaller each time, and single precision
+is relative to it. Problems that pair steps are slow on are left to the caller.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from oblong._core.compile import compiled
+from oblong.solvers.margin.batch.tiles import GroupRows, fill_tiles, fresh_image
+from oblong.solvers.margin.block import balance, interval, snap_distance
+from oblong.solvers.margin.pair_steps import ascend
+from oblong.solvers.margin.problem import dual_objective
+from oblong.solvers.margin.result import appraise
+
+__all__ = [
+    "BIAS", "BOUND", "CONVERGED", "LARGEST", "SCALE", "SOURCE", "STATUS", "STEPS", "THETA",
+    "Groups", "solve_groups",
+]  # fmt: skip
+
+# Columns of the table of values.
+BIAS, SCALE, OBJECTIVE, DUAL, ROUNDING, VIOLATION, BOUND, THETA, LARGEST = range(9)
+STEPS, STATUS, SOURCE = range(9, 12)
+CONVERGED, MAX_ITER, STALLED, UNSOLVED = range(4)
+# Coefficients looked at together, so that they stay in first-level cache.
+_STRIP = 512
+# Times that steps go on from outputs in double precision.
+_ATTEMPTS = 8
+# Curvature, over the mean of the diagonal, that is rounding of single precision.
+_TINY = 4.0 * float(np.finfo(np.float32).eps)
+
+
+class Groups(NamedTuple):
+    """The rows of all groups, one after the other.
+
+    Attributes
+    ----------
+    parts : int ndarray of shape (n_groups, n_segments, 4)
+        See :class:`~oblong.solvers.margin.batch.tiles.GroupRows`.
+    ends : int ndarray of shape (n_groups + 1,)
+        Where the rows of each group begin, and the last ones end.
+    index : int ndarray of shape (n_rows,)
+        The rows by number.
+    y, v : ndarray of shape (n_rows,)
+        Their labels and factors of ``C``.
+    """
+
+    parts: np.ndarray
+    ends: np.ndarray
+    index: np.ndarray
+    y: np.ndarray
+    v: np.ndarray
+
+
+@compiled
+def _write_terms(y, v, C, bound, p, s):
+    bounded = bound < np.inf
+    for i in range(y.size):
+        end = y[i] * (C * v[i])
+        p[i, 1] = min(end, 0.0)
+        p[i, 2] = max(end, 0.0)
+        p[i, 0] = -np.inf if bounded else p[i, 1]
+        p[i, 3] = np.inf if bounded else p[i, 2]
+        s[i, 0] = bound if bounded else y[i]
+        s[i, 1] = y[i]
+        s[i, 2] = -bound if bounded else y[i]
+
+
+@compiled
+def _appraise(exact, index, y, p, s, c, u, bias, work, w, promise, values):
+    """Write the values of a solution with fresh outputs; return its relative gap."""
+    linear = w.size > 0
+    norm = norm_error = far = weight = 0.0
+    error = work[0]
+    for i in range(c.size):
+        error[i] = np.sqrt(abs(exact.diagonal[index[i]]))
+        weight += abs(c[i]) * error[i]
+    for i in range(w.size):
+        norm += w[i] * w[i]
+        far += abs(w[i] * exact.shift[i])
+    length = np.sqrt(norm)
+    for i in range(c.size):
+        if linear:
+            error[i] = exact.double * (error[i] * length + far)
+        else:
+            error[i] *= exact.double * weight
+            norm += c[i] * u[i]
+            norm_error += abs(c[i]) * error[i]
+    if linear:
+        norm_error = exact.double * weight * (2.0 * length + exact.double * weight)
+    scale, objective, upper, dual, doubt = appraise(
+        p, s, c, u, error, norm, norm_error, not linear, bias, promise
+    )
+    largest = 0.0
+    for i in range(c.size):
+        largest = max(largest, abs(u[i] + bias))
+    values[BIAS], values[SCALE], values[OBJECTIVE] = scale * bias, scale, objective
+    values[DUAL], values[ROUNDING] = dual, upper - objective + doubt
+    values[LARGEST] = scale * largest
+    return (max(objective - dual, 0.0) + values[ROUNDING]) / max(abs(objective), 1e-300)
+
+
+@compiled
+def _mark(exact, index, y, c, u, bias, bound, matters, values):
+    """Mark the rows whose outputs decide: those with a coefficient, a loss, or a large output.
+
+    Returns a bound on the rounding of the outputs, and writes the largest one, as far as known.
+    """
+    worst = 0.0
+    weight = largest = 0.0
+    for i in range(c.size):
+        largest = max(largest, abs(u[i] + bias))
+        if c[i] != 0.0:
+            weight += abs(c[i]) * np.sqrt(abs(exact.diagonal[index[i]]))
+    for i in range(c.size):
+        f = u[i] + bias
+        error = 2.0 * exact.single * weight * np.sqrt(abs(exact.diagonal[index[i]]))
+        worst = max(worst, error)
+        matters[i] = (
+            c[i] != 0.0 or y[i] * f < 1.0 + error or abs(f) >= min(largest, bound) - 2.0 * error
+        )
+    values[BIAS], values[SCALE], values[LARGEST] = bias, 1.0, largest
+    return worst
+
+
+@compiled
+def _solve(
+    rows, exact, K, diagonal, index, y, p, s, c, u, work, slopes, matters, w, tol, limit,
+    patience, promise, only_theta, values,
+):  # fmt: skip
+    """Solve one problem from the coefficients and image at hand."""
+    q = c.size
+    right, left = slopes[0, :q], slopes[1, :q]
+    mean = largest = 1e-300
+    for i in range(q):
+        mean += abs(diagonal[i]) / q
+        largest = max(largest, diagonal[i])
+    snap = snap_distance(p, c, tol, largest)
+    weights = np.empty((0, 0), dtype=np.float32)
+    bound = s[0, 0] if p[0, 0] == -np.inf else np.inf
+    # Rounding must not make the violation look larger than it is allowed to be.
+    target = 0.95 * tol
+    steps = 0
+    status = UNSOLVED
+    for _attempt in range(_ATTEMPTS):
+        allowed = min(limit, patience * q) - steps
+        violation = np.inf
+        for _ in range(2):
+            taken, violation = ascend(
+                K, weights, diagonal, p, s, c, u, right, left, work, target, _TINY * mean, snap,
+                allowed, max(50, q // 2), rows,
+            )  # fmt: skip
+            steps += taken
+            free = 0
+            for i in range(q):
+                free += right[i] == left[i]
+            allowed = min(limit, free**3 // (10 * q)) - steps
+            if not violation > target or allowed <= 0:
+                break
+        balance(c, right, left)
+        m, M = interval(right, left, u)
+        bias = 0.5 * (m + M) if abs(m + M) < np.inf else 0.0
+        error = _mark(exact, index, y, c, u, bias, bound, matters, values)
+        if (
+            only_theta
+            and violation <= target
+            and error <= 0.1 * tol
+            and values[LARGEST] > 1.0 + tol
+        ):
+            status = CONVERGED
+            break
+        fresh_image(rows.source, exact.rows, index, c, matters, u, w, slopes[2])
+        m, M = interval(right, left, u)
+        bias = 0.5 * (m + M) if abs(m + M) < np.inf else 0.0
+        values[VIOLATION] = m - M
+        gap = _appraise(exact, index, y, p, s, c, u, bias, work, w, promise, values)
+        if not violation <= target:
+            status = MAX_ITER if steps >= limit else UNSOLVED
+            break
+        if m - M > tol * (1.0 + 1e-6):
+            continue
+        if gap <= promise:
+            status = CONVERGED
+            break
+        if 2.0 * values[ROUNDING] > gap * abs(values[OBJECTIVE]):
+            break
+        # The gap falls about as the violation does.
+        target *= min(0.1, max(1e-3, 0.5 * promise / gap))
+    values[STEPS], values[STATUS] = steps, status
+
+
+@compiled
+def solve_groups(
+    groups, source, exact, Cs, spreads, bounds, all_coefs, all_images, table, directions, first,
+    last, first_problem, tol, limit, patience, promise, tiled_rows, own_size, pending,
+):  # fmt: skip
+    """Solve the problems of groups ``first`` to ``last``, from ``first_problem`` of each on.
+
+    ``all_coefs`` and ``all_images`` hold those of all problems, group after group, ``table`` their
+    values. Where pair steps are slow on a problem, its number is written to ``pending``, and the
+    rest of its group waits; otherwise the number of all problems of a group.
+    """
+    big = 0
+    for g in range(first, last):
+        big = max(big, groups.ends[g + 1] - groups.ends[g])
+    m, own_m = table.shape[1], spreads.size + 1
+    memory = np.empty(big * big, dtype=np.float32)
+    tile = np.empty(min(big, tiled_rows) ** 2, dtype=np.float32)
+    flags = np.empty((2, big), dtype=np.bool_)
+    own = np.empty(own_size, dtype=np.float32)
+    own_have = np.zeros(exact.diagonal.size, dtype=np.bool_)
+    numbers = np.empty((8, big))
+    terms, slopes = np.empty((big, 4)), np.empty((big, 3))
+    scratch = np.empty(_STRIP)
+    w = np.empty(directions.shape[2])
+    for g in range(first, last):
+        begin = groups.ends[g]
+        q = groups.ends[g + 1] - begin
+        index, y, v = groups.index[begin:], groups.y[begin : begin + q], groups.v[begin:]
+        K = memory[: q * q].reshape(q, q)
+        rows = GroupRows(source, groups.parts[g], flags[0, :q], own, own_have)
+        for i in range(q):
+            rows.have[i] = False
+            numbers[0, i] = exact.diagonal[index[i]]
+        diagonal = numbers[0, :q]
+        if own_size > 0 and q <= tiled_rows:
+            fill_tiles(rows, K, tile)
+        coefs = all_coefs[m * begin : m * (begin + q)].reshape(m, q)
+        images = all_images[m * begin : m * (begin + q)].reshape(m, q)
+        work = (numbers[1, :q], numbers[2, :q], numbers[3, :q], numbers[4, :q], scratch)
+        p, s = terms[:q], slopes[:q]
+        pending[g] = m
+        for k in range(first_problem, m):
+            a, j = divmod(k, own_m)
+            values = table[g, k]
+            bound = bounds[g]
+            if j > 0:
+                theta = values[THETA] = table[g, k - j, THETA]
+                bound = max(1.0, 1.0 + spreads[j - 1] * (theta - 1.0))
+            values[BOUND] = bound
+            felt = bound if j == 0 or bound < values[THETA] else np.inf
+            _write_terms(y, v, Cs[a], felt, p, s)
+            start = k - 1 if j > 0 else k - own_m
+            same = j > 0 and felt == np.inf
+            if same:
+                start = k - j
+            elif j > 0 and a > 0:
+                other = dual_objective(p, s, coefs[k - own_m], images[k - own_m])
+                if other > dual_objective(p, s, coefs[start], images[start]):
+                    start = k - own_m
+            if start >= 0:
+                for i in range(q):
+                    coefs[k, i] = coefs[start, i]
+                    images[k, i] = images[start, i]
+            values[SOURCE] = k
+            if same:
+                for i in range(BOUND):
+                    values[i] = table[g, start, i]
+                for i in range(LARGEST, SOURCE + 1):
+                    values[i] = table[g, start, i]
+                values[STEPS] = 0
+                for i in range(w.size):
+                    directions[g, k, i] = directions[g, start, i]
+                continue
+            _solve(
+                rows, exact, K, diagonal, index, y, p, s, coefs[k], images[k], work,
+                numbers[5:], flags[1], w, tol, limit, patience, promise,
+                j == 0 and spreads.size > 0 and spreads[0] < 1.0, values,
+            )  # fmt: skip
+            for i in range(w.size):
+                directions[g, k, i] = values[SCALE] * w[i]
+            if j == 0 and spreads.size > 0:
+                values[THETA] = values[LARGEST]
+            if values[STATUS] == UNSOLVED:
+                pending[g] = k
+                break
+            if (
+                values[STEPS] == 0
+                and start == k - own_m
+                and values[SCALE] == table[g, start, SCALE]
+            ):
+                values[SOURCE] = table[g, start, SOURCE]

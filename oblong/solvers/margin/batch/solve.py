@@ -1,0 +1,233 @@
+"""Solve a batch of margin problems on the cores."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from oblong._core.progress import ProgressCallback
+from oblong._core.threads import run_chunks
+from oblong.linalg.columns import KernelColumns, SymmetricColumns
+from oblong.solvers.margin.batch import loops
+from oblong.solvers.margin.batch.problem import STATUS, BatchResult, GramTiles, MarginBatch
+from oblong.solvers.margin.batch.tiles import prepare
+from oblong.solvers.margin.options import DEFAULTS, MarginOptions
+from oblong.solvers.margin.problem import relative_margin_pieces, svm_pieces
+from oblong.solvers.margin.small import SharedColumns
+from oblong.solvers.margin.solver import solve_margin
+
+__all__ = ["solve_batch"]
+
+_NO_LIMIT = np.iinfo(np.int64).max
+
+
+def solve_batch(
+    batch: MarginBatch,
+    *,
+    threads: int = 1,
+    cache_bytes: float = 2.0**30,
+    progress: ProgressCallback | None = None,
+    options: MarginOptions = DEFAULTS,
+) -> BatchResult:
+    """Solve all problems of a batch, each with its certificate.
+
+    One compiled loop goes through the groups, in single precision with outputs checked in double.
+    What pair steps are slow on, or single precision cannot do, goes to
+    :func:`~oblong.solvers.margin.solver.solve_margin` from where it is.
+
+    Parameters
+    ----------
+    batch : MarginBatch
+        The problems. Segments of rows that are not a matrix must be equal or disjoint.
+    threads : int, default=1
+        Threads, which share the groups among them.
+    cache_bytes : float, default=2**30
+        Memory limit of the kernel columns of one problem that is solved on its own.
+    progress : callable, default=None
+        Called with the state of problems that are solved on their own.
+    options : MarginOptions
+        Tuning constants.
+
+    Returns
+    -------
+    BatchResult
+        The solutions.
+    """
+    work = _Work(batch, cache_bytes, progress, options)
+    n_groups = batch.n_groups
+    # As many chunks as threads: groups of one chunk share blocks of the kernel matrix.
+    run_chunks(work.run, n_groups, -(-n_groups // max(1, threads)), threads)
+    return work.result()
+
+
+class _Work:
+    """The state of a batch while it is solved."""
+
+    def __init__(
+        self,
+        batch: MarginBatch,
+        cache_bytes: float,
+        progress: ProgressCallback | None,
+        options: MarginOptions,
+    ) -> None:
+        self.batch, self.options = batch, options
+        self.cache_bytes, self.progress = cache_bytes, progress
+        self.prepared = prepare(batch.matrix)
+        m, n_groups, segments = batch.n_problems, batch.n_groups, batch.segments
+        lengths = segments[:, :, 1] - segments[:, :, 0]
+        begins = np.cumsum(lengths, axis=1) - lengths
+        unique, names = np.unique(segments.reshape(-1, 2), axis=0, return_inverse=True)
+        gram = isinstance(batch.matrix, GramTiles)
+        own = np.diff(unique, axis=1)[:, 0] ** 2 * (not gram)
+        places = (np.cumsum(own) - own)[names].reshape(lengths.shape)
+        self.own_size = int(own.sum())
+        ends = np.concatenate([[0], np.cumsum(lengths.sum(axis=1))])
+        # Rows one after the other: each segment counts up from where it begins.
+        every = lengths.ravel()
+        index = np.arange(ends[-1]) + np.repeat(
+            segments[:, :, 0].ravel() - (np.cumsum(every) - every), every
+        )
+        self.groups = loops.Groups(
+            np.dstack([segments, begins, places]).astype(np.int64),
+            ends,
+            index,
+            np.repeat(batch.signs.ravel().astype(np.float64), every),
+            np.asarray(batch.penalties, dtype=np.float64)[index],
+        )
+        self.Cs = np.asarray(batch.Cs, dtype=np.float64)
+        self.spreads = np.asarray(batch.spreads, dtype=np.float64)
+        self.bounds = np.full(n_groups, np.inf) if batch.bounds is None else batch.bounds
+        self.coefs, self.images = np.zeros((2, m * ends[-1]))
+        self.table = np.full((n_groups, m, 12), np.nan)
+        self.table[:, :, loops.STEPS] = 0.0
+        linear = not gram and batch.matrix.kernel.name == "linear"
+        self.directions = np.zeros((n_groups, m, batch.matrix.X.shape[1] if linear else 0))
+        self.shift = np.zeros(self.directions.shape[2])
+        if linear and self.prepared is not None:
+            self.shift = self.prepared[1].shift
+        self.pending = np.zeros(n_groups, dtype=np.int64)
+        for g, start in enumerate(batch.starts or ()):
+            coefs, images = self._arrays(g)
+            coefs[0], images[0] = start, batch.image(g, start)
+
+    def run(self, first: int, last: int) -> None:
+        """Solve the groups from ``first`` to ``last``."""
+        if self.prepared is not None:
+            together = np.diff(self.groups.ends)[first:last] <= self.options.batch_rows
+            edges = np.flatnonzero(np.diff(together, prepend=False, append=False))
+            for begin, end in edges.reshape(-1, 2):
+                self._together(first + begin, first + end, 0, self.options.batch_patience)
+        for g in range(first, last):
+            if self.pending[g] < self.batch.n_problems:
+                self._finish(g)
+
+    def _together(self, first: int, last: int, problem: int, patience: int) -> None:
+        assert self.prepared is not None
+        options, batch = self.options, self.batch
+        loops.solve_groups(
+            self.groups, *self.prepared, self.Cs, self.spreads, self.bounds, self.coefs,
+            self.images, self.table, self.directions, first, last, problem, batch.tol,
+            _NO_LIMIT if batch.max_iter < 0 else batch.max_iter, patience,
+            options.promise(batch.tol) if batch.polish else np.inf, options.tiled_rows,
+            self.own_size, self.pending,
+        )  # fmt: skip
+
+    def _finish(self, g: int) -> None:
+        """Solve what is left of a group, with the careful solver where it is needed."""
+        columns = self._columns(g)
+        together = self.prepared is not None and columns.n <= self.options.batch_rows
+        newton_steps = 0
+        while self.pending[g] < self.batch.n_problems:
+            newton_steps += self._alone(g, int(self.pending[g]), columns, together)
+            if newton_steps >= self.options.inverted_after and isinstance(columns, SharedColumns):
+                # With the inverse at hand Newton steps come first, and pair steps wait.
+                columns.invert(self.options)
+                newton_steps = -_NO_LIMIT
+            self.pending[g] += 1
+            if together:
+                patience = self.options.batch_patience if columns.inverse is None else 0
+                self._together(g, g + 1, int(self.pending[g]), patience)
+
+    def _columns(self, g: int) -> SymmetricColumns:
+        matrix, rows = self.batch.matrix, self._rows(g)
+        if isinstance(matrix, GramTiles):
+            whole = rows.size == matrix.n and bool((np.diff(rows) == 1).all())
+            columns = SharedColumns(matrix.K if whole else matrix.K[np.ix_(rows, rows)])
+            columns.definite = matrix.definite
+            return columns
+        return KernelColumns(matrix.kernel, matrix.X[rows], cache_bytes=self.cache_bytes)
+
+    def _alone(self, g: int, k: int, columns: SymmetricColumns, begun: bool) -> int:
+        """Solve one problem by the careful solver; return the Newton steps it took.
+
+        ``begun`` says that the loop has left it somewhere on the way.
+        """
+        batch, own = self.batch, self.spreads.size + 1
+        part = slice(self.groups.ends[g], self.groups.ends[g + 1])
+        y, C = self.groups.y[part], self.Cs[k // own] * self.groups.v[part]
+        coefs, images = self._arrays(g)
+        values, svm = self.table[g, k], k - k % own
+        if k > svm:
+            theta = values[loops.THETA] = self.table[g, svm, loops.THETA]
+            values[loops.BOUND] = max(1.0, 1.0 + self.spreads[k - svm - 1] * (theta - 1.0))
+        else:
+            values[loops.BOUND] = self.bounds[g]
+        bound = values[loops.BOUND]
+        if k > svm and not bound < values[loops.THETA]:
+            self.table[g, k] = self.table[g, svm]
+            values[loops.BOUND], values[loops.STEPS] = bound, 0
+            coefs[k], images[k] = coefs[svm], images[svm]
+            self.directions[g, k] = self.directions[g, svm]
+            return 0
+        pieces = relative_margin_pieces(y, C, bound) if bound < np.inf else svm_pieces(y, C)
+        if not begun and k > 0:
+            near = [k - 1] if k > svm else []
+            near += [k - own] if k >= own else []
+            best = max(near, key=lambda j: pieces.dual(coefs[j], images[j]))
+            coefs[k], images[k] = coefs[best], images[best]
+        start = coefs[k] if coefs[k].any() else None
+        spent = int(values[loops.STEPS])
+        result = solve_margin(
+            columns,
+            pieces,
+            tol=batch.tol,
+            max_iter=batch.max_iter if batch.max_iter < 0 else batch.max_iter - spent,
+            start=start,
+            start_image=None if start is None else images[k],
+            polish=batch.polish,
+            progress=self.progress,
+            options=self.options,
+        )
+        coefs[k], images[k] = result.dual_coef, result.image
+        bias = result.bias - columns.offset(result.coef, result.direction)
+        if result.direction is not None:
+            self.directions[g, k] = result.direction
+            bias += float(result.direction @ self.shift)
+        largest = float(np.abs(result.outputs).max())
+        theta = largest if k == svm and own > 1 else values[loops.THETA]
+        status = STATUS.index(result.status)
+        values[:] = (
+            bias, result.scale, result.objective, result.dual_objective, result.rounding,
+            result.violation, bound, theta, largest, spent + result.n_iter, status, k,
+        )  # fmt: skip
+        return result.n_newton
+
+    def _rows(self, g: int) -> np.ndarray:
+        return self.groups.index[self.groups.ends[g] : self.groups.ends[g + 1]]
+
+    def _arrays(self, g: int) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients and images of the problems of a group."""
+        m = self.batch.n_problems
+        part = slice(m * self.groups.ends[g], m * self.groups.ends[g + 1])
+        return self.coefs[part].reshape(m, -1), self.images[part].reshape(m, -1)
+
+    def result(self) -> BatchResult:
+        """Put the solutions together."""
+        values = np.moveaxis(self.table, 2, 0)
+        bias = values[loops.BIAS] - self.directions @ self.shift
+        scale = values[loops.SCALE]
+        coefs = [self._arrays(g)[0] * scale[g][:, None] for g in range(self.batch.n_groups)]
+        steps, status, source = values[loops.STEPS :].astype(np.int64)
+        directions = self.directions if self.directions.shape[2] else None
+        return BatchResult(
+            coefs, bias, *values[loops.SCALE : loops.STEPS], steps, status, source, directions
+        )

@@ -1,0 +1,301 @@
+"""Rows of the kernel matrix of a group, computed or copied when a step first asks for them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from oblong._core.compile import compiled
+from oblong._core.exp2 import LOG2_E, exp2
+from oblong.solvers.margin.batch.problem import GramTiles, RowTiles
+
+__all__ = [
+    "Exact",
+    "GroupRows",
+    "TileSource",
+    "fill_tiles",
+    "fresh_image",
+    "have_row",
+    "prepare",
+]
+
+_GRAM, _LINEAR, _POLY, _RBF = range(4)
+_KINDS = {"linear": _LINEAR, "poly": _POLY, "rbf": _RBF}
+# Rounding of an exponent, and sizes of kernel values, that single precision can do.
+_SINGLE_EXPONENT_ERROR = 1e-5
+_SINGLE_RANGE = (1e-25, 1e30)
+
+
+class TileSource(NamedTuple):
+    """What rows of the kernel matrix come from.
+
+    The rows of the rbf kernel are scaled so that ``2^(x·z - |x|²/2 - |z|²/2)`` is its value.
+    """
+
+    kind: int
+    degree: int
+    coef0: float
+    gram: np.ndarray
+    X: np.ndarray
+    XT: np.ndarray
+    half: np.ndarray
+
+
+class Exact(NamedTuple):
+    """What the double-precision check of a solution needs.
+
+    ``single`` and ``double`` are the rounding of a kernel value, in units of the geometric mean of
+    two diagonal values; ``shift`` was subtracted from the rows of the linear kernel.
+    """
+
+    rows: np.ndarray
+    diagonal: np.ndarray
+    shift: np.ndarray
+    single: float
+    double: float
+
+
+class GroupRows(NamedTuple):
+    """The rows of one group, which of them are at hand, and blocks that groups share.
+
+    ``parts`` has for each segment its first and last row, where it begins in the group, and where
+    its block with itself begins in ``own``.
+    """
+
+    source: TileSource
+    parts: np.ndarray
+    have: np.ndarray
+    own: np.ndarray
+    own_have: np.ndarray
+
+
+def prepare(tiles: RowTiles | GramTiles) -> tuple[TileSource, Exact] | None:
+    """Bring rows or a matrix to the form that the loops need; None where they cannot do it."""
+    eps, single = float(np.finfo(np.float64).eps), float(np.finfo(np.float32).eps)
+    none, flat = np.empty((0, 0), dtype=np.float32), np.empty(0, dtype=np.float32)
+    if isinstance(tiles, GramTiles):
+        diagonal = tiles.K.diagonal().astype(np.float64)
+        exact = Exact(np.empty((0, 0)), diagonal, np.empty(0), 4.0 * single, 4.0 * eps)
+        source = TileSource(_GRAM, 0, 0.0, tiles.K, none, none, flat)
+        return (source, exact) if _in_range(diagonal) else None
+    kernel, X = tiles.kernel, tiles.X
+    if kernel.name not in _KINDS or sp.issparse(X):
+        return None
+    shift = kernel.centre(X)
+    rows = np.ascontiguousarray(X if shift is None else X - shift, dtype=np.float64)
+    units = 4.0
+    if kernel.name == "rbf":
+        rows = rows * np.sqrt(2.0 * kernel.gamma * LOG2_E)
+    elif kernel.name == "poly":
+        rows = rows * np.sqrt(kernel.gamma)
+        units += kernel.degree
+    half = 0.5 * np.einsum("ij,ij->i", rows, rows)
+    with np.errstate(over="ignore"):
+        diagonal = 2.0 * half
+        if kernel.name == "rbf":
+            units += float(half.max(initial=0.0)) / LOG2_E
+            diagonal = np.ones(len(rows))
+        elif kernel.name == "poly":
+            diagonal = (diagonal + kernel.coef0) ** kernel.degree
+    if not _in_range(diagonal) or not (units - 4.0) * single <= _SINGLE_EXPONENT_ERROR:
+        return None
+    X = rows.astype(np.float32)
+    kind, coef0 = _KINDS[kernel.name], float(kernel.coef0)
+    return (
+        TileSource(
+            kind, int(kernel.degree), coef0, np.empty((0, 0)), X, np.ascontiguousarray(X.T),
+            half.astype(np.float32),
+        ),
+        Exact(
+            rows, diagonal, shift if kind == _LINEAR else np.empty(0), units * single, units * eps
+        ),
+    )  # fmt: skip
+
+
+def _in_range(diagonal: np.ndarray) -> bool:
+    largest = float(np.abs(diagonal).max(initial=0.0))
+    return _SINGLE_RANGE[0] < largest < _SINGLE_RANGE[1] and bool(np.isfinite(diagonal).all())
+
+
+@compiled
+def _mapped(kind, degree, coef0, values, left, right):
+    """Turn products of a row with others into kernel values; ``left``, ``right`` are half norms."""
+    if kind == _RBF:
+        for j in range(values.size):
+            values[j] = exp2(values[j] - left - right[j])
+    elif kind == _POLY:
+        for j in range(values.size):
+            base = values[j] + coef0
+            power = values.dtype.type(1.0)
+            for _ in range(degree):
+                power *= base
+            values[j] = power
+
+
+@compiled
+def _products(x, XT, start, out):
+    """Products of one row with consecutive others, whose transpose is given."""
+    for j in range(out.size):
+        out[j] = 0.0
+    d = x.size
+    whole = d - d % 4
+    stop = start + out.size
+    for k in range(0, whole, 4):
+        a, b, c, e = x[k], x[k + 1], x[k + 2], x[k + 3]
+        first, second = XT[k, start:stop], XT[k + 1, start:stop]
+        third, fourth = XT[k + 2, start:stop], XT[k + 3, start:stop]
+        for j in range(out.size):
+            out[j] += a * first[j] + b * second[j] + c * third[j] + e * fourth[j]
+    for k in range(whole, d):
+        a, first = x[k], XT[k, start:stop]
+        for j in range(out.size):
+            out[j] += a * first[j]
+
+
+@compiled
+def _copy(values, out, start):
+    into = out[start : start + values.size]
+    for j in range(values.size):
+        into[j] = values[j]
+
+
+@compiled
+def have_row(rows, K, i):
+    """Make sure that row ``i`` of the group's matrix is there."""
+    rows.have[i] = True
+    source, parts = rows.source, rows.parts
+    mine = 0
+    for t in range(1, len(parts)):
+        if i >= parts[t, 2]:
+            mine = t
+    local = i - parts[mine, 2]
+    row = parts[mine, 0] + local
+    for t in range(len(parts)):
+        start = parts[t, 0]
+        size = parts[t, 1] - start
+        out = K[i, parts[t, 2] : parts[t, 2] + size]
+        if source.kind == _GRAM:
+            _copy(source.gram[row, start : start + size], out, 0)
+            continue
+        place = parts[t, 3] + local * size
+        if t != mine or not rows.own_have[row]:
+            _products(source.X[row], source.XT, start, out)
+            _mapped(
+                source.kind, source.degree, np.float32(source.coef0), out, source.half[row],
+                source.half[start : start + size],
+            )  # fmt: skip
+            if t == mine:
+                rows.own_have[row] = True
+                _copy(out, rows.own, place)
+        else:
+            _copy(rows.own[place : place + size], out, 0)
+
+
+@compiled
+def fill_tiles(rows, K, memory):
+    """Compute the whole matrix of a small group by products of its segments."""
+    source, parts = rows.source, rows.parts
+    for s in range(len(parts)):
+        first = parts[s, 0]
+        size = parts[s, 1] - first
+        for t in range(s + 1):
+            start = parts[t, 0]
+            width = parts[t, 1] - start
+            if size == 0 or width == 0:
+                continue
+            tile = memory[: size * width]
+            if s == t:
+                tile = rows.own[parts[s, 3] : parts[s, 3] + size * size]
+            if s != t or not rows.own_have[first]:
+                values = tile.reshape(size, width)
+                np.dot(source.X[first : first + size], source.X[start : start + width].T, values)
+                for i in range(size):
+                    _mapped(
+                        source.kind, source.degree, np.float32(source.coef0), values[i],
+                        source.half[first + i], source.half[start : start + width],
+                    )  # fmt: skip
+                    rows.own_have[first + i] |= s == t
+            for i in range(size):
+                _copy(tile[i * width : (i + 1) * width], K[parts[s, 2] + i], parts[t, 2])
+                if s != t:
+                    # The column of the other part; what it is read from is in cache.
+                    for j in range(width):
+                        K[parts[t, 2] + j, parts[s, 2] + i] = tile[i * width + j]
+    rows.have[:] = True
+
+
+def _squared_distance(x, z):
+    total = 0.0
+    for k in range(x.size):
+        total += (x[k] - z[k]) * (x[k] - z[k])
+    return total
+
+
+def _product(x, z):
+    total = 0.0
+    for k in range(x.size):
+        total += x[k] * z[k]
+    return total
+
+
+_squared_distance = compiled(_squared_distance, reassociate=True)
+_product = compiled(_product, reassociate=True)
+
+
+@compiled
+def fresh_image(source, X, index, c, matters, u, w, values):
+    """Write ``K c`` in double precision to ``u``, on the rows that matter.
+
+    ``index`` are the rows of the group by number. For the linear kernel ``w`` becomes the weight
+    vector and all rows are written. ``values`` is memory for the kernel values of one row.
+    """
+    d = X.shape[1]
+    if source.kind == _LINEAR:
+        for k in range(d):
+            w[k] = 0.0
+        for i in range(c.size):
+            if c[i] != 0.0:
+                for k in range(d):
+                    w[k] += c[i] * X[index[i], k]
+        for i in range(c.size):
+            u[i] = _product(w, X[index[i]])
+        return
+    support = np.empty(c.size, dtype=np.int64)
+    count = 0
+    for i in range(c.size):
+        if c[i] != 0.0:
+            support[count] = i
+            count += 1
+    for i in range(c.size):
+        if matters[i]:
+            u[i] = 0.0
+    done = 0
+    for i in range(c.size):
+        if not matters[i]:
+            continue
+        # The matrix is symmetric: an entry of two rows with coefficients counts for both.
+        own = c[i] != 0.0
+        done += own
+        size = done if own else count
+        if source.kind == _GRAM:
+            for j in range(size):
+                values[j] = source.gram[index[i], index[support[j]]]
+        elif source.kind == _RBF:
+            # Differences keep digits that norms would lose.
+            for j in range(size):
+                values[j] = -0.5 * _squared_distance(X[index[i]], X[index[support[j]]])
+            for j in range(size):
+                values[j] = exp2(values[j])
+        else:
+            for j in range(size):
+                values[j] = _product(X[index[i]], X[index[support[j]]])
+            _mapped(source.kind, source.degree, source.coef0, values[:size], 0.0, values)
+        total = 0.0
+        for j in range(size):
+            total += values[j] * c[support[j]]
+        u[i] += total
+        if own:
+            for j in range(size - 1):
+                u[support[j]] += values[j] * c[i]
