@@ -19,6 +19,7 @@ MORE = (
     "ellipsoidal_svm_against_peers",
     "online_against_peers",
     "online_health",
+    "play_latency",
     "reading_files",
     "stream_against_vw",
 )

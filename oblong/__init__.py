@@ -42,7 +42,7 @@ if TYPE_CHECKING:
         SoftConfidenceWeightedClassifier,
     )
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Names are imported when they are first used. The package itself then costs nothing, and a command
 # is in charge, of Ctrl-C above all, before the second that scikit-learn may take to load.

@@ -90,6 +90,20 @@ def test_links_lead_somewhere(page):
     assert [target for target in targets if not (path.parent / target).exists()] == []
 
 
+def test_one_version():
+    found = {
+        name: re.search(pattern, (ROOT / name).read_text("utf-8"), flags=re.MULTILINE)[1]
+        for name, pattern in {
+            "CITATION.cff": r"^version: (\S+)$",
+            "reproduction/pyproject.toml": r'^version = "(\S+)"$',
+        }.items()
+    }
+    # Not part of a source distribution.
+    if (recipe := ROOT / "conda" / "meta.yaml").exists():
+        found["recipe"] = re.search(r'set version = "(\S+)"', recipe.read_text("utf-8"))[1]
+    assert set(found.values()) == {oblong.__version__}
+
+
 def test_contributing_names_what_is_there():
     text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
     paths = re.findall(r"`((?:oblong|tests|docs|benchmarks|reproduction|examples)/[\w/.]*)`", text)

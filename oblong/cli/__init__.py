@@ -22,6 +22,7 @@ OK, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 # Modules of `oblong.cli.commands` and what they do. A module is loaded when its command is named,
 # so that --version and --help need none of the libraries.
 _COMMANDS = {
+    "play": "open a page to put points on and watch the boundaries",
     "compare": "cross-validate models on one data set and write a report",
     "train": "fit one model to a file and save it",
     "predict": "predict the rows of a file with a saved model",

@@ -1,0 +1,88 @@
+"""``oblong play``: a page on this machine, on which points are moved and boundaries follow."""
+
+from __future__ import annotations
+
+import argparse
+import webbrowser
+
+from oblong.cli.shared.options import busy, whole_number
+from oblong.cli.shared.tables import add_table_options, labelled_table
+from oblong.datasets import DataFileError
+
+__all__ = ["add_parser"]
+
+_DESCRIPTION = """\
+Open a page in the browser: put and drag points, choose classifiers, move sliders, stretch the data,
+and see which boundaries turn. The page is served to this machine only, and nothing leaves it.
+"""
+
+_EPILOG = """\
+examples:
+  oblong play
+  oblong play flowers.csv --target species --columns petal_length,petal_width
+  oblong play --no-browser --port 8000
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Add the subcommand."""
+    parser = subparsers.add_parser(
+        "play",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "data",
+        nargs="?",
+        metavar="DATA",
+        help="built-in set or file to begin with (default: points that are made up)",
+    )
+    add_table_options(parser)
+    parser.add_argument(
+        "--columns",
+        type=_pair,
+        metavar="X,Y",
+        help="columns to draw, by name or number (default: the first two that are numbers)",
+    )
+    parser.add_argument(
+        "--port", type=whole_number(0), default=0, metavar="N", help="port (default: a free one)"
+    )
+    parser.add_argument(
+        "--no-browser", action="store_true", help="print the address and open nothing"
+    )
+    parser.set_defaults(run=_run)
+
+
+def _pair(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",")]
+    if len(names) != 2 or not all(names):
+        raise argparse.ArgumentTypeError(f"expected two columns, got {text!r}")
+    return names
+
+
+def _run(args: argparse.Namespace) -> int:
+    from oblong.cli.play.models import BadRequest
+    from oblong.cli.play.server import PlayServer
+
+    table = None
+    if args.data is not None:
+        with busy(f"reading {args.data}"):
+            table = labelled_table(args)
+    elif args.columns:
+        raise DataFileError("--columns", "expected DATA to take them from")
+    if args.port > 65535:
+        raise DataFileError("--port", f"expected a port up to 65535, got {args.port}")
+    try:
+        server = PlayServer(args.port, table, args.columns or ())
+    except BadRequest as error:
+        raise DataFileError(args.data, str(error)) from None
+    with server:
+        print(f"{server.url}\nCtrl-C ends it.", flush=True)
+        if not args.no_browser:
+            webbrowser.open(server.url)
+        try:
+            server.serve_forever(poll_interval=0.2)
+        except KeyboardInterrupt:
+            return 0
+    return 0

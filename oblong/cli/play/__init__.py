@@ -1,0 +1,1 @@
+"""``oblong play``: a local page on which points are moved and boundaries follow."""

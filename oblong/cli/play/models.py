@@ -1,0 +1,423 @@
+"""What the page asks for, checked, and the fitted classifiers as numbers that it can draw."""
+
+from __future__ import annotations
+
+import base64
+import inspect
+import math
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import StandardScaler
+
+import oblong
+
+__all__ = ["MODELS", "SETTINGS", "BadRequest", "State", "as_python", "describe", "fit"]
+
+# Cells of the grid along each side, on which decision functions are evaluated.
+_GRID = 64
+# Seconds after which an answer is sent with the models that are done; the page asks for the rest.
+_PATIENCE = 0.05
+MOST_POINTS, MOST_CLASSES = 2000, 6
+_KERNELS = ("linear", "rbf", "poly")
+
+
+class BadRequest(ValueError):
+    """The page, or someone else, asked for what cannot be."""
+
+
+class Setting(NamedTuple):
+    """A slider: its label, its range, where it starts, and whether it is logarithmic."""
+
+    label: str
+    low: float
+    high: float
+    start: float
+    log: bool = False
+
+
+SETTINGS = {
+    "C": Setting("Penalty C", 2.0**-7, 2.0**15, 1.0, log=True),
+    "gamma": Setting("Kernel width: gamma, in units of “scale”", 2.0**-5, 2.0**7, 1.0, log=True),
+    "spread": Setting("RMM: spread", 0.0, 1.0, 0.1),
+    "D": Setting("Σ-SVM: D", 0.0, 0.99, 0.9),
+    "coverage": Setting("Ellipsoids: coverage", 0.5, 1.0, 1.0),
+    "nu": Setting("e-SVM: nu", 2.0**-7, 1.0, 0.25, log=True),
+    "stretch": Setting("Stretch the data by", 2.0**-4, 2.0**4, 1.0, log=True),
+    "angle": Setting("Direction of the stretch, in degrees", 0.0, 180.0, 45.0),
+}
+
+
+@dataclass(frozen=True)
+class State:
+    """Points and settings of the page.
+
+    Attributes
+    ----------
+    points : tuple of (x, y, class)
+        The points, in the units in which they were put.
+    models : tuple of str
+        Names in `MODELS`.
+    kernel : {"linear", "rbf", "poly"}
+        Kernel of the batch classifiers.
+    settings : tuple of float
+        Values of `SETTINGS`, in their order.
+    standardize : bool
+        Whether columns are standardised after the stretch.
+    """
+
+    points: tuple[tuple[float, float, int], ...]
+    models: tuple[str, ...]
+    kernel: str
+    settings: tuple[float, ...]
+    standardize: bool
+
+    @classmethod
+    def from_json(cls, node: Any) -> State:
+        """Check what came over the wire."""
+        if not isinstance(node, dict):
+            raise BadRequest("expected an object")
+        points, names, kernel = (node.get(name) for name in ("points", "models", "kernel"))
+        if not isinstance(points, list) or len(points) > MOST_POINTS:
+            raise BadRequest(f"expected a list of at most {MOST_POINTS} points")
+        for point in points:
+            if not (isinstance(point, list) and len(point) == 3 and all(map(_is_finite, point))):
+                raise BadRequest("expected points [x, y, class] of finite numbers")
+            if max(abs(point[0]), abs(point[1])) > 1e100 or point[2] not in range(MOST_CLASSES):
+                raise BadRequest(f"expected classes 0 to {MOST_CLASSES - 1} and moderate numbers")
+        if not isinstance(names, list) or not all(
+            isinstance(n, str) and n in MODELS for n in names
+        ):
+            raise BadRequest(f"expected models among {', '.join(MODELS)}")
+        if kernel not in _KERNELS:
+            raise BadRequest(f"expected a kernel among {', '.join(_KERNELS)}")
+        given = node.get("settings", {})
+        if not isinstance(given, dict) or not set(given) <= set(SETTINGS):
+            raise BadRequest(f"expected settings among {', '.join(SETTINGS)}")
+        values = []
+        for name, setting in SETTINGS.items():
+            value = given.get(name, setting.start)
+            if not (_is_finite(value) and setting.low <= value <= setting.high):
+                raise BadRequest(f"expected {name} from {setting.low:g} to {setting.high:g}")
+            values.append(float(value))
+        return cls(
+            points=tuple((float(x), float(y), int(label)) for x, y, label in points),
+            models=tuple(name for name in MODELS if name in names),
+            kernel=kernel,
+            settings=tuple(values),
+            standardize=node.get("standardize") is True,
+        )
+
+    def __getitem__(self, name: str) -> float:
+        return self.settings[list(SETTINGS).index(name)]
+
+    def arrays(self) -> tuple[np.ndarray, np.ndarray]:
+        """The points before the stretch, and their classes."""
+        table = np.array(self.points, dtype=float).reshape(-1, 3)
+        return table[:, :2], table[:, 2].astype(int)
+
+    def map(self) -> np.ndarray:
+        """The stretch as a symmetric matrix: a factor along one direction, one across it."""
+        radians = math.radians(self["angle"])
+        along = np.array([math.cos(radians), math.sin(radians)])
+        return np.eye(2) + (self["stretch"] - 1.0) * np.outer(along, along)
+
+
+def _is_finite(value: Any) -> bool:
+    return type(value) in (int, float) and abs(value) < 1e300
+
+
+class Model(NamedTuple):
+    """A classifier of the page: its title, its group, and how it is made."""
+
+    title: str
+    group: str
+    make: Callable[[State, Mapping[str, Any]], Any]
+
+
+def _online(kind: type, **fixed: Any) -> Callable[[State, Mapping[str, Any]], Any]:
+    penalised = "C" in inspect.signature(kind).parameters
+
+    def make(state: State, kernel: Mapping[str, Any]) -> Any:
+        given = {"C": state["C"]} if penalised else {}
+        return kind(random_state=0, **given, **fixed)
+
+    return make
+
+
+MODELS = {
+    "svm": Model(
+        "SVM", "batch", lambda s, k: oblong.RelativeMarginClassifier(C=s["C"], spread=1.0, **k)
+    ),
+    "rmm": Model(
+        "RMM",
+        "batch",
+        lambda s, k: oblong.RelativeMarginClassifier(C=s["C"], spread=s["spread"], **k),
+    ),
+    "sigma": Model("Σ-SVM", "batch", lambda s, k: oblong.SigmaSVC(C=s["C"], D=s["D"], **k)),
+    "ekm": Model(
+        "EKM",
+        "batch",
+        lambda s, k: oblong.EllipsoidalKernelClassifier(C=s["C"], coverage=s["coverage"], **k),
+    ),
+    "esvm": Model("e-SVM", "batch", lambda s, k: oblong.EllipsoidalSVC(nu=s["nu"], **k)),
+    "bpm": Model("Bayes point", "batch", lambda s, k: oblong.BayesPointClassifier(soft=0.1, **k)),
+    "mve": Model(
+        "Ellipsoid per class",
+        "batch",
+        lambda s, k: oblong.MinimumVolumeEllipsoid(coverage=s["coverage"]),
+    ),
+    "arow": Model("AROW", "online", _online(oblong.AROWClassifier)),
+    "cw": Model("CW", "online", _online(oblong.ConfidenceWeightedClassifier)),
+    "scw": Model("SCW", "online", _online(oblong.SoftConfidenceWeightedClassifier)),
+    "nherd": Model("NHERD", "online", _online(oblong.NormalHerdClassifier)),
+    "sop": Model("Second-order perceptron", "online", _online(oblong.SecondOrderPerceptron)),
+    "pa": Model("PA-I", "online", _online(oblong.PassiveAggressiveClassifier, variant=1)),
+    "cellip": Model("CELLIP", "online", _online(oblong.ClassicalEllipsoidClassifier)),
+    "iellip": Model("IELLIP", "online", _online(oblong.ImprovedEllipsoidClassifier)),
+    "oesvm": Model("Online e-SVM", "online", _online(oblong.OnlineEllipsoidalSVC)),
+}
+
+
+def describe() -> dict[str, Any]:
+    """What the page needs to build its controls."""
+    return {
+        "models": [[name, each.title, each.group] for name, each in MODELS.items()],
+        "settings": [[name, *each] for name, each in SETTINGS.items()],
+        "most_points": MOST_POINTS,
+        "most_classes": MOST_CLASSES,
+    }
+
+
+class _Prepared(NamedTuple):
+    """Rows as a classifier sees them, its parameters of the kernel, and the way there."""
+
+    rows: np.ndarray
+    labels: np.ndarray
+    kernel: dict[str, Any]
+    transform: Callable[[np.ndarray], np.ndarray]
+
+
+def _prepare(state: State) -> _Prepared:
+    points, labels = state.arrays()
+    stretch = state.map()
+    rows = points @ stretch
+    scaler = StandardScaler().fit(rows) if state.standardize else None
+
+    def transform(given: np.ndarray) -> np.ndarray:
+        given = given @ stretch
+        return given if scaler is None else scaler.transform(given)
+
+    rows = transform(points)
+    kernel: dict[str, Any] = {"kernel": state.kernel}
+    if state.kernel != "linear":
+        # scikit-learn's "scale", of which the slider is a multiple.
+        unit = 1.0 / (2.0 * rows.var() or 1.0)
+        kernel |= {"gamma": float(f"{state['gamma'] * unit:.6g}")}
+        kernel |= {"coef0": 1.0} if state.kernel == "poly" else {}
+    return _Prepared(rows, labels, kernel, transform)
+
+
+class _Fitted(NamedTuple):
+    """Estimators (one, or an ellipsoid for each class), what went wrong, and the time."""
+
+    estimators: tuple[Any, ...]
+    message: str | None
+    seconds: float
+
+
+# The same points before the stretch are asked for again and again while its slider moves.
+@lru_cache(maxsize=64)
+def _fitted(name: str, state: State) -> _Fitted:
+    prepared = _prepare(state)
+    started = time.perf_counter()
+    message = None
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        try:
+            if name == "mve":
+                parts = (prepared.rows[prepared.labels == k] for k in np.unique(prepared.labels))
+                make = MODELS[name].make
+                estimators = tuple(make(state, prepared.kernel).fit(part) for part in parts)
+            else:
+                model = MODELS[name].make(state, prepared.kernel)
+                estimators = (model.fit(prepared.rows, prepared.labels),)
+        except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
+            estimators, message = (), str(error).splitlines()[0]
+    if message is None:
+        told = [str(w.message) for w in caught if issubclass(w.category, ConvergenceWarning)]
+        message = told[0].splitlines()[0] if told else None
+    return _Fitted(estimators, message, time.perf_counter() - started)
+
+
+def fit(node: Any) -> dict[str, Any]:
+    """Fit the models of a request and evaluate them on the grid of its view.
+
+    Parameters
+    ----------
+    node : object
+        The request: a `State` and ``view``, the corners ``[left, right, bottom, top]`` of the
+        picture, in the units of the points or, if ``stretched`` is true, after the stretch.
+
+    Returns
+    -------
+    dict
+        ``grid``, the number of grid lines along each side, and for each model its fields: flat
+        float32 arrays in base64, row by row from the bottom, that vanish on what is to be drawn.
+        ``rest`` has the models for which there was no time.
+    """
+    state = State.from_json(node)
+    view = node.get("view")
+    if not (isinstance(view, list) and len(view) == 4 and all(map(_is_finite, view))):
+        raise BadRequest("expected a view of four numbers")
+    left, right, bottom, top = map(float, view)
+    if not (left < right and bottom < top):
+        raise BadRequest("expected a view with left < right and bottom < top")
+    xx, yy = np.meshgrid(np.linspace(left, right, _GRID), np.linspace(bottom, top, _GRID))
+    grid = np.column_stack([xx.ravel(), yy.ravel()])
+    if node.get("stretched") is True:
+        grid = grid @ np.linalg.inv(state.map())
+    classes = {label for _, _, label in state.points}
+    if len(classes) < 2:
+        return {"grid": _GRID, "models": [], "rest": [], "message": "put points of two classes"}
+    started, names = time.perf_counter(), list(state.models)
+    answers: list[dict[str, Any]] = []
+    while names and (not answers or time.perf_counter() - started < _PATIENCE):
+        answers.append(_answer(names.pop(0), state, grid))
+    return {"grid": _GRID, "models": answers, "rest": names}
+
+
+def _answer(name: str, state: State, grid: np.ndarray) -> dict[str, Any]:
+    fitted = _fitted(name, state)
+    answer: dict[str, Any] = {
+        "name": name,
+        "seconds": fitted.seconds,
+        "message": fitted.message,
+        "lines": {},
+    }
+    if not fitted.estimators:
+        return answer
+    prepared = _prepare(state)
+    seen, model = prepared.transform(grid), fitted.estimators[0]
+    lines = answer["lines"]
+    if name == "mve":
+        lines["ellipsoid"] = [_outside(each, seen) for each in fitted.estimators]
+        answer["gap"] = max(float(each.gap_) for each in fitted.estimators)
+    else:
+        outputs = np.asarray(model.decision_function(seen), dtype=float)
+        lines["boundary"] = [outputs] if outputs.ndim == 1 else _boundaries(model, seen)
+        if outputs.ndim == 1:
+            lines["margin"] = [outputs - 1.0, outputs + 1.0]
+            if name == "rmm":
+                bound = answer["bound"] = float(model.B_[0])
+                lines["bound"] = [outputs - bound, outputs + bound]
+        if getattr(model, "ellipsoid_", None) is not None:
+            lines["ellipsoid"] = [_outside(model.ellipsoid_, seen)]
+        if (gaps := getattr(model, "dual_gap_", None)) is not None:
+            answer["gap"] = float(np.max(gaps))
+        answer["errors"] = int(np.sum(model.predict(prepared.rows) != prepared.labels))
+        answer |= _turn(name, state, grid, outputs)
+    if not math.isfinite(answer.get("gap", 0.0)):
+        answer["gap"] = None
+    answer["lines"] = {kind: [_encode(field) for field in fields] for kind, fields in lines.items()}
+    return answer
+
+
+def _boundaries(model: Any, rows: np.ndarray) -> list[np.ndarray]:
+    """Fields that vanish where the predicted class, of several, changes to or from each class."""
+    chosen = np.searchsorted(model.classes_, model.predict(rows))
+    classes, every = range(len(model.classes_)), np.arange(len(rows))
+    # Distances from one class to another, symmetric: between outputs, or the output of the pair.
+    if "decision_function_shape" in model.get_params():
+        pairs = copy(model).set_params(decision_function_shape="ovo").decision_function(rows)
+        apart = np.full((len(rows), len(classes), len(classes)), np.inf)
+        for k, (i, j) in enumerate(combinations(classes, 2)):
+            apart[:, i, j] = apart[:, j, i] = np.abs(pairs[:, k])
+    else:
+        outputs = model.decision_function(rows)
+        apart = np.abs(outputs[:, :, None] - outputs[:, None, :])
+        apart[:, classes, classes] = np.inf
+    # The last class borders only on the others.
+    return [
+        np.where(chosen == k, apart[:, k].min(axis=1), -apart[every, k, chosen])
+        for k in classes[:-1]
+    ]
+
+
+def _outside(ellipsoid: Any, rows: np.ndarray) -> np.ndarray:
+    return np.sqrt(ellipsoid.mahalanobis(rows)) - 1.0
+
+
+def _turn(name: str, state: State, grid: np.ndarray, outputs: np.ndarray) -> dict[str, Any]:
+    """How far the stretch moved a boundary: the fraction of the view, and the angle of a line."""
+    start = list(state.settings)
+    start[list(SETTINGS).index("stretch")] = 1.0
+    plain = replace(state, settings=tuple(start))
+    if plain == state:
+        return {}
+    before = _fitted(name, plain)
+    if not before.estimators:
+        return {}
+    rows = _prepare(plain).transform(grid)
+    other = np.asarray(before.estimators[0].decision_function(rows), dtype=float)
+    classes = [f > 0 if f.ndim == 1 else f.argmax(axis=1) for f in (outputs, other)]
+    moved: dict[str, Any] = {"changed": float(np.mean(classes[0] != classes[1]))}
+    if outputs.ndim == 1 and (state.kernel == "linear" or MODELS[name].group == "online"):
+        # The outputs are affine functions of the points, so three corners have the slope.
+        corners = grid[[0, _GRID - 1, -_GRID]]
+        step = np.linalg.inv(corners[1:] - corners[0])
+        w, v = (step @ (f[[_GRID - 1, -_GRID]] - f[0]) for f in (outputs, other))
+        angle = math.atan2(w[0] * v[1] - w[1] * v[0], float(w @ v))
+        moved["turned"] = abs(math.degrees(angle))
+    return moved
+
+
+def _encode(field: np.ndarray) -> str:
+    # Far outside a flat ellipsoid distances are infinite.
+    finite = np.nan_to_num(field, nan=1e30, posinf=1e30, neginf=-1e30).clip(-1e30, 1e30)
+    return base64.b64encode(finite.astype("<f4").tobytes()).decode()
+
+
+def as_python(node: Any) -> str:
+    """Write a program that fits the models of the page to its points."""
+    state = State.from_json(node)
+    if len({label for _, _, label in state.points}) < 2:
+        raise BadRequest("put points of two classes")
+    (points, labels), kernel = state.arrays(), _prepare(state).kernel
+    models = {name: MODELS[name].make(state, kernel) for name in state.models}
+    used = ", ".join(sorted({type(model).__name__ for model in models.values()}))
+    source = {name: " ".join(repr(model).split()) for name, model in models.items()}
+    lines = ["import numpy as np"]
+    if state.standardize:
+        lines += ["from sklearn.preprocessing import StandardScaler"]
+    if used:
+        lines += ["", f"from oblong import {used}"]
+    lines += ["", "X = np.array(["]
+    lines += [f"    [{x!r}, {y!r}]," for x, y in points.tolist()]
+    lines += ["])", f"y = np.array({labels.tolist()})"]
+    if state["stretch"] != 1.0:
+        lines += [
+            f"# Stretched {state['stretch']:g} times at {state['angle']:g} degrees.",
+            f"X = X @ np.array({state.map().tolist()})",
+        ]
+    if state.standardize:
+        lines += ["X = StandardScaler().fit_transform(X)"]
+    lines += ["", "models = {"]
+    lines += [f"    {MODELS[n].title!r}: {text}," for n, text in source.items() if n != "mve"]
+    lines += [
+        "}",
+        "for name, model in models.items():",
+        "    model.fit(X, y)",
+        '    print(f"{name}: {np.sum(model.predict(X) != y)} errors among {len(y)} points")',
+    ]
+    if "mve" in source:
+        lines += ["", f"ellipsoids = {{k: {source['mve']}.fit(X[y == k]) for k in np.unique(y)}}"]
+    return "\n".join(lines) + "\n"

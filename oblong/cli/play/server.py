@@ -1,0 +1,182 @@
+"""The server behind the page: this machine only, one page, a few questions in JSON."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import threading
+from collections.abc import Callable, Sequence
+from functools import cache
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from oblong.cli.play.models import BadRequest, as_python, describe, fit
+from oblong.cli.play.points import PRESETS, columns_of, preset, uploaded
+from oblong.io.tables import Table
+
+__all__ = ["PlayServer"]
+
+# Bytes of a request: 2,000 points, or a small table.
+MOST_BYTES = 1 << 22
+_PAGES = {
+    "/": ("page.html", "text/html; charset=utf-8"),
+    "/page.css": ("page.css", "text/css; charset=utf-8"),
+    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
+}
+_HEADERS = {
+    # Nothing but this server's own files and answers; no frames, no forms, no inline code.
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+}
+
+
+class PlayServer(ThreadingHTTPServer):
+    """Serves the page at 127.0.0.1 until it is shut down.
+
+    Parameters
+    ----------
+    port : int, default=0
+        Port to listen at; a free one by default.
+    table : Table, optional
+        Table to begin with.
+    columns : sequence of two str, optional
+        Which of its columns to draw; the first two by default.
+    """
+
+    daemon_threads = True
+
+    def __init__(
+        self, port: int = 0, table: Table | None = None, columns: Sequence[str] = ()
+    ) -> None:
+        start = None if table is None else columns_of(table, *columns)
+        super().__init__(("127.0.0.1", port), _Handler)
+        self.token = secrets.token_urlsafe(24)
+        self.hosts = {f"{name}:{self.server_port}" for name in ("127.0.0.1", "localhost")}
+        # Classifiers are fitted one after another: the page asks for the newest state only.
+        self.lock = threading.Lock()
+        self.questions: dict[str, Callable[[Any], Any]] = {
+            "/start": lambda _: (
+                describe() | {"presets": _titles(), "table": start, "most_bytes": MOST_BYTES}
+            ),
+            "/fit": fit,
+            "/python": lambda node: {"text": as_python(node)},
+            "/preset": lambda node: preset(node.get("name") if isinstance(node, dict) else None),
+            "/table": lambda node: uploaded(node, table),
+        }
+
+    @property
+    def url(self) -> str:
+        """Address of the page, with the token that it takes."""
+        return f"http://127.0.0.1:{self.server_port}/?token={self.token}"
+
+
+def _titles() -> list[tuple[str, str]]:
+    return [(name, title) for name, (title, _) in PRESETS.items()]
+
+
+@cache
+def _page(name: str) -> bytes:
+    return files("oblong.cli.play").joinpath(name).read_bytes()
+
+
+class _Refused(Exception):
+    """A request that is not answered: the status and why."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: PlayServer
+    protocol_version = "HTTP/1.1"
+    server_version, sys_version = "oblong", ""
+    # A connection that says nothing for as long is closed.
+    timeout = 30
+    error_content_type = "text/plain; charset=utf-8"
+    error_message_format = "%(code)d %(message)s\n"
+
+    def do_GET(self) -> None:
+        """Send the page, to whom the command has shown the address, or one of its files."""
+        try:
+            self._check_host()
+            address = urlsplit(self.path)
+            if address.path not in _PAGES:
+                raise _Refused(404, "no such page")
+            if address.path == "/":
+                self._check_token((parse_qs(address.query).get("token") or [""])[0])
+            name, kind = _PAGES[address.path]
+            self._send(_page(name), kind)
+        except _Refused as refused:
+            self._refuse(*refused.args)
+
+    def do_POST(self) -> None:
+        """Answer a question."""
+        try:
+            self._check_host()
+            origin = self.headers.get("Origin")
+            if origin is not None and origin.removeprefix("http://") not in self.server.hosts:
+                raise _Refused(403, "a page from elsewhere asked")
+            self._check_token(self.headers.get("X-Oblong-Token", ""))
+            question = self.server.questions.get(self.path)
+            if question is None:
+                raise _Refused(404, "no such question")
+            # Pages from elsewhere cannot send this type without asking first.
+            if self.headers.get_content_type() != "application/json":
+                raise _Refused(415, "expected application/json")
+            node = self._body()
+            with self.server.lock:
+                answer = question(node)
+            text = json.dumps(answer, allow_nan=False, separators=(",", ":"))
+            self._send(text.encode(), "application/json")
+        except _Refused as refused:
+            self._refuse(*refused.args)
+        except BadRequest as error:
+            self._refuse(400, str(error))
+
+    def _check_host(self) -> None:
+        # A name from elsewhere that was pointed at this machine is not ours.
+        if self.headers.get("Host") not in self.server.hosts:
+            raise _Refused(421, "this server answers to 127.0.0.1 only")
+
+    def _check_token(self, token: str) -> None:
+        if not secrets.compare_digest(token.encode(), self.server.token.encode()):
+            raise _Refused(403, "open the address that the command has printed, token included")
+
+    def _body(self) -> Any:
+        length = self.headers.get("Content-Length", "")
+        if not length.isascii() or not length.isdigit() or "Transfer-Encoding" in self.headers:
+            raise _Refused(411, "expected the length of the request")
+        if len(length) > 9 or int(length) > MOST_BYTES:
+            raise _Refused(413, f"expected at most {MOST_BYTES:,} bytes")
+        try:
+            return json.loads(self.rfile.read(int(length)))
+        except (ValueError, RecursionError):
+            raise BadRequest("expected JSON") from None
+
+    def _send(self, content: bytes, kind: str, code: int = 200) -> None:
+        self.send_response(code)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def _refuse(self, code: int, why: str) -> None:
+        # What was not read of the request must not be taken for the next one.
+        self.close_connection = True
+        self._send(json.dumps({"error": why}).encode(), "application/json", code)
+
+    def end_headers(self) -> None:
+        """Add what every answer carries, errors included."""
+        for name, value in _HEADERS.items():
+            self.send_header(name, value)
+        if self.close_connection:
+            self.send_header("Connection", "close")
+        super().end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing: the address holds the token."""
