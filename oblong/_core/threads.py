@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import contextmanager, nullcontext
 from functools import lru_cache
+from threading import Lock
+from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
@@ -32,9 +34,26 @@ def available_threads() -> int:
     return max((library.num_threads for library in libraries), default=1)
 
 
-def single_threaded_blas() -> AbstractContextManager:
-    """Hold BLAS to one thread inside the context."""
-    return _controller().limit(limits=1)
+_holding = 0
+_limited: Any = None
+_lock = Lock()
+
+
+@contextmanager
+def single_threaded_blas() -> Iterator[None]:
+    """Hold BLAS to one thread inside the context, which several threads may be in at a time."""
+    global _holding, _limited
+    with _lock:
+        _holding += 1
+        if _holding == 1:
+            _limited = _controller().limit(limits=1)
+    try:
+        yield
+    finally:
+        with _lock:
+            _holding -= 1
+            if not _holding:
+                _limited.restore_original_limits()
 
 
 def chunks(size: int, length: int) -> Iterator[tuple[int, int]]:

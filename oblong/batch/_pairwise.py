@@ -115,14 +115,15 @@ class PairwiseKernelClassifier(ClassifierMixin, KernelExpansion):
         return
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> PairwiseKernelClassifier:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> PairwiseKernelClassifier:
         """Fit the classifier.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Training rows, or their kernel matrix of shape (n_samples, n_samples) for
-            ``kernel="precomputed"``.
+            ``kernel="precomputed"``. Linear classifiers also take a row source, see
+            :func:`oblong.io.open_rows`, which has its own labels and weights.
         y : array-like of shape (n_samples,)
             Class labels.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -139,7 +140,15 @@ class PairwiseKernelClassifier(ClassifierMixin, KernelExpansion):
             self._fit(X, y, sample_weight)
         return self
 
+    def _fit_source(self, source: Any, y: Any, sample_weight: Any) -> None:
+        raise TypeError(f"{type(self).__name__} takes rows in memory, not a row source")
+
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
+        if hasattr(X, "n_blocks"):
+            self._fit_source(X, y, sample_weight)
+            return
+        for name in ("n_passes_", "working_rows_"):
+            self.__dict__.pop(name, None)
         X, y, weights = self._training_data(X, y, sample_weight)
         check_classification_targets(y)
         self._check_rows(X)

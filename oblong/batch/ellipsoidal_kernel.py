@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -15,14 +16,19 @@ from oblong._core.threads import chunks
 from oblong.batch._base import KernelClassifier
 from oblong.batch._one_vs_one import pairs_of
 from oblong.batch._pairwise import PairFit
+from oblong.batch._passes import PassClassifier
 from oblong.geometry import MinimumVolumeEllipsoid
 from oblong.linalg.columns import SymmetricColumns
 from oblong.solvers.covariance.certificate import StoredOutputs, certify_features
 from oblong.solvers.covariance.ellipsoidal_kernel import UnitBallRows, solve_ellipsoidal_kernel
+from oblong.solvers.linear.passes.first import FirstLook, Frame
+from oblong.solvers.linear.passes.rows import Passes
 from oblong.solvers.margin.svm import MarginResult, solve_svm
 
 __all__ = ["EllipsoidalKernelClassifier"]
 
+# Relative gap of the classifier of a row source.
+_PASS_GAP = 1e-6
 # Rows times training rows of a prediction block.
 _PREDICTION_BLOCK = 1 << 22
 
@@ -45,7 +51,7 @@ class _PlainResult:
         return self.margin.n_iter
 
 
-class EllipsoidalKernelClassifier(KernelClassifier):
+class EllipsoidalKernelClassifier(PassClassifier):
     r"""Ellipsoidal kernel machine: a support vector machine in the geometry of an ellipsoid.
 
     The bounds that speak for a large margin compare it with the size of a ball around the data.
@@ -196,6 +202,9 @@ class EllipsoidalKernelClassifier(KernelClassifier):
     True
     """
 
+    ellipsoid_: MinimumVolumeEllipsoid | None
+    _kernel_coef: np.ndarray | None
+
     _parameter_constraints: ClassVar[dict] = {
         **KernelClassifier._parameter_constraints,
         "coverage": [Interval(Real, 0.0, 1.0, closed="both")],
@@ -260,7 +269,7 @@ class EllipsoidalKernelClassifier(KernelClassifier):
         self, X: Any, labels: np.ndarray, penalties: np.ndarray, weights: np.ndarray
     ) -> tuple[list[PairFit], list[np.ndarray]]:
         """Find the ellipsoid of all rows, then solve every pair in its geometry."""
-        self.ellipsoid_: MinimumVolumeEllipsoid | None = None
+        self.ellipsoid_ = None
         if self.shape == "none":
             return super()._fit_pairs(X, labels, penalties, weights)
         mapped = self._unit_ball(X, weights)
@@ -307,6 +316,31 @@ class EllipsoidalKernelClassifier(KernelClassifier):
             relative_gap=found.relative_gap,
             status=found.status(fit.status),
         )
+
+    def _pass_gap(self) -> float:
+        return min(float(self.tol), _PASS_GAP)
+
+    def _pass_frames(self, passes: Passes, seen: FirstLook) -> list[Frame | None]:
+        self._kernel_coef, self.ellipsoid_, frame = None, None, None
+        if self.shape == "mvee":
+            self.ellipsoid_ = MinimumVolumeEllipsoid(
+                coverage=self.coverage,
+                E=self.E,
+                center=self.center,
+                ridge=self.ridge,
+                tol=self.estimator_tol,
+                verbose=self.verbose,
+            )
+            self.ellipsoid_._fit_seen(passes, seen)
+            frame = Frame(self.ellipsoid_.center_, self.ellipsoid_.factor_)
+        elif self.shape == "covariance":
+            raise ValueError('a row source takes shape="mvee" or "none"')
+        return [frame] * len(pairs_of(len(self.classes_)))
+
+    def _store_passes(self, fits: Sequence[PairFit]) -> None:
+        super()._store_passes(fits)
+        if self.ellipsoid_ is not None:
+            self.converged_ = self.converged_ and self.ellipsoid_.converged_
 
     def _unit_ball(self, X: Any, weights: np.ndarray) -> UnitBallRows:
         """Fit the ellipsoid and map the rows."""
@@ -405,7 +439,7 @@ class EllipsoidalKernelClassifier(KernelClassifier):
         members: list[np.ndarray],
         fits: list[PairFit],
     ) -> None:
-        self._kernel_coef: np.ndarray | None = None
+        self._kernel_coef = None
         if self._basis() is not None and self.kernel != "linear":
             self._kernel_coef = np.array(
                 [fit.kernel_coef for fit in fits if isinstance(fit, _KernelFit)]

@@ -7,20 +7,20 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from oblong.batch._base import KernelClassifier
 from oblong.batch._pairwise import PairFit
-from oblong.solvers.linear.relative import (
-    LinearRelativeMarginResult,
-    solve_linear_relative_margin,
-)
+from oblong.batch._passes import PassClassifier
+from oblong.solvers.linear.options import DEFAULTS
+from oblong.solvers.linear.passes.solve import PassProblem, solve_in_bands
+from oblong.solvers.linear.relative import solve_linear_relative_margin
 
 __all__ = ["LinearRelativeMarginClassifier"]
 
 
-class LinearRelativeMarginClassifier(KernelClassifier):
+class LinearRelativeMarginClassifier(PassClassifier):
     r"""Linear relative margin machine, for many rows, dense or sparse.
 
     The model of :class:`RelativeMarginClassifier` [1]_ with the linear kernel: a support vector
@@ -63,11 +63,13 @@ class LinearRelativeMarginClassifier(KernelClassifier):
         a fraction ``1 / nu`` of the rows lies beyond it; useful from 1 upward.
     fit_intercept : bool, default=True
         Whether there is a bias. It is never regularised.
-    solver : {"auto", "interior-point", "descent"}, default="auto"
+    solver : {"auto", "interior-point", "descent", "bands"}, default="auto"
         The interior point takes a few dozen steps whatever the data, each with a matrix of
-        columns times columns; coordinate descent touches nothing but the entries of the rows.
-        "auto" takes the first up to 3000 columns, unless the rows are sparse enough for the
-        second.
+        columns times columns; coordinate descent touches nothing but the entries of the rows;
+        the band method makes a few passes over the rows and solves for those near the margin
+        and the bound. "auto" takes the first up to 3000 columns, unless the rows are sparse
+        enough for the second, or dense and many, from 300,000 on, and ``B`` is not given: then
+        the third. A row source is always solved by the band method.
     tol : float, default=1e-4
         Largest relative gap between primal and dual objective.
     max_iter : int, default=1000
@@ -110,6 +112,10 @@ class LinearRelativeMarginClassifier(KernelClassifier):
         Steps or passes taken by the solver.
     converged_ : bool
         Whether every binary problem met ``tol``.
+    n_passes_ : int
+        Passes over the rows of a row source.
+    working_rows_ : ndarray of shape (n_pairs,)
+        Most rows of a row source that were kept between passes.
     n_features_in_ : int
         Number of features seen in :meth:`fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -151,7 +157,7 @@ class LinearRelativeMarginClassifier(KernelClassifier):
         "D": [Interval(Real, 0.0, None, closed="left"), None],
         "nu": [Interval(Real, 0.0, None, closed="neither"), None],
         "fit_intercept": ["boolean"],
-        "solver": [StrOptions({"auto", "interior-point", "descent"})],
+        "solver": [StrOptions({"auto", "interior-point", "descent", "bands"})],
         "tol": [Interval(Real, 0.0, None, closed="neither")],
         "max_iter": [Interval(Integral, -1, None, closed="left")],
         "class_weight": [StrOptions({"balanced"}), dict, None],
@@ -215,37 +221,51 @@ class LinearRelativeMarginClassifier(KernelClassifier):
             )
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
 
+    def _pass_form(self) -> dict[str, Any]:
+        form: dict[str, Any] = {"B": self.B, "spread": self.spread, "D": self.D, "nu": self.nu}
+        return {**form, "intercept": self.fit_intercept}
+
     def _fit_pair(
         self, X: Any, y: np.ndarray, penalties: np.ndarray, weights: np.ndarray, threads: int
     ) -> PairFit:
-        penalties_beyond = None
-        if self.D is not None and self.nu is not None:
-            penalties_beyond = self.D * self.nu * weights / weights.sum()
-        found = solve_linear_relative_margin(
-            X,
-            y,
-            self.C * penalties,
-            B=self.B,
-            spread=self.spread,
-            D=self.D,
-            U=penalties_beyond,
-            intercept=self.fit_intercept,
-            method=self.solver,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            threads=threads,
-            rng=np.random.default_rng(self._seed),
-            progress=self._progress(),
-        )
-        solution = found.solution
+        how: dict[str, Any] = {"tol": self.tol, "threads": threads, "progress": self._progress()}
+        many = X.shape[0] >= DEFAULTS.bands_from and X.shape[1] <= DEFAULTS.band_columns
+        many = many and not sp.issparse(X) and self.B is None
+        if self.solver == "bands" or (self.solver == "auto" and many):
+            factors = [float((penalties / weights)[np.argmax(y == side)]) for side in (-1.0, 1.0)]
+            C = (self.C * factors[0], self.C * factors[1])
+            problem = PassProblem((0, 1), C, **self._pass_form())
+            found: Any = solve_in_bands(X, y, weights, problem, max_passes=self.max_iter, **how)
+            solution, coef, n_iter = found, np.empty(0), found.n_passes
+        else:
+            beyond = None
+            if self.D is not None and self.nu is not None:
+                beyond = self.D * self.nu * weights / weights.sum()
+            found = solve_linear_relative_margin(
+                X,
+                y,
+                self.C * penalties,
+                B=self.B,
+                spread=self.spread,
+                D=self.D,
+                U=beyond,
+                intercept=self.fit_intercept,
+                method=self.solver,
+                max_iter=self.max_iter,
+                rng=np.random.default_rng(self._seed),
+                **how,
+            )
+            solution, n_iter = found.solution, found.n_iter
+            coef = solution.dual_coef
         return PairFit(
             found,
-            solution.dual_coef,
+            coef,
             solution.bias,
             solution.objective,
             solution.relative_gap,
-            found.n_iter,
+            n_iter,
             solution.status,
+            solution.coef,
         )
 
     def _store(
@@ -256,19 +276,21 @@ class LinearRelativeMarginClassifier(KernelClassifier):
         members: list[np.ndarray],
         fits: list[PairFit],
     ) -> None:
-        self.coef_ = np.array([fit.solution.solution.coef for fit in fits])
+        self._store_passes(fits)
+
+    def _store_passes(self, fits: Sequence[PairFit]) -> None:
+        self.coef_ = np.array([fit.direction for fit in fits])
         self.intercept_ = np.array([fit.bias for fit in fits])
         self.dual_gap_ = np.array([fit.relative_gap for fit in fits])
         self.objective_ = np.array([fit.objective for fit in fits])
         self.n_iter_ = np.array([fit.n_iter for fit in fits], dtype=np.int64)
         self.converged_ = all(fit.status == "converged" for fit in fits)
 
-    def _keep(self, solutions: Sequence[LinearRelativeMarginResult]) -> None:
+    def _keep(self, solutions: Sequence[Any]) -> None:
         self.B_ = np.array([found.B for found in solutions])
         self.theta_ = np.array([found.theta for found in solutions])
-        largest = np.array([np.abs(found.solution.outputs).max() for found in solutions])
         with np.errstate(divide="ignore"):
-            self.relative_margin_ = 1.0 / largest
+            self.relative_margin_ = 1.0 / np.array([found.largest for found in solutions])
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "coef_")

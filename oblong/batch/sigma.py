@@ -7,11 +7,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.linalg import cholesky, solve_triangular
 from sklearn.utils._param_validation import Interval
 
 from oblong._core.threads import chunks
 from oblong.batch._base import KernelClassifier
+from oblong.batch._one_vs_one import pairs_of
 from oblong.batch._pairwise import PairFit
+from oblong.batch._passes import PassClassifier
 from oblong.linalg.low_rank import LowRank, pivoted_cholesky
 from oblong.solvers.covariance.sigma import (
     certified_kernel,
@@ -20,6 +23,8 @@ from oblong.solvers.covariance.sigma import (
     solve_sigma_low_rank,
 )
 from oblong.solvers.covariance.sigma_geometry import SigmaFactor
+from oblong.solvers.linear.passes.first import FirstLook, Frame
+from oblong.solvers.linear.passes.rows import Passes
 
 __all__ = ["SigmaSVC"]
 
@@ -30,7 +35,7 @@ _DEFAULT_RANK = 1000
 _ROUND_OFF = 1e-12
 
 
-class SigmaSVC(KernelClassifier):
+class SigmaSVC(PassClassifier):
     r"""Σ-SVM: a support vector machine that keeps the spread of its outputs small.
 
     Where a support vector machine penalises the length of its weight vector alone, the Σ-SVM
@@ -197,6 +202,19 @@ class SigmaSVC(KernelClassifier):
 
     def _if_indefinite(self) -> str:
         return "there is no covariance; use another kernel"
+
+    def _pass_frames(self, passes: Passes, seen: FirstLook) -> list[Frame | None]:
+        frames: list[Frame | None] = []
+        for pair in pairs_of(len(self.classes_)):
+            moments = seen.of(pair)
+            if moments.covariance.ndim == 1:
+                raise ValueError("a row source takes dense rows of at most 512 columns")
+            A = self.D * moments.covariance
+            A[np.diag_indices_from(A)] += 1.0 - self.D
+            # Lengths of L'w are those of the regulariser.
+            inverse = solve_triangular(cholesky(A, lower=True), np.eye(len(A)), lower=True)
+            frames.append(Frame(moments.mean, inverse.T))
+        return frames
 
     def _fit_pair(
         self, X: Any, y: np.ndarray, penalties: np.ndarray, weights: np.ndarray, threads: int

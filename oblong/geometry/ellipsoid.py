@@ -14,11 +14,16 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from oblong._core.progress import print_progress
 from oblong._core.rollback import all_or_nothing
+from oblong._core.threads import available_threads
 from oblong.geometry._kernel_rows import KernelizedRows
 from oblong.geometry._unit_ball import UnitBallMap
 from oblong.kernels import KERNELS
 from oblong.linalg.orientation import upright_rotation
+from oblong.solvers.ellipsoid.passes import solve_ellipsoid_passes
 from oblong.solvers.ellipsoid.solve import EllipsoidResult, solve_ellipsoid
+from oblong.solvers.linear.passes.first import FirstLook
+from oblong.solvers.linear.passes.rows import LocalPasses, Passes, RowSource
+from oblong.solvers.linear.passes.solve import first_look
 
 __all__ = ["MinimumVolumeEllipsoid"]
 
@@ -174,6 +179,8 @@ class MinimumVolumeEllipsoid(UnitBallMap):
     True
     """
 
+    support_: np.ndarray
+
     _parameter_constraints: ClassVar[dict] = {
         "coverage": [Interval(Real, 0.0, 1.0, closed="both")],
         "E": [Interval(Real, 0.0, None, closed="neither"), None],
@@ -229,7 +236,8 @@ class MinimumVolumeEllipsoid(UnitBallMap):
         ----------
         X : array-like of shape (n_samples, n_features)
             Rows, or their kernel matrix of shape (n_samples, n_samples) for
-            ``kernel="precomputed"``.
+            ``kernel="precomputed"``; or a row source, see :func:`oblong.io.open_rows`, of
+            which all rows have to be inside. Then ``weights_`` are those of ``support_`` only.
         y : Ignored
             Not used, present for the sake of pipelines.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -246,7 +254,43 @@ class MinimumVolumeEllipsoid(UnitBallMap):
             self._fit(X, sample_weight)
         return self
 
+    def _passes(self, source: RowSource) -> Passes:
+        """Who reads the rows of a row source."""
+        return LocalPasses(source, available_threads())
+
+    def _fit_seen(self, passes: Passes, seen: FirstLook | None = None) -> None:
+        """Fit to rows that are read in passes, of which the first may have been run."""
+        if self.coverage != 1 or self.E is not None or self.ridge is not None or self.kernel:
+            raise ValueError(
+                "a row source takes coverage=1 without E, ridge and kernel: all rows are inside"
+            )
+        self.n_features_in_ = passes.source.n_features
+        self._kernel_rows = None
+        found = solve_ellipsoid_passes(
+            passes,
+            first_look(passes, extremes=False) if seen is None else seen,
+            center=self.center,
+            tol=float(self.tol),
+            max_iter=self.max_iter,
+            progress=print_progress if self.verbose else None,
+        )
+        self._store(found.X, None, found.result)
+        self.coverage_, self.n_passes_ = 1.0, found.n_passes
+        places = self.support_
+        self.weights_ = found.result.weights[places]
+        self.support_ = found.numbers[places]
+        self._warn(found.result)
+
     def _fit(self, X: Any, sample_weight: Any) -> None:
+        if hasattr(X, "n_blocks"):
+            if sample_weight is not None:
+                raise ValueError("a row source has its own weights: open it with weight=")
+            self.__dict__.pop("feature_names_in_", None)
+            if getattr(X, "feature_names", None) is not None:
+                self.feature_names_in_ = np.asarray(X.feature_names, dtype=object)
+            self._fit_seen(self._passes(X))
+            return
+        self.__dict__.pop("n_passes_", None)
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
         weights = None
         if sample_weight is not None:

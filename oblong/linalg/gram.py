@@ -16,7 +16,7 @@ _NARROW = 512
 
 
 class GramSum:
-    """Sum of Gram matrices ``X'X``, kept once for each thread that is adding at a time.
+    """Sum of Gram matrices ``X'X`` of chunks of rows, added by number and not as threads finish.
 
     Parameters
     ----------
@@ -25,30 +25,28 @@ class GramSum:
     """
 
     def __init__(self, d: int) -> None:
-        self.d = d
-        self.free: list[np.ndarray] = []
-        self.all: list[np.ndarray] = []
-        self.lock = Lock()
+        self._sum = np.zeros((d, d), order="F")
+        self._early: dict[int, np.ndarray] = {}
+        self._next = 0
+        self._lock = Lock()
 
-    def add(self, X: np.ndarray) -> None:
-        """Add the Gram matrix of some rows, a C-contiguous array in double precision."""
-        with self.lock:
-            gram = self.free.pop() if self.free else None
-            if gram is None:
-                gram = np.zeros((self.d, self.d), order="F")
-                self.all.append(gram)
-        if self.d <= _NARROW:
-            # NumPy's product lets other threads run meanwhile, SciPy's does not.
-            gram += X.T @ X
-        else:
-            # In place; the upper triangle in Fortran's order is the lower one in C's.
-            dsyrk(1.0, X.T, beta=1.0, c=gram, overwrite_c=1)
-        with self.lock:
-            self.free.append(gram)
+    def add(self, X: np.ndarray, number: int) -> None:
+        """Add the Gram matrix of a chunk, a C-contiguous array in double precision."""
+        if X.shape[1] > _NARROW:
+            # In place, by one thread; the upper triangle in Fortran's order is C's lower one.
+            dsyrk(1.0, X.T, beta=1.0, c=self._sum, overwrite_c=1)
+            return
+        # NumPy's product lets other threads run meanwhile, SciPy's does not.
+        gram = X.T @ X
+        with self._lock:
+            self._early[number] = gram
+            while self._next in self._early:
+                self._sum += self._early.pop(self._next)
+                self._next += 1
 
     def total(self) -> np.ndarray:
         """Return the sum, of which only the lower triangle is sure to be filled in."""
-        return sum(self.all[1:], self.all[0]).T
+        return self._sum.T
 
 
 def factored(matrix: np.ndarray) -> Callable[[np.ndarray], np.ndarray] | None:

@@ -29,6 +29,8 @@ class EllipsoidOptions:
         Rounds of working rows after which the solver gives up; five are usual.
     inner_gap : float
         Gap of the working rows' problem, as a share of the gap that the last round left.
+    pass_rows : int
+        Rows that come back from a block of a source that is read in passes, per dimension.
     copied_share : int
         Rows that can still matter are copied once they are so many, over the number of columns, as
         this multiple of all rows.
@@ -82,6 +84,7 @@ class EllipsoidOptions:
     first_rows: int = 8
     added_rows: int = 4
     rounds: int = 200
+    pass_rows: int = 16
     inner_gap: float = 1e-2
     copied_share: int = 4
     weak_direction: float = 1e-3

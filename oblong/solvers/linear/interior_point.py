@@ -223,7 +223,7 @@ class _InteriorPoint:
             total[3:] = columns.sum(axis=1)
             np.dot(columns, X, out=parts[part.start // rows.chunk])
             X *= np.sqrt(weight)[:, None]
-            pool.add(X)
+            pool.add(X, part.start // rows.chunk)
 
         wide = d > self.options.wide
         rows.for_chunks(task, threads=1 if wide else rows.threads)

@@ -84,6 +84,21 @@ class LinearOptions:
         the bias settles fast already when all of them together pull harder than each by itself.
     slow_bias : float
         A bias that still moves by more than this share of its last move is pulled harder.
+    bands_from : int
+        Rows in memory from which the band method is faster than the interior point method.
+    band_rows, band_least : float, int
+        Rows that the band method keeps between passes, over the square root of their number, and
+        at least. Rows of 20 columns with noisy labels need 10, real ones 30 to 80.
+    band_columns : int
+        Columns up to which its metric is a whole matrix.
+    band_safety : float
+        Width of a band, over the expected distance from the solution.
+    band_sample_gap : float
+        Relative gap of the problems of the sample.
+    band_inner : float
+        Relative gap of the small problems, over ``tol``.
+    band_passes : int
+        Most passes; four to eight are usual.
     """
 
     largest_gap: float = 1e-3
@@ -121,6 +136,15 @@ class LinearOptions:
     strength: float = 0.5
     pull: float = 100.0
     slow_bias: float = 0.5
+
+    bands_from: int = 300_000
+    band_rows: float = 60.0
+    band_least: int = 2000
+    band_columns: int = 512
+    band_safety: float = 0.5
+    band_sample_gap: float = 1e-4
+    band_inner: float = 0.01
+    band_passes: int = 40
 
 
 DEFAULTS = LinearOptions()

@@ -49,6 +49,11 @@ class LinearRelativeMarginResult:
         """Outputs of the model on the rows."""
         return self.solution.outputs
 
+    @property
+    def largest(self) -> float:
+        """Largest absolute output."""
+        return float(np.abs(self.outputs).max())
+
 
 def choose_method(X: Any, options: LinearOptions = DEFAULTS) -> str:
     """Choose between ``"interior-point"`` and ``"descent"`` by the shape of the rows."""

@@ -1,0 +1,151 @@
+"""Online learners on shards, which are merged."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import dask
+import numpy as np
+from dask import delayed
+
+from oblong.dask._estimators import DaskEstimator, over_a_cluster
+from oblong.dask._passes import CollectionRows, compute
+from oblong.online import (
+    AROWClassifier,
+    ConfidenceWeightedClassifier,
+    NormalHerdClassifier,
+    PassiveAggressiveClassifier,
+    SecondOrderPerceptron,
+    SoftConfidenceWeightedClassifier,
+)
+from oblong.solvers.linear.passes.rows import Block
+
+__all__ = [
+    "DaskAROWClassifier",
+    "DaskConfidenceWeightedClassifier",
+    "DaskNormalHerdClassifier",
+    "DaskPassiveAggressiveClassifier",
+    "DaskSecondOrderPerceptron",
+    "DaskSoftConfidenceWeightedClassifier",
+]
+
+_SHARDS = """
+    shards : int, default=8
+        Models that learn at a time, each from every so many-th partition. The result depends on
+        it, and not on the number of workers. Keep 1,000 rows per shard or more.
+    rounds : int, default=1
+        How often the models learn from their shards and are merged: by the product of their
+        Gaussians after the first round, by the mean after later ones.
+"""
+
+
+def _labels(block: Block) -> np.ndarray:
+    return np.unique(np.asarray(block.y))
+
+
+def _all_labels(parts: list[np.ndarray]) -> np.ndarray:
+    return np.unique(np.concatenate(parts))
+
+
+def _learn(model: Any, block: Block, classes: np.ndarray) -> Any:
+    if not block.X.shape[0]:
+        return model
+    # What workers exchange may be used again.
+    model = copy.deepcopy(model)
+    return model.partial_fit(block.X, block.y, classes=classes, sample_weight=block.weight)
+
+
+def _merged(models: list[Any], how: str) -> Any:
+    seen = [copy.deepcopy(model) for model in models if hasattr(model, "classes_")]
+    return seen[0].merge(*seen[1:], how=how) if len(seen) > 1 else seen[0]
+
+
+class DaskOnlineEstimator(DaskEstimator):
+    """Learners on shards of the partitions."""
+
+    shards: int
+    rounds: int
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Learn from shards of Dask collections, and merge.
+
+        Parameters
+        ----------
+        X : dask.array.Array or dask.dataframe.DataFrame
+            The rows, dense or CSR.
+        y : Dask array or series
+            Labels, in the same partitions.
+        sample_weight : Dask array or series, default=None
+            Weights, in the same partitions.
+
+        Returns
+        -------
+        self : object
+            The merged learner.
+        """
+        for name in ("shards", "rounds"):
+            value = getattr(self, name)
+            if not (isinstance(value, (int, np.integer)) and value >= 1):
+                raise ValueError(f"{name} must be a whole number from 1 up, got {value!r}")
+        rows, client = CollectionRows(X, y, sample_weight, 0.0), self.client_
+        if y is None:
+            raise ValueError(f"{type(self).__name__} needs y")
+        blocks = [rows.task(k) for k in range(rows.n_blocks)]
+        found = delayed(_all_labels)([delayed(_labels)(block) for block in blocks])
+        classes, _ = compute(client, found, [])
+        params = self.get_params(deep=False)
+        model = self._local(**{k: v for k, v in params.items() if k not in self._own})
+        names = delayed(classes, traverse=False)
+        count = min(self.shards, rows.n_blocks)
+        merged: Any = delayed(model, traverse=False)
+        for turn in range(self.rounds):
+            models = []
+            for shard in range(count):
+                learned = merged
+                for block in blocks[shard::count]:
+                    learned = delayed(_learn, pure=False)(learned, block, names)
+                models.append(learned)
+            merged = delayed(_merged, pure=False)(models, "mean" if turn else "product")
+        model, _ = compute(client, merged, [])
+        fitted = {k: v for k, v in vars(model).items() if k not in params}
+        self.__dict__.update(fitted)
+        if rows.feature_names is not None:
+            self.feature_names_in_ = np.asarray(rows.feature_names, dtype=object)
+        return self
+
+    def score(self, X: Any, y: Any) -> float:
+        """Accuracy, computed at once.
+
+        Parameters
+        ----------
+        X, y : Dask collections or arrays
+            Rows and labels.
+
+        Returns
+        -------
+        score : float
+            Share of the rows that are predicted correctly.
+        """
+        found, y = dask.compute(self._lazy("predict", X), y)
+        return float(np.mean(np.asarray(found) == np.asarray(y).reshape(-1)))
+
+
+def _learner(local: type) -> Any:
+    methods = [
+        name
+        for name in ("predict", "decision_function", "predict_proba", "margin_variance")
+        if hasattr(local, name)
+    ]
+    doc = f":class:`~oblong.{local.__name__}` on a Dask cluster: shards, which are merged."
+    body = {"_local": local, "__doc__": doc, "__module__": __name__}
+    kind = type(f"Dask{local.__name__}", (DaskOnlineEstimator, local), body)
+    return over_a_cluster(*methods, parameters=_SHARDS, shards=8, rounds=1)(kind)
+
+
+DaskAROWClassifier = _learner(AROWClassifier)
+DaskConfidenceWeightedClassifier = _learner(ConfidenceWeightedClassifier)
+DaskNormalHerdClassifier = _learner(NormalHerdClassifier)
+DaskPassiveAggressiveClassifier = _learner(PassiveAggressiveClassifier)
+DaskSecondOrderPerceptron = _learner(SecondOrderPerceptron)
+DaskSoftConfidenceWeightedClassifier = _learner(SoftConfidenceWeightedClassifier)

@@ -1,0 +1,241 @@
+"""Passes over rows that Dask has: the third provider, beside arrays and files."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+import scipy.sparse as sp
+from dask import delayed
+
+from oblong.solvers.linear.passes.rows import (
+    Block,
+    Part,
+    Place,
+    RowSource,
+    Task,
+    ask,
+    combined,
+    count_rows,
+    row_starts,
+)
+
+__all__ = ["CollectionRows", "DaskPasses", "compute", "find_client"]
+
+# Seconds without any worker after which a cluster counts as lost.
+_PATIENCE = 30.0
+# Seconds between two looks at the cluster.
+_LOOK = 2.0
+
+
+def find_client(client: Any) -> Any:
+    """The client that is asked for, the current one, or None for the threads of this process."""
+    if client is not None:
+        return client
+    try:
+        from distributed import default_client
+
+        return default_client()
+    except (ImportError, ValueError):
+        return None
+
+
+def compute(client: Any, last: Any, others: Sequence[Any]) -> tuple[Any, list[Any]]:
+    """Compute delayed values, `last` depending on all others; nothing is left on the cluster."""
+    if client is None:
+        last, *rest = dask.compute(last, *others, scheduler="threads")
+        return last, rest
+    from distributed import wait
+
+    futures = client.compute([last, *others])
+    try:
+        seen = time.monotonic()
+        while True:
+            try:
+                wait(futures[:1], timeout=_LOOK)
+                break
+            except TimeoutError:
+                if _n_workers(client):
+                    seen = time.monotonic()
+                elif time.monotonic() - seen > _PATIENCE:
+                    problem = f"the cluster has had no workers for {_PATIENCE:.0f} seconds"
+                    raise ConnectionError(problem) from None
+        found = client.gather(futures)
+        return found[0], list(found[1:])
+    finally:
+        client.cancel(futures)
+
+
+def _n_workers(client: Any) -> int:
+    if client.status != "running":
+        raise ConnectionError("the connection to the cluster is lost")
+    return len(client.scheduler_info(n_workers=-1)["workers"])
+
+
+def _rows_of(block: Any) -> Any:
+    """Rows of a partition, as an array or a CSR matrix of floats."""
+    if sp.issparse(block):
+        return block.tocsr()
+    values = np.asarray(block)
+    return values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
+
+
+def _as_block(X: Any, y: Any, weight: Any) -> Block:
+    return Block(
+        _rows_of(X),
+        None if y is None else np.asarray(y).reshape(-1),
+        None if weight is None else np.asarray(weight).reshape(-1),
+    )
+
+
+class CollectionRows:
+    """Partitions of Dask collections as a row source.
+
+    Parameters
+    ----------
+    X : dask.array.Array or dask.dataframe.DataFrame
+        The rows.
+    y, weight : Dask collections of the same partitions, optional
+        Labels and weights.
+    memory : float
+        Bytes for rows that are kept between passes.
+    """
+
+    def __init__(self, X: Any, y: Any, weight: Any, memory: float) -> None:
+        if not dask.is_dask_collection(X):
+            raise TypeError(
+                f"expected a Dask array or data frame, got {type(X).__name__}; the class without "
+                f'"Dask" in its name takes rows in memory'
+            )
+        self.memory, self.labelled = memory, y is not None
+        self.feature_names: list[str] | None = None
+        if hasattr(X, "columns"):
+            names = list(X.columns)
+            self.n_features = len(names)
+            self.feature_names = names if all(isinstance(name, str) for name in names) else None
+        else:
+            if X.ndim != 2:
+                raise ValueError(f"expected rows of two dimensions, got {X.ndim}")
+            if len(X.chunks[1]) != 1:
+                raise ValueError(
+                    f"the columns are in {len(X.chunks[1])} chunks: use X.rechunk({{1: -1}})"
+                )
+            self.n_features = int(X.shape[1])
+        self._X = _partitions(X)
+        self.n_blocks = len(self._X)
+        sizes = _lengths(X)
+        for name, other in (("y", y), ("sample_weight", weight)):
+            if other is None:
+                continue
+            if not dask.is_dask_collection(other):
+                raise TypeError(f"expected {name} as a Dask collection, as X is")
+            own = _lengths(other)
+            same = len(_partitions(other)) == self.n_blocks
+            if not same or (sizes is not None and own is not None and sizes != own):
+                raise ValueError(
+                    f"X and {name} have different partitions: {_shown(sizes, self.n_blocks)} and "
+                    f"{_shown(own, len(_partitions(other)))} rows"
+                )
+            sizes = own if sizes is None else sizes
+        self._y = None if y is None else _partitions(y)
+        self._weight = None if weight is None else _partitions(weight)
+        self.lengths: Sequence[int] | None = sizes
+
+    def task(self, k: int) -> Any:
+        """A block, delayed."""
+        y = None if self._y is None else self._y[k]
+        weight = None if self._weight is None else self._weight[k]
+        return delayed(_as_block, pure=False)(self._X[k], y, weight)
+
+    def block(self, k: int) -> Block:
+        """A block in this process."""
+        return self.task(k).compute()
+
+    def place(self, k: int) -> Place:
+        """Where a block lies."""
+        return Place(f"partition {k}", 0, None if self.lengths is None else self.lengths[k])
+
+
+def _partitions(collection: Any) -> list[Any]:
+    if isinstance(collection, da.Array):
+        return collection.to_delayed().reshape(-1).tolist()
+    return list(collection.to_delayed())
+
+
+def _lengths(collection: Any) -> list[int] | None:
+    if not isinstance(collection, da.Array) or np.isnan(collection.chunks[0]).any():
+        return None
+    return [int(length) for length in collection.chunks[0]]
+
+
+def _shown(lengths: list[int] | None, count: int) -> str:
+    if lengths is None:
+        return f"{count} of unknown"
+    shown = ", ".join(map(str, lengths[:6])) + (", …" if len(lengths) > 6 else "")
+    return f"({shown})"
+
+
+def _sums(part: Part) -> Part:
+    return part._replace(rows=None)
+
+
+def _rows(part: Part) -> Any:
+    return part.rows
+
+
+def _run(task: Task, place: Place, start: int, block: Block, arguments: Any) -> Part:
+    return ask(task, block, place, start, arguments)
+
+
+class DaskPasses:
+    """Passes by tasks of Dask: only sums go up the tree, and rows are fetched block by block.
+
+    Parameters
+    ----------
+    source : CollectionRows or RowSource
+        The rows; those of files are read by the workers.
+    client : distributed.Client or None
+        The cluster; None for the threads of this process.
+    """
+
+    def __init__(self, source: RowSource, client: Any) -> None:
+        self.source, self.client, self.n_passes = source, client, 0
+        if source.lengths is None:
+            source.lengths = self.run(count_rows).rows
+
+    def run(self, task: Task, *arguments: Any, only: int | None = None) -> Part:
+        """Map a task over the blocks; see :class:`~oblong.solvers.linear.passes.rows.Passes`."""
+        source, known = self.source, self.source.lengths
+        starts = np.zeros(source.n_blocks, int) if known is None else row_starts(known)
+        shared = delayed(arguments, traverse=False)
+        files = delayed(source, traverse=False)
+        parts = []
+        for k in range(source.n_blocks) if only is None else [only]:
+            if isinstance(source, CollectionRows):
+                block = source.task(k)
+            else:
+                block = delayed(_read, pure=False)(files, k)
+            work = partial(_run, task, source.place(k), int(starts[k]))
+            parts.append(delayed(work, pure=False)(block, shared))
+        if only is not None:
+            return compute(self.client, parts[0], [])[0]
+        self.n_passes += 1
+        level = [delayed(_sums, pure=False)(part) for part in parts]
+        while len(level) > 1:
+            pairs = [level[i : i + 2] for i in range(0, len(level), 2)]
+            level = [
+                delayed(combined, pure=False)(*pair) if len(pair) == 2 else pair[0]
+                for pair in pairs
+            ]
+        rows = [delayed(_rows, pure=False)(part) for part in parts]
+        total, found = compute(self.client, level[0], rows)
+        return total._replace(rows=found)
+
+
+def _read(source: RowSource, k: int) -> Block:
+    return source.block(k)

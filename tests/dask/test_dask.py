@@ -1,0 +1,256 @@
+"""Estimators on a cluster of this machine: the same bits as without, also when workers die."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import threading
+import time
+
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from distributed import Client, LocalCluster
+from sklearn.base import clone
+
+from oblong import AROWClassifier, LinearRelativeMarginClassifier, MinimumVolumeEllipsoid
+from oblong.dask import (
+    DaskAROWClassifier,
+    DaskEllipsoidalKernelClassifier,
+    DaskLinearRelativeMarginClassifier,
+    DaskMinimumVolumeEllipsoid,
+    DaskPassiveAggressiveClassifier,
+    DaskSigmaSVC,
+)
+from oblong.dask import _passes as passes
+from oblong.io import open_rows
+from oblong.persistence import load, save
+
+
+@pytest.fixture(scope="module")
+def client():
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    with LocalCluster(processes=True, **options) as cluster, Client(cluster) as client:
+        yield client
+
+
+def rows(n=4000, seed=0, d=4):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)) + 1.0
+    y = np.where((X - 1.0) @ rng.standard_normal(d) + 0.7 * rng.standard_normal(n) > 0, 1, -1)
+    return X, y
+
+
+def arrays(X, y, chunk=500):
+    return da.from_array(X, chunks=(chunk, -1)), da.from_array(y, chunks=chunk)
+
+
+def left_behind(client):
+    """Tasks on the scheduler, after it had time to forget them."""
+    for _ in range(50):
+        count = client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
+        if not count:
+            break
+        time.sleep(0.1)
+    return count
+
+
+BANDS = {"spread": 0.5, "tol": 1e-8, "memory": 2e5}
+
+
+def local_fit(X, y, chunk=500):
+    source = open_rows(X, target=y, batch_size=chunk, memory=2e5)
+    return LinearRelativeMarginClassifier(spread=0.5, tol=1e-8).fit(source)
+
+
+def test_the_same_bits_as_without_a_cluster(client):
+    X, y = rows()
+    local = local_fit(X, y)
+    assert local.n_passes_ > 3
+    model = DaskLinearRelativeMarginClassifier(**BANDS).fit(*arrays(X, y))
+    assert model.client_ is client
+    np.testing.assert_array_equal(model.coef_, local.coef_)
+    np.testing.assert_array_equal(model.dual_gap_, local.dual_gap_)
+    assert model.n_passes_ == local.n_passes_
+    exact = LinearRelativeMarginClassifier(spread=0.5, tol=1e-8).fit(X, y)
+    np.testing.assert_allclose(model.objective_, exact.objective_, rtol=1e-7)
+    # Workers and threads, and no cluster at all.
+    client.cluster.scale(1)
+    again = DaskLinearRelativeMarginClassifier(**BANDS).fit(*arrays(X, y))
+    np.testing.assert_array_equal(again.coef_, local.coef_)
+    client.cluster.scale(2)
+    assert left_behind(client) == 0
+
+
+@pytest.fixture
+def no_client(monkeypatch):
+    monkeypatch.setattr("oblong.dask._estimators.find_client", lambda client: client)
+
+
+def test_threads_without_a_client(no_client):
+    X, y = rows()
+    model = DaskLinearRelativeMarginClassifier(**BANDS).fit(*arrays(X, y))
+    assert model.client_ is None
+    np.testing.assert_array_equal(model.coef_, local_fit(X, y).coef_)
+
+
+def test_a_worker_is_killed_in_a_pass(client):
+    X, y = rows()
+
+    def slow(block):
+        time.sleep(0.05)
+        return block
+
+    arrays_ = arrays(X, y)
+    X_slow = arrays_[0].map_blocks(slow, dtype=float)
+    before = client.run(os.getpid)
+    killed = threading.Timer(0.7, lambda: os.kill(next(iter(before.values())), signal.SIGKILL))
+    killed.start()
+    model = DaskLinearRelativeMarginClassifier(**BANDS).fit(X_slow, arrays_[1])
+    killed.join()
+    assert set(client.run(os.getpid).values()) != set(before.values())
+    np.testing.assert_array_equal(model.coef_, local_fit(X, y).coef_)
+    assert left_behind(client) == 0
+
+
+def test_a_bad_partition_is_named_and_nothing_is_left(client):
+    X, y = rows(1000)
+    X[777, 1] = np.inf
+    model = DaskLinearRelativeMarginClassifier()
+    with pytest.raises(ValueError, match="partition 7, row 77: a number is missing or not finite"):
+        model.fit(*arrays(X, y, 100))
+    assert not hasattr(model, "coef_")
+    assert left_behind(client) == 0
+
+
+def test_unknown_chunks_frames_and_sparse_rows(client):
+    X, y = rows(1500)
+    exact = LinearRelativeMarginClassifier().fit(X, y)
+    array, labels = arrays(X, y, 300)
+    kept = array[:, 0] > -100
+    unknown = DaskLinearRelativeMarginClassifier().fit(array[kept], labels[kept])
+    np.testing.assert_allclose(unknown.coef_, exact.coef_, rtol=1e-9)
+
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    frame["y"] = np.where(y > 0, "yes", "no")
+    partitions = dd.from_pandas(frame, npartitions=3)
+    model = DaskLinearRelativeMarginClassifier().fit(partitions[list("abcd")], partitions["y"])
+    assert model.feature_names_in_.tolist() == list("abcd")
+    assert model.classes_.tolist() == ["no", "yes"]
+    np.testing.assert_allclose(model.coef_, exact.coef_, rtol=1e-9)
+    found = model.predict(partitions[list("abcd")])
+    assert isinstance(found, da.Array)
+    np.testing.assert_array_equal(found.compute(), np.where(exact.predict(X) > 0, "yes", "no"))
+
+    sparse = array.map_blocks(sp.csr_matrix, dtype=float)
+    again = DaskLinearRelativeMarginClassifier().fit(sparse, labels)
+    np.testing.assert_allclose(again.objective_, exact.objective_, rtol=1e-6)
+    np.testing.assert_array_equal(again.predict(sparse).compute(), exact.predict(X))
+
+
+def test_lazy_results(client):
+    X, y = rows(900)
+    y = np.where(X[:, 0] > 2, 7, y)
+    array, labels = arrays(X, y, 300)
+    model = DaskLinearRelativeMarginClassifier(tol=1e-8).fit(array, labels)
+    exact = LinearRelativeMarginClassifier(tol=1e-8).fit(X, y)
+    predicted, scores = model.predict(array), model.decision_function(array)
+    assert predicted.chunks == ((300, 300, 300),)
+    assert predicted.dtype == y.dtype
+    assert scores.shape == (900, 3)
+    np.testing.assert_array_equal(predicted.compute(), exact.predict(X))
+    np.testing.assert_allclose(scores.compute(), exact.decision_function(X), rtol=1e-6)
+    np.testing.assert_array_equal(model.predict(X), exact.predict(X))
+    assert model.score(array, labels) == pytest.approx(exact.score(X, y))
+
+
+def test_back_to_the_local_class(client, tmp_path):
+    X, y = rows(600)
+    model = DaskLinearRelativeMarginClassifier(client=client, C=0.5).fit(*arrays(X, y, 200))
+    local = model.to_local()
+    assert type(local) is LinearRelativeMarginClassifier
+    assert local.C == 0.5
+    save(local, tmp_path / "model.oblong")
+    np.testing.assert_array_equal(load(tmp_path / "model.oblong").predict(X), local.predict(X))
+    copied = clone(model)
+    assert copied.client is client
+    assert not hasattr(copied, "coef_")
+    pickled = pickle.loads(pickle.dumps(model))
+    assert pickled.client is None
+    np.testing.assert_array_equal(pickled.predict(X), local.predict(X))
+    assert set(model.get_params()) - set(local.get_params()) == {"client", "memory"}
+
+
+def test_other_estimators(client, tmp_path):
+    X, y = rows(1500, d=3)
+    array, labels = arrays(X, y, 300)
+    ellipsoid = DaskMinimumVolumeEllipsoid(memory=3e4).fit(array)
+    exact = MinimumVolumeEllipsoid().fit(X)
+    assert ellipsoid.log_volume_ == pytest.approx(exact.log_volume_, abs=4e-6)
+    assert ellipsoid.mahalanobis(array).compute().max() <= 1 + 1e-9
+    assert ellipsoid.transform(array).compute().shape == X.shape
+    for kind in (DaskSigmaSVC, DaskEllipsoidalKernelClassifier):
+        model = kind(kernel="linear", C=5.0).fit(array, labels)
+        plain = kind._local(kernel="linear", C=5.0).fit(X, y)
+        np.testing.assert_allclose(model.objective_, plain.objective_, rtol=2e-3)
+    # Files are read by the workers.
+    np.save(tmp_path / "rows.npy", np.column_stack([X, y]))
+    source = open_rows(tmp_path / "rows.npy", target=-1, batch_size=300)
+    model = DaskLinearRelativeMarginClassifier().fit(source)
+    np.testing.assert_array_equal(model.coef_, LinearRelativeMarginClassifier().fit(source).coef_)
+
+
+def test_shards_of_online_learners(no_client):
+    # In this process, which has compiled the learners before.
+    X, y = rows(4000)
+    array, labels = arrays(X, y, 250)
+    model = DaskAROWClassifier(shards=4, rounds=1, r=2.0).fit(array, labels)
+    parts = []
+    for shard in range(4):
+        learner = AROWClassifier(r=2.0)
+        for start in range(250 * shard, 4000, 1000):
+            part = slice(start, start + 250)
+            learner.partial_fit(X[part], y[part], classes=[-1, 1])
+        parts.append(learner)
+    np.testing.assert_allclose(model.coef_, parts[0].merge(*parts[1:]).coef_, rtol=1e-12)
+    one = AROWClassifier(r=2.0).fit(X, y).score(X, y)
+    accuracies = [
+        DaskAROWClassifier(shards=4, rounds=rounds).fit(array, labels).score(array, labels)
+        for rounds in (1, 5)
+    ]
+    assert min(accuracies) > one - 0.02
+    assert type(model.to_local()) is AROWClassifier
+    assert DaskPassiveAggressiveClassifier().fit(array, labels).score(array, labels) > 0.7
+    with pytest.raises(ValueError, match="shards must be a whole number"):
+        DaskAROWClassifier(shards=0).fit(array, labels)
+
+
+def test_what_is_asked_wrongly(client):
+    X, y = rows(400)
+    array, labels = arrays(X, y, 100)
+    model = DaskLinearRelativeMarginClassifier()
+    with pytest.raises(TypeError, match="expected a Dask array or data frame, got ndarray"):
+        model.fit(X, y)
+    with pytest.raises(TypeError, match="expected y as a Dask collection"):
+        model.fit(array, y)
+    with pytest.raises(ValueError, match=r"X.rechunk\({1: -1}\)"):
+        model.fit(array.rechunk((100, 2)), labels)
+    with pytest.raises(ValueError, match=r"different partitions: \(100, 100, 100, 100\) and"):
+        model.fit(array, labels.rechunk(200))
+    with pytest.raises(ValueError, match="has no labels"):
+        model.fit(array)
+
+
+def test_a_cluster_without_workers_is_an_error(monkeypatch):
+    monkeypatch.setattr(passes, "_PATIENCE", 1.0)
+    monkeypatch.setattr(passes, "_LOOK", 0.3)
+    options = {"n_workers": 0, "dashboard_address": None, "processes": False}
+    X, y = rows(200)
+    with LocalCluster(**options) as cluster, Client(cluster, set_as_default=False) as empty:
+        with pytest.raises(ConnectionError, match="no workers"):
+            DaskLinearRelativeMarginClassifier(client=empty).fit(*arrays(X, y, 100))
+        assert left_behind(empty) == 0

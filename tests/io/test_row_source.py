@@ -1,0 +1,203 @@
+"""Rows of files in several passes: the same bits as arrays, whatever the format."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import pickle
+import re
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import dump_svmlight_file
+
+from oblong import (
+    EllipsoidalKernelClassifier,
+    LinearRelativeMarginClassifier,
+    MinimumVolumeEllipsoid,
+    RelativeMarginClassifier,
+    SigmaSVC,
+)
+from oblong.io import DataFileError, open_rows
+from oblong.io.row_source import as_bytes
+
+
+def rows(n=900, seed=0):
+    rng = np.random.default_rng(seed)
+    X = (rng.standard_normal((n, 3)) + 2.0).round(4)
+    y = np.where(X[:, 0] - X[:, 1] + 0.5 * rng.standard_normal(n) > 0, 1, -1)
+    return X, y
+
+
+def table(X, y, labels=None):
+    columns = {f"x{j}": X[:, j] for j in range(X.shape[1])}
+    return pa.table({**columns, "y": y if labels is None else labels[y]})
+
+
+def written(folder, kind, X, y):
+    """The rows as two files of a format."""
+    folder.mkdir(exist_ok=True)
+    cut = len(y) // 3
+    for part, (a, b) in enumerate(zip((X[:cut], X[cut:]), (y[:cut], y[cut:]))):
+        path = folder / f"part-{part}.{kind}"
+        if kind == "parquet":
+            pq.write_table(table(a, b), path, row_group_size=100)
+        elif kind == "arrow":
+            with pa.ipc.new_file(path, table(a, b).schema) as file:
+                file.write_table(table(a, b), max_chunksize=70)
+        elif kind == "npy":
+            np.save(path, np.column_stack([a, b]))
+        elif kind.startswith("csv"):
+            text = "x0,x1,x2,y\n" + "".join(
+                ",".join(map(repr, [*map(float, row), int(label)])) + "\n"
+                for row, label in zip(a, b)
+            )
+            path.write_bytes(gzip.compress(text.encode()) if kind.endswith("gz") else text.encode())
+        else:
+            dump_svmlight_file(sp.csr_matrix(a), b, str(path), zero_based=False)
+    return folder
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow", "npy", "csv", "csv.gz", "libsvm"])
+def test_formats_give_the_same_bits_as_arrays(kind, tmp_path):
+    X, y = rows()
+    folder = written(tmp_path / "data", kind, X, y)
+    target = {"npy": -1, "libsvm": None}.get(kind, "y")
+    found = open_rows(str(folder / f"*.{kind}"), target=target, batch_size=150)
+    assert len(found) == len(y)
+    assert found.n_features == 3
+    assert found.n_blocks > 4
+    for _ in range(2):
+        blocks = list(pickle.loads(pickle.dumps(found)))
+        parts = [b.X.toarray() if sp.issparse(b.X) else b.X for b in blocks]
+        np.testing.assert_array_equal(np.vstack(parts), X)
+        np.testing.assert_array_equal(np.concatenate([b.y for b in blocks]), y)
+    # Blocks in any order.
+    np.testing.assert_array_equal(found.block(3).y, blocks[3].y)
+    np.testing.assert_array_equal(found.block(1).y, blocks[1].y)
+
+
+def test_fits_as_to_arrays(tmp_path):
+    X, y = rows(4000)
+    folder = written(tmp_path / "data", "parquet", X, y)
+    X = table(X, y).drop_columns("y").to_pandas()
+    small = open_rows(folder, target="y", batch_size=500, memory=2e5)
+    for model in (
+        LinearRelativeMarginClassifier(tol=1e-8),
+        SigmaSVC(kernel="linear", tol=1e-5),
+        EllipsoidalKernelClassifier(kernel="linear", C=30.0, tol=1e-6),
+    ):
+        kind, params = type(model), model.get_params()
+        exact = kind(**params).fit(X, y)
+        for source in (small, open_rows(folder, target="y")):
+            found = kind(**params).fit(source)
+            np.testing.assert_allclose(found.objective_, exact.objective_, rtol=1e-6)
+            np.testing.assert_array_equal(found.predict(X), exact.predict(X))
+            assert found.feature_names_in_.tolist() == ["x0", "x1", "x2"]
+            assert found.converged_
+            assert found.n_passes_ > 2 or source is not small
+    features = ["x0", "x1", "x2"]
+    sphere = MinimumVolumeEllipsoid().fit(open_rows(folder, columns=features, memory=2e5))
+    exact = MinimumVolumeEllipsoid().fit(X)
+    assert sphere.log_volume_ == pytest.approx(exact.log_volume_, abs=4e-6)
+    assert sphere.gap_ <= 1e-6
+    assert (sphere.predict(X) == 1).all()
+    assert set(sphere.support_) == set(exact.support_)
+
+
+def test_a_flat_ellipsoid_of_files(tmp_path):
+    X, _ = rows(600)
+    flat = np.column_stack([X, X @ [1.0, 2.0, 3.0]])
+    np.save(tmp_path / "flat.npy", flat)
+    found = MinimumVolumeEllipsoid().fit(open_rows(tmp_path / "flat.npy", memory=1e4))
+    exact = MinimumVolumeEllipsoid().fit(flat)
+    assert found.rank_ == 3
+    assert found.log_volume_ == pytest.approx(exact.log_volume_, abs=4e-6)
+
+
+def test_weights_words_and_columns(tmp_path):
+    X, y = rows(300)
+    weight = np.random.default_rng(1).integers(0, 3, 300)
+    whole = table(X, (y > 0).astype(int), np.array(["no", "yes"]))
+    pq.write_table(whole.append_column("w", pa.array(weight)), tmp_path / "a.parquet")
+    source = open_rows(
+        tmp_path / "a.parquet", target="y", weight="w", columns=["x1", "x0"], memory=2e4
+    )
+    model = LinearRelativeMarginClassifier(spread=1.0, class_weight="balanced").fit(source)
+    labels = np.where(y > 0, "yes", "no")
+    exact = LinearRelativeMarginClassifier(spread=1.0, class_weight="balanced").fit(
+        X[:, [1, 0]], labels, sample_weight=weight
+    )
+    np.testing.assert_allclose(model.objective_, exact.objective_, rtol=1e-4)
+    assert model.classes_.tolist() == ["no", "yes"]
+
+
+def test_arrow_data_and_memory_maps(tmp_path):
+    X, y = rows(200)
+    model = LinearRelativeMarginClassifier().fit(open_rows(table(X, y), target="y"))
+    np.save(tmp_path / "X.npy", X)
+    mapped = open_rows(np.load(tmp_path / "X.npy", mmap_mode="r"), target=y, batch_size=30)
+    again = LinearRelativeMarginClassifier().fit(mapped)
+    np.testing.assert_array_equal(model.coef_, again.coef_)
+
+
+def test_a_file_that_changes_is_noticed(tmp_path):
+    X, y = rows(300)
+    folder = written(tmp_path / "data", "parquet", X, y)
+    source = open_rows(folder, target="y", batch_size=50)
+    source.block(0)
+    os.utime(folder / "part-1.parquet", ns=(1, 1))
+    with pytest.raises(DataFileError, match=r"part-1.parquet: the file changed while it was read"):
+        LinearRelativeMarginClassifier().fit(source)
+
+
+def test_bad_partitions_are_named(tmp_path):
+    X, y = rows(300)
+    folder = written(tmp_path / "data", "parquet", X, y)
+    bad = table(X, y).to_pandas()
+    bad.loc[217, "x1"] = np.nan
+    pq.write_table(pa.Table.from_pandas(bad), folder / "part-2.parquet", row_group_size=100)
+    before = LinearRelativeMarginClassifier()
+    with pytest.raises(ValueError, match=r"part-2.parquet, row 218: a number is missing"):
+        before.fit(open_rows(folder, target="y", batch_size=100))
+    assert not hasattr(before, "coef_")
+    bad["x1"] = bad["x1"].astype(str)
+    bad.loc[120, "x1"] = "many"
+    pq.write_table(pa.Table.from_pandas(bad), folder / "part-2.parquet", row_group_size=100)
+    with pytest.raises(DataFileError, match=r'part-2.parquet, row 121, column "x1"'):
+        before.fit(open_rows(folder, target="y", batch_size=100))
+    (folder / "part-2.parquet").write_bytes(b"PAR1 nothing")
+    with pytest.raises(DataFileError, match=r"part-2.parquet: damaged"):
+        open_rows(folder, target="y")
+    other = table(X, y).rename_columns(["x0", "x1", "z", "y"])
+    pq.write_table(other, folder / "part-2.parquet")
+    with pytest.raises(DataFileError, match=r'part-2.parquet: no column "x2"'):
+        open_rows(folder, target="y")
+
+
+def test_what_is_asked_wrongly(tmp_path):
+    X, y = rows(50)
+    folder = written(tmp_path / "data", "csv", X, y)
+    source = open_rows(folder, target="y")
+    with pytest.raises(ValueError, match="has its own labels"):
+        LinearRelativeMarginClassifier().fit(source, y)
+    with pytest.raises(ValueError, match="open it with target="):
+        LinearRelativeMarginClassifier().fit(open_rows(folder))
+    with pytest.raises(TypeError, match="takes rows in memory"):
+        RelativeMarginClassifier().fit(source)
+    with pytest.raises(ValueError, match=re.escape('takes kernel="linear"')):
+        SigmaSVC().fit(source)
+    with pytest.raises(ValueError, match="coverage=1"):
+        MinimumVolumeEllipsoid(coverage=0.9).fit(source)
+    with pytest.raises(DataFileError, match="no files there"):
+        open_rows(str(tmp_path / "*.parquet"))
+    with pytest.raises(DataFileError, match="cannot be read"):
+        open_rows(tmp_path / "missing.csv", target="y")
+    with pytest.raises(DataFileError, match="no column"):
+        open_rows(folder, target="z")
+    with pytest.raises(ValueError, match="memory must be"):
+        as_bytes("much")
+    assert as_bytes("1.5 GB") == 1.5e9
