@@ -12,7 +12,13 @@ from oblong.cli.shared.options import is_set_by_name
 from oblong.datasets import DataFileError, Dataset, load
 from oblong.io.tables import Table, read_training_table
 
-__all__ = ["add_table_options", "check_labels", "labelled_numbers", "labelled_table"]
+__all__ = [
+    "add_table_options",
+    "check_labels",
+    "labelled_numbers",
+    "labelled_table",
+    "table_words",
+]
 
 
 def add_table_options(parser: argparse.ArgumentParser) -> None:
@@ -45,15 +51,31 @@ def _categorical(text: str) -> str | list[str]:
     return [name.strip() for name in text.split(",")]
 
 
-def labelled_table(args: argparse.Namespace) -> Table:
+def table_words(args: argparse.Namespace) -> list[str]:
+    """The words of a command line that say how the table is meant."""
+    words = []
+    if args.target is not None:
+        words += ["--target", args.target]
+    if args.categorical != "none":
+        named = args.categorical
+        words += ["--categorical", named if isinstance(named, str) else ",".join(named)]
+    if args.impute is not None:
+        words += ["--impute", args.impute]
+    if args.zero_based:
+        words.append("--zero-based")
+    return words
+
+
+def labelled_table(args: argparse.Namespace, data: str | None = None) -> Table:
     """Read the table, or the set by name, that the arguments mean."""
-    if is_set_by_name(args.data):
+    data = args.data if data is None else data
+    if is_set_by_name(data):
         if args.target is not None:
-            raise DataFileError(args.data, "a named data set has its own labels; omit --target")
-        return Table.of(load(args.data))
+            raise DataFileError(data, "a named data set has its own labels; omit --target")
+        return Table.of(load(data))
     try:
         return read_training_table(
-            args.data,
+            data,
             args.target,
             categorical=args.categorical,
             gaps=args.impute is not None,
@@ -71,13 +93,11 @@ def labelled_table(args: argparse.Namespace) -> Table:
         ) from None
 
 
-def labelled_numbers(args: argparse.Namespace) -> Dataset:
-    """Read a table of numbers; of columns of text there is one column a word."""
-    if is_set_by_name(args.data):
-        if args.target is not None:
-            raise DataFileError(args.data, "a named data set has its own labels; omit --target")
-        return load(args.data)
-    table = labelled_table(args)
+def labelled_numbers(args: argparse.Namespace, data: str) -> Dataset:
+    """Read a table of numbers; of columns of text there is one column per word."""
+    if is_set_by_name(data) and args.target is None:
+        return load(data)
+    table = labelled_table(args, data)
     text, X, names = table.schema.text or [], table.X, table.schema.feature_names
     if text:
         names = names or [str(j + 1) for j in range(table.schema.n_features)]
