@@ -154,8 +154,8 @@ def _widths(unit: float) -> tuple[float, ...]:
 
 
 def _search_spreads(grid: Grid, folds: Any) -> RelativeMarginClassifierCV:
-    values = {f"{name}s": list(values) for name, values in grid.items()}
-    return RelativeMarginClassifierCV(cv=folds, refit=False, **values)
+    search = RelativeMarginClassifierCV(cv=folds, refit=False)
+    return search.set_params(**{f"{name}s": list(values) for name, values in grid.items()})
 
 
 for _model in (

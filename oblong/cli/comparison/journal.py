@@ -57,7 +57,7 @@ class ComparisonJournal:
         # That many were at work does not change a result.
         del self._head["jobs"]
 
-    def plan(self) -> dict[str, int | None]:
+    def plan(self) -> dict[str, Any]:
         """How many rows an earlier run has drawn, if there was one."""
         head = self._records()[0] if self.path.exists() else {}
         return {name: head.get(name) for name in ("search_rows", "kernel_rows")}

@@ -124,7 +124,8 @@ class Remaining:
         self.left = {name: folds - list(done).count(name) for name in models}
         self.total = sum(self.left.values())
         self.began = time.monotonic()
-        self._jobs, self._seconds = jobs, {name: [] for name in models}
+        self._jobs = jobs
+        self._seconds: dict[str, list[float]] = {name: [] for name in models}
         self._expected = dict(expected or {})
 
     def add(self, result: FoldResult) -> None:

@@ -7,11 +7,11 @@ import multiprocessing
 import signal
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -279,7 +279,7 @@ def _leave_interrupts() -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def in_parallel(tasks: Sequence, jobs: int) -> Iterator:
+def in_parallel(tasks: Sequence, jobs: int) -> Generator:
     """Run delayed calls and yield their results as they come."""
     if not tasks:
         return
@@ -345,7 +345,7 @@ def judge(
     train: np.ndarray,
     test: np.ndarray,
     predicted: np.ndarray,
-) -> dict[str, float | None]:
+) -> dict[str, Any]:
     """Balanced error, AUC and log loss of a fitted model on held-out rows.
 
     A model without probabilities of its own gets those of
