@@ -1,6 +1,7 @@
 """The command line.
 
-Exit codes: 0 for success, 1 for a run that failed, 2 for bad input, 130 for Ctrl-C, 143 for SIGTERM.
+Exit codes: 0 for success, 1 for a run that failed, 2 for bad input, 130 for Ctrl-C and 143 for
+SIGTERM.
 """
 
 from __future__ import annotations

@@ -255,5 +255,11 @@ def _peek_cell(lines: LineBuffer, place: int, delimiter: str, cells: list[str]) 
     try:
         cells.append(unquoted(lines.text[start:end].tobytes()))
     except RowError as error:
-        raise DataFileError(lines.source, str(error), row=lines.line_at(place)) from None
+        raise DataFileError(
+            lines.source,
+            str(error),
+            row=lines.line_at(place),
+            cause=error.cause,
+            advice=error.advice,
+        ) from None
     return after + 1, status

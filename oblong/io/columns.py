@@ -12,6 +12,7 @@ from oblong.io.dates import looks_like_dates, to_days
 from oblong.io.dialect import Dialect, other_spelling
 from oblong.io.errors import DataFileError
 from oblong.io.mixed import MixedArray
+from oblong.io.numbers import is_number
 
 __all__ = [
     "check_categories",
@@ -42,9 +43,10 @@ def side_by_side(
     and those of dates in `days`.
     """
     text = [k for k, j in enumerate(features) if j in words]
-    if days:
+    if days or not set(numbers) <= set(features):
         of = {j: X[:, k] for k, j in enumerate(numbers)} | dict(days)
-        X = np.column_stack([of[j] for j in features if j in of])
+        kept = [of[j] for j in features if j in of]
+        X = np.column_stack(kept) if kept else X[:, :0]
     if not text:
         return X
     found = [words[j] for j in features if j in words]
@@ -74,7 +76,7 @@ def check_categories(words: Sequence[str], n: int, label: str, source: str, gues
     """
     count = len(words)
     if guessed:
-        odd = [word for word in words if other_spelling(word) is not None]
+        odd = [w for w in words if not is_number(w) and other_spelling(w) is not None]
         if 2 * len(odd) > count:
             problem = f"the cells look like numbers written another way, such as {quote(odd[0])}"
             advice = f"{other_spelling(odd[0])}, or categorical= takes them as words"

@@ -197,7 +197,7 @@ class Csv(Format):
             X[row, slot] = np.nan
             if self.gaps and error.cause == "missing":
                 return
-            if self.undecided and error.cause == "text":
+            if self.undecided and error.cause in ("text", "spelling"):
                 count, first, line = self.strays.get(column, (0, error, 0))
                 line = line or line_at(int(starts[row]))
                 self.strays[column] = count + 1, first, line

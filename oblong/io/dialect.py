@@ -67,10 +67,12 @@ class Dialect:
         standard = text if self.plain else self._standard(text)
         if is_number(standard):
             return number(standard)
-        advice = other_spelling(text, self)
+        advice, cause = other_spelling(text, self), "spelling"
         if advice is None and text in ("-", "--", ".", "*", "x", "unknown", "missing"):
             advice = f"missing= {text} takes it for a missing value"
-        raise RowError(f"expected a number, got {quote(text)}", cause="text", advice=advice)
+        if advice is None:
+            cause = "text"
+        raise RowError(f"expected a number, got {quote(text)}", cause=cause, advice=advice)
 
     def _standard(self, text: str) -> str:
         """A number as Python writes it; something else if it is not one."""
@@ -115,6 +117,8 @@ PLAIN = Dialect()
 def other_spelling(text: str, dialect: Dialect = PLAIN) -> str | None:
     """What reads a number that is written another way; None for what is not a number."""
     text = text.strip()
+    if is_number(text):
+        return f"here decimals are written with {dialect.decimal}"
     if _UNIT.fullmatch(text):
         return "write the number without its unit"
     grouped = _GROUPED.fullmatch(text)

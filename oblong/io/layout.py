@@ -251,6 +251,10 @@ def table_columns(
         lines.skip_to_place(opening[1][0])
     else:
         names = [str(j + 1) for j in range(len(names))]
+    if header and rows and rows[0][len(names) :] == [""]:
+        # Rows end with a delimiter, and the header does not.
+        names = [*names, ""]
+        opening[0][1].append("")
     dropped = [find_column(names, name, lines.source) for name in drop]
     if len(names) > 2 and all(cells[-1] == "" for _, cells in opening):
         dropped.append(len(names) - 1)

@@ -110,8 +110,9 @@ def _columns(training: dict[str, Any]) -> Iterator[tuple[str, str]]:
     names = schema.get("feature_names")
 
     def named(column: Any) -> str:
-        known = isinstance(names, list) and isinstance(column, int) and 0 <= column < len(names)
-        return str(names[column]) if known else f"column {column}"
+        if isinstance(names, list) and isinstance(column, int) and 0 <= column < len(names):
+            return str(names[column])
+        return f"column {column}"
 
     def listed(key: str) -> list[Any]:
         return schema[key] if isinstance(schema.get(key), list) else []

@@ -175,12 +175,12 @@ for _model in (
     ),
     Model(
         "logistic",
-        "Logistic regr.",
+        "Logistic",
         lambda: LogisticRegression(max_iter=1000),
         lambda unit: {"C": (1.0, 0.01, 0.1, 10.0)},
         kind="linear",
     ),
-    Model("boosting", "Grad. boosting", HistGradientBoostingClassifier, kind="baseline"),
+    Model("boosting", "Boosted trees", HistGradientBoostingClassifier, kind="baseline"),
     Model(MAJORITY, "Majority class", lambda: DummyClassifier(strategy="prior"), kind="baseline"),
 ):
     register(_model)

@@ -107,7 +107,7 @@ def decision(comparison: Comparison) -> str:
         better = f"the {reference.model.title} has the lowest error, {100 * reference.mean:.2f} %"
         rivals = [s for s in others if s.model.name != MAJORITY and verdict(s) == "not clear"]
         if rivals:
-            names = ", ".join(s.model.title for s in rivals)
+            names = " or ".join(s.model.title.replace(",", "") for s in rivals)
             better += f", but not clearly below that of {names}"
     else:
         clear = verdict(best) == "better"

@@ -272,7 +272,7 @@ def _with_threshold(
             scoring = make_scorer(f1_score, pos_label=second, zero_division=0.0)
         folds = StratifiedKFold(min(_FOLDS, _fewest(table)), shuffle=True, random_state=args.seed)
         search = TunedThresholdClassifierCV(
-            make_pipeline(table, classifier, args.impute), scoring=scoring, cv=folds, refit=False
+            make_pipeline(table, classifier, args.impute), scoring=scoring, cv=folds
         )
         threshold = search.fit(table.X, table.y).best_threshold_
     return FixedThresholdClassifier(clone(classifier), threshold=float(threshold), pos_label=second)

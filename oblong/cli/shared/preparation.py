@@ -17,7 +17,7 @@ from oblong.io.tables import Table
 __all__ = ["TEXT_FEATURES", "make_pipeline", "spread_of"]
 
 # Columns to which the words of a column of free text are hashed.
-TEXT_FEATURES = 1 << 14
+TEXT_FEATURES = 1 << 12
 
 
 def make_pipeline(table: Table, classifier: Any, impute: str | None) -> Pipeline:

@@ -178,7 +178,7 @@ def labelled_table(args: argparse.Namespace, data: str | None = None) -> Table:
             "missing": " (--impute fills gaps)" if args.impute is None else "",
             "text": " (--categorical auto encodes text)" if args.categorical == "none" else "",
         }.get(error.cause or "", "")
-        if not hint or (error.cause == "text" and error.advice and "if these" not in error.advice):
+        if not hint:
             raise
         place: dict[str, Any] = {"row": error.row, "column": error.column}
         raise DataFileError(
