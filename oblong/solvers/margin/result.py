@@ -170,7 +170,8 @@ def certify(
     status : str
         Why the solver stopped.
     promise : float
-        Relative gap that is small enough: only for a larger one the best scale is looked for.
+        Relative gap that is small enough: only for a larger one the best scale and bias are looked
+        for.
     """
     m, M = interval
     bias = 0.5 * (m + M)
@@ -188,10 +189,14 @@ def certify(
     limit = pieces.bound_scale(f, expansion.error)
     found = _evaluate(pieces, expansion, f, min(1.0, limit))
     if not found.upper - dual + doubt <= promise * abs(found.objective):
-        scale = _best_scale(*pieces, f, expansion.norm, min(limit, 4.0), _HALVINGS)
-        other = _evaluate(pieces, expansion, f, scale)
-        if not found.upper <= other.upper:
-            found = other
+        u = expansion.image
+        # The bias of the interval, of least loss, and of least outputs.
+        for other in (bias, _best_bias(*pieces, u, _HALVINGS), -0.5 * float(u.max() + u.min())):
+            limit = pieces.bound_scale(u + other, expansion.error)
+            scale = _best_scale(*pieces, u + other, expansion.norm, min(limit, 4.0), _HALVINGS)
+            better = _evaluate(pieces, expansion, u + other, scale)
+            if not found.upper <= better.upper:
+                found, bias, f = better, other, u + other
     scale = found.scale
     direction = expansion.direction
     return MarginResult(
@@ -222,6 +227,23 @@ def _evaluate(pieces: Pieces, expansion: Expansion, f: np.ndarray, scale: float)
     # A weight vector is what it is; coefficients make one that rounding hides.
     hidden = 0.0 if expansion.direction is not None else 0.5 * scale**2 * expansion.norm_error
     return _Values(scale, objective, max(quadratic + upper + hidden, objective))
+
+
+@compiled
+def _best_bias(p, s, u, halvings):
+    """Minimise ``Σ h_i(u_i + b)`` over ``b`` by halving."""
+    high = 1.0 + np.abs(u).max()
+    low = -high
+    for _ in range(halvings):
+        bias = 0.5 * (low + high)
+        slope = 0.0
+        for i in range(u.size):
+            slope += loss_and_slope(p[i], s[i], u[i] + bias)[1]
+        if slope > 0.0:
+            high = bias
+        else:
+            low = bias
+    return low
 
 
 @compiled
