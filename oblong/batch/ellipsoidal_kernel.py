@@ -305,11 +305,23 @@ class EllipsoidalKernelClassifier(PassClassifier):
         if coef is None or self.kernel == "linear":
             outputs = StoredOutputs.of_rows(X[rows], w, stored.bias)
         else:
-            values = X[rows] if self.kernel == "precomputed" else self._kernel()(X[rows], X)
+            # As the model is evaluated: in double precision.
+            values = X.astype(np.float64, copy=False)
+            if self.kernel != "precomputed":
+                values = self._kernel()(values[rows], values)
+            else:
+                values = values[rows]
             outputs = StoredOutputs.of_values(values, coef, stored.bias)
         centre = fit.bias + float(fit.direction @ known.center_)
         image = known.inverse_factor_ @ fit.direction
-        found = certify_features(T, outputs, image, fit.solution.dual_coef, centre, y=y, C=C)
+        # What the rounding of kernel values does to the features.
+        doubt = 0.0
+        if known._kernel_rows is not None:
+            dense = X[rows].toarray() if sp.issparse(X) else X[rows]
+            doubt = known._kernel_rows.rounding(dense.astype(np.float64), known.factor_)
+        found = certify_features(
+            T, outputs, image, fit.solution.dual_coef, centre, y=y, C=C, doubt=doubt
+        )
         return replace(
             stored,
             objective=found.objective,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from tests.fuzz.ellipsoids import ellipsoid, ellipsoidal_svm, online_ellipsoidal_svm
 from tests.fuzz.evaluate import (
@@ -214,7 +215,9 @@ def sigma(problem: Problem, model: Any, outcome: Outcome, converged: bool) -> No
     for pair in pairs(problem, model.classes_):
         kernel = KernelOf.of(model, problem.X[pair.rows])
         n, d = len(pair.rows), problem.X.shape[1]
-        if model.rank is not None and (kernel.name != "linear" or d >= n):
+        # Whitened rows are dense, so that a rank below the number of columns serves sparse ones.
+        exact = kernel.name == "linear" and d < n and not (sp.issparse(problem.X) and d > (model.rank or d))
+        if model.rank is not None and not exact:
             outcome.add("unchecked", "a low-rank approximation")
             return
         f, half, g, K, noise = stored_outputs(model, problem, kernel, pair)
@@ -348,11 +351,16 @@ def ellipsoidal_kernel(problem: Problem, model: Any, outcome: Outcome, converged
                 f = longdouble(X[pair.rows]) @ longdouble(model.coef_[pair.index]) + bias
             else:
                 f = K @ longdouble(model._kernel_coef[pair.index]) + bias
-            w = T.T @ c
-            half, noise = w @ w / 2, 0.0
+            image, noise = T.T @ c, 0.0
             if kernel.name != "linear":
+                # By the weight vector that the stored coefficients are made from.
+                directions = longdouble(basis.directions)
+                stored = longdouble(model._kernel_coef[pair.index])
+                w = positive_solve(directions.T @ directions, directions.T @ stored)
+                image = longdouble(known.inverse_factor_) @ w
                 sums = np.abs(K) @ np.abs(longdouble(model._kernel_coef[pair.index]))
                 noise = 2 * EPS * float(pair.penalties @ sums)
+            half = image @ image / 2
         margin_certificate(
             outcome,
             MarginProblem(pair.y, LD(model.C) * pair.penalties),

@@ -32,6 +32,8 @@ from tests.fuzz.problems import ESTIMATORS, make
 # Processor seconds after which a fit counts as one without end, and those for its evaluation.
 FIT_LIMIT = 30.0
 JUDGE_LIMIT = 120.0
+# Each process has one thread: more would wait for each other, and their time would count.
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 Task = tuple[str, int]
 
 
@@ -79,6 +81,7 @@ class _Worker:
 
     def __init__(self, limit: float) -> None:
         context = multiprocessing.get_context("spawn")
+        os.environ.update(dict.fromkeys(_THREADS, "1"))
         self.pipe, child = context.Pipe()
         self.process = context.Process(target=_serve, args=(child, limit), daemon=True)
         self.process.start()

@@ -236,6 +236,7 @@ def certify_features(
     *,
     y: np.ndarray,
     C: np.ndarray,
+    doubt: np.ndarray | float = 0.0,
 ) -> Certificate:
     """Certify a support vector machine on features, which is stored in another form.
 
@@ -253,10 +254,12 @@ def certify_features(
         Its output where the features are zero.
     y, C : ndarray of shape (n,)
         Labels and penalties.
+    doubt : ndarray of shape (n,) or float, default=0.0
+        Length of the error that each row of features has already.
     """
     combined = c @ T
     length = float(np.linalg.norm(combined))
-    error = UNIT * float(np.linalg.norm(np.abs(c) @ np.abs(T)))
+    error = UNIT * float(np.linalg.norm(np.abs(c) @ np.abs(T))) + float((np.abs(c) * doubt).sum())
     quadratic = 0.5 * float(image @ image)
     bound = 0.5 * (length + error) ** 2
     return _certificate(outputs, quadratic, UNIT * quadratic, bound, c, centre, y, C)

@@ -176,8 +176,10 @@ def solve_block(
     snap = snap_distance(pieces.breakpoints, c, final_tol, block.largest)
     stretch = _stretch(len(c), fresh)
     steps = newton = since = 0
-    if interior:
-        _begin_inside(block, pieces, c, u, 0.1 * tol, options)
+    if interior and not _begin_inside(block, pieces, c, u, 0.1 * tol, options):
+        write_slopes(*pieces, c, right, left)
+        highest, lowest = interval(right, left, u)
+        return BlockOutcome(u, right, left, 0, 0, highest - lowest)
     if block.inverse is not None:
         # With the inverse at hand Newton steps are cheap, and the start is likely a good one.
         write_slopes(*pieces, c, right, left)
@@ -238,26 +240,32 @@ def _begin_inside(
     u: np.ndarray,
     tol: float,
     options: MarginOptions,
-) -> None:
-    """Replace coefficients and image by those of the interior point method, if they are better."""
+) -> bool:
+    """Replace coefficients and image by those of the interior point method, if they are better.
+
+    Returns False if they are inside all pieces, where pair steps and Newton steps get nowhere.
+    """
     K = block.K.astype(np.float64, copy=False)
     found = interior_point(K, pieces, c, u, tol, options)
     if found is None:
-        return
-    image = u + K @ (found - c)
-    if float(pieces.dual(found, image)) >= float(pieces.dual(c, u)) or _violates_less(
-        pieces, found, image, c, u
+        return True
+    coef, on_breakpoints = found
+    outside = u - K @ c
+    image = outside + K @ coef
+    # What is outside enters the dual objective of the block with all its weight. Where values are
+    # so large that rounding swamps the objective, the violation tells.
+    if not (
+        pieces.dual(coef, image + outside) >= pieces.dual(c, u + outside)
+        and _violation(pieces, coef, image) <= 100.0 * _violation(pieces, c, u)
     ):
-        c[...], u[...] = found, image
+        return True
+    c[...], u[...] = coef, image
+    return on_breakpoints
 
 
-def _violates_less(
-    pieces: Pieces, c: np.ndarray, u: np.ndarray, other: np.ndarray, image: np.ndarray
-) -> bool:
-    first, second = (
-        interval(*pieces.slopes_at(coef), values) for coef, values in ((c, u), (other, image))
-    )
-    return first[0] - first[1] < second[0] - second[1]
+def _violation(pieces: Pieces, c: np.ndarray, u: np.ndarray) -> float:
+    highest, lowest = interval(*pieces.slopes_at(c), u)
+    return highest - lowest
 
 
 def check_definite(pieces: Pieces, c: np.ndarray, u: np.ndarray, tol: float) -> None:

@@ -26,6 +26,8 @@ __all__ = ["interior_point"]
 
 # Fraction of the way to the boundary that a step goes.
 _TO_BOUNDARY = 0.995
+# Relative difference of dual objectives that does not matter.
+_RELATIVE = 1e-6
 # Added to the diagonal of the system, relative to its mean.
 _RIDGE = 1e-14
 
@@ -97,6 +99,14 @@ class _State:
         for piece, v in zip(self.pieces, self.v):
             c[piece.rows] += piece.sign * v
         return c
+
+    @property
+    def theta(self) -> np.ndarray:
+        """How easily each coefficient moves."""
+        theta = np.zeros(len(self.base))
+        for piece, v, z, Z in zip(self.pieces, self.v, self.z, self.Z):
+            theta[piece.rows] += 1.0 / (z / v + Z / (piece.upper - v))
+        return theta
 
     def _evaluate(self) -> None:
         self.f = self.outside + self.K @ self.c + self.b
@@ -235,7 +245,7 @@ def interior_point(
     u: np.ndarray,
     tol: float,
     options: MarginOptions = DEFAULTS,
-) -> np.ndarray | None:
+) -> tuple[np.ndarray, bool] | None:
     """Solve the problem of one block by an interior point method, and find its breakpoints.
 
     Parameters
@@ -255,24 +265,31 @@ def interior_point(
 
     Returns
     -------
-    ndarray of shape (q,) or None
-        Coefficients, on their breakpoints where the solution is, of the least violation seen;
-        None if the block cannot be factored or the values overflow.
+    tuple of ndarray and bool, or None
+        Coefficients of the least violation seen, on their breakpoints, and True; those of the
+        largest dual objective, inside all pieces, and False, if that is larger; None if the block
+        cannot be factored or the values overflow.
     """
-    best: np.ndarray | None = None
-    least = smallest_doubt = np.inf
+    best = inside = None
+    idle = 0
+    least, highest, smallest_doubt = np.inf, -np.inf, np.inf
     with np.errstate(all="ignore"):
         state = _State(K, pieces, c, u)
         ridge = _RIDGE * float(np.abs(K.diagonal()).mean())
         for _ in range(options.interior_point_steps):
             length = state.step(ridge, options.factor_attempts)
             doubt = state.doubt()
-            if length == 0.0 or not doubt < options.interior_point_breakdown * smallest_doubt:
+            broken = not doubt < options.interior_point_breakdown * smallest_doubt
+            if length == 0.0 or broken or idle == options.interior_point_patience:
                 # The system has no digits left.
                 break
+            idle = 0 if doubt < 0.9 * smallest_doubt else idle + 1
             smallest_doubt = min(smallest_doubt, doubt)
+            dual = pieces.dual(state.c, state.f - state.b + state.outside)
+            if dual > highest:
+                inside, highest = _with_sum(state, pieces, state.c, state.theta), dual
             found = _on_breakpoints(state, pieces)
-            if abs(state.total - float(found.sum())) > 1e-12 * float(np.abs(found).sum()):
+            if not _keeps_sum(state, found):
                 continue
             image = state.outside + K @ found
             right, left = pieces.slopes_at(found)
@@ -281,7 +298,13 @@ def interior_point(
                 best, least = found, violation
             if least <= tol:
                 break
-    return best
+        value = -np.inf
+        if best is not None:
+            value = pieces.dual(best, 2.0 * state.outside + K @ best)
+    # Where the breakpoints cannot be told, being on some is worth nothing.
+    if inside is not None and least > tol and not value >= highest - _RELATIVE * abs(highest):
+        return (inside, False) if _keeps_sum(state, inside) else None
+    return None if best is None else (best, True)
 
 
 def _on_breakpoints(state: _State, pieces: Pieces) -> np.ndarray:
@@ -297,12 +320,20 @@ def _on_breakpoints(state: _State, pieces: Pieces) -> np.ndarray:
         full &= ~empty
         result[piece.rows] += piece.sign * np.where(empty, 0.0, np.where(full, piece.upper, v))
         share[piece.rows] += np.where(empty | full, 0.0, 1.0 / (z / v + Z / room))
+    return _with_sum(state, pieces, result, share)
+
+
+def _with_sum(state: _State, pieces: Pieces, c: np.ndarray, share: np.ndarray) -> np.ndarray:
+    """Restore the sum of the coefficients by those that move most easily."""
     p = pieces.breakpoints
-    missing = state.total - float(result.sum())
+    missing = state.total - float(c.sum())
     if missing and share.any():
-        # The rows that move most easily take up the difference.
-        result = np.clip(result + missing * share / float(share.sum()), p[:, 0], p[:, 3])
+        c = np.clip(c + missing * share / float(share.sum()), p[:, 0], p[:, 3])
         largest = int(share.argmax())
-        result[largest] += state.total - float(result.sum())
-        result[largest] = min(max(result[largest], p[largest, 0]), p[largest, 3])
-    return result
+        c[largest] += state.total - float(c.sum())
+        c[largest] = min(max(c[largest], p[largest, 0]), p[largest, 3])
+    return c
+
+
+def _keeps_sum(state: _State, c: np.ndarray) -> bool:
+    return abs(state.total - float(c.sum())) <= 1e-12 * float(np.abs(c).sum())

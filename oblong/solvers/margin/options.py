@@ -35,6 +35,8 @@ class MarginOptions:
     patience : int
         Rounds in which neither the violation nor the duality gap falls by a tenth before the
         solver counts as stalled.
+    idle_work : float
+        The same in work: as much as so many interior point methods on all rows would cost.
     refreshes : int
         Recomputations of the image in double precision before single-precision columns are
         replaced by double ones.
@@ -65,6 +67,8 @@ class MarginOptions:
         Most interior point steps in a row; ten to thirty are usual.
     interior_point_breakdown : float
         They end when complementarity and residuals exceed their least value so far by this factor.
+    interior_point_patience : int
+        They also end when in so many of them complementarity and residuals do not fall by a tenth.
     factor_attempts : int
         Times a matrix is factored, with a ridge a hundred times as large each time.
     tightenings : int
@@ -127,6 +131,7 @@ class MarginOptions:
     smallest_sample: int = 2048
     sample_tol: float = 30.0
     patience: int = 40
+    idle_work: float = 2.0
     refreshes: int = 8
     single_steps: int = 50
     rounding_sample: int = 256
@@ -140,6 +145,7 @@ class MarginOptions:
     interior_point_rows: int = 4096
     interior_point_steps: int = 100
     interior_point_breakdown: float = 1e3
+    interior_point_patience: int = 15
     factor_attempts: int = 4
     tightenings: int = 6
     newton_costly: int = 3

@@ -134,7 +134,11 @@ def expand(
         sizes = np.abs(f)
         matters |= sizes >= sizes.max() - 2.0 * error
     matters[support] = True
-    return columns.expand(c, u, np.flatnonzero(matters))
+    expansion = columns.expand(c, u, np.flatnonzero(matters))
+    # The others keep the rounding of their columns, in case another bias or factor is better.
+    if expansion.direction is None:
+        expansion.error[~matters] += error
+    return expansion
 
 
 def certify(
@@ -163,13 +167,14 @@ def certify(
     status : str
         Why the solver stopped.
     promise : float
-        Relative gap that is small enough: only for a larger one the best scale is looked for.
+        Relative gap that is small enough: only for a larger one the best scale and bias are looked
+        for.
     """
     m, M = interval
     bias = 0.5 * (m + M)
     if not math.isfinite(bias):
         bias = 0.0
-    scale, objective, upper, dual, doubt = appraise(
+    bias, scale, objective, upper, dual, doubt = appraise(
         *pieces,
         c,
         expansion.image,
@@ -221,39 +226,35 @@ def appraise(p, s, c, u, error, norm, norm_error, by_coefficients, bias, promise
 
     Returns
     -------
-    scale, objective, upper, dual, doubt : float
-        The factor, the primal objective of the model and what it may be with rounding, the dual
-        objective and by how much it may be smaller.
+    bias, scale, objective, upper, dual, doubt : float
+        Bias and factor of the model, its primal objective and what that may be with rounding, the
+        dual objective and by how much it may be smaller.
     """
-    terms = total = lost = excess = 0.0
+    terms = total = lost = 0.0
     for i in range(c.size):
         terms += term(p[i], s[i], c[i])
         # The sum of coefficients with the rounding of each addition kept.
         new = total + c[i]
         lost += (total - new) + c[i] if abs(total) >= abs(c[i]) else (c[i] - new) + total
         total = new
-        high, low = u[i] + bias + error[i], u[i] + bias - error[i]
-        # An unbounded tail is a hard bound: of zero, only outputs on its right side meet it.
-        if p[i, 0] == -np.inf and high > 0.0:
-            excess = max(excess, high / s[i, 0] if s[i, 0] > 0.0 else np.inf)
-        if p[i, 3] == np.inf and low < 0.0:
-            excess = max(excess, low / s[i, 2] if s[i, 2] < 0.0 else np.inf)
     dual = terms - 0.5 * norm
     # A sum of coefficients other than zero meets every bias, the optimal one too.
     doubt = 0.5 * norm_error + abs(total + lost) * 2.0 * max(1.0, abs(bias))
     if not (dual < np.inf and dual - doubt >= 0.0):
         # Zero coefficients are a dual point too.
         dual = doubt = 0.0
-    limit = 1.0 / excess if excess > 0.0 else np.inf
     hidden = norm_error if by_coefficients else 0.0
-    scale = min(1.0, limit)
+    scale = min(1.0, _largest_scale(p, s, u, error, bias))
     objective, upper = _primal(p, s, u, error, norm, hidden, bias, scale)
     if not upper - dual + doubt <= promise * abs(objective):
-        best = _best_scale(p, s, u, bias, norm, min(limit, 4.0), _HALVINGS)
-        other, other_upper = _primal(p, s, u, error, norm, hidden, bias, best)
-        if not upper <= other_upper:
-            scale, objective, upper = best, other, other_upper
-    return scale, objective, upper, dual, doubt
+        # The bias of the interval, of least loss, and of least outputs.
+        for other in (bias, _best_bias(p, s, u, _HALVINGS), -0.5 * (u.max() + u.min())):
+            limit = min(_largest_scale(p, s, u, error, other), 4.0)
+            best = _best_scale(p, s, u, other, norm, limit, _HALVINGS)
+            found, found_upper = _primal(p, s, u, error, norm, hidden, other, best)
+            if not upper <= found_upper:
+                bias, scale, objective, upper = other, best, found, found_upper
+    return bias, scale, objective, upper, dual, doubt
 
 
 @compiled
@@ -268,6 +269,37 @@ def _primal(p, s, u, error, norm, hidden, bias, scale):
         above = loss_and_slope(p[i], s[i], f + doubt)[0]
         upper += max(above, loss_and_slope(p[i], s[i], f - doubt)[0])
     return objective, max(upper, objective)
+
+
+@compiled
+def _largest_scale(p, s, u, error, bias):
+    """Find the largest factor with which outputs meet all hard bounds."""
+    excess = 0.0
+    for i in range(u.size):
+        high, low = u[i] + bias + error[i], u[i] + bias - error[i]
+        # An unbounded tail is a hard bound: of zero, only outputs on its right side meet it.
+        if p[i, 0] == -np.inf and high > 0.0:
+            excess = max(excess, high / s[i, 0] if s[i, 0] > 0.0 else np.inf)
+        if p[i, 3] == np.inf and low < 0.0:
+            excess = max(excess, low / s[i, 2] if s[i, 2] < 0.0 else np.inf)
+    return 1.0 / excess if excess > 0.0 else np.inf
+
+
+@compiled
+def _best_bias(p, s, u, halvings):
+    """Minimise ``Σ h_i(u_i + b)`` over ``b`` by halving."""
+    high = 1.0 + np.abs(u).max()
+    low = -high
+    for _ in range(halvings):
+        bias = 0.5 * (low + high)
+        slope = 0.0
+        for i in range(u.size):
+            slope += loss_and_slope(p[i], s[i], u[i] + bias)[1]
+        if slope > 0.0:
+            high = bias
+        else:
+            low = bias
+    return low
 
 
 @compiled

@@ -132,8 +132,9 @@ def ascend_whole(
         if crawling and interior:
             break
         interior = crawling
+        budget = min(limit - steps, options.crawl(n))
         outcome = solve_block(
-            block, pieces, c, u, tol, tol, limit - steps, True, polish, interior, options
+            block, pieces, c, u, tol, tol, budget, True, polish, interior, options
         )
         u, right, left, taken, more, _ = outcome
         violation = _violation(right, left, u)

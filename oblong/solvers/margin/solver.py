@@ -200,14 +200,19 @@ class _Ascent:
         self.largest_set = max(self.smallest_set, options.large_working_set, cached)
         # The rows of the last working set.
         self.last: np.ndarray | None = None
-        self.progress_watch = _Watch(options.patience)
+        self.progress_watch = _Watch(options)
         # Pair steps on blocks that they left unsolved; their number when an interior point method
         # last took over; and whether it did not solve the whole problem either.
         self.crawled = self.inside = 0
         self.exhausted = False
+        if start is not None and (self.right == self.left).all():
+            # The start is one that only an interior point method gave.
+            self.inside = -options.crawl(n)
         self.refreshes = 0
         self.tightened = 0
         self.n_iter = self.n_newton = self.n_rounds = 0
+        # In units of an interior point method on all rows.
+        self.work = 0.0
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -262,7 +267,7 @@ class _Ascent:
                     return self.result("stalled")
                 self._promote()
             self.tightened += 1
-            self.progress_watch = _Watch(self.options.patience)
+            self.progress_watch = _Watch(self.options)
             self.crawled, self.inside, self.exhausted = 0, self.n_iter, False
             # The gap falls about as the violation does.
             share = 0.5 * promise / max(result.relative_gap, promise)
@@ -277,7 +282,7 @@ class _Ascent:
         direct = self.columns.direct
         room = 1.25 if direct else 1.1
         size = min(max(self.smallest_set, int(room * free) + 2), self.largest_set)
-        if self.n_iter - self.inside >= self.options.crawl(n) and self._fits(n):
+        if self._crawls(n):
             size = n
         size = min(size, n, n if direct else self.columns.capacity)
         if size == n:
@@ -301,9 +306,17 @@ class _Ascent:
             taken[np.concatenate([rest[is_free], rest[~is_free]])[:room]] = True
         return np.flatnonzero(taken)
 
-    def _fits(self, size: int) -> bool:
-        """Whether an interior point method can have so many rows."""
-        return size <= min(self.options.interior_point_rows, self.columns.capacity)
+    def _crawls(self, size: int) -> bool:
+        """Whether pair steps have cost what an interior point method on so many rows would."""
+        n, crawl = self.columns.n, self.options.crawl
+        if size > min(self.options.interior_point_rows, self.columns.capacity):
+            return False
+        if size < n:
+            return self.crawled >= crawl(size)
+        # On most rows it costs about as much as on all, and does less.
+        held = 0 if self.last is None else self.last.size
+        most = 2 * held >= n and self.crawled >= crawl(held)
+        return most or self.n_iter - self.inside >= crawl(n)
 
     def _improve(self, chosen: np.ndarray, violation: float, budget: int) -> None:
         """Solve the problem of the working set and carry the change to everything else."""
@@ -322,8 +335,7 @@ class _Ascent:
         terms = self.pieces.take(rows)
         c = self.c[rows].copy()
         tol = self.target if whole else max(0.5 * self.target, accuracy * violation)
-        steps = self.n_iter - self.inside if whole else self.crawled
-        interior = steps >= self.options.crawl(chosen.size) and self._fits(chosen.size)
+        interior = self._crawls(chosen.size)
         outcome = solve_block(
             dense,
             terms,
@@ -331,7 +343,7 @@ class _Ascent:
             self.u[rows],
             tol=tol,
             final_tol=self.target,
-            budget=budget,
+            budget=min(budget, self.options.crawl(chosen.size)),
             whole=whole,
             polish=self.polish,
             interior=interior,
@@ -355,6 +367,10 @@ class _Ascent:
         self.n_iter += outcome.steps
         self.n_newton += outcome.newton_steps
         self.n_rounds += 1
+        # An interior point method takes some twenty factors, and each of its steps one.
+        crawl = self.options.crawl
+        cost = outcome.steps + (interior + outcome.newton_steps / 20) * crawl(chosen.size)
+        self.work += cost * chosen.size / (self.columns.n * crawl(self.columns.n))
         self.last = chosen
 
     def _hold(self, rows: np.ndarray) -> PrincipalBlock:
@@ -371,7 +387,7 @@ class _Ascent:
         dual = self.pieces.dual(self.c, self.u)
         scale = min(1.0, self.pieces.bound_scale(f))
         primal = 0.5 * scale**2 * float(self.c @ self.u) + float(self.pieces.loss(scale * f).sum())
-        self.progress_watch.see(m - M, primal - dual)
+        self.progress_watch.see(m - M, primal - dual, self.work)
 
     def _without_maximum(self) -> MarginResult | None:
         """Deal with a matrix that looks indefinite: rounding, unless the kernel is to blame."""
@@ -422,7 +438,7 @@ class _Ascent:
         self.last = None
         self.refreshes = self.crawled = 0
         self.inside, self.exhausted = self.n_iter, False
-        self.progress_watch = _Watch(self.options.patience)
+        self.progress_watch = _Watch(self.options)
         support = np.flatnonzero(self.c)
         self.u = self.columns.image(np.arange(self.columns.n), support, self.c[support])
 
@@ -451,24 +467,25 @@ class _Ascent:
 
 
 class _Watch:
-    """Notices when neither the violation nor the gap falls by a tenth in so many rounds."""
+    """Notices when neither the violation nor the gap falls by a tenth over much work."""
 
-    def __init__(self, patience: int) -> None:
-        self.patience = patience
+    def __init__(self, options: MarginOptions) -> None:
+        self.options = options
         self.violation = self.gap = np.inf
         self.idle = 0
+        self.since = np.inf
+        self.stalled = False
 
-    @property
-    def stalled(self) -> bool:
-        return self.idle >= self.patience
-
-    def see(self, violation: float, gap: float) -> None:
-        """Note the state after a round."""
-        progress = violation < 0.9 * self.violation or gap < 0.9 * self.gap
-        self.idle = 0 if progress else self.idle + 1
-        if progress:
+    def see(self, violation: float, gap: float, work: float) -> None:
+        """Note the state after a round, and the work done so far."""
+        if violation < 0.9 * self.violation or gap < 0.9 * self.gap:
             self.violation = min(self.violation, violation)
             self.gap = min(self.gap, gap)
+            self.idle, self.since = 0, work
+        else:
+            self.idle += 1
+        idle_work = work - self.since
+        self.stalled = self.idle >= self.options.patience or idle_work >= self.options.idle_work
 
 
 def _accuracy(fresh: float) -> float:

@@ -25,7 +25,7 @@ TOL = 1e-5
 def test_reaches_the_optimum_whatever_the_penalty_and_the_bound(kernel, B, C):
     problem = make_problem(kernel, 60, C, B, seed=3)
     n = len(problem.y)
-    found = interior_point(problem.K, problem.pieces, np.zeros(n), np.zeros(n), TOL)
+    found, _ = interior_point(problem.K, problem.pieces, np.zeros(n), np.zeros(n), TOL)
     p = problem.pieces.breakpoints
     assert np.all((p[:, 0] <= found) & (found <= p[:, 3]))
     assert abs(found.sum()) <= 1e-9 * max(1.0, np.abs(found).sum())
@@ -37,7 +37,7 @@ def test_reaches_the_optimum_whatever_the_penalty_and_the_bound(kernel, B, C):
 def test_agrees_with_a_general_solver():
     problem = make_problem("rbf", 40, 10.0, 1.3, seed=1)
     n = len(problem.y)
-    found = interior_point(problem.K, problem.pieces, np.zeros(n), np.zeros(n), 1e-8)
+    found, _ = interior_point(problem.K, problem.pieces, np.zeros(n), np.zeros(n), 1e-8)
     reference = solve_pieces(problem.K, *problem.pieces)
     ours = problem.pieces.dual(found, problem.K @ found)
     assert ours == pytest.approx(reference.objective, rel=1e-6)
@@ -51,7 +51,7 @@ def test_terms_of_every_kind():
     soft = relaxed_margin_pieces(y, np.full(30, 5.0), 1.2, np.full(30, 0.3))
     pieces = Pieces(*(np.concatenate(pair) for pair in zip(soft, universum_pieces(20, 0.7, 0.1))))
     K = F @ F.T
-    found = interior_point(K, pieces, np.zeros(50), np.zeros(50), TOL)
+    found, _ = interior_point(K, pieces, np.zeros(50), np.zeros(50), TOL)
     low, high = bias_interval(K, pieces, found)
     assert low - high <= TOL
 
@@ -64,7 +64,7 @@ def test_a_block_keeps_the_sum_and_the_rest():
     u = (problem.K @ start)[rows]
     part = problem.pieces.take(rows)
     block = problem.K[np.ix_(rows, rows)]
-    found = interior_point(block, part, start[rows], u, TOL)
+    found, _ = interior_point(block, part, start[rows], u, TOL)
     assert found.sum() == pytest.approx(start[rows].sum(), abs=1e-10)
     image = u + block @ (found - start[rows])
     right, left = part.slopes_at(found)
@@ -74,7 +74,7 @@ def test_a_block_keeps_the_sum_and_the_rest():
 def test_indefinite_blocks_are_left_alone():
     K = np.diag([1.0, -1.0, 1.0, -1.0])
     pieces = make_problem("rbf", 4, 1.0, 1.2).pieces
-    found = interior_point(K, pieces, np.zeros(4), np.zeros(4), TOL)
+    found, _ = interior_point(K, pieces, np.zeros(4), np.zeros(4), TOL)
     assert found is None or np.isfinite(found).all()
 
 

@@ -73,7 +73,7 @@ def _write_terms(y, v, C, bound, p, s):
 
 
 @compiled
-def _appraise(exact, index, y, p, s, c, u, bias, work, w, promise, values):
+def _appraise(exact, index, y, p, s, c, u, bias, matters, work, w, promise, values):
     """Write the values of a solution with fresh outputs; return its relative gap."""
     linear = w.size > 0
     norm = norm_error = far = weight = 0.0
@@ -89,12 +89,13 @@ def _appraise(exact, index, y, p, s, c, u, bias, work, w, promise, values):
         if linear:
             error[i] = exact.double * (error[i] * length + far)
         else:
-            error[i] *= exact.double * weight
+            # Rows that do not matter keep the rounding of single precision.
+            error[i] *= weight * (exact.double if matters[i] else 2.0 * exact.single)
             norm += c[i] * u[i]
             norm_error += abs(c[i]) * error[i]
     if linear:
         norm_error = exact.double * weight * (2.0 * length + exact.double * weight)
-    scale, objective, upper, dual, doubt = appraise(
+    bias, scale, objective, upper, dual, doubt = appraise(
         p, s, c, u, error, norm, norm_error, not linear, bias, promise
     )
     largest = 0.0
@@ -179,7 +180,7 @@ def _solve(
         m, M = interval(right, left, u)
         bias = 0.5 * (m + M) if abs(m + M) < np.inf else 0.0
         values[VIOLATION] = m - M
-        gap = _appraise(exact, index, y, p, s, c, u, bias, work, w, promise, values)
+        gap = _appraise(exact, index, y, p, s, c, u, bias, matters, work, w, promise, values)
         if not violation <= target:
             status = MAX_ITER if steps >= limit else UNSOLVED
             break
