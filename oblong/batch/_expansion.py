@@ -166,7 +166,8 @@ class KernelExpansion(BaseEstimator):
         """
         outputs = np.empty((X.shape[0], self.intercept_.size))
         if self.kernel == "linear":
-            for start, stop in chunks(X.shape[0], max(1, _PREDICTION_BLOCK // X.shape[1])):
+            entries = X.nnz / max(1, X.shape[0]) if sp.issparse(X) else X.shape[1]
+            for start, stop in chunks(X.shape[0], int(_PREDICTION_BLOCK / max(1.0, entries)) + 1):
                 outputs[start:stop] = X[start:stop] @ self.coef_.T + self.intercept_
             return outputs
         vectors, coef = self._expansion()

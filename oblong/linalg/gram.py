@@ -6,8 +6,8 @@ from collections.abc import Callable
 from threading import Lock
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
-from scipy.linalg.blas import dsyrk
+from scipy.linalg.blas import dsymv, dsyrk
+from scipy.linalg.lapack import dpotrf, dpotrs
 
 __all__ = ["GramSum", "factored"]
 
@@ -60,23 +60,20 @@ def factored(matrix: np.ndarray) -> Callable[[np.ndarray], np.ndarray] | None:
         return None
     scale = 1.0 / np.sqrt(diagonal)
     scaled = matrix * scale[:, None] * scale
-    order = np.arange(len(scaled))
     for ridge in (0.0, 1e-15, 1e-13, 1e-11, 1e-9):
-        try:
-            trial = scaled.copy()
-            trial[order, order] += ridge
-            factor = cho_factor(trial, lower=True, check_finite=False, overwrite_a=True)
-        except LinAlgError:
-            continue
-        break
+        trial = scaled.copy()
+        trial.flat[:: len(trial) + 1] += ridge
+        # The lower triangle in C's order is the upper one in Fortran's.
+        factor, failed = dpotrf(trial.T, lower=False, clean=False, overwrite_a=True)
+        if not failed:
+            break
     else:
         return None
-    symmetric = np.tril(scaled) + np.tril(scaled, -1).T
 
     def solve(rhs: np.ndarray) -> np.ndarray:
         target = scale * rhs
-        x = cho_solve(factor, target, check_finite=False)
-        x += cho_solve(factor, target - symmetric @ x, check_finite=False)
+        x = dpotrs(factor, target, lower=False)[0]
+        x += dpotrs(factor, target - dsymv(1.0, scaled.T, x), lower=False)[0]
         return scale * x
 
     return solve

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg.lapack import dpstrf
 
 __all__ = ["LowRank", "pivoted_cholesky"]
 
 # Columns computed at a time: enough for matrix products, few enough for good pivots.
 _BLOCK = 64
+# Rows up to which the whole matrix is factored at once.
+_WHOLE = 1024
 # A pivot has to have this share of the largest residual at the start of its block.
 _ACCEPTED_SHARE = 0.5
 
@@ -79,6 +82,16 @@ def pivoted_cholesky(
     residual = np.array(diagonal, dtype=np.float64)
     _reject_infinite(residual)
     total, scale = residual.sum(), residual.max()
+    if n <= _WHOLE and scale > 0.0:
+        matrix = columns(np.arange(n))
+        _reject_infinite(matrix)
+        L, order, found, _ = dpstrf(matrix, tol=tolerance * scale, lower=True)
+        found = min(found, rank)
+        pivots, factor = order[:found] - 1, np.tril(L[:found, :found])
+        features = np.empty((n, found), dtype=matrix.dtype)
+        features[order - 1] = np.tril(L)[:, :found]
+        rest = residual - np.einsum("ij,ij->i", features, features)
+        return LowRank(features, pivots, factor, float(np.maximum(rest, 0.0).sum() / total))
     rows: np.ndarray | None = None
     pivots = np.empty(rank, dtype=np.intp)
     done = 0

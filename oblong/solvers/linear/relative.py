@@ -7,6 +7,7 @@ descent, whose work a pass is that of one product.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -209,11 +210,10 @@ def _prepared(
     basis = None
     rows = LinearRows(X, threads, centred=intercept)
     if n < d and n * d <= options.rotated:
-        # The weights lie in the span of the rows: turn it into as many columns as rows.
-        dense = rows.dense(0, n)
-        basis, factor = np.linalg.qr(dense.T)
+        # The weights lie in the span of the rows: turn it into as many columns as rows, or fewer.
+        basis, factor = _span(rows.dense(0, n))
         shift = rows.shift
-        rows = LinearRows(factor.T, threads)
+        rows = LinearRows(factor, threads)
     _check_finite(rows)
     problem = LinearProblem(rows, y, C, intercept=intercept)
     fine = min(tol, options.small_gap) if n * min(n, d) <= options.small else tol
@@ -231,11 +231,27 @@ def _prepared(
     def back(found: LinearResult) -> LinearResult:
         if basis is None:
             return found
-        coef = basis @ found.coef
+        coef = basis(found.coef)
         bias = found.bias if shift is None else found.bias - float(shift @ coef)
         return replace(found, coef=coef, bias=bias)
 
     return interior, problem, back
+
+
+def _span(X: np.ndarray) -> tuple[Callable[[np.ndarray], np.ndarray], np.ndarray]:
+    """Rows in coordinates of their span, and the map of weights there to weights of the columns.
+
+    Eigenvectors of ``XX'`` are the quickest, as long as no direction is so short that squares of
+    its length are lost.
+    """
+    if np.isfinite(X).all():
+        values, vectors = np.linalg.eigh(X @ X.T)
+        long, lost = values > 1e-6 * values[-1], values <= 1e-12 * values[-1]
+        if long.any() and (long | lost).all():
+            lengths, vectors = np.sqrt(values[long]), np.ascontiguousarray(vectors[:, long])
+            return lambda w: (vectors @ (w / lengths)) @ X, vectors * lengths
+    basis, factor = np.linalg.qr(X.T)
+    return lambda w: basis @ w, factor.T
 
 
 def _check_finite(rows: LinearRows) -> None:
