@@ -196,9 +196,9 @@ def solve_pairs(
         threads=threads,
     )
     shape = (len(pairs), len(Cs), len(spreads) + 1)
-    source = np.empty((len(pairs), len(Cs), len(spreads)), dtype=np.intp)
-    source[:, :, order] = found.source.reshape(shape)[:, :, 1:]
-    source = source.reshape(len(pairs), -1)
+    by_spread = np.empty((len(pairs), len(Cs), len(spreads)), dtype=np.intp)
+    by_spread[:, :, order] = found.source.reshape(shape)[:, :, 1:]
+    source = by_spread.reshape(len(pairs), -1)
     different = [np.unique(own) for own in source]
     margins = 1.0 / np.maximum(np.take_along_axis(found.largest, source, axis=1), 1e-300)
     # Support vector machines set the scale of the bounds, and count even if not asked for.

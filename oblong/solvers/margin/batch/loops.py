@@ -49,7 +49,7 @@ class Groups(NamedTuple):
         See :class:`~oblong.solvers.margin.batch.tiles.GroupRows`.
     ends : int ndarray of shape (n_groups + 1,)
         Where the rows of each group begin, and the last ones end.
-    index : int ndarray of shape (n_rows,)
+    rows : int ndarray of shape (n_rows,)
         The rows by number.
     y, v : ndarray of shape (n_rows,)
         Their labels and factors of ``C``.
@@ -57,7 +57,7 @@ class Groups(NamedTuple):
 
     parts: np.ndarray
     ends: np.ndarray
-    index: np.ndarray
+    rows: np.ndarray
     y: np.ndarray
     v: np.ndarray
 
@@ -295,7 +295,7 @@ def solve_groups(
     for g in range(first, last):
         begin = groups.ends[g]
         q = groups.ends[g + 1] - begin
-        index, y, v = groups.index[begin:], groups.y[begin : begin + q], groups.v[begin:]
+        index, y, v = groups.rows[begin:], groups.y[begin : begin + q], groups.v[begin:]
         K = memory[: q * q].reshape(q, q)
         weights = inverse[: q * q].reshape(q, q) if m > _MANY else inverse[:0].reshape(0, 0)
         diagonal = numbers[0, :q]

@@ -115,7 +115,8 @@ def prepare(tiles: RowTiles | GramTiles) -> tuple[TileSource, Exact] | None:
             half.astype(np.float32),
         ),
         Exact(
-            rows, diagonal, shift if kind == _LINEAR else np.empty(0), units * single, units * eps
+            rows, diagonal, np.empty(0) if shift is None or kind != _LINEAR else shift,
+            units * single, units * eps,
         ),
     )  # fmt: skip
 
