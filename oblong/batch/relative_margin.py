@@ -115,7 +115,8 @@ class RelativeMarginClassifier(KernelClassifier):
         Only False: for probabilities wrap the classifier in
         :class:`CalibratedMarginClassifier`.
     n_jobs : int, default=None
-        Pairs of classes to solve at once.
+        Threads that share the pairs of classes; -1 for all processors. By default one, so that a
+        fit inside another search does not take more than its share. Meanwhile BLAS has one thread.
     verbose : int, default=0
         Whether to report progress on standard error.
     random_state : int, RandomState instance or None, default=None
@@ -326,12 +327,12 @@ class RelativeMarginClassifier(KernelClassifier):
         if few or not known or largest > DEFAULTS.batch_rows or self.D is not None:
             return super()._fit_rows(X, kept, rows, labels, penalties, weights)
         order = np.argsort(labels, kind="stable")
-        rows = self._select(rows, order)
+        by_class = self._select(rows, order)
         ends = np.concatenate([[0], np.cumsum(counts)])
         spans = np.column_stack([ends[:-1], ends[1:]])
         pairs = pairs_of(len(counts))
         batch = MarginBatch(
-            GramTiles(rows) if precomputed else RowTiles(self._kernel(), rows),
+            GramTiles(by_class) if precomputed else RowTiles(self._kernel(), by_class),
             spans[np.array(pairs)],
             np.tile([1.0, -1.0], (len(pairs), 1)),
             penalties[order],
@@ -348,6 +349,9 @@ class RelativeMarginClassifier(KernelClassifier):
                 cache_bytes=self.cache_size * 2.0**20,
                 progress=self._progress(),
             )
+        if self.kernel == "linear" and STATUS.index("stalled") in found.status[:, -1]:
+            # Pairs one by one can be solved for their weights.
+            return super()._fit_rows(X, kept, rows, labels, penalties, weights)
         packed = np.zeros((len(counts) - 1, len(labels)))
         for coefs, (i, j) in zip(found.coefs, pairs):
             packed[j - 1, ends[i] : ends[i + 1]] = coefs[-1, : counts[i]]
@@ -356,9 +360,11 @@ class RelativeMarginClassifier(KernelClassifier):
             PairFit(
                 None,
                 found.coefs[g][-1],
-                *(float(x[g, -1]) for x in (found.bias, found.objective, found.relative_gap)),
-                int(found.n_iter[g].sum()),
-                STATUS[found.status[g, -1]],
+                bias=float(found.bias[g, -1]),
+                objective=float(found.objective[g, -1]),
+                relative_gap=float(found.relative_gap[g, -1]),
+                n_iter=int(found.n_iter[g].sum()),
+                status=STATUS[found.status[g, -1]],
                 rounded=bool(found.rounded[g, -1]),
             )
             for g in np.flatnonzero(found.status[:, -1])

@@ -45,7 +45,7 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
     Every combination of ``Cs``, ``gammas`` and ``spreads`` is scored by cross-validation, and
     :class:`RelativeMarginClassifier` is fitted to all rows with the best one. The scores are
     those of :class:`sklearn.model_selection.GridSearchCV`, but the work is shared: distances
-    are computed once per fold, kernel matrices once per gamma, and along the spreads and the
+    are computed once, kernel matrices once per fold and gamma, and along the spreads and the
     penalties each solution starts from one nearby.
 
     Parameters
@@ -130,9 +130,9 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    Each fold at work keeps the products of its training rows and one kernel matrix in memory:
-    16 bytes for each pair of training rows, or 8 above 4096 rows, where single precision is
-    used. For more rows than that allows use :class:`sklearn.model_selection.GridSearchCV`.
+    The products of all rows, and one kernel matrix for each fold at work, are kept in memory: 8
+    bytes for each pair of rows, or 4 above 4096 rows, where single precision is used. For more rows
+    than that allows use :class:`sklearn.model_selection.GridSearchCV`.
 
     With ``sample_weight`` the scores are weighted as well, so that a row of weight two counts as
     two rows of the same fold.
@@ -333,7 +333,8 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
         _, counts = np.unique(y, return_counts=True)
         small = np.sort(counts)[-2:].sum() <= _THREADS_ABOVE
         threads = 1 if jobs > 1 or small else available_threads()
-        tasks = [(X, y, weights, train, test, threads) for train, test in splits]
+        kernels = search.products(X)
+        tasks = [(kernels, X, y, weights, train, test, threads) for train, test in splits]
         if threads > 1:
             return [search.run(*task) for task in tasks]
         # Small products are slower on several threads than on one.

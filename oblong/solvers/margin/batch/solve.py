@@ -8,7 +8,13 @@ from oblong._core.progress import ProgressCallback
 from oblong._core.threads import run_chunks
 from oblong.linalg.columns import KernelColumns, SymmetricColumns
 from oblong.solvers.margin.batch import loops
-from oblong.solvers.margin.batch.problem import STATUS, BatchResult, GramTiles, MarginBatch
+from oblong.solvers.margin.batch.problem import (
+    STATUS,
+    BatchResult,
+    GramTiles,
+    MarginBatch,
+    RowTiles,
+)
 from oblong.solvers.margin.batch.tiles import prepare
 from oblong.solvers.margin.options import DEFAULTS, MarginOptions
 from oblong.solvers.margin.problem import relative_margin_pieces, svm_pieces
@@ -18,6 +24,11 @@ from oblong.solvers.margin.solver import solve_margin
 __all__ = ["solve_batch"]
 
 _NO_LIMIT = np.iinfo(np.int64).max
+# Fields of the result, in the order of the table.
+_VALUES = (
+    "bias", "scale", "objective", "dual_objective", "rounding", "violation", "bound", "theta",
+    "largest", "n_iter", "status", "source",
+)  # fmt: skip
 
 
 def solve_batch(
@@ -76,7 +87,8 @@ class _Work:
         lengths = segments[:, :, 1] - segments[:, :, 0]
         begins = np.cumsum(lengths, axis=1) - lengths
         unique, names = np.unique(segments.reshape(-1, 2), axis=0, return_inverse=True)
-        gram = isinstance(batch.matrix, GramTiles)
+        matrix = batch.matrix
+        gram = isinstance(matrix, GramTiles)
         own = np.diff(unique, axis=1)[:, 0] ** 2 * (not gram)
         places = (np.cumsum(own) - own)[names].reshape(lengths.shape)
         self.own_size = int(own.sum())
@@ -99,11 +111,11 @@ class _Work:
         self.coefs, self.images = np.zeros((2, m * ends[-1]))
         self.table = np.full((n_groups, m, 12), np.nan)
         self.table[:, :, loops.STEPS] = 0.0
-        linear = not gram and batch.matrix.kernel.name == "linear"
-        self.directions = np.zeros((n_groups, m, batch.matrix.X.shape[1] if linear else 0))
-        self.shift = np.zeros(self.directions.shape[2])
-        if linear and self.prepared is not None:
-            self.shift = self.prepared[1].shift
+        d = 0
+        if isinstance(matrix, RowTiles) and matrix.kernel.name == "linear":
+            d = matrix.X.shape[1]
+        self.directions = np.zeros((n_groups, m, d))
+        self.shift = self.prepared[1].shift if d and self.prepared is not None else np.zeros(d)
         self.pending = np.zeros(n_groups, dtype=np.int64)
         for g, start in enumerate(batch.starts or ()):
             coefs, images = self._arrays(g)
@@ -212,7 +224,7 @@ class _Work:
         return result.n_newton
 
     def _rows(self, g: int) -> np.ndarray:
-        return self.groups.index[self.groups.ends[g] : self.groups.ends[g + 1]]
+        return self.groups.rows[self.groups.ends[g] : self.groups.ends[g + 1]]
 
     def _arrays(self, g: int) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients and images of the problems of a group."""
@@ -223,11 +235,10 @@ class _Work:
     def result(self) -> BatchResult:
         """Put the solutions together."""
         values = np.moveaxis(self.table, 2, 0)
-        bias = values[loops.BIAS] - self.directions @ self.shift
+        values = np.concatenate([values[:1] - self.directions @ self.shift, values[1:]])
         scale = values[loops.SCALE]
         coefs = [self._arrays(g)[0] * scale[g][:, None] for g in range(self.batch.n_groups)]
-        steps, status, source = values[loops.STEPS :].astype(np.int64)
-        directions = self.directions if self.directions.shape[2] else None
-        return BatchResult(
-            coefs, bias, *values[loops.SCALE : loops.STEPS], steps, status, source, directions
-        )
+        counts = values[loops.STEPS :].astype(np.int64)
+        directions = self.directions if self.directions.size else None
+        named = zip(_VALUES, (*values[: loops.STEPS], *counts))
+        return BatchResult(coefs=coefs, directions=directions, **dict(named))
