@@ -1,0 +1,1 @@
+"""Many margin problems over one kernel matrix."""
