@@ -330,7 +330,7 @@ class _Rounds:
         best, idle, given_up = np.full(m, np.inf), np.zeros(m, dtype=np.int64), np.zeros(m, bool)
         rounds, active = 0, places
         while active.size:
-            fits = max(1, self.matrix.capacity // options.working_set)
+            fits = m if self.matrix.whole else max(1, self.matrix.capacity // options.working_set)
             parts = [_ids(active[a:b]) for a, b in chunks(active.size, fits)]
             for _ in range(options.look):
                 rounds += 1
@@ -345,7 +345,7 @@ class _Rounds:
             done = (violation <= self.target) | given_up | (taken >= limit)
             active = active[~done[active]]
             late = rounds - options.newton_after
-            if active.size and late >= 0 and late % options.newton_every == 0:
+            if self.matrix.whole and active.size and late >= 0 and late % options.newton_every == 0:
                 newton_steps(self, active)
         self.steps[:] = self.device_steps.copy_to_host()
         return given_up[places]

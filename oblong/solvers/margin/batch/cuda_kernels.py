@@ -5,8 +5,8 @@ One thread block works on one problem. A problem ``p`` has coefficients ``c[p]``
 support vector machine: see :mod:`oblong.solvers.margin.batch.problem` for the terms. ``lines[r]``
 is the line of ``store`` that has column ``r`` of the kernel matrix.
 
-Everything is reduced in shared memory, so that Numba's simulator runs these kernels, too. Blocks of
-the kernels with reductions have a power of two of threads, :data:`THREADS` at most. The order of
+Numba's simulator runs these kernels, too, but for the exchange inside warps, which it lacks. Blocks
+of the kernels with reductions have a power of two of threads, :data:`THREADS` at most. The order of
 every sum is fixed: a fit on a device gives the same model each time.
 """
 
@@ -68,19 +68,57 @@ def _slopes(cap, bound, c):
 
 
 @cuda.jit(device=True)
-def _extremes(high, low, which, t, size):
-    """Leave the largest of ``high``, where it is, and the least of ``low`` in front."""
+def _extremes_in_shared_memory(high, low, which, t, size, value, place, other):
+    """Largest value of all threads and its place, the first of equal ones, and the least other."""
+    high[t], which[t], low[t] = value, place, other
     cuda.syncthreads()
     half = size // 2
     while half > 0:
         if t < half:
-            if high[t + half] > high[t]:
-                high[t] = high[t + half]
-                which[t] = which[t + half]
-            if low[t + half] < low[t]:
-                low[t] = low[t + half]
+            k = t + half
+            if high[k] > high[t] or (high[k] == high[t] and which[k] < which[t]):
+                high[t] = high[k]
+                which[t] = which[k]
+            low[t] = min(low[t], low[k])
         cuda.syncthreads()
         half //= 2
+    value, place, other = high[0], which[0], low[0]
+    cuda.syncthreads()
+    return value, place, other
+
+
+@cuda.jit(device=True)
+def _extremes_of_warp(value, place, other):
+    distance = 16
+    while distance > 0:
+        rival = cuda.shfl_xor_sync(0xFFFFFFFF, value, distance)
+        there = cuda.shfl_xor_sync(0xFFFFFFFF, place, distance)
+        other = min(other, cuda.shfl_xor_sync(0xFFFFFFFF, other, distance))
+        if rival > value or (rival == value and there < place):
+            value = rival
+            place = there
+        distance //= 2
+    return value, place, other
+
+
+@cuda.jit(device=True)
+def _extremes_by_warps(high, low, which, t, size, value, place, other):
+    """Do the same with two barriers instead of a dozen."""
+    value, place, other = _extremes_of_warp(value, np.int32(place), other)
+    lane = t % 32
+    if lane == 0:
+        high[t // 32], which[t // 32], low[t // 32] = value, place, other
+    cuda.syncthreads()
+    value, place, other = -math.inf, np.int32(THREADS), math.inf
+    if lane < size // 32:
+        value, place, other = high[lane], which[lane], low[lane]
+    value, place, other = _extremes_of_warp(value, place, other)
+    cuda.syncthreads()
+    return value, place, other
+
+
+# The simulator knows no exchange between the threads of a warp.
+_extremes = _extremes_in_shared_memory if config.ENABLE_CUDASIM else _extremes_by_warps
 
 
 @cuda.jit(device=True)
@@ -143,10 +181,7 @@ def choose(active, sizes, cap, bound, c, u, target, stamp, turn, chosen, counts,
         right, left = _slopes(cap[p, i], bound[p], c[p, i])
         m = max(m, right - u[p, i])
         M = min(M, left - u[p, i])
-    high[t], low[t], which[t] = m, M, t
-    _extremes(high, low, which, t, size)
-    m, M = high[0], low[0]
-    cuda.syncthreads()
+    m, _, M = _extremes(high, low, which, t, size, m, t, M)
     if t == 0:
         span[p, 0], span[p, 1] = m, M
     if m - M <= target[p]:
@@ -267,22 +302,16 @@ def ascend(
     taken = 0
     while taken < budget:
         right, left = _slopes(top, B, value)
-        high[t] = right - image if on else -math.inf
-        low[t] = left - image if on else math.inf
-        which[t] = t
-        _extremes(high, low, which, t, size)
-        m, M, a = high[0], low[0], which[0]
-        cuda.syncthreads()
+        m = right - image if on else -math.inf
+        M = left - image if on else math.inf
+        m, a, M = _extremes(high, low, which, t, size, m, t, M)
         if not m - M > kept:
             break
         k = store[line[a], r]
         curvature = max(own[a] + own[t] - 2.0 * k, _FLAT * (own[a] + own[t]))
         fall = m - left + image
-        high[t] = fall * fall / curvature if on and fall > 0.0 else -1.0
-        low[t] = 0.0
-        which[t] = t
-        _extremes(high, low, which, t, size)
-        b = which[0]
+        gain = fall * fall / curvature if on and fall > 0.0 else -1.0
+        _, b, _ = _extremes(high, low, which, t, size, gain, t, 0.0)
         if t == a:
             shared[0] = math.inf
             if value < first:
@@ -425,10 +454,9 @@ def balance(active, sizes, cap, bound, c):
         if right == left and abs(c[p, i]) > largest:
             largest, place = abs(c[p, i]), i
     total = _total(low, t, size, total)
-    high[t], low[t], which[t] = largest, 0.0, place
-    _extremes(high, low, which, t, size)
-    if t == 0 and which[0] >= 0:
-        c[p, which[0]] -= total
+    _, place, _ = _extremes(high, low, which, t, size, largest, place, 0.0)
+    if t == 0 and place >= 0:
+        c[p, place] -= total
 
 
 @cuda.jit(device=True)
@@ -478,10 +506,7 @@ def certify(active, rows, sizes, cap, bound, c, u, own, unit, lengths, far, prom
         excess = max(-a, 0.0) + max(a - C, 0.0)
         if excess > 0.0:
             terms -= B * excess
-    high[t], low[t], which[t] = m, M, t
-    _extremes(high, low, which, t, size)
-    m, M = high[0], low[0]
-    cuda.syncthreads()
+    m, _, M = _extremes(high, low, which, t, size, m, t, M)
     bias = 0.5 * (m + M)
     if not math.isfinite(bias):
         bias = 0.0
@@ -509,10 +534,8 @@ def certify(active, rows, sizes, cap, bound, c, u, own, unit, lengths, far, prom
         f = abs(u[p, i] + bias)
         farthest = max(farthest, f)
         sure = max(sure, f + error * own[rows[p, i]] + beyond)
-    high[t], low[t] = farthest, -sure
-    _extremes(high, low, which, t, size)
-    farthest, sure = high[0], -low[0]
-    cuda.syncthreads()
+    farthest, _, sure = _extremes(high, low, which, t, size, farthest, t, -sure)
+    sure = -sure
     limit = B / sure if sure > 0.0 else math.inf
     scale = min(1.0, limit)
     value, upper = _objective(

@@ -35,7 +35,7 @@ def newton_steps(state: _Rounds, active: np.ndarray) -> None:
         part, state.sizes, state.cap, state.bound, state.c, free, counts,
     )  # fmt: skip
     sizes = counts.copy_to_host()[active]
-    active = active[(sizes >= 2) & (sizes <= min(options.newton_rows, matrix.capacity))]
+    active = active[(sizes >= 2) & (sizes <= options.newton_rows)]
     sizes = counts.copy_to_host()[active]
     order = np.argsort(sizes, kind="stable")
     active, sizes = active[order], sizes[order]
@@ -43,8 +43,6 @@ def newton_steps(state: _Rounds, active: np.ndarray) -> None:
         # Problems of about the same size share a batch of matrices.
         widest = -(-int(sizes[-1]) // options.panel) * options.panel
         count = max(1, int(options.newton_bytes // (4 * widest**2)))
-        if not matrix.whole:
-            count = 1
         count = min(count, int(np.count_nonzero(sizes > 0.7 * widest - options.panel)))
         _step(state, active[-count:], widest, free, counts)
         active, sizes = active[:-count], sizes[:-count]
@@ -52,10 +50,6 @@ def newton_steps(state: _Rounds, active: np.ndarray) -> None:
 
 def _step(state: _Rounds, active: np.ndarray, width: int, free: Any, counts: Any) -> None:
     options, matrix, stream = state.options, state.matrix, state.matrix.stream
-    if not matrix.whole:
-        p = int(active[0])
-        own = free.copy_to_host()[p, : counts.copy_to_host()[p]]
-        matrix.fetch(np.sort(state.host_rows[p, own]))
     part = cuda.to_device(active.astype(np.int32))
     A = matrix.arrays.empty((active.size, width, width), np.float32)
     rhs = matrix.arrays.empty((active.size, width, 2), np.float32)

@@ -47,9 +47,9 @@ class CudaOptions:
     look: int = 4
     accuracy: float = 0.1
     round_steps: int = 20_000
-    newton_after: int = 24
-    newton_every: int = 8
-    newton_rows: int = 16_384
+    newton_after: int = 200
+    newton_every: int = 64
+    newton_rows: int = 4096
     newton_bytes: float = 8e9
     patience: int = 400
 
