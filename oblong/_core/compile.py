@@ -38,11 +38,15 @@ _DISABLED = os.environ.get("OBLONG_DISABLE_JIT", "0") not in ("", "0")
 _FASTMATH = {"nnan", "nsz", "contract"}
 
 
-def compiled(function: F) -> F:
-    """Compile a scalar loop with Numba: cached on disk, without the GIL."""
+def compiled(function: F, *, reassociate: bool = False) -> F:
+    """Compile a scalar loop with Numba: cached on disk, without the GIL.
+
+    With ``reassociate`` sums are vectorised, and their last digits depend on the processor.
+    """
     if _DISABLED:
         return function
-    dispatcher: Any = numba.njit(nogil=True, fastmath=_FASTMATH, error_model="numpy")(function)
+    flags = _FASTMATH | {"reassoc"} if reassociate else _FASTMATH
+    dispatcher: Any = numba.njit(nogil=True, fastmath=flags, error_model="numpy")(function)
     # Numba raises where nothing can be written; compiling anew in every process still works there.
     with suppress(RuntimeError):
         dispatcher._cache = _Cache(function)

@@ -13,9 +13,9 @@ import numpy as np
 
 __all__ = [
     "class_scores",
-    "pack_coefficients",
     "pair_outcomes",
     "pairs_of",
+    "places_of",
     "unpack_coefficients",
     "votes_of",
 ]
@@ -26,34 +26,24 @@ def pairs_of(n_classes: int) -> list[tuple[int, int]]:
     return [(1, 0)] if n_classes == 2 else list(combinations(range(n_classes), 2))
 
 
-def _rows_of(positive: int, negative: int) -> tuple[int, int]:
+def places_of(positive: int, negative: int) -> tuple[int, int]:
     """Rows of the packed matrix for the two classes of a pair: the rank of the other class."""
     low, high = sorted((positive, negative))
     return (high - 1, low) if positive == low else (low, high - 1)
 
 
-def pack_coefficients(dense: np.ndarray, labels: np.ndarray, n_classes: int) -> np.ndarray:
-    """Pack coefficients of shape (n_pairs, n) into (n_classes - 1, n).
-
-    A sample takes part only in the ``n_classes - 1`` pairs of its own class.
-    """
-    packed = np.zeros((n_classes - 1, dense.shape[1]))
-    for row, (positive, negative) in zip(dense, pairs_of(n_classes)):
-        for cls, place in zip((positive, negative), _rows_of(positive, negative)):
-            own = labels == cls
-            packed[place, own] = row[own]
-    return packed
-
-
 def unpack_coefficients(packed: np.ndarray, n_support: np.ndarray) -> np.ndarray:
-    """Undo :func:`pack_coefficients` for support vectors grouped by class."""
+    """Spread coefficients of shape (n_classes - 1, n), grouped by class, to (n_pairs, n).
+
+    A row takes part only in the ``n_classes - 1`` pairs of its own class.
+    """
     n_classes = len(n_support)
     ends = np.cumsum(n_support)
     starts = ends - n_support
     pairs = pairs_of(n_classes)
     dense = np.zeros((len(pairs), packed.shape[1]), dtype=packed.dtype)
     for row, (positive, negative) in zip(dense, pairs):
-        for cls, place in zip((positive, negative), _rows_of(positive, negative)):
+        for cls, place in zip((positive, negative), places_of(positive, negative)):
             row[starts[cls] : ends[cls]] = packed[place, starts[cls] : ends[cls]]
     return dense
 

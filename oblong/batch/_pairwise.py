@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -20,13 +21,64 @@ from oblong._core.threads import available_threads, single_threaded_blas
 from oblong.batch._expansion import KernelExpansion, PairFit
 from oblong.batch._one_vs_one import (
     class_scores,
-    pack_coefficients,
     pair_outcomes,
     pairs_of,
+    places_of,
     unpack_coefficients,
 )
 
-__all__ = ["PairFit", "PairwiseKernelClassifier"]
+__all__ = ["PairFit", "PairTable", "PairwiseKernelClassifier"]
+
+
+@dataclass(frozen=True)
+class PairTable:
+    """The solutions of all pairs of classes, side by side.
+
+    Attributes
+    ----------
+    order : ndarray of shape (n,)
+        The rows, sorted by class.
+    packed : ndarray of shape (n_classes - 1, n)
+        Their coefficients in that order, laid out as in :class:`sklearn.svm.SVC`.
+    bias, objective, relative_gap, n_iter : ndarray of shape (n_pairs,)
+        As in :class:`PairFit`.
+    directions : sequence of (ndarray or None)
+        Weight vectors of the linear kernel, where they are known better than by coefficients.
+    converged : bool
+        Whether all pairs were solved to the tolerance.
+    """
+
+    order: np.ndarray
+    packed: np.ndarray
+    bias: np.ndarray
+    objective: np.ndarray
+    relative_gap: np.ndarray
+    n_iter: np.ndarray
+    directions: Sequence[np.ndarray | None] = ()
+    converged: bool = True
+
+    @classmethod
+    def of(
+        cls, fits: Sequence[PairFit], members: Sequence[np.ndarray], labels: np.ndarray
+    ) -> PairTable:
+        """Put models of the pairs together; ``members`` are the rows of each."""
+        order = np.argsort(labels, kind="stable")
+        n_classes = int(labels[order[-1]]) + 1
+        packed = np.zeros((n_classes - 1, len(labels)))
+        for fit, rows, pair in zip(fits, members, pairs_of(n_classes)):
+            for k, place in zip(pair, places_of(*pair)):
+                own = labels[rows] == k
+                packed[place, rows[own]] = fit.coef[own]
+        return cls(
+            order,
+            packed[:, order],
+            np.array([fit.bias for fit in fits]),
+            np.array([fit.objective for fit in fits]),
+            np.array([fit.relative_gap for fit in fits]),
+            np.array([fit.n_iter for fit in fits], dtype=np.int64),
+            [fit.direction for fit in fits],
+            all(fit.status == "converged" for fit in fits),
+        )
 
 
 class PairwiseKernelClassifier(ClassifierMixin, KernelExpansion):
@@ -55,7 +107,7 @@ class PairwiseKernelClassifier(ClassifierMixin, KernelExpansion):
         """
 
     @abstractmethod
-    def _keep(self, solutions: Sequence[Any]) -> None:
+    def _keep(self, solutions: Any) -> None:
         """Set the subclass's own attributes from the solutions of all pairs."""
 
     def _check_rows(self, X: Any) -> None:
@@ -106,10 +158,7 @@ class PairwiseKernelClassifier(ClassifierMixin, KernelExpansion):
         self._gamma = self._resolve_gamma(rows, None if sample_weight is None else weights)
         self._check_kernel(rows)
         penalties = self._penalties(labels, weights)
-        fits, members = self._fit_pairs(rows, labels, penalties, weights)
-        self._store(X, kept, labels, members, fits)
-        self._keep([fit.solution for fit in fits])
-        self._warn_unconverged(fits)
+        self._warn_unconverged(self._fit_rows(X, kept, rows, labels, penalties, weights))
 
     def _penalties(self, labels: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """How much an error on each row costs, up to ``C``: by its weight alone, here."""
@@ -122,6 +171,24 @@ class PairwiseKernelClassifier(ClassifierMixin, KernelExpansion):
     def _warn_unconverged(self, fits: Sequence[PairFit]) -> None:
         """Warn if a pair has no solution to the tolerance asked for."""
         return
+
+    def _fit_rows(
+        self,
+        X: Any,
+        kept: np.ndarray,
+        rows: Any,
+        labels: np.ndarray,
+        penalties: np.ndarray,
+        weights: np.ndarray,
+    ) -> Sequence[PairFit]:
+        """Solve every pair and keep the solutions; return at least those that did not converge.
+
+        ``rows`` are those of ``X`` that are ``kept``.
+        """
+        fits, members = self._fit_pairs(rows, labels, penalties, weights)
+        self._store(X, kept, labels, members, fits)
+        self._keep([fit.solution for fit in fits])
+        return fits
 
     def _fit_pairs(
         self, X: Any, labels: np.ndarray, penalties: np.ndarray, weights: np.ndarray
@@ -156,28 +223,29 @@ class PairwiseKernelClassifier(ClassifierMixin, KernelExpansion):
         members: list[np.ndarray],
         fits: list[PairFit],
     ) -> None:
-        dense = np.zeros((len(fits), len(labels)))
-        for row, rows, fit in zip(dense, members, fits):
-            row[rows] = fit.coef
-        support = np.flatnonzero(dense.any(axis=0))
-        support = support[np.argsort(labels[support], kind="stable")]
+        self._store_table(X, kept, labels, PairTable.of(fits, members, labels))
+
+    def _store_table(self, X: Any, kept: np.ndarray, labels: np.ndarray, table: PairTable) -> None:
+        sorted_support = np.flatnonzero(table.packed.any(axis=0))
+        support = table.order[sorted_support]
         n_classes = len(self.classes_)
         self.support_ = kept[support].astype(np.int32)
         self.n_support_ = np.bincount(labels[support], minlength=n_classes).astype(np.int32)
         self.support_vectors_ = (
             np.empty((0, 0), dtype=X.dtype) if self.kernel == "precomputed" else X[self.support_]
         )
-        self.dual_coef_ = pack_coefficients(dense[:, support], labels[support], n_classes)
-        self.intercept_ = np.array([fit.bias for fit in fits])
-        self.dual_gap_ = np.array([fit.relative_gap for fit in fits])
-        self.objective_ = np.array([fit.objective for fit in fits])
-        self.n_iter_ = np.array([fit.n_iter for fit in fits], dtype=np.int64)
-        self.converged_ = all(fit.status == "converged" for fit in fits)
+        self.dual_coef_ = table.packed[:, sorted_support]
+        self.intercept_ = table.bias
+        self.dual_gap_ = table.relative_gap
+        self.objective_ = table.objective
+        self.n_iter_ = table.n_iter
+        self.converged_ = table.converged
         if self.kernel == "linear":
-            self.coef_ = np.asarray(dense[:, support] @ self.support_vectors_)
-            for row, fit in zip(self.coef_, fits):
-                if fit.direction is not None:
-                    row[:] = fit.direction
+            dense = unpack_coefficients(self.dual_coef_, self.n_support_)
+            self.coef_ = np.asarray(dense @ self.support_vectors_)
+            for row, direction in zip(self.coef_, table.directions):
+                if direction is not None:
+                    row[:] = direction
         elif hasattr(self, "coef_"):
             del self.coef_
 

@@ -7,20 +7,36 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
+from joblib import effective_n_jobs
 from sklearn.utils._param_validation import Interval
 
 from oblong._core.progress import ProgressCallback
+from oblong._core.threads import single_threaded_blas
 from oblong.batch._base import KernelClassifier
-from oblong.batch._pairwise import PairFit
+from oblong.batch._one_vs_one import pairs_of
+from oblong.batch._pairwise import PairFit, PairTable
 from oblong.linalg.columns import SymmetricColumns
 from oblong.solvers.linear.relative import (
     LinearRelativeMarginResult,
     solve_linear_relative_margin,
 )
+from oblong.solvers.margin.batch.problem import (
+    STATUS,
+    BatchResult,
+    GramTiles,
+    MarginBatch,
+    RowTiles,
+)
+from oblong.solvers.margin.batch.solve import solve_batch
+from oblong.solvers.margin.options import DEFAULTS
 from oblong.solvers.margin.relative import RelativeMarginResult, solve_relative_margin
 from oblong.solvers.margin.variable_bound import solve_variable_bound
 
 __all__ = ["RelativeMarginClassifier"]
+
+# Classes, and rows in all, up to which pairs are solved one by one.
+_FEW_CLASSES, _FEW_ROWS = 5, 1024
 
 
 class RelativeMarginClassifier(KernelClassifier):
@@ -292,6 +308,75 @@ class RelativeMarginClassifier(KernelClassifier):
             progress=progress,
         )
 
+    def _fit_rows(
+        self,
+        X: Any,
+        kept: np.ndarray,
+        rows: Any,
+        labels: np.ndarray,
+        penalties: np.ndarray,
+        weights: np.ndarray,
+    ) -> Sequence[PairFit]:
+        counts = np.bincount(labels)
+        largest = int(np.sort(counts)[-2:].sum())
+        precomputed = self.kernel == "precomputed"
+        known = precomputed or (self.kernel in ("linear", "poly", "rbf") and not sp.issparse(X))
+        # Of a few small pairs each can have the last digits, and large ones their own threads.
+        few = len(counts) == 2 or (len(counts) <= _FEW_CLASSES and len(labels) <= _FEW_ROWS)
+        if few or not known or largest > DEFAULTS.batch_rows or self.D is not None:
+            return super()._fit_rows(X, kept, rows, labels, penalties, weights)
+        order = np.argsort(labels, kind="stable")
+        rows = self._select(rows, order)
+        ends = np.concatenate([[0], np.cumsum(counts)])
+        spans = np.column_stack([ends[:-1], ends[1:]])
+        pairs = pairs_of(len(counts))
+        batch = MarginBatch(
+            GramTiles(rows) if precomputed else RowTiles(self._kernel(), rows),
+            spans[np.array(pairs)],
+            np.tile([1.0, -1.0], (len(pairs), 1)),
+            penalties[order],
+            np.array([self._penalty]),
+            np.array([] if self.B is not None else [self.spread]),
+            None if self.B is None else np.full(len(pairs), float(self.B)),
+            tol=self.tol,
+            max_iter=self.max_iter,
+        )
+        with single_threaded_blas():
+            found = solve_batch(
+                batch,
+                threads=effective_n_jobs(self.n_jobs),
+                cache_bytes=self.cache_size * 2.0**20,
+                progress=self._progress(),
+            )
+        packed = np.zeros((len(counts) - 1, len(labels)))
+        for coefs, (i, j) in zip(found.coefs, pairs):
+            packed[j - 1, ends[i] : ends[i + 1]] = coefs[-1, : counts[i]]
+            packed[i, ends[j] : ends[j + 1]] = coefs[-1, counts[i] :]
+        fits = [
+            PairFit(
+                None,
+                found.coefs[g][-1],
+                *(float(x[g, -1]) for x in (found.bias, found.objective, found.relative_gap)),
+                int(found.n_iter[g].sum()),
+                STATUS[found.status[g, -1]],
+                rounded=bool(found.rounded[g, -1]),
+            )
+            for g in np.flatnonzero(found.status[:, -1])
+        ]
+        table = PairTable(
+            order,
+            packed,
+            found.bias[:, -1],
+            found.objective[:, -1],
+            found.relative_gap[:, -1],
+            found.n_iter.sum(axis=1),
+            () if found.directions is None else list(found.directions[:, -1]),
+            not fits,
+        )
+        self._store_table(X, kept, labels, table)
+        self._keep(found)
+        return fits
+
     def _fit_pair(
         self, X: Any, y: np.ndarray, penalties: np.ndarray, weights: np.ndarray, threads: int
     ) -> PairFit:
@@ -322,9 +407,16 @@ class RelativeMarginClassifier(KernelClassifier):
             linear.rounding > 0.5 * linear.gap,
         )
 
-    def _keep(self, solutions: Sequence[RelativeMarginResult | LinearRelativeMarginResult]) -> None:
-        self.B_ = np.array([solution.B for solution in solutions])
-        self.theta_ = np.array([solution.theta for solution in solutions])
-        largest = np.array([np.abs(solution.outputs).max() for solution in solutions])
+    def _keep(
+        self,
+        solutions: BatchResult | Sequence[RelativeMarginResult | LinearRelativeMarginResult],
+    ) -> None:
+        if isinstance(solutions, BatchResult):
+            self.B_, self.theta_ = solutions.bound[:, -1], solutions.theta[:, -1]
+            largest = solutions.largest[:, -1]
+        else:
+            self.B_ = np.array([solution.B for solution in solutions])
+            self.theta_ = np.array([solution.theta for solution in solutions])
+            largest = np.array([np.abs(solution.outputs).max() for solution in solutions])
         with np.errstate(divide="ignore"):
             self.relative_margin_ = 1.0 / largest

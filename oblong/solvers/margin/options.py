@@ -73,6 +73,13 @@ class MarginOptions:
         Matrices with a pivot below this share of their mean diagonal are not inverted.
     inverted_after : int
         Newton steps of a grid after which its matrix is inverted, which makes further ones cheaper.
+    batch_rows : int
+        Rows up to which a problem of a batch is solved in its loop.
+    batch_patience : int
+        Pair steps per row that such a problem may take before it is solved on its own.
+    tiled_rows : int
+        Rows up to which its whole matrix is computed at once, instead of rows as steps ask for
+        them.
     scaled_penalties : tuple of float
         Penalties for rows in the unit ball: the first that no coefficient reaches stands for an
         infinite one.
@@ -133,6 +140,9 @@ class MarginOptions:
     newton_short: float = 0.05
     least_pivot: float = 1e-6
     inverted_after: int = 12
+    batch_rows: int = 3000
+    batch_patience: int = 20
+    tiled_rows: int = 400
     scaled_penalties: tuple[float, ...] = (1e4, 1e8, 1e12)
     scaled_rows: int = 1500
     scaled_rounds: int = 50

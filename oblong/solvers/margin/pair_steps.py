@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from oblong._core.compile import compiled, fast_max, fast_min
+from oblong.solvers.margin.batch.tiles import have_row
 from oblong.solvers.margin.problem import write_slopes
 
 __all__ = ["ascend"]
@@ -128,7 +129,9 @@ def _weighted_gains(top, low, weights, gains):
 
 
 @compiled
-def _ascend_pairs(K, weights, diagonal, p, s, c, up, low, scratch, tol, tiny, snap, max_steps):
+def _ascend_pairs(
+    K, weights, diagonal, p, s, c, up, low, scratch, tol, tiny, snap, max_steps, source
+):
     """Ascend the dual of one block by maximal violating pairs, second-order choice.
 
     ``up`` and ``low`` are the right and left slopes at ``c`` less the image; the three arrays
@@ -143,6 +146,8 @@ def _ascend_pairs(K, weights, diagonal, p, s, c, up, low, scratch, tol, tiny, sn
     # A literal zero would have the functions below compiled for it as well.
     i = j = np.int64(0)
     step = 0
+    if source is not None and not source.have[i]:
+        have_row(source, K, i)
     while True:
         Ki = K[i]
         Kj = K[j]
@@ -162,6 +167,8 @@ def _ascend_pairs(K, weights, diagonal, p, s, c, up, low, scratch, tol, tiny, sn
             return step, violation
         step += 1
         best = 0.0
+        if source is not None and not source.have[i]:
+            have_row(source, K, i)
         Ki = K[i]
         for start in range(0, q, strip):
             part = slice(start, min(q, start + strip))
@@ -173,6 +180,8 @@ def _ascend_pairs(K, weights, diagonal, p, s, c, up, low, scratch, tol, tiny, sn
             if largest > best:
                 best = largest
                 j = start + _first_equal(gains, best)
+        if source is not None and not source.have[j]:
+            have_row(source, K, j)
         curvature = max(diagonal[i] + diagonal[j] - 2.0 * Ki[j], tiny)
         ci, up_i, low_i, cj, up_j, low_j = _pair_step(
             p, s, i, c[i], j, c[j], up[i], low[j], curvature, snap
@@ -223,7 +232,24 @@ def _stride(p, s, c, u, right, left, before, image, snap):
 
 
 @compiled
-def ascend(K, weights, diagonal, p, s, c, u, right, left, work, tol, tiny, snap, max_steps, stride):
+def ascend(
+    K,
+    weights,
+    diagonal,
+    p,
+    s,
+    c,
+    u,
+    right,
+    left,
+    work,
+    tol,
+    tiny,
+    snap,
+    max_steps,
+    stride,
+    source=None,
+):
     """Ascend the dual of one block by pair steps, with a long stride now and then.
 
     Maximises ``Σ g_i(c_i) - ½ c'Kc`` over ``c`` with ``Σc`` fixed, until
@@ -268,7 +294,7 @@ def ascend(K, weights, diagonal, p, s, c, u, right, left, work, tol, tiny, snap,
             image[k] = u[k]
         allowed = min(stride, max_steps - steps)
         taken, violation = _ascend_pairs(
-            K, weights, diagonal, p, s, c, up, low, scratch, tol, tiny, snap, allowed
+            K, weights, diagonal, p, s, c, up, low, scratch, tol, tiny, snap, allowed, source
         )
         steps += taken
         write_slopes(p, s, c, right, left)

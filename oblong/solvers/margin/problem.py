@@ -21,6 +21,7 @@ __all__ = [
     "relative_margin_pieces",
     "relaxed_margin_pieces",
     "svm_pieces",
+    "term",
     "write_slopes",
 ]
 
@@ -65,14 +66,6 @@ class Pieces(NamedTuple):
         """Dual objective ``Σ g(c) - ½ c·u`` at coefficients with the image ``u``."""
         return dual_objective(*self, c, u)
 
-    def uncertain_loss(self, f: np.ndarray, error: np.ndarray) -> float:
-        """Largest total loss of outputs that differ from ``f`` by at most ``error``."""
-        out = np.empty(len(f))
-        _write_losses(*self, f + error, out)
-        upper = np.empty(len(f))
-        _write_losses(*self, f - error, upper)
-        return float(np.maximum(out, upper, out=out).sum())
-
     def bound_scale(self, f: np.ndarray, error: np.ndarray | float = 0.0) -> float:
         """Largest factor that brings ``f``, give or take ``error``, inside every hard bound.
 
@@ -115,7 +108,7 @@ def write_slopes(p, s, c, right, left):
 
 
 @compiled
-def _term(p, s, c):
+def term(p, s, c):
     """One term: the integral of its slope from 0 to ``c``."""
     total = 0.0
     for k in range(3):
@@ -126,7 +119,7 @@ def _term(p, s, c):
 @compiled
 def _write_values(p, s, c, out):
     for i in range(c.size):
-        out[i] = _term(p[i], s[i], c[i])
+        out[i] = term(p[i], s[i], c[i])
 
 
 @compiled
@@ -139,7 +132,7 @@ def loss_and_slope(p, s, f):
         c = p[0] if f > s[0] and p[0] > -np.inf else p[1]
     else:
         c = p[3] if f < s[2] and p[3] < np.inf else p[2]
-    return _term(p, s, c) - c * f, -c
+    return term(p, s, c) - c * f, -c
 
 
 @compiled
@@ -168,7 +161,7 @@ def dual_objective(p, s, c, u):
     """Dual objective ``Σ g(c) - ½ c·u``."""
     total = 0.0
     for i in range(c.size):
-        total += _term(p[i], s[i], c[i]) - 0.5 * c[i] * u[i]
+        total += term(p[i], s[i], c[i]) - 0.5 * c[i] * u[i]
     return total
 
 

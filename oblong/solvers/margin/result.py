@@ -15,16 +15,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
 from oblong._core.compile import compiled
 from oblong.linalg.columns import Expansion, SymmetricColumns
 from oblong.solvers.margin.options import DEFAULTS, MarginOptions
-from oblong.solvers.margin.problem import Pieces, loss_and_slope
+from oblong.solvers.margin.problem import Pieces, loss_and_slope, term
 
-__all__ = ["MarginResult", "certify", "expand"]
+__all__ = ["MarginResult", "appraise", "certify", "expand"]
 
 # Halvings of the interval of the scale: its last digits do not matter.
 _HALVINGS = 50
@@ -108,12 +107,6 @@ class MarginResult:
         )
 
 
-class _Values(NamedTuple):
-    scale: float
-    objective: float
-    upper: float
-
-
 def expand(
     columns: SymmetricColumns,
     pieces: Pieces,
@@ -176,35 +169,29 @@ def certify(
     bias = 0.5 * (m + M)
     if not math.isfinite(bias):
         bias = 0.0
-    f = expansion.image + bias
-    terms = float(pieces.value(c).sum())
-    dual = terms - 0.5 * expansion.norm
-    # A sum of coefficients other than zero meets every bias, the optimal one too.
-    unbalanced = abs(math.fsum(c)) * 2.0 * max(1.0, abs(bias))
-    doubt = 0.5 * expansion.norm_error + unbalanced
-    if not math.isfinite(dual) or dual - doubt < 0.0:
-        # Zero coefficients are a dual point too.
-        dual, doubt = 0.0, 0.0
-    limit = pieces.bound_scale(f, expansion.error)
-    found = _evaluate(pieces, expansion, f, min(1.0, limit))
-    if not found.upper - dual + doubt <= promise * abs(found.objective):
-        scale = _best_scale(*pieces, f, expansion.norm, min(limit, 4.0), _HALVINGS)
-        other = _evaluate(pieces, expansion, f, scale)
-        if not found.upper <= other.upper:
-            found = other
-    scale = found.scale
+    scale, objective, upper, dual, doubt = appraise(
+        *pieces,
+        c,
+        expansion.image,
+        expansion.error,
+        expansion.norm,
+        expansion.norm_error,
+        expansion.direction is None,
+        bias,
+        promise,
+    )
     direction = expansion.direction
     return MarginResult(
         coef=scale * c,
         bias=scale * bias,
-        outputs=scale * f,
+        outputs=scale * (expansion.image + bias),
         dual_coef=c,
         image=expansion.image,
         scale=scale,
         bias_interval=(m, M),
-        objective=found.objective,
+        objective=objective,
         dual_objective=dual,
-        rounding=found.upper - found.objective + doubt,
+        rounding=upper - objective + doubt,
         violation=m - M,
         n_iter=counts[0],
         n_newton=counts[1],
@@ -214,25 +201,85 @@ def certify(
     )
 
 
-def _evaluate(pieces: Pieces, expansion: Expansion, f: np.ndarray, scale: float) -> _Values:
-    """Primal objective at a multiple of the model, and what it may be with rounding."""
-    quadratic = 0.5 * scale**2 * max(expansion.norm, 0.0)
-    objective = quadratic + float(pieces.loss(scale * f).sum())
-    upper = pieces.uncertain_loss(scale * f, scale * expansion.error)
-    # A weight vector is what it is; coefficients make one that rounding hides.
-    hidden = 0.0 if expansion.direction is not None else 0.5 * scale**2 * expansion.norm_error
-    return _Values(scale, objective, max(quadratic + upper + hidden, objective))
+@compiled
+def appraise(p, s, c, u, error, norm, norm_error, by_coefficients, bias, promise):
+    """Find the factor between a dual point and its model, and the values that certify it.
+
+    Parameters
+    ----------
+    p, s : ndarray of shape (n, 4) and (n, 3)
+        Breakpoints and slopes of the terms.
+    c, u, error : ndarray of shape (n,)
+        Coefficients, their image and a bound on its rounding.
+    norm, norm_error : float
+        Squared norm of the model, and a bound on its error.
+    by_coefficients : bool
+        Whether the model is its coefficients, so that rounding hides its norm, and not a weight
+        vector.
+    bias, promise : float
+        The bias, and the relative gap that is small enough.
+
+    Returns
+    -------
+    scale, objective, upper, dual, doubt : float
+        The factor, the primal objective of the model and what it may be with rounding, the dual
+        objective and by how much it may be smaller.
+    """
+    terms = total = lost = excess = 0.0
+    for i in range(c.size):
+        terms += term(p[i], s[i], c[i])
+        # The sum of coefficients with the rounding of each addition kept.
+        new = total + c[i]
+        lost += (total - new) + c[i] if abs(total) >= abs(c[i]) else (c[i] - new) + total
+        total = new
+        high, low = u[i] + bias + error[i], u[i] + bias - error[i]
+        # An unbounded tail is a hard bound: of zero, only outputs on its right side meet it.
+        if p[i, 0] == -np.inf and high > 0.0:
+            excess = max(excess, high / s[i, 0] if s[i, 0] > 0.0 else np.inf)
+        if p[i, 3] == np.inf and low < 0.0:
+            excess = max(excess, low / s[i, 2] if s[i, 2] < 0.0 else np.inf)
+    dual = terms - 0.5 * norm
+    # A sum of coefficients other than zero meets every bias, the optimal one too.
+    doubt = 0.5 * norm_error + abs(total + lost) * 2.0 * max(1.0, abs(bias))
+    if not (dual < np.inf and dual - doubt >= 0.0):
+        # Zero coefficients are a dual point too.
+        dual = doubt = 0.0
+    limit = 1.0 / excess if excess > 0.0 else np.inf
+    hidden = norm_error if by_coefficients else 0.0
+    scale = min(1.0, limit)
+    objective, upper = _primal(p, s, u, error, norm, hidden, bias, scale)
+    if not upper - dual + doubt <= promise * abs(objective):
+        best = _best_scale(p, s, u, bias, norm, min(limit, 4.0), _HALVINGS)
+        other, other_upper = _primal(p, s, u, error, norm, hidden, bias, best)
+        if not upper <= other_upper:
+            scale, objective, upper = best, other, other_upper
+    return scale, objective, upper, dual, doubt
 
 
 @compiled
-def _best_scale(p, s, f, norm, limit, halvings):
+def _primal(p, s, u, error, norm, hidden, bias, scale):
+    """Primal objective at a multiple of the model, and what it may be with rounding."""
+    objective = upper = 0.5 * scale**2 * max(norm, 0.0)
+    upper += 0.5 * scale**2 * hidden
+    for i in range(u.size):
+        f = scale * (u[i] + bias)
+        doubt = scale * error[i]
+        objective += loss_and_slope(p[i], s[i], f)[0]
+        above = loss_and_slope(p[i], s[i], f + doubt)[0]
+        upper += max(above, loss_and_slope(p[i], s[i], f - doubt)[0])
+    return objective, max(upper, objective)
+
+
+@compiled
+def _best_scale(p, s, u, bias, norm, limit, halvings):
     """Minimise ``½ κ² |w|² + Σ h_i(κ f_i)`` over ``0 <= κ <= limit`` by halving."""
     low, high = 0.0, limit
     for _ in range(halvings):
         scale = 0.5 * (low + high)
         slope = scale * norm
-        for i in range(f.size):
-            slope += loss_and_slope(p[i], s[i], scale * f[i])[1] * f[i]
+        for i in range(u.size):
+            f = u[i] + bias
+            slope += loss_and_slope(p[i], s[i], scale * f)[1] * f
         if slope > 0.0:
             high = scale
         else:

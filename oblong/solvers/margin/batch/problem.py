@@ -158,7 +158,8 @@ class BatchResult:
 
     ``m - M`` is the violation at the dual point, measured with outputs in double precision from
     the coefficients returned; ``κ`` the factor between the dual point and the model, see
-    :func:`oblong.solvers.margin.result.certify`. Arrays have the shape (n_groups, m).
+    :func:`oblong.solvers.margin.result.certify`. Arrays have the shape (n_groups, m). A support
+    vector machine of which only ``theta`` was wanted may have no certificate: NaN.
 
     Attributes
     ----------

@@ -11,9 +11,9 @@ from oblong.solvers.margin.batch import loops
 from oblong.solvers.margin.batch.problem import STATUS, BatchResult, GramTiles, MarginBatch
 from oblong.solvers.margin.batch.tiles import prepare
 from oblong.solvers.margin.options import DEFAULTS, MarginOptions
-from oblong.solvers.margin.problem import Pieces
+from oblong.solvers.margin.problem import relative_margin_pieces, svm_pieces
 from oblong.solvers.margin.small import SharedColumns
-from oblong.solvers.margin.solver import MarginResult, solve_margin
+from oblong.solvers.margin.solver import solve_margin
 
 __all__ = ["solve_batch"]
 
@@ -71,72 +71,73 @@ class _Work:
     ) -> None:
         self.batch, self.options = batch, options
         self.cache_bytes, self.progress = cache_bytes, progress
-        self.source = prepare(batch.matrix)
-        m, sizes = batch.n_problems, batch.sizes
-        self.shift = np.zeros(0) if self.source is None else self.source.shift
-        places = np.concatenate([[0], np.cumsum(m * sizes)])
-        unique, names = np.unique(batch.segments.reshape(-1, 2), axis=0, return_inverse=True)
-        shared = np.diff(unique, axis=1)[:, 0] ** 2
-        if isinstance(batch.matrix, GramTiles):
-            shared[:] = 0
-        linear = not isinstance(batch.matrix, GramTiles) and batch.matrix.kernel.name == "linear"
-        coefs, images = np.zeros((2, places[-1]))
-        self.state = loops.BatchState(
-            segments=np.ascontiguousarray(batch.segments, dtype=np.int64),
-            names=names.reshape(batch.segments.shape[:2]),
-            own_places=np.concatenate([[0], np.cumsum(shared)]),
-            signs=np.ascontiguousarray(batch.signs, dtype=np.float64),
-            penalties=np.ascontiguousarray(batch.penalties, dtype=np.float64),
-            Cs=np.asarray(batch.Cs, dtype=np.float64),
-            spreads=np.asarray(batch.spreads, dtype=np.float64),
-            bounds=np.full(batch.n_groups, np.inf) if batch.bounds is None else batch.bounds,
-            places=places,
-            coefs=coefs,
-            images=images,
-            values=np.full((batch.n_groups, m, 9), np.nan),
-            counts=np.zeros((batch.n_groups, m, 3), dtype=np.int64),
-            directions=np.zeros((batch.n_groups, m, batch.matrix.X.shape[1] if linear else 0)),
+        self.prepared = prepare(batch.matrix)
+        m, n_groups, segments = batch.n_problems, batch.n_groups, batch.segments
+        lengths = segments[:, :, 1] - segments[:, :, 0]
+        begins = np.cumsum(lengths, axis=1) - lengths
+        unique, names = np.unique(segments.reshape(-1, 2), axis=0, return_inverse=True)
+        gram = isinstance(batch.matrix, GramTiles)
+        own = np.diff(unique, axis=1)[:, 0] ** 2 * (not gram)
+        places = (np.cumsum(own) - own)[names].reshape(lengths.shape)
+        self.own_size = int(own.sum())
+        ends = np.concatenate([[0], np.cumsum(lengths.sum(axis=1))])
+        # Rows one after the other: each segment counts up from where it begins.
+        every = lengths.ravel()
+        index = np.arange(ends[-1]) + np.repeat(
+            segments[:, :, 0].ravel() - (np.cumsum(every) - every), every
         )
-        if linear and self.source is None:
-            self.shift = np.zeros(self.state.directions.shape[2])
-        self.pending = np.zeros(batch.n_groups, dtype=np.int64)
+        self.groups = loops.Groups(
+            np.dstack([segments, begins, places]).astype(np.int64),
+            ends,
+            index,
+            np.repeat(batch.signs.ravel().astype(np.float64), every),
+            np.asarray(batch.penalties, dtype=np.float64)[index],
+        )
+        self.Cs = np.asarray(batch.Cs, dtype=np.float64)
+        self.spreads = np.asarray(batch.spreads, dtype=np.float64)
+        self.bounds = np.full(n_groups, np.inf) if batch.bounds is None else batch.bounds
+        self.coefs, self.images = np.zeros((2, m * ends[-1]))
+        self.table = np.full((n_groups, m, 12), np.nan)
+        self.table[:, :, loops.STEPS] = 0.0
+        linear = not gram and batch.matrix.kernel.name == "linear"
+        self.directions = np.zeros((n_groups, m, batch.matrix.X.shape[1] if linear else 0))
+        self.shift = np.zeros(self.directions.shape[2])
+        if linear and self.prepared is not None:
+            self.shift = self.prepared[1].shift
+        self.pending = np.zeros(n_groups, dtype=np.int64)
         for g, start in enumerate(batch.starts or ()):
-            own_coefs, own_images = self._arrays(g)
-            own_coefs[0] = start
-            own_images[0] = batch.image(g, start)
+            coefs, images = self._arrays(g)
+            coefs[0], images[0] = start, batch.image(g, start)
 
     def run(self, first: int, last: int) -> None:
         """Solve the groups from ``first`` to ``last``."""
-        together, patience = first, self.options.batch_patience
-        sizes = self.batch.sizes
-        for g in range(first, last):
-            if self.source is None or sizes[g] > self.options.batch_rows:
-                self._together(together, g, 0, patience)
-                together = g + 1
-        self._together(together, last, 0, patience)
+        if self.prepared is not None:
+            together = np.diff(self.groups.ends)[first:last] <= self.options.batch_rows
+            edges = np.flatnonzero(np.diff(together, prepend=False, append=False))
+            for begin, end in edges.reshape(-1, 2):
+                self._together(first + begin, first + end, 0, self.options.batch_patience)
         for g in range(first, last):
             if self.pending[g] < self.batch.n_problems:
                 self._finish(g)
 
-    def _together(self, first: int, last: int, begin: int, patience: int) -> None:
-        if first >= last or self.source is None:
-            return
+    def _together(self, first: int, last: int, problem: int, patience: int) -> None:
+        assert self.prepared is not None
         options, batch = self.options, self.batch
         loops.solve_groups(
-            self.state, self.source, first, last, begin, batch.tol,
+            self.groups, *self.prepared, self.Cs, self.spreads, self.bounds, self.coefs,
+            self.images, self.table, self.directions, first, last, problem, batch.tol,
             _NO_LIMIT if batch.max_iter < 0 else batch.max_iter, patience,
             options.promise(batch.tol) if batch.polish else np.inf, options.tiled_rows,
-            self.pending,
+            self.own_size, self.pending,
         )  # fmt: skip
 
     def _finish(self, g: int) -> None:
         """Solve what is left of a group, with the careful solver where it is needed."""
-        m, columns = self.batch.n_problems, self._columns(g)
-        together = self.source is not None and columns.n <= self.options.batch_rows
+        columns = self._columns(g)
+        together = self.prepared is not None and columns.n <= self.options.batch_rows
         newton_steps = 0
-        while self.pending[g] < m:
-            found = self._alone(g, int(self.pending[g]), columns, together)
-            newton_steps += 0 if found is None else found.n_newton
+        while self.pending[g] < self.batch.n_problems:
+            newton_steps += self._alone(g, int(self.pending[g]), columns, together)
             if newton_steps >= self.options.inverted_after and isinstance(columns, SharedColumns):
                 # With the inverse at hand Newton steps come first, and pair steps wait.
                 columns.invert(self.options)
@@ -147,7 +148,7 @@ class _Work:
                 self._together(g, g + 1, int(self.pending[g]), patience)
 
     def _columns(self, g: int) -> SymmetricColumns:
-        matrix, rows = self.batch.matrix, self.batch.rows(g)
+        matrix, rows = self.batch.matrix, self._rows(g)
         if isinstance(matrix, GramTiles):
             whole = rows.size == matrix.n and bool((np.diff(rows) == 1).all())
             columns = SharedColumns(matrix.K if whole else matrix.K[np.ix_(rows, rows)])
@@ -155,26 +156,41 @@ class _Work:
             return columns
         return KernelColumns(matrix.kernel, matrix.X[rows], cache_bytes=self.cache_bytes)
 
-    def _alone(self, g: int, k: int, columns: SymmetricColumns, begun: bool) -> MarginResult | None:
-        """Solve one problem by the careful solver, from where its coefficients are."""
-        state, batch, q = self.state, self.batch, columns.n
-        y, v = batch.y(g), state.penalties[batch.rows(g)]
-        p, s = np.empty((q, 4)), np.empty((q, 3))
-        bounded = loops.write_terms(state, g, k, y, v, p, s)
+    def _alone(self, g: int, k: int, columns: SymmetricColumns, begun: bool) -> int:
+        """Solve one problem by the careful solver; return the Newton steps it took.
+
+        ``begun`` says that the loop has left it somewhere on the way.
+        """
+        batch, own = self.batch, self.spreads.size + 1
+        part = slice(self.groups.ends[g], self.groups.ends[g + 1])
+        y, C = self.groups.y[part], self.Cs[k // own] * self.groups.v[part]
         coefs, images = self._arrays(g)
-        if not begun:
-            twin = loops.find_twin(state, g, k, y, v, coefs, bounded)
-            if twin >= k - k % (batch.spreads.size + 1):
-                loops.copy_solution(state, g, k, twin, coefs, images)
-                return None
-            loops.begin(state, g, k, coefs, images, p, s)
-        values, counts = state.values[g, k], state.counts[g, k]
+        values, svm = self.table[g, k], k - k % own
+        if k > svm:
+            theta = values[loops.THETA] = self.table[g, svm, loops.THETA]
+            values[loops.BOUND] = max(1.0, 1.0 + self.spreads[k - svm - 1] * (theta - 1.0))
+        else:
+            values[loops.BOUND] = self.bounds[g]
+        bound = values[loops.BOUND]
+        if k > svm and not bound < values[loops.THETA]:
+            self.table[g, k] = self.table[g, svm]
+            values[loops.BOUND], values[loops.STEPS] = bound, 0
+            coefs[k], images[k] = coefs[svm], images[svm]
+            self.directions[g, k] = self.directions[g, svm]
+            return 0
+        pieces = relative_margin_pieces(y, C, bound) if bound < np.inf else svm_pieces(y, C)
+        if not begun and k > 0:
+            near = [k - 1] if k > svm else []
+            near += [k - own] if k >= own else []
+            best = max(near, key=lambda j: pieces.dual(coefs[j], images[j]))
+            coefs[k], images[k] = coefs[best], images[best]
         start = coefs[k] if coefs[k].any() else None
+        spent = int(values[loops.STEPS])
         result = solve_margin(
             columns,
-            Pieces(p, s),
+            pieces,
             tol=batch.tol,
-            max_iter=batch.max_iter if batch.max_iter < 0 else batch.max_iter - int(counts[0]),
+            max_iter=batch.max_iter if batch.max_iter < 0 else batch.max_iter - spent,
             start=start,
             start_image=None if start is None else images[k],
             polish=batch.polish,
@@ -184,37 +200,34 @@ class _Work:
         coefs[k], images[k] = result.dual_coef, result.image
         bias = result.bias - columns.offset(result.coef, result.direction)
         if result.direction is not None:
-            state.directions[g, k] = result.direction
+            self.directions[g, k] = result.direction
             bias += float(result.direction @ self.shift)
         largest = float(np.abs(result.outputs).max())
-        theta = values[loops.THETA]
-        if batch.bounds is None and k % (batch.spreads.size + 1) == 0:
-            theta = largest
+        theta = largest if k == svm and own > 1 else values[loops.THETA]
+        status = STATUS.index(result.status)
         values[:] = (
             bias, result.scale, result.objective, result.dual_objective, result.rounding,
-            result.violation, values[loops.BOUND], theta, largest,
+            result.violation, bound, theta, largest, spent + result.n_iter, status, k,
         )  # fmt: skip
-        counts[:] = counts[0] + result.n_iter, STATUS.index(result.status), k
-        return result
+        return result.n_newton
+
+    def _rows(self, g: int) -> np.ndarray:
+        return self.groups.index[self.groups.ends[g] : self.groups.ends[g + 1]]
 
     def _arrays(self, g: int) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients and images of the problems of a group."""
-        part = slice(self.state.places[g], self.state.places[g + 1])
-        shape = (self.batch.n_problems, -1)
-        return self.state.coefs[part].reshape(shape), self.state.images[part].reshape(shape)
+        m = self.batch.n_problems
+        part = slice(m * self.groups.ends[g], m * self.groups.ends[g + 1])
+        return self.coefs[part].reshape(m, -1), self.images[part].reshape(m, -1)
 
     def result(self) -> BatchResult:
         """Put the solutions together."""
-        values, counts = self.state.values, self.state.counts
-        bias, scale, objective, dual, rounding, violation, bound, theta, largest = (
-            values[:, :, k] for k in range(values.shape[2])
-        )
-        linear = self.state.directions.shape[2] > 0
-        if linear:
-            bias = bias - self.state.directions @ self.shift
+        values = np.moveaxis(self.table, 2, 0)
+        bias = values[loops.BIAS] - self.directions @ self.shift
+        scale = values[loops.SCALE]
         coefs = [self._arrays(g)[0] * scale[g][:, None] for g in range(self.batch.n_groups)]
+        steps, status, source = values[loops.STEPS :].astype(np.int64)
+        directions = self.directions if self.directions.shape[2] else None
         return BatchResult(
-            coefs, bias, scale, objective, dual, rounding, violation, bound, theta, largest,
-            counts[:, :, 0], counts[:, :, 1], counts[:, :, 2],
-            self.state.directions if linear else None,
-        )  # fmt: skip
+            coefs, bias, *values[loops.SCALE : loops.STEPS], steps, status, source, directions
+        )
