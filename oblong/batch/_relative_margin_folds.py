@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 
 from oblong._core.class_weights import class_factors
 from oblong._core.threads import chunks
+from oblong.batch._device import FoldOnDevice
 from oblong.batch._fold_models import FoldKernel, PairModels, solve_pairs
 from oblong.batch._one_vs_one import class_scores, votes_of
 from oblong.kernels import Kernel, resolve_gamma
@@ -91,6 +92,7 @@ class GridFold:
     random_state: Any
     scorer: Callable | None = None
     report: Callable[[str], None] | None = None
+    on_device: Any = None
 
     def run(
         self,
@@ -124,8 +126,11 @@ class GridFold:
             resolve_gamma(gamma, rows, gamma_weights) if uses_gamma else 1.0
             for gamma in self.grid.gammas
         ]
-        kernels = (
-            FoldKernel("precomputed", X[np.ix_(train, train)], X[np.ix_(test, train)])
+        by_formula = self.kernel in ("linear", "rbf") or (self.kernel == "poly" and self.coef0 >= 0)
+        kernels: FoldKernel | FoldOnDevice = (
+            FoldOnDevice(self.on_device, train, test)
+            if self.on_device is not None and by_formula
+            else FoldKernel("precomputed", X[np.ix_(train, train)], X[np.ix_(test, train)])
             if precomputed
             else FoldKernel(self.kernel, rows, X[test], max(numbers))
         )

@@ -73,8 +73,7 @@ class _Work:
     ) -> None:
         self.batch, self.options, self.device = batch, options, device
         self.cache_bytes = cache_bytes
-        share = device.memory_share * DeviceMatrix.arrays_of(batch.matrix).free_bytes()
-        self.matrix = DeviceMatrix(batch.matrix, share)
+        self.matrix = DeviceMatrix(batch.matrix, device.memory_share)
         n_groups, m = batch.n_groups, batch.n_problems
         self.own = m // len(batch.Cs)
         sizes, count = batch.sizes, n_groups * m
@@ -140,7 +139,9 @@ class _Work:
     def _solve(self, places: np.ndarray) -> None:
         """Solve problems side by side, to their certificates."""
         batch, options, rounds = self.batch, self.options, self.rounds
-        if not places.size:
+        if not places.size or not self.matrix.usable:
+            # Cores have other means, or the right error.
+            self._hand_over(places)
             return
         promise = options.promise(batch.tol)
         limit = np.inf if batch.max_iter < 0 else batch.max_iter
@@ -180,16 +181,20 @@ class _Work:
         for first, last in chunks(count, max(1, int(4e9 // (16 * matrix.n)))):
             images, w = rounds.images(places[first:last], self._linear)
             if w is not None:
-                if not self.directions.size:
-                    self.directions = np.zeros((len(self.bound), len(w)))
-                self.directions[places[first:last]] = w.T
+                self._keep_directions(places[first:last], w)
                 lengths[first:last] = np.linalg.norm(w, axis=0)
-                far[first:last] = np.abs(w.T) @ np.abs(matrix.arrays.get(matrix.shift))
+                far[first:last] = np.abs(w.T) @ np.abs(matrix.shift)
             rounds.set_images(places[first:last], images)
         self.values[places] = rounds.certify(
-            places, self.sizes_root, matrix.unit(), lengths, far,
+            places, self.sizes_root, matrix.unit, lengths, far,
             self.options.promise(self.batch.tol),
         )  # fmt: skip
+
+    def _keep_directions(self, places: np.ndarray, w: np.ndarray) -> None:
+        """Keep the weight vectors of dual points."""
+        if not self.directions.size:
+            self.directions = np.zeros((len(self.bound), len(w)))
+        self.directions[places] = w.T
 
     def _pieces(self, place: int, size: int) -> Pieces:
         g, k = divmod(place, self.batch.n_problems)
@@ -222,7 +227,7 @@ class _Work:
             self.rounds.steps[place] += found.n_iter
             self.rounds.set_line(place, found.dual_coef, found.image)
             if found.direction is not None:
-                self.directions[place] = found.direction
+                self._keep_directions(np.array([place]), found.direction[:, None] / found.scale)
 
     def _columns(self, rows: np.ndarray) -> SymmetricColumns:
         given, arrays = self.batch.matrix, self.matrix.arrays
@@ -238,7 +243,7 @@ class _Work:
         bias, directions = values[:, :, _BIAS], None
         if self._linear:
             directions = self.directions.reshape(*shape, -1) * values[:, :, _SCALE, None]
-            bias = bias - directions @ self.matrix.arrays.get(self.matrix.shift)
+            bias = bias - directions @ self.matrix.shift
         return BatchResult(
             coefs=[own[:, :size] for own, size in zip(coefs, self.batch.sizes)],
             bias=bias,

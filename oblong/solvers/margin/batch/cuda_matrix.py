@@ -11,7 +11,7 @@ from oblong._core.threads import chunks
 from oblong.solvers.margin.batch.cuda_kernels import TILE, kernel_values
 from oblong.solvers.margin.batch.problem import GramTiles, RowTiles
 
-__all__ = ["DeviceArrays", "DeviceMatrix", "launch"]
+__all__ = ["DeviceArrays", "DeviceMatrix", "DeviceRows", "launch"]
 
 # Rounding of an exponent, and sizes of kernel values, that single precision can do.
 _SINGLE_EXPONENT_ERROR = 1e-5
@@ -19,6 +19,13 @@ _SINGLE_RANGE = (1e-25, 1e30)
 # Rounding of an exponent in double precision beyond which only differences of rows have digits.
 _COARSE = 1e-9
 _KINDS = {"rbf": 0, "poly": 1, "sigmoid": 2}
+_POINTWISE = {
+    "linear": lambda norms, coef0, degree: norms,
+    "poly": lambda norms, coef0, degree: (norms + coef0) ** degree,
+    "sigmoid": lambda norms, coef0, degree: np.tanh(norms + coef0),
+}
+# Rows that are prepared at a time.
+_ROWS = 1 << 16
 # Bytes of a block of kernel values in double precision.
 _BLOCK_BYTES = 1 << 31
 
@@ -94,63 +101,114 @@ def launch(kernel: Any, grid: Any, threads: int, stream: Any, *args: Any) -> Non
     kernel[grid, threads, stream](*args)
 
 
+class DeviceRows:
+    """Rows on a device, prepared for a kernel's blocks as :class:`oblong.kernels.Kernel` does.
+
+    Parameters
+    ----------
+    tiles : RowTiles
+        The kernel and the rows.
+    """
+
+    def __init__(self, tiles: RowTiles) -> None:
+        self.kernel, self.X = tiles.kernel, tiles.X
+        self.arrays = DeviceArrays(tiles.X)
+        self.stream = self.arrays.stream()
+        self.shift: Any = None
+        if self.kernel.shift_invariant:
+            parts = (self.X[first:last] for first, last in chunks(tiles.n, _ROWS))
+            sums = [self.arrays.cast(part, np.float64).sum(axis=0) for part in parts]
+            self.shift = sum(sums[1:], sums[0]) / tiles.n
+
+    def prepared(self, X: Any, dtype: Any = np.float64) -> Any:
+        """Shift and scale rows so that products of them are the argument of the kernel."""
+        some = self.arrays.cast(X, np.float64)
+        if self.shift is not None:
+            some = some - self.shift
+        if self.kernel.name != "linear":
+            double = 2.0 if self.kernel.name == "rbf" else 1.0
+            some = some * float(np.sqrt(self.kernel.gamma * double))
+        return self.arrays.cast(some, dtype)
+
+    def apply(self, G: Any, left: Any, right: Any) -> None:
+        """Apply the kernel's pointwise map to products, given the half norms of both sides."""
+        if self.kernel.name == "linear":
+            return
+        coef0 = np.array([self.kernel.coef0], dtype=str(G.dtype).rpartition(".")[2])
+        threads, most = (4, 1) if config.ENABLE_CUDASIM else (TILE, 4096)
+        launch(
+            kernel_values, (-(-G.shape[1] // threads), min(G.shape[0], most)), threads, self.stream,
+            G, left, right, _KINDS[self.kernel.name], cuda.to_device(coef0), self.kernel.degree,
+        )  # fmt: skip
+
+    def block(self, left: Any, right: Any) -> Any:
+        """Kernel matrix of prepared rows, in their precision."""
+        G = left @ right.T
+        self.apply(G, 0.5 * (left * left).sum(axis=1), 0.5 * (right * right).sum(axis=1))
+        return G
+
+    def values(self, Z: Any) -> Any:
+        """Kernel matrix of other rows with these, in double precision."""
+        return self.block(self.prepared(Z), self.prepared(self.X))
+
+    def norms(self) -> np.ndarray:
+        """Squared norms of the prepared rows."""
+        parts = (self.prepared(self.X[first:last]) for first, last in chunks(len(self.X), _ROWS))
+        return np.concatenate([self.arrays.get((part * part).sum(axis=1)) for part in parts])
+
+
 class DeviceMatrix:
     """Columns of the kernel matrix of a batch.
 
     ``store[lines[r]]`` is column ``r``. If the whole matrix does not fit into the memory given,
-    columns make room for each other: :meth:`fetch` computes what is missing.
+    columns make room for each other: :meth:`fetch` computes what is missing. Columns are in single
+    precision where its rounding allows it.
 
     Parameters
     ----------
     tiles : RowTiles or GramTiles
         The matrix, of rows or values on the device.
-    memory : float
-        Bytes that the columns may take.
-    double : bool
-        Whether to use double precision; single precision is used where its rounding allows it.
+    memory_share : float
+        Share of the free memory that the columns may take.
     """
 
-    def __init__(self, tiles: RowTiles | GramTiles, memory: float, double: bool = False) -> None:
-        self.tiles = tiles
+    def __init__(self, tiles: RowTiles | GramTiles, memory_share: float) -> None:
         self.n = tiles.n
+        self.rows = DeviceRows(tiles) if isinstance(tiles, RowTiles) else None
         given = tiles.K if isinstance(tiles, GramTiles) else tiles.X
-        self.arrays = arrays = self.arrays_of(tiles)
+        self.arrays = arrays = DeviceArrays(given)
         self.stream = arrays.stream()
-        self.shift: Any = None
-        self.half_norm = 0.0
-        if isinstance(tiles, GramTiles):
-            self.dtype = np.dtype(str(given.dtype).rpartition(".")[2])
+        half_norm, units, capacity = 0.0, 4.0, self.n
+        if self.rows is None:
             self.store = given
             self.diagonal = np.array(arrays.get(given.diagonal()), dtype=np.float64)
-            capacity = self.n
         else:
-            kernel = tiles.kernel
-            if kernel.shift_invariant:
-                self.shift = arrays.cast(given, np.float64).mean(axis=0)
-            norms = np.concatenate(
-                [
-                    arrays.get((part * part).sum(axis=1))
-                    for part in (self._rows(slice(*ends)) for ends in chunks(self.n, 1 << 16))
-                ]
-            )
+            norms, kernel = self.rows.norms(), self.rows.kernel
+            single = np.finfo(np.float32)
             if kernel.name == "rbf":
-                self.half_norm = 0.5 * float(norms.max())
+                half_norm = 0.5 * float(norms.max())
                 self.diagonal = np.ones(self.n)
-                single = self.half_norm * float(np.finfo(np.float32).eps) <= _SINGLE_EXPONENT_ERROR
+                coarse = half_norm * float(single.eps) > _SINGLE_EXPONENT_ERROR
+                units += half_norm
             else:
                 with np.errstate(over="ignore"):
-                    self.diagonal = self._diagonal(norms)
-                kernel.check_finite(self.diagonal[:, None], "k(x, x) of")
-                single = _SINGLE_RANGE[0] < np.abs(self.diagonal).max() < _SINGLE_RANGE[1]
-            self.dtype = np.dtype(np.float64 if double or not single else np.float32)
-            self.wide = self._rows(slice(None), self.dtype)
-            self.norms = arrays.put((0.5 * norms).astype(self.dtype))
-            column = self.n * self.dtype.itemsize
-            capacity = int(min(self.n, max(2, memory // column)))
-            self.store = arrays.empty((capacity, self.n), self.dtype)
+                    self.diagonal = _POINTWISE[kernel.name](norms, kernel.coef0, kernel.degree)
+                largest = float(np.abs(self.diagonal).max())
+                coarse = not _SINGLE_RANGE[0] < largest < _SINGLE_RANGE[1]
+                units += kernel.degree if kernel.name == "poly" else 0.0
+            dtype = np.dtype(np.float64 if coarse else np.float32)
+            self.wide = self.rows.prepared(given, dtype)
+            self.half_norms = arrays.put((0.5 * norms).astype(dtype))
+            memory = memory_share * arrays.free_bytes()
+            capacity = int(min(self.n, max(2, memory // (self.n * dtype.itemsize))))
+            self.store = arrays.empty((capacity, self.n), dtype)
+        # Rounding of a kernel value in double precision, over the geometric mean of diagonals.
+        self.unit = units * float(np.finfo(np.float64).eps)
+        self.usable = bool(np.isfinite(self.diagonal).all())
+        if half_norm * float(np.finfo(np.float64).eps) > _COARSE:
+            self.usable = False
         self.capacity = capacity
         self.whole = capacity == self.n
-        self.exact = self.dtype == np.float64 or isinstance(tiles, GramTiles)
         self.own = cuda.to_device(self.diagonal.astype(np.float32))
         self._lines = np.arange(self.n, dtype=np.int32) if self.whole else np.full(self.n, -1, "i4")
         self.lines = cuda.to_device(self._lines)
@@ -158,65 +216,15 @@ class DeviceMatrix:
             self._owner = np.full(capacity, -1)
             self._last_use = np.zeros(capacity, dtype=np.int64)
             self._clock = 0
-        elif not isinstance(tiles, GramTiles):
+        elif self.rows is not None:
             for first, last in chunks(self.n, 8192):
-                self._fill(slice(first, last), slice(first, last))
-
-    @staticmethod
-    def arrays_of(tiles: RowTiles | GramTiles) -> DeviceArrays:
-        """Return the array library of a matrix."""
-        return DeviceArrays(tiles.K if isinstance(tiles, GramTiles) else tiles.X)
-
-    @property
-    def coarse(self) -> bool:
-        """Whether squared distances by products have no digits left even in double precision."""
-        return self.half_norm * float(np.finfo(np.float64).eps) > _COARSE
-
-    def _diagonal(self, norms: np.ndarray) -> np.ndarray:
-        kernel = self.tiles.kernel  # type: ignore[union-attr]  # rows only
-        if kernel.name == "linear":
-            return norms
-        values = norms + kernel.coef0
-        return np.tanh(values) if kernel.name == "sigmoid" else values**kernel.degree
-
-    def _rows(self, rows: Any, dtype: Any = np.float64) -> Any:
-        """Rows shifted and scaled so that products of them are the argument of the kernel."""
-        kernel = self.tiles.kernel  # type: ignore[union-attr]  # rows only
-        some = self.arrays.cast(self.tiles.X[rows], np.float64)  # type: ignore[union-attr]
-        if self.shift is not None:
-            some = some - self.shift
-        if kernel.name != "linear":
-            some = some * float(np.sqrt(kernel.gamma * (2.0 if kernel.name == "rbf" else 1.0)))
-        return self.arrays.cast(some, dtype)
-
-    def _values(self, G: Any, left: Any, right: Any) -> None:
-        """Apply the kernel's pointwise map to products."""
-        kernel = self.tiles.kernel  # type: ignore[union-attr]  # rows only
-        if kernel.name == "linear":
-            return
-        coef0 = np.array([kernel.coef0], dtype=str(G.dtype).rpartition(".")[2])
-        threads = min(TILE, 16 if config.ENABLE_CUDASIM else TILE)
-        grid = (-(-G.shape[1] // threads), min(G.shape[0], 1 if config.ENABLE_CUDASIM else 4096))
-        launch(
-            kernel_values, grid, threads, self.stream,
-            G, left, right, _KINDS[kernel.name], cuda.to_device(coef0), kernel.degree,
-        )  # fmt: skip
-
-    def _fill(self, rows: Any, lines: slice | None) -> Any:
-        """Compute columns, into contiguous lines of the store where these are given."""
-        left = self.wide[rows]
-        if lines is None:
-            G = left @ self.wide.T
-        else:
-            G = self.store[lines]
-            self.arrays.module.matmul(left, self.wide.T, out=G)
-        self._values(G, self.norms[rows], self.norms)
-        return G
+                part = slice(first, last)
+                arrays.module.matmul(self.wide[part], self.wide.T, out=self.store[part])
+                self.rows.apply(self.store[part], self.half_norms[part], self.half_norms)
 
     def fetch(self, wanted: np.ndarray) -> None:
         """Make sure that columns are there; at most :attr:`capacity` of them."""
-        if self.whole:
-            return
+        assert self.rows is not None  # a matrix that was given is whole
         self._clock += 1
         here = self._lines[wanted]
         self._last_use[here[here >= 0]] = self._clock
@@ -228,7 +236,9 @@ class DeviceMatrix:
         self._lines[evicted[evicted >= 0]] = -1
         for first, last in chunks(missing.size, max(1, _BLOCK_BYTES // (8 * self.n))):
             part, into = self.arrays.put(missing[first:last]), self.arrays.put(room[first:last])
-            self.store[into] = self._fill(part, None)
+            G = self.wide[part] @ self.wide.T
+            self.rows.apply(G, self.half_norms[part], self.half_norms)
+            self.store[into] = G
         self._lines[missing] = room
         self._owner[room] = missing
         self._last_use[room] = self._clock
@@ -244,34 +254,30 @@ class DeviceMatrix:
         coefs : array of shape (k, m)
             Their coefficients in several problems, on the device as the result is.
         """
-        arrays = self.arrays
+        arrays, rows = self.arrays, self.rows
         out = arrays.empty((self.n, coefs.shape[1]), np.float64)
         chosen = arrays.put(support)
-        if isinstance(self.tiles, RowTiles):
-            right = self._rows(chosen)
-            right_norms = 0.5 * (right * right).sum(axis=1)
+        right = None if rows is None else rows.prepared(rows.X[chosen])
         for first, last in chunks(self.n, max(1, _BLOCK_BYTES // (8 * max(1, support.size)))):
-            if isinstance(self.tiles, GramTiles):
+            if rows is None:
                 G = arrays.cast(self.store[first:last][:, chosen], np.float64)
             else:
-                left = self._rows(slice(first, last))
-                G = left @ right.T
-                self._values(G, 0.5 * (left * left).sum(axis=1), right_norms)
+                G = rows.block(rows.prepared(rows.X[first:last]), right)
             out[first:last] = G @ coefs
         return out
 
     def directions(self, support: np.ndarray, coefs: Any) -> tuple[np.ndarray, Any]:
         """Weight vectors of the linear kernel, of shape (d, m), and the products of the rows."""
-        arrays = self.arrays
-        w = self._rows(arrays.put(support)).T @ coefs
+        arrays, rows = self.arrays, self.rows
+        assert rows is not None
+        w = rows.prepared(rows.X[arrays.put(support)]).T @ coefs
         out = arrays.empty((self.n, coefs.shape[1]), np.float64)
-        for first, last in chunks(self.n, max(1, _BLOCK_BYTES // (8 * w.shape[0]))):
-            out[first:last] = self._rows(slice(first, last)) @ w
+        for first, last in chunks(self.n, _ROWS):
+            out[first:last] = rows.prepared(rows.X[first:last]) @ w
         return arrays.get(w), out
 
-    def unit(self) -> float:
-        """Rounding of a kernel value in double precision, over the geometric mean of diagonals."""
-        units = 4.0 + self.half_norm
-        if isinstance(self.tiles, RowTiles) and self.tiles.kernel.name == "poly":
-            units += self.tiles.kernel.degree
-        return units * float(np.finfo(np.float64).eps)
+    @property
+    def shift(self) -> np.ndarray:
+        """What was subtracted from the rows of a linear kernel."""
+        assert self.rows is not None
+        return self.arrays.get(self.rows.shift)
