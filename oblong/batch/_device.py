@@ -111,7 +111,10 @@ def fit_anywhere(model: Any, fit: Callable[..., None], X: Any, y: Any, *others: 
         vars(model).pop("_rows_on_device", None)
     for part in (model, vars(model).get("best_estimator_")):
         for name, value in list(vars(part).items() if place and part is not None else ()):
-            if isinstance(value, np.ndarray) and name != "classes_":
+            if name == "support_vectors_" and place.cuda and len(value):
+                # Quicker than to carry them there once more.
+                part.support_vectors_ = X[part.support_]
+            elif isinstance(value, np.ndarray) and name != "classes_":
                 setattr(part, name, place.take(value))
 
 

@@ -294,6 +294,11 @@ class _Rounds:
         self.moves = cuda.to_device(np.zeros(m, dtype=np.int32))
         self.out = cuda.to_device(np.zeros((m, 8)))
         self.turn = 0
+        # Memory of Newton steps, once there are any.
+        self.free: Any = None
+        self.image: Any = None
+        self.rise: Any = None
+        self.n_free: Any = None
 
     def set_bounds(self, bound: np.ndarray) -> None:
         """Set the bounds of all problems."""
@@ -349,9 +354,10 @@ class _Rounds:
             given_up[active] |= (idle[active] > options.patience) | ~np.isfinite(violation[active])
             done = (violation <= self.target) | given_up | (taken >= limit)
             active = active[~done[active]]
-            late = rounds - options.newton_after
-            if self.matrix.whole and active.size and late >= 0 and late % options.newton_every == 0:
-                newton_steps(self, active)
+            newton = rounds >= options.newton_after and rounds % options.newton_every == 0
+            if newton and self.matrix.whole and active.size:
+                late = rounds >= options.newton_late and rounds % (4 * options.newton_every) == 0
+                newton_steps(self, active, options.newton_rows if late else options.newton_cheap)
         self.steps[:] = self.device_steps.copy_to_host()
         return given_up[places]
 

@@ -26,6 +26,7 @@ __all__ = [
     "balance",
     "certify",
     "choose",
+    "clear",
     "copy_starts",
     "direct",
     "factor_panel",
@@ -46,7 +47,7 @@ PANEL = 64
 # Its shared copy has a column more, so that a column lies in different banks of the memory.
 _PADDED = (PANEL, PANEL + 1)
 # Halvings of the interval in which the smallest chosen violation lies, and of that of a step.
-_HALVINGS = 14
+_HALVINGS = 10
 _STEP_HALVINGS = 50
 # Curvature, over the diagonal, below which a pair counts as flat.
 _FLAT = 1e-7
@@ -418,6 +419,15 @@ def copy_starts(active, sources, sizes, c, u):
 
 
 @_kernel
+def clear(active, sizes, values):
+    """Set the numbers of problems to zero."""
+    p = active[cuda.blockIdx.y]
+    i = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
+    if i < sizes[p]:
+        values[p, i] = 0.0
+
+
+@_kernel
 def scatter(active, rows, sizes, c, dense, used):
     """Write the coefficients of problems to columns over all rows, and which rows have some."""
     k = cuda.blockIdx.y
@@ -644,11 +654,13 @@ def factor_panel(A, first, inverse):
     for j in range(t + 1):
         A[q, first + t, first + j] = L[t, j]
     # Column t of the inverse, by forward substitution.
+    P = cuda.shared.array(_PADDED, np.float32)
     for i in range(size):
-        value = 1.0 if i == t else 0.0
+        value = np.float32(1.0 if i == t else 0.0)
         for k in range(t, i):
-            value -= L[i, k] * inverse[q, k, t]
-        inverse[q, i, t] = value / L[i, i] if i >= t else 0.0
+            value -= L[i, k] * P[k, t]
+        P[i, t] = value / L[i, i] if i >= t else np.float32(0.0)
+        inverse[q, i, t] = P[i, t]
 
 
 @_kernel

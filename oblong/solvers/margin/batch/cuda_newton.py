@@ -20,58 +20,58 @@ __all__ = ["newton_steps"]
 _RIDGE = 1e-6
 
 
-def newton_steps(state: _Rounds, active: np.ndarray) -> None:
+def newton_steps(state: _Rounds, active: np.ndarray, largest: int) -> None:
     """Solve ``K_FF d + β 1 = σ - u_F, 1'd = 0`` and move along ``d`` by an exact line search.
 
-    ``F`` are the coefficients strictly inside a piece of slope ``σ``. The curvature is measured
-    with the image of the direction, so that no error in it makes the dual objective fall.
+    ``F`` are the coefficients strictly inside a piece of slope ``σ``; problems with more than
+    ``largest`` of them are left out. The curvature is measured with the image of the direction, so
+    that no error in it makes the dual objective fall.
     """
-    options, matrix = state.options, state.matrix
+    options = state.options
+    if state.free is None:
+        state.free = cuda.to_device(np.zeros(state.shape, dtype=np.int32))
+        state.image = cuda.to_device(np.zeros(state.shape))
+        state.rise = cuda.to_device(np.zeros(state.shape[0]))
+        state.n_free = cuda.to_device(np.zeros(state.shape[0], dtype=np.int32))
     part = cuda.to_device(active.astype(np.int32))
-    free = cuda.to_device(np.zeros(state.shape, dtype=np.int32))
-    counts = cuda.to_device(np.zeros(state.shape[0], dtype=np.int32))
-    launch(
-        kernels.find_free, part.size, options.working_set, matrix.stream,
-        part, state.sizes, state.cap, state.bound, state.c, free, counts,
+    state.by_problem(
+        kernels.find_free, part, state.sizes, state.cap, state.bound, state.c, state.free,
+        state.n_free,
     )  # fmt: skip
-    sizes = counts.copy_to_host()[active]
-    active = active[(sizes >= 2) & (sizes <= options.newton_rows)]
-    sizes = counts.copy_to_host()[active]
-    order = np.argsort(sizes, kind="stable")
-    active, sizes = active[order], sizes[order]
+    sizes = state.n_free.copy_to_host()[active]
+    fits = (sizes >= 2) & (sizes <= largest)
+    order = np.argsort(sizes[fits], kind="stable")
+    active, sizes = active[fits][order], sizes[fits][order]
     while active.size:
         # Problems of about the same size share a batch of matrices.
         widest = -(-int(sizes[-1]) // options.panel) * options.panel
-        count = max(1, int(options.newton_bytes // (4 * widest**2)))
-        count = min(count, int(np.count_nonzero(sizes > 0.7 * widest - options.panel)))
-        _step(state, active[-count:], widest, free, counts)
+        most = max(1, int(options.newton_bytes // (4 * widest**2)))
+        count = min(most, int(np.count_nonzero(sizes > widest // 2 - options.panel)))
+        _step(state, active[-count:], widest)
         active, sizes = active[:-count], sizes[:-count]
 
 
-def _step(state: _Rounds, active: np.ndarray, width: int, free: Any, counts: Any) -> None:
-    options, matrix, stream = state.options, state.matrix, state.matrix.stream
+def _step(state: _Rounds, active: np.ndarray, width: int) -> None:
+    options, matrix = state.options, state.matrix
     part = cuda.to_device(active.astype(np.int32))
     A = matrix.arrays.empty((active.size, width, width), np.float32)
     rhs = matrix.arrays.empty((active.size, width, 2), np.float32)
     ridge = _RIDGE * float(np.abs(matrix.diagonal).mean())
     launch(
         kernels.gather, (-(-width // options.tile), min(width, 1024), active.size), options.tile,
-        stream, part, state.rows, state.cap, state.bound, state.c, state.u, state.span, free,
-        counts, matrix.store, matrix.lines, ridge, A, rhs,
+        matrix.stream, part, state.rows, state.cap, state.bound, state.c, state.u, state.span,
+        state.free, state.n_free, matrix.store, matrix.lines, ridge, A, rhs,
     )  # fmt: skip
     solution = _solve(state, A, rhs)
-    rise = cuda.to_device(np.zeros(state.shape[0]))
-    launch(
-        kernels.direct, part.size, options.working_set, stream,
-        part, state.rows, state.cap, state.bound, state.c, state.u, free, counts, matrix.lines,
-        solution, state.moved, state.delta, state.moves, rise,
+    state.by_problem(
+        kernels.direct, part, state.rows, state.cap, state.bound, state.c, state.u, state.free,
+        state.n_free, matrix.lines, solution, state.moved, state.delta, state.moves, state.rise,
     )  # fmt: skip
-    image = cuda.to_device(np.zeros(state.shape))
-    state.add_columns(part, image)
-    launch(
-        kernels.walk, part.size, options.working_set, stream,
-        part, state.sizes, state.cap, state.bound, state.c, state.u, image, free, state.delta,
-        state.moves, rise,
+    state.by_row(kernels.clear, part, state.sizes, state.image)
+    state.add_columns(part, state.image)
+    state.by_problem(
+        kernels.walk, part, state.sizes, state.cap, state.bound, state.c, state.u, state.image,
+        state.free, state.delta, state.moves, state.rise,
     )  # fmt: skip
 
 

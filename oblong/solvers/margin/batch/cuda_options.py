@@ -31,8 +31,10 @@ class CudaOptions:
         Most pair steps of a round.
     newton_after, newton_every : int
         Rounds before the first Newton step, and between two.
-    newton_rows : int
-        Most free coefficients of a Newton step.
+    newton_cheap, newton_rows : int
+        Most free coefficients of a Newton step, until ``newton_late`` rounds have passed, and then.
+    newton_late : int
+        See ``newton_cheap``.
     newton_bytes : float
         Memory of the matrices of Newton steps that are taken side by side.
     patience : int
@@ -47,9 +49,11 @@ class CudaOptions:
     look: int = 4
     accuracy: float = 0.1
     round_steps: int = 20_000
-    newton_after: int = 200
-    newton_every: int = 64
+    newton_after: int = 32
+    newton_every: int = 16
+    newton_cheap: int = 1024
     newton_rows: int = 4096
+    newton_late: int = 400
     newton_bytes: float = 8e9
     patience: int = 400
 
