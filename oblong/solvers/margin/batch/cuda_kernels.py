@@ -44,7 +44,7 @@ THREADS = 1024
 TILE = 256
 # Columns of a panel of a Cholesky factor.
 PANEL = 64
-# Its shared copy has a column more, so that a column lies in different banks of the memory.
+# Its shared copy has a column more: the transposed inverse of L goes above the diagonal.
 _PADDED = (PANEL, PANEL + 1)
 # Halvings of the interval in which the smallest chosen violation lies, and of that of a step.
 _HALVINGS = 10
@@ -635,14 +635,14 @@ def factor_panel(A, first, inverse):
     q = cuda.blockIdx.x
     t = cuda.threadIdx.x
     size = cuda.blockDim.x
-    L = cuda.shared.array(_PADDED, np.float32)
+    L = cuda.shared.array(_PADDED, np.float64)
     for j in range(size):
         L[t, j] = A[q, first + t, first + j]
     cuda.syncthreads()
     for j in range(size):
         if t == j:
             # A pivot lost to rounding: the line search still measures what the direction is worth.
-            L[j, j] = math.sqrt(max(L[j, j], np.float32(1e-12)))
+            L[j, j] = math.sqrt(max(L[j, j], 1e-14))
         cuda.syncthreads()
         if t > j:
             L[t, j] /= L[j, j]
@@ -653,14 +653,14 @@ def factor_panel(A, first, inverse):
         cuda.syncthreads()
     for j in range(t + 1):
         A[q, first + t, first + j] = L[t, j]
-    # Column t of the inverse, by forward substitution.
-    P = cuda.shared.array(_PADDED, np.float32)
-    for i in range(size):
-        value = np.float32(1.0 if i == t else 0.0)
+    # Column t of the inverse by forward substitution, into row t, above the diagonal.
+    for i in range(t, size):
+        value = 1.0 if i == t else 0.0
         for k in range(t, i):
-            value -= L[i, k] * P[k, t]
-        P[i, t] = value / L[i, i] if i >= t else np.float32(0.0)
-        inverse[q, i, t] = P[i, t]
+            value -= L[i, k] * L[t, k + 1]
+        L[t, i + 1] = value / L[i, i]
+    for i in range(size):
+        inverse[q, i, t] = L[t, i + 1] if i >= t else 0.0
 
 
 @_kernel

@@ -26,6 +26,8 @@ _POINTWISE = {
 }
 # Rows that are prepared at a time.
 _ROWS = 1 << 16
+# Size of a matrix up to which it is in double precision.
+_DOUBLE_BYTES = 1 << 30
 # Bytes of a block of kernel values in double precision.
 _BLOCK_BYTES = 1 << 31
 
@@ -196,6 +198,8 @@ class DeviceMatrix:
                 largest = float(np.abs(self.diagonal).max())
                 coarse = not _SINGLE_RANGE[0] < largest < _SINGLE_RANGE[1]
                 units += kernel.degree if kernel.name == "poly" else 0.0
+            # Of few rows the last digits cost nothing, and Newton steps can tell small eigenvalues.
+            coarse |= 8 * self.n**2 <= _DOUBLE_BYTES
             dtype = np.dtype(np.float64 if coarse else np.float32)
             self.wide = self.rows.prepared(given, dtype)
             self.half_norms = arrays.put((0.5 * norms).astype(dtype))
@@ -203,6 +207,7 @@ class DeviceMatrix:
             capacity = int(min(self.n, max(2, memory // (self.n * dtype.itemsize))))
             self.store = arrays.empty((capacity, self.n), dtype)
         # Rounding of a kernel value in double precision, over the geometric mean of diagonals.
+        self.dtype = np.dtype(str(self.store.dtype).rpartition(".")[2])
         self.unit = units * float(np.finfo(np.float64).eps)
         self.usable = bool(np.isfinite(self.diagonal).all())
         if half_norm * float(np.finfo(np.float64).eps) > _COARSE:

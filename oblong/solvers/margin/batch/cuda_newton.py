@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["newton_steps"]
 
-# Ridge, over the mean diagonal, of matrices in single precision.
-_RIDGE = 1e-6
+# Ridge, over the mean diagonal, of matrices in either precision.
+_RIDGE = {"float32": 1e-6, "float64": 1e-10}
 
 
 def newton_steps(state: _Rounds, active: np.ndarray, largest: int) -> None:
@@ -45,7 +45,7 @@ def newton_steps(state: _Rounds, active: np.ndarray, largest: int) -> None:
     while active.size:
         # Problems of about the same size share a batch of matrices.
         widest = -(-int(sizes[-1]) // options.panel) * options.panel
-        most = max(1, int(options.newton_bytes // (4 * widest**2)))
+        most = max(1, int(options.newton_bytes // (state.matrix.dtype.itemsize * widest**2)))
         count = min(most, int(np.count_nonzero(sizes > widest // 2 - options.panel)))
         _step(state, active[-count:], widest)
         active, sizes = active[:-count], sizes[:-count]
@@ -54,9 +54,9 @@ def newton_steps(state: _Rounds, active: np.ndarray, largest: int) -> None:
 def _step(state: _Rounds, active: np.ndarray, width: int) -> None:
     options, matrix = state.options, state.matrix
     part = cuda.to_device(active.astype(np.int32))
-    A = matrix.arrays.empty((active.size, width, width), np.float32)
-    rhs = matrix.arrays.empty((active.size, width, 2), np.float32)
-    ridge = _RIDGE * float(np.abs(matrix.diagonal).mean())
+    A = matrix.arrays.empty((active.size, width, width), matrix.dtype)
+    rhs = matrix.arrays.empty((active.size, width, 2), matrix.dtype)
+    ridge = _RIDGE[matrix.dtype.name] * float(np.abs(matrix.diagonal).mean())
     launch(
         kernels.gather, (-(-width // options.tile), min(width, 1024), active.size), options.tile,
         matrix.stream, part, state.rows, state.cap, state.bound, state.c, state.u, state.span,
@@ -81,7 +81,7 @@ def _solve(state: _Rounds, A: Any, rhs: Any) -> Any:
     inverses = []
     parts = list(chunks(width, panel))
     for first, last in parts:
-        inverse = state.matrix.arrays.empty((count, panel, panel), np.float32)
+        inverse = state.matrix.arrays.empty((count, panel, panel), state.matrix.dtype)
         launch(kernels.factor_panel, count, panel, state.matrix.stream, A, first, inverse)
         inverses.append(inverse)
         if last < width:

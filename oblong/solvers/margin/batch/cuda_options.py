@@ -51,7 +51,7 @@ class CudaOptions:
     round_steps: int = 20_000
     newton_after: int = 32
     newton_every: int = 16
-    newton_cheap: int = 1024
+    newton_cheap: int = 2048
     newton_rows: int = 4096
     newton_late: int = 400
     newton_bytes: float = 8e9
