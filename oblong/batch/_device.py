@@ -24,7 +24,7 @@ from oblong.solvers.margin.batch.problem import RowTiles
 __all__ = [
     "ArrayPlace",
     "ArraysAnywhere",
-    "FoldOnDevice",
+    "SearchOnDevice",
     "fit_anywhere",
     "out_of_memory",
     "same_place",
@@ -35,7 +35,7 @@ __all__ = [
 # Rows up to which the cores have solved a problem before a device is warm.
 _FEW_ROWS = 2000
 # Training rows of a fold above which its kernel matrices are in single precision.
-_SINGLE_ABOVE = 4096
+_SINGLE_ABOVE = 11_000
 # Kernel values of a prediction block, in double precision on the device.
 _PREDICTION_BLOCK = 1 << 27
 
@@ -127,29 +127,30 @@ def same_place(model: Any, X: Any, method: str) -> ArrayPlace | None:
     return ArrayPlace.of(X)
 
 
-class FoldOnDevice:
-    """Kernel matrices of the training and test rows of a fold, on a CUDA device.
+class SearchOnDevice:
+    """Kernel matrices of the training and test rows of folds, on a CUDA device.
 
     Parameters
     ----------
     X : array of shape (n, d)
         All rows.
-    train, test : ndarray of int
-        Those of the fold.
     """
 
-    def __init__(self, X: Any, train: np.ndarray, test: np.ndarray) -> None:
-        self.train, self.test = X[train], X[test]
+    def __init__(self, X: Any) -> None:
+        self.X = X
 
-    def matrices(self, kernel: Kernel, last: bool) -> tuple[Any, np.ndarray]:
+    def matrices(
+        self, kernel: Kernel, train: np.ndarray, test: np.ndarray
+    ) -> tuple[Any, np.ndarray]:
         """Kernel matrix of the training rows, and that of the test rows with them."""
         from oblong.solvers.margin.batch.cuda_matrix import DeviceRows
 
-        rows = DeviceRows(RowTiles(kernel, self.train))
-        dtype = np.float32 if len(self.train) > _SINGLE_ABOVE else np.float64
-        right = rows.prepared(self.train, dtype)
+        X = self.X[train]
+        rows = DeviceRows(RowTiles(kernel, X))
+        dtype = np.float32 if len(train) > _SINGLE_ABOVE else np.float64
+        right = rows.prepared(X, dtype)
         K = rows.block(right, right)
-        return K, rows.arrays.get(rows.block(rows.prepared(self.test, dtype), right))
+        return K, rows.arrays.get(rows.block(rows.prepared(self.X[test], dtype), right))
 
 
 class ArraysAnywhere:

@@ -13,8 +13,8 @@ from sklearn.utils import check_random_state
 
 from oblong._core.class_weights import class_factors
 from oblong._core.threads import chunks
-from oblong.batch._device import FoldOnDevice
-from oblong.batch._fold_models import FoldKernel, PairModels, solve_pairs
+from oblong.batch._device import SearchOnDevice
+from oblong.batch._fold_models import PairModels, SearchKernel, solve_pairs
 from oblong.batch._one_vs_one import class_scores, votes_of
 from oblong.kernels import Kernel, resolve_gamma
 from oblong.linalg.definite import check_kernel_definite
@@ -94,8 +94,23 @@ class GridFold:
     report: Callable[[str], None] | None = None
     on_device: Any = None
 
+    @property
+    def uses_gamma(self) -> bool:
+        """Whether the kernel has a gamma."""
+        return self.kernel in ("rbf", "poly", "sigmoid")
+
+    def products(self, X: Any) -> SearchKernel | SearchOnDevice:
+        """Compute what all folds and gammas share."""
+        definite = self.kernel in ("linear", "rbf") or (self.kernel == "poly" and self.coef0 >= 0)
+        if self.on_device is not None and definite:
+            return SearchOnDevice(self.on_device)
+        numbers = [resolve_gamma(gamma, X) for gamma in self.grid.gammas if self.uses_gamma]
+        # Parts of the rows may have another "scale".
+        return SearchKernel(self.kernel, X, 2.0 * max(numbers, default=0.5))
+
     def run(
         self,
+        kernels: SearchKernel | SearchOnDevice,
         X: Any,
         y: np.ndarray,
         weights: np.ndarray | None,
@@ -119,28 +134,18 @@ class GridFold:
         own = np.ones(train.size) if weights is None else weights[train]
         penalties = own * class_factors(self.class_weight, classes, labels, own)[labels]
         gamma_weights = None if weights is None else own
-        precomputed = self.kernel == "precomputed"
-        rows = None if precomputed else X[train]
-        uses_gamma = self.kernel in ("rbf", "poly", "sigmoid")
+        rows = X[train] if self.uses_gamma else None
         numbers = [
-            resolve_gamma(gamma, rows, gamma_weights) if uses_gamma else 1.0
+            resolve_gamma(gamma, rows, gamma_weights) if self.uses_gamma else 1.0
             for gamma in self.grid.gammas
         ]
-        by_formula = self.kernel in ("linear", "rbf") or (self.kernel == "poly" and self.coef0 >= 0)
-        kernels: FoldKernel | FoldOnDevice = (
-            FoldOnDevice(self.on_device, train, test)
-            if self.on_device is not None and by_formula
-            else FoldKernel("precomputed", X[np.ix_(train, train)], X[np.ix_(test, train)])
-            if precomputed
-            else FoldKernel(self.kernel, rows, X[test], max(numbers))
-        )
         ascending = np.argsort(self.grid.Cs, kind="stable")
         shape = (len(self.grid.Cs), len(self.grid.gammas), len(self.grid.spreads))
         scores, margins = np.empty(shape), np.empty(shape)
         gaps, n_iter = [], 0
         for place, number in enumerate(numbers):
             kernel = Kernel(self.kernel, number, self.degree, self.coef0)
-            K, K_test = kernels.matrices(kernel, place == len(numbers) - 1)
+            K, K_test = kernels.matrices(kernel, train, test)
             if self.grid.spreads.min() < 1.0:
                 _check_definite(kernel, K)
             models = solve_pairs(
@@ -179,12 +184,12 @@ class GridFold:
         test: np.ndarray,
     ) -> np.ndarray:
         """Score every model on the test rows."""
-        n_pairs, n_models = len(models.pairs), models.relative_margins.size
+        n_pairs, n_models = models.which.shape
         noise = None
         if self.break_ties == "random" and classes.size > 2:
             noise = check_random_state(self.random_state).random_sample((test.size, classes.size))
         by_scores = self.break_ties in (True, "confidence") and classes.size > 2
-        which = [pair.which.ravel() for pair in models.pairs]
+        which = list(models.which)
         labels, decisions = [], []
         for start, stop in chunks(test.size, max(1, _OUTPUTS // (n_pairs * n_models))):
             different = models.outputs(K_test[start:stop], starts)

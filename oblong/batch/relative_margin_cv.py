@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -21,7 +22,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from oblong._core.rollback import all_or_nothing
 from oblong._core.threads import available_threads, single_threaded_blas
-from oblong.batch._device import fit_anywhere, same_place
+from oblong.batch._device import fit_anywhere, out_of_memory, same_place
 from oblong.batch._relative_margin_folds import FoldScores, Grid, GridFold
 from oblong.batch.relative_margin import RelativeMarginClassifier
 from oblong.batch.relative_margin_path import SPREADS, check_spreads
@@ -46,7 +47,7 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
     Every combination of ``Cs``, ``gammas`` and ``spreads`` is scored by cross-validation, and
     :class:`RelativeMarginClassifier` is fitted to all rows with the best one. The scores are
     those of :class:`sklearn.model_selection.GridSearchCV`, but the work is shared: distances
-    are computed once per fold, kernel matrices once per gamma, and along the spreads and the
+    are computed once, kernel matrices once per fold and gamma, and along the spreads and the
     penalties each solution starts from one nearby.
 
     Parameters
@@ -131,9 +132,9 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    Each fold at work keeps the products of its training rows and one kernel matrix in memory:
-    16 bytes for each pair of training rows, or 8 above 4096 rows, where single precision is
-    used. For more rows than that allows use :class:`sklearn.model_selection.GridSearchCV`.
+    The products of all rows, and one kernel matrix for each fold at work, are kept in memory: 8
+    bytes for each pair of rows, or 4 above 4096 rows, where single precision is used. For more rows
+    than that allows use :class:`sklearn.model_selection.GridSearchCV`.
 
     With ``sample_weight`` the scores are weighted as well, so that a row of weight two counts as
     two rows of the same fold.
@@ -288,7 +289,14 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
             on_device=self._rows_on_device,
         )
         kept_weights = None if sample_weight is None else weights
-        outcomes = self._run(search, X, y, kept_weights, splits)
+        try:
+            outcomes = self._run(search, X, y, kept_weights, splits)
+        except Exception as error:
+            if search.on_device is None or not out_of_memory(error):
+                raise
+            # Cores need less memory.
+            search = replace(search, on_device=None)
+            outcomes = self._run(search, X, y, kept_weights, splits)
         self._summarise(grid, outcomes)
         self.classes_ = classes
         if self.refit:
@@ -334,10 +342,14 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
     ) -> list[FoldScores]:
         """Work on the folds, in threads if asked to."""
         jobs = min(len(splits), effective_n_jobs(self.n_jobs))
+        if search.on_device is not None:
+            # All threads would wait for the one device.
+            jobs = 1
         _, counts = np.unique(y, return_counts=True)
         small = np.sort(counts)[-2:].sum() <= _THREADS_ABOVE
         threads = 1 if jobs > 1 or small else available_threads()
-        tasks = [(X, y, weights, train, test, threads) for train, test in splits]
+        kernels = search.products(X)
+        tasks = [(kernels, X, y, weights, train, test, threads) for train, test in splits]
         if threads > 1:
             return [search.run(*task) for task in tasks]
         # Small products are slower on several threads than on one.

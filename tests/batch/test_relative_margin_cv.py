@@ -183,13 +183,14 @@ def test_sparse_rows_are_dense_rows(kernel):
 )
 def test_kernel_matrices_of_a_fold(kernel, sparse):
     rng = np.random.default_rng(0)
-    train, test = rng.normal(size=(9, 4)), rng.normal(size=(5, 4))
-    shape = sp.csr_matrix if sparse else np.asarray
-    K, K_test = machines.FoldKernel(kernel.name, shape(train), shape(test)).matrices(kernel)
+    X = rng.normal(size=(14, 4))
+    train, test = np.split(rng.permutation(14), [9])
+    every = machines.SearchKernel(kernel.name, sp.csr_matrix(X) if sparse else X)
+    K, K_test = every.matrices(kernel, train, test)
     if kernel.name == "linear" and not sparse:
-        train, test = train - train.mean(axis=0), test - train.mean(axis=0)
-    np.testing.assert_allclose(K, kernel(train), atol=1e-12)
-    np.testing.assert_allclose(K_test, kernel(test, train), atol=1e-12)
+        X = X - X.mean(axis=0)
+    np.testing.assert_allclose(K, kernel(X[train]), atol=1e-12)
+    np.testing.assert_allclose(K_test, kernel(X[test], X[train]), atol=1e-12)
 
 
 def test_ties_go_to_the_larger_spread_then_the_smaller_penalty():
@@ -258,13 +259,12 @@ def test_threads_change_nothing(jobs):
     )
 
 
-@pytest.mark.parametrize("setting", ["_SINGLE_ABOVE", "_ONE_BLOCK"])
-def test_large_folds_and_small_ones_agree(monkeypatch, setting):
-    """Single precision above some size, and one block below another, change no score."""
+def test_large_folds_and_small_ones_agree(monkeypatch):
+    """Single precision above some size changes no score."""
     X, y = real("digits", 200)
     grid = {"Cs": (1.0, 100.0), "spreads": (1.0, 0.1, 0.02, 0.0), "cv": 2, "tol": 1e-4}
     expected = RelativeMarginClassifierCV(**grid).fit(X, y)
-    monkeypatch.setattr(machines, setting, 10)
+    monkeypatch.setattr(machines, "_SINGLE_ABOVE", 10)
     monkeypatch.setattr(module, "_THREADS_ABOVE", 10)
     other = RelativeMarginClassifierCV(**grid).fit(X, y)
     key = "mean_test_score"

@@ -72,7 +72,7 @@ class MarginOptions:
     least_pivot : float
         Matrices with a pivot below this share of their mean diagonal are not inverted.
     inverted_after : int
-        Newton steps of a grid after which its matrix is inverted, which makes further ones cheaper.
+        Newton steps on one matrix of a batch after which it is inverted: further ones are cheaper.
     batch_rows : int
         Rows up to which a problem of a batch is solved in its loop.
     batch_patience : int

@@ -1,4 +1,4 @@
-"""Parts of the margin solver: Newton steps, terms of a grid, the support vector machine."""
+"""Parts of the margin solver: Newton steps, the support vector machine."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ import pytest
 
 from oblong.linalg.columns import ExplicitColumns
 from oblong.solvers.margin.block import DenseBlock
-from oblong.solvers.margin.grid_loops import note_theta, write_terms
 from oblong.solvers.margin.newton import newton_steps
 from oblong.solvers.margin.options import MarginOptions
-from oblong.solvers.margin.problem import relative_margin_pieces, svm_pieces
 from oblong.solvers.margin.svm import solve_svm
 from tests.solvers.margin.problems import KERNELS, make_problem
 
@@ -31,33 +29,6 @@ def test_one_newton_step_finds_the_optimum_of_free_coefficients():
     assert np.all(problem.y * exact > 0)
     np.testing.assert_allclose(c, exact, rtol=1e-6)
     np.testing.assert_allclose(u, K @ c, rtol=1e-9)
-
-
-def test_terms_of_a_grid_are_those_of_its_problems():
-    rng = np.random.default_rng(0)
-    y, v = np.where(rng.random(9) < 0.5, 1.0, -1.0), rng.uniform(0.5, 2.0, 9)
-    Cs, spreads = np.array([0.1, 5.0]), np.array([1.0, 0.4, 0.0])
-    images = rng.normal(size=(8, 9))
-    grid = (
-        y, v, Cs, spreads, np.zeros(2), np.zeros((8, 9)), images, np.zeros(8, dtype=bool),
-        np.arange(8), np.empty((9, 4)), np.empty((9, 3)),
-    )  # fmt: skip
-    thetas, p, s = grid[4], grid[-2], grid[-1]
-    for place in (0, 4):
-        note_theta(*grid, place, 0.3)
-    np.testing.assert_allclose(thetas, np.abs(images[[0, 4]] + 0.3).max(axis=1))
-    thetas[:] = 3.0
-    for place in range(8):
-        a, k = divmod(place, 4)
-        bound = 3.0 if k == 0 else 1.0 + spreads[k - 1] * 2.0
-        # A bound that the support vector machine keeps is none.
-        bounded = k > 0 and bound < 3.0
-        assert write_terms(*grid, place) == bounded
-        wanted = (
-            relative_margin_pieces(y, Cs[a] * v, bound) if bounded else svm_pieces(y, Cs[a] * v)
-        )
-        np.testing.assert_allclose(p, wanted.breakpoints)
-        np.testing.assert_allclose(s, wanted.slopes)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

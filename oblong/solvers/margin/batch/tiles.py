@@ -7,11 +7,12 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from oblong._core.compile import compiled
+from oblong._core.compile import compiled, fast_max
 from oblong._core.exp2 import LOG2_E, exp2
 from oblong.solvers.margin.batch.problem import GramTiles, RowTiles
 
 __all__ = [
+    "TINY",
     "Exact",
     "GroupRows",
     "TileSource",
@@ -21,6 +22,8 @@ __all__ = [
     "prepare",
 ]
 
+# Curvature, over the diagonal, that is rounding of single precision.
+TINY = 4.0 * float(np.finfo(np.float32).eps)
 _GRAM, _LINEAR, _POLY, _RBF = range(4)
 _KINDS = {"linear": _LINEAR, "poly": _POLY, "rbf": _RBF}
 # Rounding of an exponent, and sizes of kernel values, that single precision can do.
@@ -61,7 +64,8 @@ class GroupRows(NamedTuple):
     """The rows of one group, which of them are at hand, and blocks that groups share.
 
     ``parts`` has for each segment its first and last row, where it begins in the group, and where
-    its block with itself begins in ``own``.
+    its block with itself begins in ``own``. ``weights``, if there are any, are inverse curvatures
+    of pairs of rows on some scale, which choose the pairs faster where a group has many problems.
     """
 
     source: TileSource
@@ -69,6 +73,8 @@ class GroupRows(NamedTuple):
     have: np.ndarray
     own: np.ndarray
     own_have: np.ndarray
+    weights: np.ndarray
+    diagonal: np.ndarray
 
 
 def prepare(tiles: RowTiles | GramTiles) -> tuple[TileSource, Exact] | None:
@@ -191,6 +197,12 @@ def have_row(rows, K, i):
                 _copy(out, rows.own, place)
         else:
             _copy(rows.own[place : place + size], out, 0)
+    if rows.weights.size > 0:
+        own, values, weights = rows.diagonal[i], K[i], rows.weights[i]
+        least = TINY * own + 1e-300
+        for j in range(weights.size):
+            # They only rank pairs, for which their last digits do not matter.
+            weights[j] = own / fast_max(own + rows.diagonal[j] - 2.0 * values[j], least)
 
 
 @compiled
