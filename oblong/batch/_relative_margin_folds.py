@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 
 from oblong._core.class_weights import class_factors
 from oblong._core.threads import chunks
+from oblong.batch._device import SearchOnDevice
 from oblong.batch._fold_models import PairModels, SearchKernel, solve_pairs
 from oblong.batch._one_vs_one import class_scores, votes_of
 from oblong.kernels import Kernel, resolve_gamma
@@ -91,21 +92,25 @@ class GridFold:
     random_state: Any
     scorer: Callable | None = None
     report: Callable[[str], None] | None = None
+    on_device: Any = None
 
     @property
     def uses_gamma(self) -> bool:
         """Whether the kernel has a gamma."""
         return self.kernel in ("rbf", "poly", "sigmoid")
 
-    def products(self, X: Any) -> SearchKernel:
+    def products(self, X: Any) -> SearchKernel | SearchOnDevice:
         """Compute what all folds and gammas share."""
+        definite = self.kernel in ("linear", "rbf") or (self.kernel == "poly" and self.coef0 >= 0)
+        if self.on_device is not None and definite:
+            return SearchOnDevice(self.on_device)
         numbers = [resolve_gamma(gamma, X) for gamma in self.grid.gammas if self.uses_gamma]
         # Parts of the rows may have another "scale".
         return SearchKernel(self.kernel, X, 2.0 * max(numbers, default=0.5))
 
     def run(
         self,
-        kernels: SearchKernel,
+        kernels: SearchKernel | SearchOnDevice,
         X: Any,
         y: np.ndarray,
         weights: np.ndarray | None,

@@ -14,7 +14,8 @@ from sklearn.utils._param_validation import Interval
 from oblong._core.progress import ProgressCallback
 from oblong._core.threads import single_threaded_blas
 from oblong.batch._base import KernelClassifier
-from oblong.batch._one_vs_one import pairs_of
+from oblong.batch._device import ArraysAnywhere, out_of_memory, select
+from oblong.batch._one_vs_one import pairs_of, places_of
 from oblong.batch._pairwise import PairFit, PairTable
 from oblong.linalg.columns import SymmetricColumns
 from oblong.solvers.linear.relative import (
@@ -39,7 +40,7 @@ __all__ = ["RelativeMarginClassifier"]
 _FEW_CLASSES, _FEW_ROWS = 5, 1024
 
 
-class RelativeMarginClassifier(KernelClassifier):
+class RelativeMarginClassifier(ArraysAnywhere, KernelClassifier):
     r"""Relative margin machine: a support vector machine with bounded outputs.
 
     A support vector machine makes the margin large, whatever the spread of the data. The
@@ -324,15 +325,20 @@ class RelativeMarginClassifier(KernelClassifier):
         known = precomputed or (self.kernel in ("linear", "poly", "rbf") and not sp.issparse(X))
         # Of a few small pairs each can have the last digits, and large ones their own threads.
         few = len(counts) == 2 or (len(counts) <= _FEW_CLASSES and len(labels) <= _FEW_ROWS)
-        if few or not known or largest > DEFAULTS.batch_rows or self.D is not None:
+        device = self._rows_on_device
+        cores = device is None and (few or largest > DEFAULTS.batch_rows)
+        if cores or not known or self.D is not None:
             return super()._fit_rows(X, kept, rows, labels, penalties, weights)
         order = np.argsort(labels, kind="stable")
-        by_class = self._select(rows, order)
+        if device is None:
+            tiles = self._select(rows, order)
+        else:
+            tiles = select(device, kept[order], precomputed)
         ends = np.concatenate([[0], np.cumsum(counts)])
         spans = np.column_stack([ends[:-1], ends[1:]])
         pairs = pairs_of(len(counts))
         batch = MarginBatch(
-            GramTiles(by_class) if precomputed else RowTiles(self._kernel(), by_class),
+            GramTiles(tiles) if precomputed else RowTiles(self._kernel(), tiles),
             spans[np.array(pairs)],
             np.tile([1.0, -1.0], (len(pairs), 1)),
             penalties[order],
@@ -342,20 +348,27 @@ class RelativeMarginClassifier(KernelClassifier):
             tol=self.tol,
             max_iter=self.max_iter,
         )
-        with single_threaded_blas():
-            found = solve_batch(
-                batch,
-                threads=effective_n_jobs(self.n_jobs),
-                cache_bytes=self.cache_size * 2.0**20,
-                progress=self._progress(),
-            )
+        try:
+            with single_threaded_blas():
+                found = solve_batch(
+                    batch,
+                    threads=effective_n_jobs(self.n_jobs),
+                    cache_bytes=self.cache_size * 2.0**20,
+                    progress=self._progress(),
+                )
+        except Exception as error:
+            if device is None or not out_of_memory(error):
+                raise
+            # Cores need less memory.
+            return super()._fit_rows(X, kept, rows, labels, penalties, weights)
         if self.kernel == "linear" and STATUS.index("stalled") in found.status[:, -1]:
             # Pairs one by one can be solved for their weights.
             return super()._fit_rows(X, kept, rows, labels, penalties, weights)
         packed = np.zeros((len(counts) - 1, len(labels)))
         for coefs, (i, j) in zip(found.coefs, pairs):
-            packed[j - 1, ends[i] : ends[i + 1]] = coefs[-1, : counts[i]]
-            packed[i, ends[j] : ends[j + 1]] = coefs[-1, counts[i] :]
+            first, second = places_of(i, j)
+            packed[first, ends[i] : ends[i + 1]] = coefs[-1, : counts[i]]
+            packed[second, ends[j] : ends[j + 1]] = coefs[-1, counts[i] :]
         fits = [
             PairFit(
                 None,

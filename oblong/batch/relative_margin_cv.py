@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -21,6 +22,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from oblong._core.rollback import all_or_nothing
 from oblong._core.threads import available_threads, single_threaded_blas
+from oblong.batch._device import fit_anywhere, out_of_memory, same_place
 from oblong.batch._relative_margin_folds import FoldScores, Grid, GridFold
 from oblong.batch.relative_margin import RelativeMarginClassifier
 from oblong.batch.relative_margin_path import SPREADS, check_spreads
@@ -151,6 +153,7 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
     0.99
     """
 
+    _rows_on_device: Any = None
     _parameter_constraints: ClassVar[dict] = {
         "Cs": ["array-like"],
         "gammas": ["array-like"],
@@ -238,7 +241,7 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
             it was before.
         """
         with all_or_nothing(self):
-            self._fit(X, y, sample_weight, groups)
+            fit_anywhere(self, self._fit, X, y, sample_weight, groups)
         return self
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> None:
@@ -283,13 +286,22 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
             random_state=self.random_state,
             scorer=scorer,
             report=self._report if self.verbose else None,
+            on_device=self._rows_on_device,
         )
         kept_weights = None if sample_weight is None else weights
-        outcomes = self._run(search, X, y, kept_weights, splits)
+        try:
+            outcomes = self._run(search, X, y, kept_weights, splits)
+        except Exception as error:
+            if search.on_device is None or not out_of_memory(error):
+                raise
+            # Cores need less memory.
+            search = replace(search, on_device=None)
+            outcomes = self._run(search, X, y, kept_weights, splits)
         self._summarise(grid, outcomes)
         self.classes_ = classes
         if self.refit:
-            self.best_estimator_ = self._final().fit(X, y, sample_weight=kept_weights)
+            rows = X if self._rows_on_device is None else self._rows_on_device
+            self.best_estimator_ = self._final().fit(rows, y, sample_weight=kept_weights)
         elif hasattr(self, "best_estimator_"):
             del self.best_estimator_
         self._warn_unconverged([outcome.gap for outcome in outcomes])
@@ -330,6 +342,9 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
     ) -> list[FoldScores]:
         """Work on the folds, in threads if asked to."""
         jobs = min(len(splits), effective_n_jobs(self.n_jobs))
+        if search.on_device is not None:
+            # All threads would wait for the one device.
+            jobs = 1
         _, counts = np.unique(y, return_counts=True)
         small = np.sort(counts)[-2:].sum() <= _THREADS_ABOVE
         threads = 1 if jobs > 1 or small else available_threads()
@@ -414,8 +429,10 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
                 stacklevel=4,
             )
 
-    def _validated(self, X: Any) -> Any:
+    def _validated(self, X: Any, method: str) -> Any:
         check_is_fitted(self)
+        if same_place(self, X, method) is not None:
+            return X
         return validate_data(
             self,
             X,
@@ -440,7 +457,7 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
         labels : ndarray of shape (n_samples,)
             The predicted labels.
         """
-        X = self._validated(X)
+        X = self._validated(X, "predict")
         return self.best_estimator_.predict(X)
 
     @available_if(_refitted)
@@ -457,7 +474,7 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
         scores : ndarray of shape (n_samples,) or (n_samples, n_classes) or (n_samples, n_pairs)
             The outputs.
         """
-        X = self._validated(X)
+        X = self._validated(X, "decision_function")
         return self.best_estimator_.decision_function(X)
 
     @property
@@ -483,6 +500,7 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self.kernel != "precomputed"
         tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.array_api_support = True
         return tags
 
 

@@ -63,6 +63,12 @@ def solve_batch(
     BatchResult
         The solutions.
     """
+    given = batch.matrix.K if isinstance(batch.matrix, GramTiles) else batch.matrix.X
+    if not isinstance(given, np.ndarray):
+        # Imported only here: cores need nothing of CUDA.
+        from oblong.solvers.margin.batch.cuda import solve_batch_on_device
+
+        return solve_batch_on_device(batch, cache_bytes=cache_bytes, options=options)
     work = _Work(batch, cache_bytes, progress, options)
     n_groups = batch.n_groups
     # As many chunks as threads: groups of one chunk share blocks of the kernel matrix.

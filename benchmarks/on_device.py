@@ -1,0 +1,223 @@
+"""How fast a CUDA device is, from arrays on the host to a certified model.
+
+Needs ``oblong[gpu]`` and PyTorch, a CUDA device, and ``mnist.npz``, ``fashion_mnist.npz`` and
+``covtype_93k.npz`` in the folder of ``--data``. Every number is the median of ``--repeats`` fits
+after a small one that compiles; a fit includes the transfer of the rows. Results of parts that are
+not run stay::
+
+    python benchmarks/on_device.py --data DATA [--only mnist,search]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn import set_config
+from sklearn.datasets import load_breast_cancer
+from sklearn.model_selection import KFold
+
+from oblong import RelativeMarginClassifier, RelativeMarginClassifierCV
+from oblong.kernels import Kernel
+from oblong.solvers.margin.batch.problem import MarginBatch, RowTiles
+from oblong.solvers.margin.batch.solve import solve_batch
+
+RESULTS = Path(__file__).parent / "results" / "on_device.json"
+Row = dict[str, Any]
+
+
+def timed(task: Callable[[], Any], repeats: int) -> tuple[float, Any]:
+    seconds = []
+    for _ in range(repeats):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        answer = task()
+        torch.cuda.synchronize()
+        seconds.append(time.perf_counter() - start)
+    return statistics.median(seconds), answer
+
+
+def fitted(X: np.ndarray, y: np.ndarray, repeats: int, **settings: Any) -> tuple[Row, Any]:
+    """Time a fit with everything that it needs, from arrays on the host."""
+
+    def fit() -> RelativeMarginClassifier:
+        model = RelativeMarginClassifier(**settings)
+        return model.fit(torch.from_numpy(X).cuda(), torch.from_numpy(y).cuda())
+
+    seconds, model = timed(fit, repeats)
+    return {
+        "seconds": seconds,
+        "largest gap": float(model.dual_gap_.max()),
+        "converged": model.converged_,
+        "support vectors": model.support_.shape[0],
+        "steps": int(model.n_iter_.sum()),
+    }, model
+
+
+def images(data: Path, name: str) -> tuple[np.ndarray, ...]:
+    file = np.load(data / f"{name}.npz")
+    parts = []
+    for part in ("", "_test"):
+        X = file[f"X{part}"]
+        parts += [X.reshape(len(X), -1).astype(np.float32) / 255, file[f"y{part}"].astype(np.int64)]
+    return tuple(parts)
+
+
+def errors(model: RelativeMarginClassifier, X: np.ndarray, y: np.ndarray) -> tuple[float, int, Any]:
+    rows = torch.from_numpy(X).cuda()
+    seconds, labels = timed(lambda: model.predict(rows), 3)
+    labels = labels.cpu().numpy()
+    return seconds, int((labels != y).sum()), labels
+
+
+def ten_classes(data: Path, repeats: int, name: str) -> Iterator[Row]:
+    X, y, X_test, y_test = images(data, name)
+    for C in (1.0, 100.0) if name == "mnist" else (1.0,):
+        for spread in (1.0, 0.5, 0.25, 0.1):
+            row, model = fitted(X, y, repeats, C=C, spread=spread)
+            seconds, wrong, _ = errors(model, X_test, y_test)
+            settings = f"rbf, C={C:g}, spread={spread:g}"
+            yield {
+                "data": f"{name}, ten classes", "settings": settings, **row,
+                "test errors": wrong, "prediction of 10,000 rows (s)": seconds,
+            }  # fmt: skip
+
+
+def mnist(data: Path, repeats: int) -> Iterator[Row]:
+    yield from ten_classes(data, repeats, "mnist")
+
+
+def fashion(data: Path, repeats: int) -> Iterator[Row]:
+    yield from ten_classes(data, repeats, "fashion_mnist")
+
+
+def cores(data: Path, repeats: int) -> Iterator[Row]:
+    """Compare the same fits on the device and on all cores."""
+    X, y, X_test, y_test = images(data, "mnist")
+    RelativeMarginClassifier(n_jobs=-1).fit(X[:3000], y[:3000])
+    for spread in (1.0, 0.5):
+        _, there = fitted(X, y, 1, spread=spread)
+        seconds, here = timed(
+            lambda spread=spread: RelativeMarginClassifier(spread=spread, n_jobs=-1).fit(X, y), 1
+        )
+        dual = here.objective_ * (1.0 - here.dual_gap_)
+        other = (there.objective_ * (1.0 - there.dual_gap_)).cpu().numpy()
+        labels = here.predict(X_test)
+        yield {
+            "data": "mnist, ten classes", "settings": f"rbf, C=1, spread={spread:g}, on cores",
+            "seconds": seconds, "largest gap": float(here.dual_gap_.max()),
+            "test errors": int((labels != y_test).sum()),
+            "labels that differ": int((labels != errors(there, X_test, y_test)[2]).sum()),
+            "largest difference of dual objectives": float(np.abs(other / dual - 1.0).max()),
+        }  # fmt: skip
+
+
+def binary(data: Path, repeats: int) -> Iterator[Row]:
+    X, y, _, _ = images(data, "mnist")
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    settings = {"kernel": "poly", "degree": 5, "gamma": 1.0, "coef0": 1.0, "spread": 1.0}
+    row, _ = fitted(X, (y > 4).astype(np.int64), repeats, **settings, tol=2e-3)
+    yield {"data": "mnist, 0-4 against 5-9", "settings": "poly 5, C=1, svm, tol 2e-3", **row}
+
+
+def clusters(n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
+    """Twenty normal clusters, ten per class."""
+    rng = np.random.default_rng(0)
+    means, which = rng.normal(size=(20, d)) * (2 / np.sqrt(d)), rng.integers(0, 20, n)
+    return (means[which] + rng.normal(size=(n, d))).astype(np.float32), (which < 10).astype(int)
+
+
+def search(data: Path, repeats: int) -> Iterator[Row]:
+    """Fifty penalties and ten folds: as one batch, and by the estimator."""
+    n, Cs = 10_000, np.logspace(-3, 3, 50)
+    for d in (1000, 100, 10):
+        X, y = clusters(n, d)
+        fold = np.arange(n) * 10 // n
+        order = np.lexsort((y, fold))
+        blocks = np.searchsorted((2 * fold + y)[order], np.arange(21))
+        spans = np.column_stack([blocks[:-1], blocks[1:]])
+        keep = np.array([np.flatnonzero(np.arange(20) // 2 != f) for f in range(10)])
+        kernel = Kernel("rbf", float(1 / (d * X.astype(float).var())))
+
+        def solve(X: Any = X[order], spans: Any = spans, keep: Any = keep, kernel: Any = kernel):
+            return solve_batch(
+                MarginBatch(
+                    RowTiles(kernel, torch.from_numpy(X).cuda()), spans[keep],
+                    np.where(keep % 2, 1.0, -1.0), np.ones(n), Cs, np.empty(0), polish=False,
+                )
+            )  # fmt: skip
+
+        seconds, found = timed(solve, repeats)
+        yield {
+            "data": f"clusters, {n} x {d}", "settings": "rbf, 50 C x 10 folds, one batch",
+            "seconds": seconds, "largest gap": float(found.relative_gap.max()),
+            "converged": bool((found.status == 0).all()), "steps": int(found.n_iter.sum()),
+        }  # fmt: skip
+        cv = RelativeMarginClassifierCV(Cs=Cs, spreads=(1.0,), cv=KFold(10), refit=False)
+        seconds, model = timed(lambda cv=cv, X=X, y=y: cv.fit(torch.from_numpy(X).cuda(), y), 1)
+        yield {
+            "data": f"clusters, {n} x {d}", "settings": "rbf, 50 C x 10 folds, the CV estimator",
+            "seconds": seconds, "best score": model.best_score_,
+        }  # fmt: skip
+
+
+def unscaled(data: Path, repeats: int) -> Iterator[Row]:
+    X, y = load_breast_cancer(return_X_y=True)
+    row, _ = fitted(X, y, repeats, kernel="linear")
+    seconds, _ = timed(lambda: RelativeMarginClassifier(kernel="linear").fit(X, y), repeats)
+    yield {
+        "data": "breast cancer, not scaled", "settings": "linear, spread=0.5", **row,
+        "on cores (s)": seconds,
+    }  # fmt: skip
+
+
+def covtype(data: Path, repeats: int, n: int = 500_000) -> Iterator[Row]:
+    """Resample the rows, the ten numeric columns with noise of a twentieth of their deviation."""
+    file, rng = np.load(data / "covtype_93k.npz"), np.random.default_rng(0)
+    rows = rng.integers(0, len(file["y"]), n)
+    X = file["X"][rows].astype(np.float64)
+    X[:, :10] += 0.05 * X[:, :10].std(axis=0) * rng.normal(size=(n, 10))
+    X = ((X - X.mean(axis=0)) / np.maximum(X.std(axis=0), 1e-9)).astype(np.float32)
+    row, _ = fitted(X, file["y"][rows].astype(np.int64), 1, spread=1.0)
+    yield {"data": f"covtype, {n} rows, seven classes", "settings": "rbf, C=1, svm", **row}
+
+
+PARTS = {
+    part.__name__: part
+    for part in (mnist, fashion, binary, search, unscaled, covtype, cores)
+}  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--only", default=",".join(PARTS))
+    parser.add_argument("--output", type=Path, default=RESULTS)
+    arguments = parser.parse_args()
+    set_config(array_api_dispatch=True)
+    warnings.simplefilter("ignore")
+    X, y = clusters(3000, 5)
+    for kernel in ("rbf", "linear", "poly"):
+        fitted(X, y, 1, spread=0.1, kernel=kernel)
+    before = json.loads(arguments.output.read_text())["parts"] if arguments.output.exists() else {}
+    device = torch.cuda.get_device_name()
+    for name in arguments.only.split(","):
+        rows = []
+        for row in PARTS[name](arguments.data, arguments.repeats):
+            print(json.dumps(row), flush=True)
+            rows.append(row)
+        before[name] = rows
+        arguments.output.write_text(json.dumps({"device": device, "parts": before}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,430 @@
+"""Solve a batch of margin problems on a CUDA device.
+
+All problems go on side by side, a thread block each. A round chooses working sets, takes pair steps
+on them and carries the changes to the images; where rounds are many, Newton steps on all free
+coefficients of a problem come in between. Columns are in single precision, coefficients and
+images in double. What the rounds find is certified from outputs in double precision, as on cores,
+and what they do not finish goes to the careful solver on cores from where it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numba import cuda
+
+from oblong._core.threads import chunks
+from oblong.linalg.columns import ExplicitColumns, KernelColumns, SymmetricColumns
+from oblong.solvers.margin.batch import cuda_kernels as kernels
+from oblong.solvers.margin.batch.cuda_matrix import DeviceMatrix, launch
+from oblong.solvers.margin.batch.cuda_newton import newton_steps
+from oblong.solvers.margin.batch.cuda_options import CUDA_DEFAULTS, CudaOptions
+from oblong.solvers.margin.batch.problem import STATUS, BatchResult, GramTiles, MarginBatch
+from oblong.solvers.margin.options import DEFAULTS, MarginOptions
+from oblong.solvers.margin.problem import Pieces, relative_margin_pieces, svm_pieces
+from oblong.solvers.margin.solver import solve_margin
+
+__all__ = ["CUDA_DEFAULTS", "CudaOptions", "solve_batch_on_device"]
+
+# Columns of the numbers of a certificate, in the order in which the kernel writes them.
+_BIAS, _SCALE, _OBJECTIVE, _DUAL, _ROUNDING, _HIGH, _LOW, _LARGEST = range(8)
+# Halvings of the interval of the factor between the dual point and the model.
+_HALVINGS = 50
+
+
+def solve_batch_on_device(
+    batch: MarginBatch,
+    *,
+    cache_bytes: float = 2.0**30,
+    options: MarginOptions = DEFAULTS,
+    device: CudaOptions = CUDA_DEFAULTS,
+) -> BatchResult:
+    """Solve all problems of a batch whose matrix is on a CUDA device, each with its certificate.
+
+    Parameters
+    ----------
+    batch : MarginBatch
+        The problems; the rows or the kernel matrix are an array of CuPy or PyTorch.
+    cache_bytes : float, default=2**30
+        Memory limit of the kernel columns of a problem that is left to the cores.
+    options : MarginOptions
+        Tuning constants of the certificate and of the solver on cores.
+    device : CudaOptions
+        Tuning constants of the solver on the device.
+
+    Returns
+    -------
+    BatchResult
+        The solutions, as arrays of NumPy.
+    """
+    return _Work(batch, cache_bytes, options, device).run()
+
+
+class _Work:
+    """The state of a batch while it is solved: one line of every array per problem.
+
+    Problem ``g m + k`` is problem ``k`` of group ``g``. Lines are padded to the longest group.
+    """
+
+    def __init__(
+        self, batch: MarginBatch, cache_bytes: float, options: MarginOptions, device: CudaOptions
+    ) -> None:
+        self.batch, self.options, self.device = batch, options, device
+        self.cache_bytes = cache_bytes
+        self.matrix = DeviceMatrix(batch.matrix, device.memory_share)
+        n_groups, m = batch.n_groups, batch.n_problems
+        self.own = m // len(batch.Cs)
+        sizes, count = batch.sizes, n_groups * m
+        self.longest = int(sizes.max())
+        self.host_rows = np.zeros((n_groups, self.longest), dtype=np.int32)
+        signed = np.ones((n_groups, self.longest))
+        c = np.zeros((count, self.longest))
+        for g, size in enumerate(sizes):
+            self.host_rows[g, :size] = batch.rows(g)
+            signed[g, :size] = batch.y(g) * batch.penalties[self.host_rows[g, :size]]
+            if batch.starts is not None:
+                c[g * m, :size] = batch.starts[g]
+        self.cap = np.repeat(batch.Cs, self.own)[None, :, None] * signed[:, None]
+        self.bound = np.full(count, np.inf)
+        if batch.bounds is not None:
+            self.bound = np.repeat(np.asarray(batch.bounds, dtype=np.float64), m)
+        self.theta = np.full(count, np.nan)
+        self.source = np.tile(np.arange(m), n_groups)
+        self.values = np.full((count, 8), np.nan)
+        self.status = np.zeros(count, dtype=np.int64)
+        self.directions = np.zeros((count, 0))
+        self.rounds = _Rounds(
+            np.repeat(self.host_rows, m, axis=0), np.repeat(sizes, m).astype(np.int32),
+            self.cap.reshape(count, -1), c, self.bound, self.matrix, device,
+        )  # fmt: skip
+        self.sizes_root = cuda.to_device(np.sqrt(np.abs(self.matrix.diagonal)))
+
+    @property
+    def _linear(self) -> bool:
+        matrix = self.batch.matrix
+        return not isinstance(matrix, GramTiles) and matrix.kernel.name == "linear"
+
+    def run(self) -> BatchResult:
+        """Solve everything: penalties in waves, ascending, then the spreads, descending."""
+        batch, own = self.batch, self.own
+        groups = np.arange(batch.n_groups) * batch.n_problems
+        wave = max(1, self.device.wave // batch.n_groups)
+        for first, last in chunks(len(batch.Cs), wave):
+            places = (groups[:, None] + own * np.arange(first, last)).ravel()
+            if first > 0:
+                before = np.repeat(groups + own * (first - 1), last - first)
+                self.rounds.start_from(places, before)
+            elif batch.starts is not None:
+                self._refresh(groups)
+                self.rounds.start_from(places, np.repeat(groups, last))
+            self._solve(places)
+        svm = (groups[:, None] + own * np.arange(len(batch.Cs))).ravel()
+        for k in range(own - 1):
+            here = svm + k + 1
+            theta = self.values[svm, _LARGEST]
+            self.theta[svm] = self.theta[here] = theta
+            self.bound[here] = np.maximum(1.0, 1.0 + batch.spreads[k] * (theta - 1.0))
+            self.rounds.start_from(here, here - 1)
+            same = (theta <= self.bound[here]) & (self.status[svm] == 0)
+            self.values[here[same]] = self.values[svm[same]]
+            self.source[here[same]] = svm[same] % batch.n_problems
+            if self._linear:
+                self.directions[here[same]] = self.directions[svm[same]]
+            self.rounds.start_from(here[same], svm[same])
+            self._solve(here[~same])
+        return self._result()
+
+    def _solve(self, places: np.ndarray) -> None:
+        """Solve problems side by side, to their certificates."""
+        batch, options, rounds = self.batch, self.options, self.rounds
+        if not places.size or not self.matrix.usable:
+            # Cores have other means, or the right error.
+            self._hand_over(places)
+            return
+        promise = options.promise(batch.tol)
+        limit = np.inf if batch.max_iter < 0 else batch.max_iter
+        rounds.set_bounds(self.bound)
+        rounds.target[places] = batch.tol
+        pending = places
+        for turn in range(options.refreshes + options.tightenings):
+            given_up = rounds.run(pending, limit)
+            rounds.balance(pending)
+            self._refresh(pending)
+            values = self.values
+            objective, rounding = values[pending, _OBJECTIVE], values[pending, _ROUNDING]
+            gap = np.maximum(objective - values[pending, _DUAL], 0.0) + rounding
+            close = values[pending, _HIGH] - values[pending, _LOW] <= batch.tol * (1.0 + 1e-6)
+            small = gap <= promise * np.abs(objective)
+            spent = rounds.steps[pending] >= limit
+            self.status[pending[spent]] = STATUS.index("max_iter")
+            good = close & (small | (not batch.polish))
+            # More steps help neither where rounding is most of the gap nor where nothing moves.
+            lost = ~good & ~spent & (given_up | (close & (rounding > 0.5 * gap)))
+            self._hand_over(pending[lost])
+            on = ~(good | spent | lost)
+            share = 0.5 * promise / np.maximum(gap / np.abs(objective), promise)
+            # Where outputs in double precision show a larger violation, fresh images may do.
+            less = np.where(close, np.clip(share, 1e-3, 0.1), 1.0 if turn < 2 else 0.5)
+            rounds.target[pending[on]] *= less[on]
+            pending = pending[on]
+            if not pending.size:
+                return
+        self._hand_over(pending)
+
+    def _refresh(self, places: np.ndarray) -> None:
+        """Compute images in double precision from the rows, and certificates with them."""
+        matrix, rounds, count = self.matrix, self.rounds, places.size
+        lengths, far = np.full(count, -1.0), np.zeros(count)
+        # As many problems at a time as have room for their coefficients of all rows.
+        for first, last in chunks(count, max(1, int(4e9 // (16 * matrix.n)))):
+            images, w = rounds.images(places[first:last], self._linear)
+            if w is not None:
+                self._keep_directions(places[first:last], w)
+                lengths[first:last] = np.linalg.norm(w, axis=0)
+                far[first:last] = np.abs(w.T) @ np.abs(matrix.shift)
+            rounds.set_images(places[first:last], images)
+        self.values[places] = rounds.certify(
+            places, self.sizes_root, matrix.unit, lengths, far,
+            self.options.promise(self.batch.tol),
+        )  # fmt: skip
+
+    def _keep_directions(self, places: np.ndarray, w: np.ndarray) -> None:
+        """Keep the weight vectors of dual points."""
+        if not self.directions.size:
+            self.directions = np.zeros((len(self.bound), len(w)))
+        self.directions[places] = w.T
+
+    def _pieces(self, place: int, size: int) -> Pieces:
+        g, k = divmod(place, self.batch.n_problems)
+        cap, bound = self.cap[g, k, :size], self.bound[place]
+        if np.isinf(bound):
+            return svm_pieces(cap, np.abs(cap))
+        return relative_margin_pieces(cap, np.abs(cap), bound)
+
+    def _hand_over(self, places: Sequence[int] | np.ndarray) -> None:
+        """Solve problems on cores, from where they are."""
+        for place in places:
+            g, limit = place // self.batch.n_problems, self.batch.max_iter
+            size = int(self.batch.sizes[g])
+            taken = int(self.rounds.steps[place])
+            found = solve_margin(
+                self._columns(self.host_rows[g, :size]),
+                self._pieces(place, size),
+                tol=self.batch.tol,
+                max_iter=limit if limit < 0 else max(0, limit - taken),
+                start=self.rounds.line(place)[:size],
+                polish=self.batch.polish,
+                options=self.options,
+            )
+            m, M = found.bias_interval
+            self.values[place] = (
+                found.bias, found.scale, found.objective, found.dual_objective, found.rounding,
+                m, M, np.abs(found.outputs).max(),
+            )  # fmt: skip
+            self.status[place] = STATUS.index(found.status)
+            self.rounds.steps[place] += found.n_iter
+            self.rounds.set_line(place, found.dual_coef, found.image)
+            if found.direction is not None:
+                self._keep_directions(np.array([place]), found.direction[:, None] / found.scale)
+
+    def _columns(self, rows: np.ndarray) -> SymmetricColumns:
+        given, arrays = self.batch.matrix, self.matrix.arrays
+        some = arrays.put(rows.astype(np.int64))
+        if isinstance(given, GramTiles):
+            return ExplicitColumns(arrays.get(given.K[some][:, some]))
+        return KernelColumns(given.kernel, arrays.get(given.X[some]), cache_bytes=self.cache_bytes)
+
+    def _result(self) -> BatchResult:
+        shape = (self.batch.n_groups, self.batch.n_problems)
+        values = self.values.reshape(*shape, -1)
+        coefs = self.rounds.c.copy_to_host().reshape(*shape, -1) * values[:, :, _SCALE, None]
+        bias, directions = values[:, :, _BIAS], None
+        if self._linear:
+            directions = self.directions.reshape(*shape, -1) * values[:, :, _SCALE, None]
+            bias = bias - directions @ self.matrix.shift
+        return BatchResult(
+            coefs=[own[:, :size] for own, size in zip(coefs, self.batch.sizes)],
+            bias=bias,
+            scale=values[:, :, _SCALE],
+            objective=values[:, :, _OBJECTIVE],
+            dual_objective=values[:, :, _DUAL],
+            rounding=values[:, :, _ROUNDING],
+            violation=values[:, :, _HIGH] - values[:, :, _LOW],
+            bound=self.bound.reshape(shape),
+            theta=self.theta.reshape(shape),
+            largest=values[:, :, _LARGEST],
+            n_iter=self.rounds.steps.reshape(shape),
+            status=self.status.reshape(shape),
+            source=self.source.reshape(shape),
+            directions=directions,
+        )
+
+
+class _Rounds:
+    """Problems on the device, and rounds of working sets until violations meet their targets."""
+
+    def __init__(
+        self,
+        rows: np.ndarray,
+        sizes: np.ndarray,
+        cap: np.ndarray,
+        c: np.ndarray,
+        bound: np.ndarray,
+        matrix: DeviceMatrix,
+        options: CudaOptions,
+    ) -> None:
+        self.matrix, self.options = matrix, options
+        self.shape = c.shape
+        m = c.shape[0]
+        self.host_rows = rows
+        self.steps = np.zeros(m, dtype=np.int64)
+        self.target = np.zeros(m)
+        self.rows, self.sizes = cuda.to_device(rows), cuda.to_device(sizes)
+        self.cap, self.c = cuda.to_device(np.ascontiguousarray(cap)), cuda.to_device(c)
+        self.u = cuda.to_device(np.zeros(c.shape))
+        self.set_bounds(bound)
+        self.stamp = cuda.to_device(np.zeros(c.shape, dtype=np.int32))
+        self.chosen = cuda.to_device(np.zeros((m, options.working_set), dtype=np.int32))
+        self.counts = cuda.to_device(np.zeros(m, dtype=np.int32))
+        self.span = cuda.to_device(np.zeros((m, 2)))
+        self.moved = cuda.to_device(np.zeros(c.shape, dtype=np.int32))
+        self.delta = cuda.to_device(np.zeros(c.shape))
+        self.moves = cuda.to_device(np.zeros(m, dtype=np.int32))
+        self.out = cuda.to_device(np.zeros((m, 8)))
+        self.turn = 0
+        # Memory of Newton steps, once there are any.
+        self.free: Any = None
+        self.image: Any = None
+        self.rise: Any = None
+        self.n_free: Any = None
+
+    def set_bounds(self, bound: np.ndarray) -> None:
+        """Set the bounds of all problems."""
+        self.bound = cuda.to_device(bound)
+
+    def by_problem(self, kernel: Any, part: Any, *args: Any) -> None:
+        """Start a kernel with a block per problem."""
+        launch(kernel, part.size, self.options.working_set, self.matrix.stream, part, *args)
+
+    def by_row(self, kernel: Any, part: Any, *args: Any) -> None:
+        """Start a kernel with a thread per row of every problem."""
+        tile = self.options.tile
+        grid = (-(-self.shape[1] // tile), part.size)
+        launch(kernel, grid, tile, self.matrix.stream, part, *args)
+
+    def start_from(self, places: np.ndarray, sources: np.ndarray) -> None:
+        """Let problems start from the solutions of others."""
+        if places.size:
+            source = cuda.to_device(sources.astype(np.int32))
+            self.by_row(kernels.copy_starts, _ids(places), source, self.sizes, self.c, self.u)
+
+    def line(self, place: int) -> np.ndarray:
+        """Coefficients of one problem."""
+        return self.c[place].copy_to_host()
+
+    def set_line(self, place: int, c: np.ndarray, u: np.ndarray) -> None:
+        """Set the coefficients and the image of one problem."""
+        for into, values in ((self.c, c), (self.u, u)):
+            padded = np.zeros(self.shape[1])
+            padded[: c.size] = values
+            into[place].copy_to_device(padded)
+
+    def run(self, places: np.ndarray, limit: float) -> np.ndarray:
+        """Go on until the problems meet their targets; return which ones make no progress."""
+        options = self.options
+        self.device_target = cuda.to_device(self.target)
+        self.device_steps = cuda.to_device(self.steps)
+        m = self.shape[0]
+        best, idle, given_up = np.full(m, np.inf), np.zeros(m, dtype=np.int64), np.zeros(m, bool)
+        rounds, active = 0, places
+        while active.size:
+            fits = m if self.matrix.whole else max(1, self.matrix.capacity // options.working_set)
+            parts = [_ids(active[a:b]) for a, b in chunks(active.size, fits)]
+            for _ in range(options.look):
+                rounds += 1
+                for part in parts:
+                    self._round(part)
+            span, taken = self.span.copy_to_host(), self.device_steps.copy_to_host()
+            violation = span[:, 0] - span[:, 1]
+            idle[active] += options.look
+            better = violation < 0.9 * best
+            idle[better], best[better] = 0, violation[better]
+            given_up[active] |= (idle[active] > options.patience) | ~np.isfinite(violation[active])
+            done = (violation <= self.target) | given_up | (taken >= limit)
+            active = active[~done[active]]
+            newton = rounds >= options.newton_after and rounds % options.newton_every == 0
+            if newton and self.matrix.whole and active.size:
+                late = rounds >= options.newton_late and rounds % (4 * options.newton_every) == 0
+                newton_steps(self, active, options.newton_rows if late else options.newton_cheap)
+        self.steps[:] = self.device_steps.copy_to_host()
+        return given_up[places]
+
+    def _round(self, part: Any) -> None:
+        matrix = self.matrix
+        self.turn += 1
+        self.by_problem(
+            kernels.choose, part, self.sizes, self.cap, self.bound, self.c, self.u,
+            self.device_target, self.stamp, self.turn, self.chosen, self.counts, self.span,
+        )  # fmt: skip
+        if not matrix.whole:
+            chosen, counts = self.chosen.copy_to_host(), self.counts.copy_to_host()
+            wanted = [self.host_rows[p, chosen[p, : counts[p]]] for p in part.copy_to_host()]
+            matrix.fetch(np.unique(np.concatenate(wanted)))
+        self.by_problem(
+            kernels.ascend, part, self.rows, self.cap, self.bound, self.c, self.u,
+            self.device_target, self.span, self.chosen, self.counts, matrix.store, matrix.lines,
+            matrix.own, self.options.accuracy, self.options.round_steps, self.device_steps,
+            self.moved, self.delta, self.moves,
+        )  # fmt: skip
+        self.add_columns(part, self.u)
+
+    def add_columns(self, part: Any, u: Any) -> None:
+        """Add the columns of what moved to images."""
+        self.by_row(
+            kernels.add_columns, part, self.rows, self.sizes, self.matrix.store, self.moved,
+            self.delta, self.moves, u,
+        )  # fmt: skip
+
+    def balance(self, places: np.ndarray) -> None:
+        """Make the coefficients sum to zero but for one rounding."""
+        self.by_problem(kernels.balance, _ids(places), self.sizes, self.cap, self.bound, self.c)
+
+    def images(self, places: np.ndarray, linear: bool) -> tuple[Any, np.ndarray | None]:
+        """Images over all rows in double precision, and the weight vectors of a linear kernel."""
+        matrix, arrays, part = self.matrix, self.matrix.arrays, _ids(places)
+        dense = arrays.put(np.zeros((matrix.n, places.size)))
+        used = cuda.to_device(np.zeros(matrix.n, dtype=np.int8))
+        self.by_row(kernels.scatter, part, self.rows, self.sizes, self.c, dense, used)
+        support = np.flatnonzero(used.copy_to_host())
+        coefs = dense[arrays.put(support)]
+        if linear:
+            w, images = matrix.directions(support, coefs)
+            return images, w
+        return matrix.images(support, coefs), None
+
+    def set_images(self, places: np.ndarray, images: Any) -> None:
+        """Take the images of problems from columns over all rows."""
+        self.by_row(kernels.gather_images, _ids(places), self.rows, self.sizes, images, self.u)
+
+    def certify(
+        self,
+        places: np.ndarray,
+        roots: Any,
+        unit: float,
+        lengths: np.ndarray,
+        far: np.ndarray,
+        promise: float,
+    ) -> np.ndarray:
+        """Return the numbers of the certificates."""
+        self.by_problem(
+            kernels.certify, _ids(places), self.rows, self.sizes, self.cap, self.bound, self.c,
+            self.u, roots, unit, cuda.to_device(lengths), cuda.to_device(far), promise, _HALVINGS,
+            self.out,
+        )  # fmt: skip
+        return self.out.copy_to_host()[places]
+
+
+def _ids(places: np.ndarray) -> Any:
+    return cuda.to_device(places.astype(np.int32))

@@ -1,0 +1,61 @@
+"""Tuning constants of the batch solver on a CUDA device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["CUDA_DEFAULTS", "CudaOptions"]
+
+
+@dataclass(frozen=True)
+class CudaOptions:
+    """Tuning constants of the solver on a device.
+
+    Attributes
+    ----------
+    working_set : int
+        Coefficients of a working set, a power of two and at most 1024.
+    tile : int
+        Threads of the kernels that do not reduce.
+    panel : int
+        Columns of a panel of a Cholesky factor.
+    memory_share : float
+        Share of the free memory that columns may take.
+    wave : int
+        Problems that are solved side by side before those of larger penalties start from them.
+    look : int
+        Rounds between two looks at the violations: a look waits for the device.
+    accuracy : float
+        Share of the violation to which a working set is solved.
+    round_steps : int
+        Most pair steps of a round.
+    newton_after, newton_every : int
+        Rounds before the first Newton step, and between two.
+    newton_cheap, newton_rows : int
+        Most free coefficients of a Newton step, until ``newton_late`` rounds have passed, and then.
+    newton_late : int
+        See ``newton_cheap``.
+    newton_bytes : float
+        Memory of the matrices of Newton steps that are taken side by side.
+    patience : int
+        Rounds without a violation lower by a tenth after which a problem is left to the cores.
+    """
+
+    working_set: int = 1024
+    tile: int = 256
+    panel: int = 64
+    memory_share: float = 0.7
+    wave: int = 132
+    look: int = 4
+    accuracy: float = 0.1
+    round_steps: int = 20_000
+    newton_after: int = 32
+    newton_every: int = 16
+    newton_cheap: int = 2048
+    newton_rows: int = 4096
+    newton_late: int = 400
+    newton_bytes: float = 8e9
+    patience: int = 400
+
+
+CUDA_DEFAULTS = CudaOptions()
