@@ -378,6 +378,11 @@ class _Ascent:
             self._promote()
             return None
         if self.columns.definite:
+            with np.errstate(over="ignore", invalid="ignore"):
+                if not np.isfinite(self.c @ self.u):
+                    # No coefficients are better than some beyond all numbers.
+                    self.c[...] = self.u[...] = 0.0
+                    self.right, self.left = self.pieces.slopes_at(self.c)
             return self.result("stalled")
         if not self.pieces.bounded:
             raise ValueError("the kernel matrix has values that are not finite: scale the data")
