@@ -315,7 +315,7 @@ class EllipsoidalKernelClassifier(PassClassifier):
         centre = fit.bias + float(fit.direction @ known.center_)
         image = known.inverse_factor_ @ fit.direction
         # What the rounding of kernel values does to the features.
-        doubt = 0.0
+        doubt: np.ndarray | float = 0.0
         if known._kernel_rows is not None:
             dense = X[rows].toarray() if sp.issparse(X) else X[rows]
             doubt = known._kernel_rows.rounding(dense.astype(np.float64), known.factor_)

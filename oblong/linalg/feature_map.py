@@ -297,7 +297,10 @@ def _span(rows: np.ndarray) -> np.ndarray:
 
 def numerical_rank(F: np.ndarray) -> int:
     """Rank of a matrix with at least as many rows as columns, whatever the columns' units."""
-    squares = moments(F, np.zeros(F.shape[1]))[1]
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = moments(F, np.zeros(F.shape[1]))[1]
+    if not np.isfinite(squares).all():
+        raise ValueError("the squared norms of the rows are not finite: scale the data")
     roots = np.sqrt(squares.diagonal())
     used = roots > 0.0
     if not used.any():

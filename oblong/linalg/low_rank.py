@@ -122,7 +122,11 @@ def pivoted_cholesky(
         residual[pivots[:stop]] = 0.0
         done = stop
     if rows is None or done == 0:
-        raise ValueError("the kernel matrix is zero or not positive semidefinite")
+        if not np.any(diagonal):
+            raise ValueError(
+                "all rows are the same in the feature space: the kernel matrix is zero"
+            )
+        raise ValueError("the kernel matrix is not positive semidefinite")
     features = rows[:done].T
     pivots = pivots[:done]
     factor = np.tril(features[pivots].astype(np.float64))

@@ -13,6 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 import oblong
 from oblong import (
+    EllipsoidalSVC,
     KernelFisherClassifier,
     LinearRelativeMarginClassifier,
     RelativeMarginClassifier,
@@ -209,3 +210,20 @@ def test_star_import_leaves_common_names_alone():
     assert "save" not in oblong.__all__
     assert callable(oblong.load)
     assert callable(oblong.save)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "scale"),
+    [
+        (KernelFisherClassifier(kernel="linear"), [1e150, 1e150]),
+        (KernelFisherClassifier(kernel="linear", alpha=1e-300), [1.0, 1.0]),
+        (EllipsoidalSVC(kernel="linear"), [1.0, 1e300]),
+    ],
+)
+def test_rows_whose_objective_overflows_are_refused(estimator, scale):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match="not finite: scale the data"):
+            estimator.fit(X * scale, (X[:, 0] > 0).astype(int))

@@ -216,7 +216,11 @@ def sigma(problem: Problem, model: Any, outcome: Outcome, converged: bool) -> No
         kernel = KernelOf.of(model, problem.X[pair.rows])
         n, d = len(pair.rows), problem.X.shape[1]
         # Whitened rows are dense, so that a rank below the number of columns serves sparse ones.
-        exact = kernel.name == "linear" and d < n and not (sp.issparse(problem.X) and d > (model.rank or d))
+        exact = (
+            kernel.name == "linear"
+            and d < n
+            and not (sp.issparse(problem.X) and d > (model.rank or d))
+        )
         if model.rank is not None and not exact:
             outcome.add("unchecked", "a low-rank approximation")
             return

@@ -235,6 +235,8 @@ def main(arguments: list[str] | None = None) -> int:
                 print(f"{kind:9s} {result['estimator']} {result['seed']}: {text}", flush=True)
         if sys.stderr.isatty():
             print(f"\r{len(results)} of {len(todo)}", end="", file=sys.stderr, flush=True)
+        elif len(results) % 500 == 0:
+            print(f"{len(results)} of {len(todo)}", file=sys.stderr, flush=True)
     found = summary(results, options.seed, options.limit)
     print(table(found))
     if options.output:

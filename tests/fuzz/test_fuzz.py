@@ -43,6 +43,14 @@ ONCE_WRONG = [
     ("RelativeMarginClassifierCV", 30013),
     ("RelativeMarginClassifierCV", 30022),
     ("MinimumVolumeEllipsoid", 30090),
+    # Rounding of kernel values in features; low ranks; coefficients beyond all numbers.
+    ("EllipsoidalKernelClassifier", 100076),
+    ("EllipsoidalKernelClassifier", 400150),
+    ("EllipsoidalKernelClassifier", 400318),
+    ("SigmaSVC", 400074),
+    ("RelativeMarginClassifierCV", 400396),
+    ("MinimumVolumeEllipsoid", 200139),
+    ("EllipsoidalSVC", 200073),
 ]
 
 

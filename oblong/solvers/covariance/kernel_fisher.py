@@ -74,6 +74,7 @@ class KernelFisherResult:
         return Certificate(self.objective, self.gap).status("converged")
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def solve_kernel_fisher(
     K: np.ndarray,
     y: np.ndarray,
@@ -142,6 +143,8 @@ def solve_kernel_fisher(
     miss = np.abs(residual - ridge * coef) + error
     objective = 0.5 * float(norm) + 0.5 * float((residual**2 / ridge).sum())
     gap = 0.5 * float((miss**2 / ridge).sum()) + 0.5 * rounded**2 + abs(bias * math.fsum(coef))
+    if not math.isfinite(objective + gap):
+        raise ValueError("the objective is not finite: scale the data, or choose another alpha")
     # From the image alone, next to which the regression's bias may be large.
     middle = _midpoint(image, positive, weights)
     outputs = image - middle

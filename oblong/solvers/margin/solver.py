@@ -202,7 +202,7 @@ class _Ascent:
         self.last: np.ndarray | None = None
         self.progress_watch = _Watch(options)
         # Pair steps on blocks that they left unsolved; their number when an interior point method
-        # last took over; and whether it did not solve the whole problem either.
+        # last took over on all rows; and whether it did not solve the problem either.
         self.crawled = self.inside = 0
         self.exhausted = False
         if start is not None and (self.right == self.left).all():
@@ -351,9 +351,11 @@ class _Ascent:
         )
         self.crawled = self.crawled + outcome.steps if outcome.violation > tol else 0
         if interior:
+            self.crawled = 0
+        if interior and whole:
             # What the interior point method leaves unsolved, pair steps do not solve either.
-            self.crawled, self.inside = 0, self.n_iter + outcome.steps
-            self.exhausted = whole and outcome.violation > tol
+            self.inside = self.n_iter + outcome.steps
+            self.exhausted = outcome.violation > tol
         if whole:
             self.u[rows] = outcome.u
         else:
@@ -395,6 +397,11 @@ class _Ascent:
             self._promote()
             return None
         if self.columns.definite:
+            with np.errstate(over="ignore", invalid="ignore"):
+                if not np.isfinite(self.c @ self.u):
+                    # No coefficients are better than some beyond all numbers.
+                    self.c[...] = self.u[...] = 0.0
+                    self.right, self.left = self.pieces.slopes_at(self.c)
             return self.result("stalled")
         if not self.pieces.bounded:
             raise ValueError("the kernel matrix has values that are not finite: scale the data")
