@@ -19,10 +19,10 @@ class Solver(BaseSolver):
         Q, D, n = self.Q, *self.Q.shape
         self.u = np.full(n, 1.0 / n)
         # The gap falls like the inverse of the steps, so that a small tolerance would not end.
-        for _ in range(200_000):
+        for _ in range(3_000):
             M = np.einsum("ij,ij->j", Q, np.linalg.solve((Q * self.u) @ Q.T, Q))
             j = int(M.argmax())
-            if M[j] <= D * (1.0 + max(tol, 1e-4)):
+            if M[j] <= D * (1.0 + max(tol, 1e-3)):
                 break
             step = (M[j] - D) / (D * (M[j] - 1.0))
             self.u *= 1.0 - step

@@ -25,7 +25,7 @@ class Solver(BaseSolver):
             A = np.vstack([self.X, -self.X])
             bound = {"A": A, "b": np.full(len(A), self.B)}
         model = plqERM_Ridge(
-            loss={"name": "svm"}, C=self.C, tol=max(tol, 1e-13), max_iter=2_000, **bound
+            loss={"name": "svm"}, C=self.C, tol=max(tol, 1e-13), max_iter=10_000, **bound
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
