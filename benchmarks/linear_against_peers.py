@@ -40,6 +40,7 @@ COLUMNS = [
     "LinearSVC (s)",
     "skglm (s)",
     "lightning (s)",
+    "ReHLine (s)",
     "fastest peer / oblong SVM",
     "spread 0.5 / SVM",
     "B 1.5 / SVM",
@@ -145,6 +146,16 @@ def peers(n: int, C: float) -> dict[str, tuple[Callable[[float], object], str, l
         )
     except ImportError:
         print("lightning is not installed", file=sys.stderr)
+    try:
+        from rehline import plqERM_Ridge
+    except ImportError:
+        print("ReHLine is not installed", file=sys.stderr)
+    else:
+        found["ReHLine"] = (
+            lambda tol: plqERM_Ridge(loss={"name": "svm"}, C=C, tol=tol, max_iter=100_000),
+            "none",
+            falling,
+        )
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import os
 import re
 import signal
 import subprocess
@@ -318,6 +319,7 @@ def test_the_page_is_small_and_its_own():
 # The command -------------------------------------------------------------------------------------
 
 
+@pytest.mark.skipif(os.name == "nt", reason="signals")
 def test_the_command_serves_until_it_is_interrupted(tmp_path):
     table = tmp_path / "flowers.csv"
     table.write_text("a,b,c,kind\n1,2,3,x\n2,1,4,y\n", encoding="utf-8")

@@ -1,0 +1,26 @@
+from benchopt import BaseSolver
+
+
+class Solver(BaseSolver):
+    name = "oblong"
+    requirements = ["pip::oblong"]
+    sampling_strategy = "tolerance"
+
+    def set_objective(self, X):
+        from oblong import MinimumVolumeEllipsoid
+
+        self.X, self.model = X, MinimumVolumeEllipsoid()
+
+    def warm_up(self):
+        # Compiles what is not on disk yet.
+        self.run_once()
+
+    def get_next(self, tol):
+        # The first is infinite.
+        return min(tol, 1.0) / 10
+
+    def run(self, tol):
+        self.model.set_params(tol=min(max(tol, 1e-12), 0.5)).fit(self.X)
+
+    def get_result(self):
+        return {"u": self.model.weights_}
