@@ -19,6 +19,7 @@ from sklearn.utils._param_validation import InvalidParameterError
 
 from oblong._core.text import quote
 from oblong.cli.comparison.grids import Model, select
+from oblong.cli.shared import large
 from oblong.cli.shared.errors import RunError
 from oblong.cli.shared.options import (
     busy,
@@ -53,6 +54,7 @@ examples:
   oblong train patients.csv --target outcome --model rmm --cv -o patients.oblong
   oblong train adult.csv --categorical auto --impute --model rmm-linear -o adult.oblong
   oblong train train.libsvm.zst --model AROWClassifier --param r=0.1 -o news.oblong
+  oblong train big/*.parquet --target y --model rmm-linear -o big.oblong
 """
 
 
@@ -66,8 +68,13 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "data", metavar="DATA", help="file, name of a data set, or - for standard input"
+        "data",
+        nargs="+",
+        metavar="DATA",
+        help="file, name of a data set, or - for standard input; a folder or several files are "
+        "read in passes",
     )
+    large.add_options(parser)
     add_table_options(parser)
     parser.add_argument("--model", required=True, metavar="NAME", help="what to train")
     parser.add_argument(
@@ -107,6 +114,9 @@ def _run(args: argparse.Namespace) -> int:
     from oblong.persistence import ModelFileError, save
 
     model, classifier = _classifier(args)
+    if args.cluster or large.is_large(args.data):
+        return large.train(args, classifier)
+    args.data = args.data[0]
     check_apart([] if is_set_by_name(args.data) else [args.data], [args.output])
     with busy(f"reading {args.data}"):
         table = labelled_table(args)
