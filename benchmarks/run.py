@@ -11,6 +11,7 @@ SCRIPTS = ("start_up", "svm_against_peers", "relative_margin_cost")
 MORE = (
     "calibration_cost",
     "kernel_growth",
+    "larger_than_memory",
     "linear_against_peers",
     "many_classes",
     "regression_against_peers",

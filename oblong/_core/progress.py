@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
-__all__ = ["Progress", "ProgressCallback", "print_progress"]
+__all__ = ["Progress", "ProgressCallback", "print_pass", "print_progress"]
 
 
 class Progress(NamedTuple):
@@ -38,5 +38,14 @@ def print_progress(progress: Progress) -> None:
     print(
         f"[oblong] {progress.stage}: {progress.iteration} steps, "
         f"violation {progress.violation:.2e} (stops at {progress.target:.1e})",
+        file=sys.stderr,
+    )
+
+
+def print_pass(progress: Progress) -> None:
+    """Write one line per pass over the rows to standard error."""
+    print(
+        f"[oblong] {progress.stage}: pass {progress.iteration}, relative gap "
+        f"{progress.violation:.1e} (stops at {progress.target:.1e})",
         file=sys.stderr,
     )

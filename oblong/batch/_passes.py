@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 
 from oblong._core.class_weights import class_factors
+from oblong._core.progress import print_pass
 from oblong._core.threads import available_threads
 from oblong.batch._base import KernelClassifier
 from oblong.batch._one_vs_one import pairs_of
@@ -92,7 +93,7 @@ class PassClassifier(KernelClassifier):
             tol=self._pass_gap(),
             max_passes=int(self.max_iter),
             threads=available_threads(),
-            progress=self._progress(),
+            progress=print_pass if self.verbose else None,
         )
         fits = []
         for result, frame in zip(found, frames):

@@ -10,6 +10,7 @@ from oblong.dask._estimators import (
     DaskMinimumVolumeEllipsoid,
     DaskSigmaSVC,
 )
+from oblong.dask._kernel import DaskRelativeMarginClassifier
 from oblong.dask._online import (
     DaskAROWClassifier,
     DaskConfidenceWeightedClassifier,
@@ -27,6 +28,7 @@ __all__ = [
     "DaskMinimumVolumeEllipsoid",
     "DaskNormalHerdClassifier",
     "DaskPassiveAggressiveClassifier",
+    "DaskRelativeMarginClassifier",
     "DaskSecondOrderPerceptron",
     "DaskSigmaSVC",
     "DaskSoftConfidenceWeightedClassifier",

@@ -131,7 +131,8 @@ def over_a_cluster(*methods: str, parameters: str = "", **defaults: Any) -> Any:
 
         extra = [inspect.Parameter(name, kind, default=value) for name, value in more.items()]
         # Scikit-learn reads the parameters of an estimator from here.
-        __init__.__signature__ = before.replace(parameters=[*before.parameters.values(), *extra])
+        signature = before.replace(parameters=[*before.parameters.values(), *extra])
+        vars(__init__)["__signature__"] = signature
         cls.__init__ = __init__
         cls._own = tuple(more)
         for method in methods:

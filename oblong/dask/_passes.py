@@ -57,7 +57,8 @@ def compute(client: Any, last: Any, others: Sequence[Any]) -> tuple[Any, list[An
         seen = time.monotonic()
         while True:
             try:
-                wait(futures[:1], timeout=_LOOK)
+                with client.as_current():
+                    wait(futures[:1], timeout=_LOOK)
                 break
             except TimeoutError:
                 if _n_workers(client):

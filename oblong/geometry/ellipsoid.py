@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from oblong._core.progress import print_progress
+from oblong._core.progress import print_pass, print_progress
 from oblong._core.rollback import all_or_nothing
 from oblong._core.threads import available_threads
 from oblong.geometry._kernel_rows import KernelizedRows
@@ -180,6 +180,7 @@ class MinimumVolumeEllipsoid(UnitBallMap):
     """
 
     support_: np.ndarray
+    _kernel_rows: KernelizedRows | None
 
     _parameter_constraints: ClassVar[dict] = {
         "coverage": [Interval(Real, 0.0, 1.0, closed="both")],
@@ -272,7 +273,7 @@ class MinimumVolumeEllipsoid(UnitBallMap):
             center=self.center,
             tol=float(self.tol),
             max_iter=self.max_iter,
-            progress=print_progress if self.verbose else None,
+            progress=print_pass if self.verbose else None,
         )
         self._store(found.X, None, found.result)
         self.coverage_, self.n_passes_ = 1.0, found.n_passes

@@ -16,14 +16,21 @@ import pytest
 import scipy.sparse as sp
 from distributed import Client, LocalCluster
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
-from oblong import AROWClassifier, LinearRelativeMarginClassifier, MinimumVolumeEllipsoid
+from oblong import (
+    AROWClassifier,
+    LinearRelativeMarginClassifier,
+    MinimumVolumeEllipsoid,
+    RelativeMarginClassifier,
+)
 from oblong.dask import (
     DaskAROWClassifier,
     DaskEllipsoidalKernelClassifier,
     DaskLinearRelativeMarginClassifier,
     DaskMinimumVolumeEllipsoid,
     DaskPassiveAggressiveClassifier,
+    DaskRelativeMarginClassifier,
     DaskSigmaSVC,
 )
 from oblong.dask import _passes as passes
@@ -202,6 +209,50 @@ def test_other_estimators(client, tmp_path):
     source = open_rows(tmp_path / "rows.npy", target=-1, batch_size=300)
     model = DaskLinearRelativeMarginClassifier().fit(source)
     np.testing.assert_array_equal(model.coef_, LinearRelativeMarginClassifier().fit(source).coef_)
+
+
+@pytest.mark.parametrize(
+    "form", [{"spread": 1.0}, {"spread": 0.4}, {"B": 1.5}, {"B": 1.5, "kernel": "linear"}]
+)
+def test_kernels_over_blocks(no_client, monkeypatch, form):
+    monkeypatch.setattr("oblong.dask._kernel._FIRST", 300)
+    X, y = rows(2000, d=3)
+    weight = np.random.default_rng(1).integers(1, 3, len(y)).astype(float)
+    array, labels = arrays(X, y, 300)
+    model = DaskRelativeMarginClassifier(C=0.3, **form)
+    model.fit(array, labels, da.from_array(weight, chunks=300))
+    exact = RelativeMarginClassifier(C=0.3, tol=1e-4, **form).fit(X, y, sample_weight=weight)
+    assert model.converged_
+    assert model.working_rows_ < len(y)
+    np.testing.assert_allclose(model.objective_, exact.objective_, rtol=2e-3)
+    # The bounds hold whatever the other solver found.
+    lower = model.objective_ * (1 - model.dual_gap_)
+    assert (lower <= exact.objective_ * (1 + 1e-9)).all()
+    assert (model.objective_ >= exact.objective_ * (1 - exact.dual_gap_) - 1e-9).all()
+    outputs = model.decision_function(array).compute()
+    np.testing.assert_allclose(outputs, exact.decision_function(X), atol=2e-2)
+    np.testing.assert_allclose(np.abs(outputs).max(), 1 / model.relative_margin_[0], rtol=1e-6)
+    if "B" in form:
+        assert np.abs(outputs).max() <= 1.5 * (1 + 1e-9)
+    local = model.to_local()
+    np.testing.assert_allclose(local.decision_function(X), outputs, rtol=1e-9)
+    np.testing.assert_allclose(X[model.support_], local.support_vectors_)
+
+
+def test_kernels_of_several_classes(no_client, monkeypatch):
+    monkeypatch.setattr("oblong.dask._kernel._FIRST", 200)
+    X, y = rows(1500, d=3)
+    y = np.where(X[:, 0] > 1.8, 5, y)
+    array, labels = arrays(X, y, 300)
+    model = DaskRelativeMarginClassifier(B=1.5).fit(array, labels)
+    exact = RelativeMarginClassifier(B=1.5).fit(X, y)
+    np.testing.assert_allclose(model.objective_, exact.objective_, rtol=2e-3)
+    assert (model.predict(array).compute() == exact.predict(X)).mean() > 0.99
+    for wrong, message in (({}, "several classes take B"), ({"D": 1.0}, "the bound is B")):
+        with pytest.raises(ValueError, match=message):
+            DaskRelativeMarginClassifier(**wrong).fit(array, labels)
+    with pytest.warns(ConvergenceWarning, match="Allow more working_rows"):
+        DaskRelativeMarginClassifier(B=1.5, working_rows=250).fit(array, labels)
 
 
 def test_shards_of_online_learners(no_client):

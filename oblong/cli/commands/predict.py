@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.pipeline import Pipeline
 
+from oblong.cli.shared import large
 from oblong.cli.shared.errors import RunError
 from oblong.cli.shared.options import busy, check_apart, is_set_by_name, output_file, write_whole
 from oblong.cli.shared.tables import add_dialect_options, dialect_of
@@ -32,6 +33,7 @@ _EPILOG = """\
 examples:
   oblong predict iris.oblong new.csv
   oblong predict patients.oblong new.csv --proba -o probabilities.csv
+  oblong predict big.oblong new/*.parquet -o labels.txt
   zcat new.libsvm.gz | oblong predict news.oblong - > labels.txt
 """
 
@@ -46,7 +48,11 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     parser.add_argument("model", metavar="MODEL", help="file that oblong train has written")
     parser.add_argument(
-        "data", metavar="DATA", help="file, name of a data set, or - for standard input"
+        "data",
+        nargs="+",
+        metavar="DATA",
+        help="file, name of a data set, or - for standard input; a folder or several files are "
+        "read a block at a time",
     )
     parser.add_argument(
         "--proba",
@@ -67,8 +73,10 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 def _run(args: argparse.Namespace) -> int:
     from oblong.persistence import load_with_manifest
 
-    by_name = is_set_by_name(args.data)
-    check_apart([args.model, *([] if by_name else [args.data])], [args.output])
+    folder = large.is_large(args.data)
+    files, args.data = args.data, args.data[0]
+    by_name = not folder and is_set_by_name(args.data)
+    check_apart([args.model, *([] if by_name else files)], [args.output])
     with warnings.catch_warnings():
         # Rows are found by name already; the model itself was fitted to plain arrays.
         warnings.simplefilter("ignore", UserWarning)
@@ -79,6 +87,11 @@ def _run(args: argparse.Namespace) -> int:
             name = type(model[-1] if isinstance(model, Pipeline) else model).__name__
             raise DataFileError(args.model, f"a {name} without probabilities; leave --proba out")
         schema = _schema(model, training, args.model)
+        if folder:
+            names, parts = _names(model, training), large.predictions(files, schema)
+            texts = (_predict(model, X, names, args, head=not k) for k, X in enumerate(parts))
+            large.write_predictions(texts, args.output)
+            return 0
         with busy(f"reading {args.data}"):
             if by_name:
                 X = of_width(load(args.data).X, schema, args.data)
@@ -124,14 +137,17 @@ def _names(model: Any, training: dict[str, Any]) -> list[str] | None:
     return [str(label) for label in classes]
 
 
-def _predict(model: Any, X: Any, names: list[str] | None, args: argparse.Namespace) -> str:
+def _predict(
+    model: Any, X: Any, names: list[str] | None, args: argparse.Namespace, head: bool = True
+) -> str:
     stream = io.StringIO()
     # Only a label with a line break in it is quoted, or, among several columns, one with a comma.
     writer = csv.writer(stream, lineterminator="\n")
     try:
         if args.proba:
             values = model.predict_proba(X)
-            writer.writerow(names or range(values.shape[1]))
+            if head:
+                writer.writerow(names or range(values.shape[1]))
             writer.writerows(values.tolist())
             return stream.getvalue()
         predicted = np.asarray(model.predict(X))

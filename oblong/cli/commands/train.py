@@ -13,6 +13,7 @@ from joblib import cpu_count
 
 from oblong._core.text import quote
 from oblong.cli.comparison.grids import select
+from oblong.cli.shared import large
 from oblong.cli.shared.errors import RunError
 from oblong.cli.shared.fitting import Fitted, classifier_of, train
 from oblong.cli.shared.options import (
@@ -51,6 +52,7 @@ examples:
   oblong train orders.csv --drop id --dates when --text comment --sep ";" --decimal , -o m.oblong
   oblong train fraud.csv --class-weight balanced --proba --threshold f1 -o fraud.oblong
   oblong train train.libsvm.zst --model AROWClassifier --param r=0.1 -o news.oblong
+  oblong train big/*.parquet --target y --model rmm-linear -o big.oblong
 """
 
 
@@ -64,11 +66,16 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "data", metavar="DATA", help="file, name of a data set, or - for standard input"
+        "data",
+        nargs="+",
+        metavar="DATA",
+        help="file, name of a data set, or - for standard input; a folder or several files are "
+        "read in passes",
     )
     parser.add_argument(
         "--model", metavar="NAME", help="what to train (default: a quick search decides)"
     )
+    large.add_options(parser)
     parser.add_argument(
         "--param",
         action="append",
@@ -127,11 +134,17 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 def _run(args: argparse.Namespace) -> int:
     from oblong.persistence import ModelFileError, save
 
+    in_passes = bool(args.cluster) or large.is_large(args.data)
+    if in_passes and args.model is None:
+        args.model = "rmm-linear"
     if args.model is not None:
         # Before anything is read.
-        classifier_of(args, None)
+        _, classifier = classifier_of(args, None)
+        if in_passes:
+            return large.train(args, classifier)
     elif args.param or args.cv:
         raise DataFileError("--param, --cv", "belong to a model; name it with --model")
+    args.data = args.data[0]
     check_apart([] if is_set_by_name(args.data) else [args.data], [args.output])
     with busy(f"reading {args.data}"):
         table = labelled_table(args)

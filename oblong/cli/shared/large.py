@@ -1,0 +1,222 @@
+"""Training and prediction of folders and of many files, which are read in passes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from typing import IO, Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MaxAbsScaler, StandardScaler
+
+from oblong._core.atomic import atomic_write
+from oblong._core.threads import available_threads
+from oblong.batch._passes import PassClassifier
+from oblong.cli.shared.errors import RunError
+from oblong.cli.shared.options import plain_warnings, print_json
+from oblong.datasets import DataFileError
+from oblong.io.dataset import Schema
+from oblong.io.row_source import FileRows, open_rows
+from oblong.solvers.linear.passes.first import look
+from oblong.solvers.linear.passes.rows import Block, LocalPasses, Place
+
+__all__ = ["add_options", "is_large", "predictions", "train", "write_predictions"]
+
+# Seconds to wait for a cluster.
+_CONNECT = 10
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of rows that are read in passes."""
+    parser.add_argument(
+        "--memory",
+        default="256MB",
+        metavar="SIZE",
+        help="memory for rows of folders that are kept between passes (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--cluster", metavar="ADDRESS", help="scheduler of a Dask cluster that reads the rows"
+    )
+
+
+def is_large(data: list[str]) -> bool:
+    """Whether the data is a folder, a pattern or several files."""
+    name = data[0]
+    pattern = not os.path.lexists(name) and any(letter in name for letter in "*?[")
+    return len(data) > 1 or os.path.isdir(name) or pattern
+
+
+class _ScaledRows:
+    """A row source whose columns are shifted and divided."""
+
+    def __init__(self, source: FileRows, shift: np.ndarray, scale: np.ndarray) -> None:
+        self._source, self._shift, self._scale = source, shift, scale
+        self.n_features, self.n_blocks = source.n_features, source.n_blocks
+        self.lengths, self.memory = source.lengths, source.memory
+
+    def block(self, k: int) -> Block:
+        X, y, weight = self._source.block(k)
+        if sp.issparse(X):
+            return Block(X.multiply(1.0 / self._scale).tocsr(), y, weight)
+        return Block((np.asarray(X, dtype=np.float64) - self._shift) / self._scale, y, weight)
+
+    def place(self, k: int) -> Place:
+        return self._source.place(k)
+
+
+def train(args: argparse.Namespace, classifier: Any) -> int:
+    """Fit a classifier in passes, on this machine or a cluster, and save it with its scaling."""
+    from oblong.persistence import save
+
+    if not isinstance(classifier, PassClassifier) or classifier.kernel != "linear":
+        problem = "folders and several files take rmm-linear, ekm-linear or SigmaSVC kernel=linear"
+        raise DataFileError("--model", problem)
+    wanted = ("cv", "impute", "proba", "threshold", "class_weight", "drop", "dates", "text")
+    if args.categorical != "none" or any(getattr(args, name, None) for name in wanted):
+        problem = "--cv, --proba and what changes columns or weights need one file that fits into memory"
+        raise DataFileError(args.data[0], problem)
+    started = time.perf_counter()
+    source = _opened(args)
+    names = source.feature_names
+    classifier.set_params(verbose=1 if sys.stderr.isatty() or args.cluster else classifier.verbose)
+    with plain_warnings():
+        try:
+            model, scaler = _fit(args, classifier, source)
+        except (ValueError, ConnectionError, OSError) as error:
+            if isinstance(error, DataFileError):
+                raise
+            raise RunError(f"{args.model} failed: {str(error).splitlines()[0]}") from None
+        pipeline = Pipeline([("scale", scaler), ("model", model)])
+        wrong = sum(int(np.sum(pipeline.predict(b.X) != b.y)) for b in source)
+    seconds = time.perf_counter() - started
+    rows, d = len(source), source.n_features
+    classes = [str(label) for label in model.classes_]
+    schema = Schema(d, names, [], args.target if not source.sparse else None)
+    training = {
+        "source": args.data[0],
+        "rows": rows,
+        "features": d,
+        "target_names": classes,
+        "schema": schema.to_json(),
+        "gaps": False,
+        "model": args.model,
+        "training_error": wrong / rows,
+        "cross_validation": None,
+        "seed": args.seed,
+        "passes": int(model.n_passes_),
+    }
+    save(pipeline, args.output, training=training)
+    kind = type(model).__name__
+    if args.json:
+        shown = ("source", "rows", "features", "target_names", "training_error", "passes")
+        found = {name: training[name] for name in shown}
+        found |= {"model": kind, "file": str(args.output), "seconds": round(seconds, 3)}
+        print_json(found)
+        return 0
+    print(
+        f"{args.output}: {kind}, {rows:,} rows, {d:,} features, {len(classes)} classes, "
+        f"{seconds:.2f} s"
+    )
+    print(f"{model.n_passes_} passes over the rows, relative gap {model.dual_gap_.max():.1e}")
+    print(f"error {100 * wrong / rows:.2f} % on the training rows")
+    return 0
+
+
+def _opened(args: argparse.Namespace) -> FileRows:
+    try:
+        source = open_rows(args.data, target=args.target, memory=args.memory)
+    except ValueError as error:
+        if isinstance(error, DataFileError):
+            raise
+        raise DataFileError("--memory", str(error)) from None
+    assert isinstance(source, FileRows)
+    if not source.labelled:
+        if source.feature_names is None:
+            raise DataFileError(args.data[0], "name the labels with --target")
+        # The last column of a table, as for a single file.
+        args.target = source.feature_names[-1]
+        return _opened(args)
+    return source
+
+
+def _fit(args: argparse.Namespace, classifier: Any, source: FileRows) -> tuple[Any, Any]:
+    client: Any = None
+    passes: Any = LocalPasses(source, available_threads())
+    if args.cluster:
+        try:
+            from distributed import Client
+
+            import oblong.dask
+            from oblong.dask._passes import DaskPasses
+        except ImportError:
+            problem = 'clusters need Dask: pip install "oblong[dask]"'
+            raise DataFileError("--cluster", problem) from None
+        try:
+            client = Client(args.cluster, timeout=_CONNECT, set_as_default=False)
+        except (OSError, ValueError) as error:
+            raise RunError(f"no cluster at {args.cluster}: {error}") from None
+        passes = DaskPasses(source, client)
+        kind = getattr(oblong.dask, f"Dask{type(classifier).__name__}")
+        classifier = kind(client=client, **classifier.get_params())
+    try:
+        seen = look(passes, 0.0)
+        moments = seen.of(range(len(seen.moments)))
+        S = moments.covariance
+        deviation = np.sqrt(S if S.ndim == 1 else S.diagonal())
+        scaler: Any
+        if source.sparse:
+            # Sizes of the columns, without a shift, which would fill the zeros.
+            scaler, shift = MaxAbsScaler(), np.zeros_like(moments.mean)
+            deviation = np.sqrt(deviation**2 + moments.mean**2)
+            scaler.max_abs_ = deviation
+        else:
+            scaler, shift = StandardScaler(), moments.mean
+            scaler.mean_, scaler.var_ = moments.mean, deviation**2
+        scale = np.where(deviation > 0.0, deviation, 1.0)
+        scaler.scale_, scaler.n_features_in_ = scale, source.n_features
+        scaler.n_samples_seen_ = np.int64(len(source))
+        model = classifier.fit(_ScaledRows(source, shift, scale))
+        model.n_passes_ += 1 + passes.n_passes
+        return (model if client is None else model.to_local()), scaler
+    finally:
+        if client is not None:
+            client.close()
+
+
+def predictions(data: list[str], schema: Schema) -> Iterator[Any]:
+    """Rows of a folder or of several files with the columns of a model, block by block."""
+    source = open_rows(data, columns=schema.feature_names)
+    assert isinstance(source, FileRows)
+    for k, block in enumerate(source):
+        X, width = block.X, block.X.shape[1]
+        if sp.issparse(X) and width < schema.n_features:
+            X.resize(X.shape[0], schema.n_features)
+        elif width != schema.n_features:
+            problem = f"expected {schema.n_features} features as in training, got {width}"
+            raise DataFileError(source.place(k).name, problem)
+        yield X
+
+
+def write_predictions(parts: Iterator[str], output: Any) -> None:
+    """Write text as it comes: to a file, whole or not at all, or to standard output."""
+
+    def write(stream: IO[bytes]) -> None:
+        for part in parts:
+            stream.write(part.encode("utf-8", "surrogateescape"))
+
+    if output is None:
+        sys.stdout.flush()
+        write(sys.stdout.buffer)
+        sys.stdout.flush()
+        return
+    try:
+        with atomic_write(output) as stream:
+            write(stream)
+    except OSError as error:
+        raise RunError(f"{output} cannot be written: {error.strerror or error}") from None
