@@ -32,6 +32,7 @@ _METHODS = (
     "mahalanobis",
     "score_samples",
 )
+_BY_CLASS = ("decision_function", "predict_proba", "predict_p")
 # From so many columns on rows are sparse, if the model takes such.
 _WIDE, _WIDEST = 10_000, 1_000_000
 
@@ -58,9 +59,24 @@ def check_usable(model: Any) -> None:
                 found = _outputs(model, rows.toarray())
         except Exception as error:
             raise Unsound(f"the model cannot predict ({type(error).__name__})") from None
+    classes = getattr(model, "classes_", None)
     for name, values in found.items():
-        if len(values) != 2 or (values.dtype.kind == "f" and not np.isfinite(values).all()):
+        if 2 not in values.shape or (values.dtype.kind == "f" and not np.isfinite(values).all()):
             raise Unsound(f"{name} gives no proper numbers")
+        if name in _BY_CLASS and isinstance(classes, np.ndarray) and values.ndim == 2:
+            k = len(classes)
+            if values.shape[1] not in (k, k * (k - 1) // 2):
+                raise Unsound(f"{name} has other classes than the model")
+    if isinstance(classes, np.ndarray) and not _ordered(classes):
+        raise Unsound("classes that are not in order")
+
+
+def _ordered(classes: np.ndarray) -> bool:
+    try:
+        return np.array_equal(np.unique(classes), classes)
+    except TypeError:
+        # Labels of several types, which have no order.
+        return True
 
 
 def _outputs(model: Any, rows: Any) -> dict[str, np.ndarray]:

@@ -87,7 +87,7 @@ def test_train_predict_info(folder, capsys):
     assert "dual_gap=" in text
     assert "\x1b" not in text
     manifest = json.loads(run(capsys, "info", "iris.oblong", "--json"))
-    assert manifest == read_manifest("iris.oblong")
+    assert manifest == {"json_version": 1} | read_manifest("iris.oblong")
     assert manifest["training"]["schema"]["target"] == "kind"
 
 
