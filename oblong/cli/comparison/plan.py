@@ -140,7 +140,9 @@ class Remaining:
         seconds = sum(n * known.get(name, 0.0) for name, n in self.left.items())
         finished = self.total - sum(self.left.values())
         text = f"{finished} of {self.total} fits with search done"
-        if not known or not any(self.left.values()):
+        if not any(self.left.values()):
+            return ""
+        if not known:
             return text
         least = any(n and name not in known for name, n in self.left.items())
         busy = max(1, min(self._jobs, sum(self.left.values())))
