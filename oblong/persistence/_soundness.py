@@ -42,7 +42,7 @@ __all__ = ["Unsound", "check_sound"]
 
 _MOST_FEATURES = 2**31
 # Squares of larger numbers are infinite.
-_LARGEST = 1e154
+_LARGEST, _LARGEST_STATE = 1e154, 1e100
 # Arrays that predictions are made of, and that are finite in every model.
 _FINITE = (
     *("coef_", "dual_coef_", "_dual_coef_", "intercept_", "_intercept_", "support_vectors_"),
@@ -170,6 +170,8 @@ def _check_online_state(state: OnlineState) -> None:
     _require(len(units) in (0, room), "units")
     # The row of no feature, which tells what the prior is.
     _require(len(units) == 0 or structure in (NONE, FULL) or n + 1 < room, "units")
+    for array in (scale, table, covariance, total, units):
+        _require(np.abs(array).max(initial=0.0) <= _LARGEST_STATE, "size of numbers")
     for array in (codes, scale, table, covariance, total, state.counters, units):
         _require(array.flags.c_contiguous, "order of memory")
     _require(codes.dtype == np.int64, "codes")

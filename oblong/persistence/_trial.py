@@ -63,7 +63,9 @@ def check_usable(model: Any) -> None:
     for name, values in found.items():
         if 2 not in values.shape or (values.dtype.kind == "f" and not np.isfinite(values).all()):
             raise Unsound(f"{name} gives no proper numbers")
-        if name in _BY_CLASS and isinstance(classes, np.ndarray) and values.ndim == 2:
+        # A path has a column per spread.
+        by_class = name in _BY_CLASS and not hasattr(model, "spreads")
+        if by_class and isinstance(classes, np.ndarray) and values.ndim == 2:
             k = len(classes)
             if values.shape[1] not in (k, k * (k - 1) // 2):
                 raise Unsound(f"{name} has other classes than the model")

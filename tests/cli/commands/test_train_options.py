@@ -92,7 +92,7 @@ def test_class_weights(folder, capsys):
 
 
 def test_thresholds_and_probabilities(folder, capsys):
-    a, b, y = overlapping(rare=6)
+    a, b, y = overlapping(rare=3)
     table(folder, a=a, b=b, y=y)
     words = ["train", "t.csv", "--model", "svm-linear", "--proba", "-o", "m", "--no-score"]
     found = {}
