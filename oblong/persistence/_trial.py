@@ -94,7 +94,10 @@ def _outputs(model: Any, rows: Any) -> dict[str, np.ndarray]:
 
 def _rows(model: Any) -> Any:
     """Two equal rows of ones, or of what stands there in training; None if there is no telling."""
-    count = model.n_features_in_
+    count = getattr(model, "n_features_in_", None)
+    if count is None and "n_features_in_" not in vars(model):
+        # It does not say how wide its rows are.
+        return None
     if type(count) is not int or not 0 < count < 2**31:
         raise Unsound("n_features_in_")
     cells = _cells(model, count)
