@@ -92,8 +92,10 @@ class Schema:
     dialect: dict[str, Any] | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The schema as JSON values."""
-        return asdict(self)
+        """The schema as JSON values; what is not there is left out, for earlier versions."""
+        node = asdict(self)
+        later = ("hashed", "dates", "places", "width", "dialect")
+        return {k: v for k, v in node.items() if v is not None or k not in later}
 
     @classmethod
     def from_json(cls, node: Any) -> Schema:

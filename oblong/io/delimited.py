@@ -123,16 +123,17 @@ def _schema(
     dialect: Dialect,
 ) -> Schema:
     names, place = layout.names, {j: k for k, j in enumerate(features)}
+    moved = features != [j for j in range(len(names)) if j not in (layout.target, layout.weight)]
     return Schema(
         len(features),
         [names[j] for j in features] if layout.header else None,
         [k for j, k in place.items() if j in texts],
         names[layout.target] if layout.header and layout.target is not None else None,
         layout.target,
-        hashed=[k for j, k in place.items() if j in hashed and j in texts],
-        dates=[[place[j], form] for j, form in forms.items()],
-        places=None if features == layout.features and not layout.dropped else features,
-        width=len(names),
+        hashed=[k for j, k in place.items() if j in hashed and j in texts] or None,
+        dates=[[place[j], form] for j, form in forms.items()] or None,
+        places=features if moved else None,
+        width=len(names) if moved else None,
         dialect=None if dialect == PLAIN else dialect.to_json(),
     )
 

@@ -68,7 +68,7 @@ class Dialect:
         if is_number(standard):
             return number(standard)
         advice, cause = other_spelling(text, self), "spelling"
-        if advice is None and text in ("-", "--", ".", "*", "x", "unknown", "missing"):
+        if advice is None and text in ("-", "--", ".", "*", "unknown", "missing"):
             advice = f"missing= {text} takes it for a missing value"
         if advice is None:
             cause = "text"

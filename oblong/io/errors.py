@@ -22,7 +22,7 @@ class DataFileError(ValueError):
         Name of the column in quotes, or its number counted from 1.
     cause : str, optional
         Kind of trouble: ``"missing"``, ``"text"``, ``"spelling"`` (of a number), ``"infinite"``,
-        ``"width"`` or ``"encoding"``, and in LIBSVM rows ``"name"`` or ``"index"``.
+        ``"width"``, ``"columns"`` or ``"encoding"``, and in LIBSVM rows ``"name"`` or ``"index"``.
     advice : str, optional
         What may help. Parameters are written as ``name=``, which commands replace by their
         options.

@@ -239,8 +239,7 @@ def table_columns(
     rows = [cells for _, cells in opening[1:]]
     if len(names) < 2 and labelled:
         problem = "expected columns separated by comma, semicolon, tab or |, got one"
-        advice = "sep= names another separator"
-        raise DataFileError(lines.source, problem, row=number, advice=advice)
+        raise DataFileError(lines.source, problem, row=number, cause="columns")
     if header is None:
         asked = {name for name in (target, weight) if name is not None and not is_number(name)}
         header = not {*asked, *(expected or ())}.isdisjoint(names) or _is_header(names, rows[:1])

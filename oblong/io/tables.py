@@ -315,8 +315,8 @@ def _parquet(
         [place[j] for j in sorted(words | guessed)],
         names[position],
         position,
-        hashed=[place[j] for j in sorted(asked["text"])],
-        dates=[[place[j], form] for j, form in forms.items()],
+        hashed=[place[j] for j in sorted(asked["text"])] or None,
+        dates=[[place[j], form] for j, form in forms.items()] or None,
     )
     return X, codes, schema
 

@@ -32,6 +32,7 @@ _METHODS = (
     "mahalanobis",
     "score_samples",
 )
+_BY_CLASS = ("decision_function", "predict_proba", "predict_p")
 # From so many columns on rows are sparse, if the model takes such.
 _WIDE, _WIDEST = 10_000, 1_000_000
 
@@ -39,7 +40,8 @@ _WIDE, _WIDEST = 10_000, 1_000_000
 def check_usable(model: Any) -> None:
     """Raise :class:`Unsound` if a fitted model fails on rows like those it was fitted to."""
     try:
-        check_is_fitted(model)
+        if hasattr(model, "fit"):
+            check_is_fitted(model)
         rows = _rows(model)
     except Exception as error:
         if type(error).__name__ == "NotFittedError":
@@ -58,9 +60,26 @@ def check_usable(model: Any) -> None:
                 found = _outputs(model, rows.toarray())
         except Exception as error:
             raise Unsound(f"the model cannot predict ({type(error).__name__})") from None
+    classes = getattr(model, "classes_", None)
     for name, values in found.items():
-        if len(values) != 2 or (values.dtype.kind == "f" and not np.isfinite(values).all()):
+        if 2 not in values.shape or (values.dtype.kind == "f" and not np.isfinite(values).all()):
             raise Unsound(f"{name} gives no proper numbers")
+        # A path has a column per spread.
+        by_class = name in _BY_CLASS and not hasattr(model, "spreads")
+        if by_class and isinstance(classes, np.ndarray) and values.ndim == 2:
+            k = len(classes)
+            if values.shape[1] not in (k, k * (k - 1) // 2):
+                raise Unsound(f"{name} has other classes than the model")
+    if isinstance(classes, np.ndarray) and not _ordered(classes):
+        raise Unsound("classes that are not in order")
+
+
+def _ordered(classes: np.ndarray) -> bool:
+    try:
+        return np.array_equal(np.unique(classes), classes)
+    except TypeError:
+        # Labels of several types, which have no order.
+        return True
 
 
 def _outputs(model: Any, rows: Any) -> dict[str, np.ndarray]:
@@ -76,7 +95,10 @@ def _outputs(model: Any, rows: Any) -> dict[str, np.ndarray]:
 
 def _rows(model: Any) -> Any:
     """Two equal rows of ones, or of what stands there in training; None if there is no telling."""
-    count = model.n_features_in_
+    count = getattr(model, "n_features_in_", None)
+    if count is None and "n_features_in_" not in vars(model):
+        # It does not say how wide its rows are.
+        return None
     if type(count) is not int or not 0 < count < 2**31:
         raise Unsound("n_features_in_")
     cells = _cells(model, count)

@@ -38,8 +38,7 @@ def test_numbers_text_gaps_and_quotes(tmp_path):
     ]
     np.testing.assert_array_equal(table.X[:, 0].astype(float), [1.5, np.nan, 3.0, 4.0])
     assert table.y.tolist() == ["a", "b", "a", "b"]
-    columns = (3, ["size", "colour", "city"], [1, 2], "kind", 3)
-    assert table.schema == Schema(*columns, hashed=[], dates=[], width=4)
+    assert table.schema == Schema(3, ["size", "colour", "city"], [1, 2], "kind", 3)
     assert Schema.from_json(table.schema.to_json()) == table.schema
 
 

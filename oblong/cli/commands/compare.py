@@ -23,6 +23,7 @@ from oblong.cli.comparison.grids import Model, default_models, select
 from oblong.cli.comparison.journal import ComparisonJournal
 from oblong.cli.comparison.protocol import OutOfTime, check_classes
 from oblong.cli.comparison.results import FoldResult, Settings
+from oblong.cli.shared.errors import RunError
 from oblong.cli.shared.options import (
     check_apart,
     is_set_by_name,
@@ -226,6 +227,9 @@ def _compare(
     began = time.monotonic()
     models = args.models or default_models(dataset.X, dataset.y)
     settings, expected = _planned(args, dataset, models, journal, limit)
+    # Those that the time is too short for, even on few rows.
+    slow = [model for model in models if expected and model.name not in expected]
+    models = [model for model in models if model not in slow]
     journal.settle(settings)
     done = journal.resume(models) if args.resume else {}
     if not args.resume:
@@ -238,6 +242,7 @@ def _compare(
     end = None if limit is None else began + max(0.5 * limit, min(0.85 * limit, limit - 5.0))
     with (
         fold_progress(titles, folds, finished, remaining.text) as advance,
+        _too_late(),
         _at(end),
     ):
 
@@ -248,7 +253,8 @@ def _compare(
             if end is not None and time.monotonic() > end:
                 raise OutOfTime
 
-        return compare(dataset, models, settings, keep, done)
+        comparison = compare(dataset, models, settings, keep, done)
+    return replace(comparison, left_out=[m.title for m in slow] + comparison.left_out)
 
 
 def _planned(
@@ -258,7 +264,10 @@ def _planned(
     journal: ComparisonJournal,
     limit: float | None,
 ) -> tuple[Settings, dict[str, float]]:
-    """The settings, with fewer rows where all would take too long, and seconds of a fold."""
+    """The settings, with fewer rows where all would take too long, and seconds of a fold.
+
+    Models that have no seconds are too slow, even so. Nothing is known where there are none at all.
+    """
     from oblong.cli.comparison.plan import about, estimate, fit_to
     from oblong.cli.shared.options import busy
 
@@ -271,20 +280,28 @@ def _planned(
         per_fold = estimate(dataset, models, settings)
     most = _TOO_LONG if limit is None else 0.6 * limit
     chosen, seconds, whole = fit_to(most, settings, per_fold)
-    if chosen is not settings and chosen != settings:
+    expected = per_fold(chosen)
+    slow = []
+    while limit is not None and seconds > most and len(expected) > 2:
+        # The first is what the others are compared with.
+        name = max(list(expected)[1:], key=lambda name: expected[name])
+        slow.append(name)
+        seconds -= expected.pop(name) * args.cv * args.repeats / args.jobs
+    if chosen != settings:
         limits = [f"parameters are chosen on {chosen.search_rows:,} rows of each fold"]
         if chosen.kernel_rows is not None:
             limits.append(f"kernel models are fitted to {chosen.kernel_rows:,}")
+        left_out = f"There is no time for {', '.join(slow)}. " if slow else ""
         print(
             f"oblong: {dataset.name}: on all rows this would take about {about(whole)}. Instead, "
             f"{' and '.join(limits)}; linear and online models and the baselines are fitted to all "
-            f"rows. That takes about {about(seconds)}. --full insists on all rows.",
+            f"rows. {left_out}That takes about {about(seconds)}. --full insists on all rows.",
             file=sys.stderr,
             flush=True,
         )
     elif seconds > 10.0:
         print(f"oblong: this takes about {about(seconds)}", file=sys.stderr, flush=True)
-    return chosen, per_fold(chosen)
+    return chosen, expected
 
 
 def _plane(comparison: Comparison, args: argparse.Namespace, began: float) -> Projection | None:
@@ -294,6 +311,15 @@ def _plane(comparison: Comparison, args: argparse.Namespace, began: float) -> Pr
     if args.time is not None and time.monotonic() - began > 0.9 * args.time:
         return None
     return project(comparison.dataset, comparison.models, comparison.settings)
+
+
+@contextmanager
+def _too_late() -> Iterator[None]:
+    """Say that the time was over before there was anything to show."""
+    try:
+        yield
+    except OutOfTime:
+        raise RunError("the time was over before two folds were done; give more --time") from None
 
 
 @contextmanager

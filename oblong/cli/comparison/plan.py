@@ -15,8 +15,8 @@ from oblong.datasets import Dataset
 
 __all__ = ["Remaining", "about", "estimate", "fit_to"]
 
-# Rows of the trial by which times are estimated, after one with half of them that compiles.
-_TRIAL = 600
+# Rows of the trial by which times are estimated, after one with a few of them that compiles.
+_TRIAL = 400
 # Growth of the time of a fit with the rows, as a power.
 _POWERS = {"kernel": 2.1, "linear": 1.1, "baseline": 1.1}
 # Rows to choose parameters on, and to fit kernel models to: from all to few.
@@ -59,7 +59,7 @@ def estimate(
 ) -> Callable[[Settings], dict[str, float]]:
     """Try the models on a few rows; returns what tells the seconds of a fold for each of them."""
     trial, found = replace(settings, kernel_rows=None, search_rows=None), {}
-    for size in (_TRIAL // 2, _TRIAL):
+    for size in (_TRIAL // 5, _TRIAL):
         rows = some_rows(dataset.y, size, settings.seed)
         X, y = dataset.X[rows], dataset.y[rows]
         # Both parts need all classes.
@@ -140,7 +140,9 @@ class Remaining:
         seconds = sum(n * known.get(name, 0.0) for name, n in self.left.items())
         finished = self.total - sum(self.left.values())
         text = f"{finished} of {self.total} fits with search done"
-        if not known or not any(self.left.values()):
+        if not any(self.left.values()):
+            return ""
+        if not known:
             return text
         least = any(n and name not in known for name, n in self.left.items())
         busy = max(1, min(self._jobs, sum(self.left.values())))

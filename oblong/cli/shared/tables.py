@@ -178,6 +178,8 @@ def labelled_table(args: argparse.Namespace, data: str | None = None) -> Table:
             "missing": " (--impute fills gaps)" if args.impute is None else "",
             "text": " (--categorical auto encodes text)" if args.categorical == "none" else "",
         }.get(error.cause or "", "")
+        if error.cause == "columns":
+            error.advice = "choose another separator with --sep"
         if not hint:
             raise
         place: dict[str, Any] = {"row": error.row, "column": error.column}

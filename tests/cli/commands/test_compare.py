@@ -421,7 +421,8 @@ def test_the_process_itself(folder):
         "(--categorical auto encodes text)"
     ]
     good = run("compare", "-", *QUICK, input=csv_text().encode(), cwd=folder)
-    assert (good.returncode, good.stderr) == (0, b"")
+    assert good.returncode == 0
+    assert b"error" not in good.stderr
     assert (folder / "oblong-report.html").is_file()
 
 
