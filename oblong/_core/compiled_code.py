@@ -107,10 +107,11 @@ def _source(module: str) -> tuple[str, list[str]]:
     root = sys.modules[package]
     source, inside = "", False
     if hasattr(root, "__path__"):
-        for ending, inside in ((".py", False), (os.sep + "__init__.py", True)):
+        path = os.path.join(root.__path__[0], *rest.split(".")).rstrip(os.sep)
+        for ending in (".py", f"{os.sep}__init__.py"):
             with suppress(OSError, AttributeError):
-                path = os.path.join(root.__path__[0], *rest.split(".")).rstrip(os.sep) + ending
-                source = root.__loader__.get_data(path).decode()  # type: ignore[union-attr]
+                source = root.__loader__.get_data(path + ending).decode()  # type: ignore[union-attr]
+                inside = ending != ".py"
                 break
     else:
         source = getattr(root.__loader__, "get_source", lambda _: None)(module) or ""

@@ -30,6 +30,7 @@ _COMMANDS = {
     "datasets": "list the data sets that go by a name",
     "stream": "run an online learner over a stream of rows",
     "bench": "time models next to peers on one data set",
+    "warm": "compile ahead what the first fits would compile",
 }
 # Other distributions add commands by an entry point of this group, which names a function like
 # the `add_parser` of those modules. A command may raise DataFileError for bad input.
@@ -170,7 +171,7 @@ _OPTIONS = {
 
 def _run(args: argparse.Namespace) -> int:
     from oblong.cli.shared.errors import RunError
-    from oblong.datasets import DataFileError
+    from oblong.io.errors import DataFileError
     from oblong.persistence import ModelFileError
 
     try:

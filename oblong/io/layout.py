@@ -128,6 +128,7 @@ def make_format(
     weight: str | None = None,
     zero_based: bool | None = None,
     header: bool | None = None,
+    texts: Sequence[str] = (),
     state: dict[str, Any] | None = None,
     vocabulary: dict[str, int] | None = None,
 ) -> Format:
@@ -140,18 +141,21 @@ def make_format(
     if name in ("csv", "tsv"):
         delimiter = "\t" if name == "tsv" else None
         if state is not None:
-            return Csv(bits, Columns(**state))
+            return Csv(bits, Columns(**state), texts=texts)
         columns = table_columns(
             lines, target=target, weight=weight, delimiter=delimiter, header=header
         )
-        return Csv(bits, columns)
+        for name in texts:
+            find_column(columns.names, name, lines.source)
+        return Csv(bits, columns, texts=texts)
     if state is None:
         _skip_to_rows(lines)
     if name == "json":
         state = state or {"target": target or _json_target(lines), "weight": weight}
         if state["target"] == state["weight"]:
             raise DataFileError(lines.source, _SAME)
-        return JSON(bits, limit, vocabulary={} if vocabulary is None else vocabulary, **state)
+        known = {} if vocabulary is None else vocabulary
+        return JSON(bits, limit, vocabulary=known, texts=texts, **state)
     if name != "libsvm":
         raise ValueError(f"format must be one of {', '.join(FORMATS)}, got {name!r}")
     if target is not None:

@@ -19,7 +19,7 @@ from oblong.io.errors import DataFileError
 
 __all__ = ["LineBuffer", "Path", "read_bytes", "source_name"]
 
-_CAPACITY = 1 << 20
+_CAPACITY = 1 << 22
 _LONGEST_LINE = 1 << 28
 _GZIP, _ZSTD, _BOM = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xef\xbb\xbf"
 # Bytes at the start of the input by which it is recognised.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
@@ -10,9 +11,9 @@ import numpy as np
 
 from oblong.solvers.online.balance import cut
 from oblong.solvers.online.calibration import DRIFTING, STEADY, fresh_sigmoid, logits, set_open
-from oblong.solvers.online.options import DEFAULT, OnlineOptions
-from oblong.solvers.online.passes.blocks import learn_blocks, suits_blocks
+from oblong.solvers.online.options import DEFAULT, OnlineOptions, suits_blocks
 from oblong.solvers.online.passes.general import learn_rows
+from oblong.solvers.online.passes.predict import decide_rows
 from oblong.solvers.online.passes.two_classes import learn_full, learn_table
 from oblong.solvers.online.protocol import Health, RuleState, State
 from oblong.solvers.online.rows import Rows, plain
@@ -36,6 +37,7 @@ from oblong.solvers.online.slots import (
     N_PARAMETERS,
     N_PLAIN,
     NONE,
+    NOTHING,
     RANK,
     RESCALED,
     RESETS,
@@ -48,6 +50,7 @@ from oblong.solvers.online.slots import (
     STRUCTURE,
     TASK,
     TOP,
+    UNIT_OF_BOTH,
     UPDATES,
     Batch,
     Model,
@@ -323,6 +326,15 @@ class OnlineState:
         return int(self.counters[EXPONENT])
 
     @property
+    def weight_unit(self) -> float:
+        """What weights and outputs are to be multiplied by: hard rules on noise change their unit.
+
+        Predictions do not depend on it; it is held where outputs are still numbers.
+        """
+        both = self.invariance == UNIT_OF_BOTH
+        return math.ldexp(1.0, max(-900, min(900, -self.exponent))) if both else 1.0
+
+    @property
     def bias(self) -> float:
         """Value of the constant feature."""
         return float(self.settings[BIAS])
@@ -466,6 +478,7 @@ class OnlineState:
         weights: np.ndarray,
         order: np.ndarray | None = None,
         options: OnlineOptions = DEFAULT,
+        record: np.ndarray = NOTHING,
     ) -> None:
         """Learn from rows, one after the other.
 
@@ -481,32 +494,30 @@ class OnlineState:
             Which rows, in which order.
         options : OnlineOptions
             What may be tuned.
+        record : ndarray of shape (n_rows, n_outputs)
+            Gets the decision values of the rows in their order, each before it is learned from:
+            outputs, or logits of their sigmoids. It has to be full of ``NOT_YET``, and rows of
+            weight zero leave that.
         """
         if order is None:
             order = np.arange(len(labels))
         labels, weights = plain(labels), plain(weights)
         if suits_blocks(self, len(order), options):
+            # Here, since few models need SciPy to learn.
+            from oblong.solvers.online.passes.blocks import learn_blocks
+
             one = learn_scaled if self.units.size else learn_blocks
-            one(self, rows, labels, weights, order, options)
+            one(self, rows, labels, weights, order, options, record)
             return
         if self.units.size:
-            # The loops divide rows by the units in place.
-            most = options.scaled_rows
-            for start in range(0, len(order), most):
-                part = order[start : start + most]
-                self._learn(rows.taken(part), labels[part], weights[part], np.arange(len(part)))
-            return
-        self._learn(rows, labels, weights, order)
-
-    def _learn(
-        self, rows: Rows, labels: np.ndarray, weights: np.ndarray, order: np.ndarray
-    ) -> None:
+            rows = rows._replace(data=rows.data.astype(np.float64, copy=False))
         if self.structure == SKETCH:
             weights = weights.copy()
         one_pass, model = self.one_pass, self.model
         while order.size:
             batch = Batch(rows.data, rows.indices, rows.indptr, order, labels, weights, rows.dense)
-            order = order[one_pass(*batch, *model) :]
+            done = one_pass(*batch, *model, record)
+            order, record = order[done:], record[done:]
             if order.size:
                 cut(self)
 
@@ -526,6 +537,14 @@ class OnlineState:
         """Outputs of all weight vectors, of shape (n_rows, n_outputs)."""
         weights = self.weights()
         return np.asarray(X @ weights[1:]) + self.bias * weights[0]
+
+    def decisions(self, rows: Rows) -> np.ndarray:
+        """Outputs of rows, or logits of their sigmoids, as learning would record them."""
+        found = np.empty((len(rows.indptr) - 1, self.n_outputs))
+        weights = self.table if not self.total.shape[0] else self.own_weights().copy()
+        numbers = (self.scale, self.settings, self.codes, self.units)
+        decide_rows(*rows[:4], weights[: self.n_features + 1], *numbers, found)
+        return found
 
     def variances(self, X: Any) -> np.ndarray:
         """Variances of the outputs, of shape (n_rows, n_outputs)."""
