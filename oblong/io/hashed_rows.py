@@ -41,7 +41,8 @@ def read_hashed_rows(path: str | os.PathLike[str], hashing: dict[str, Any]) -> A
         kind = find_format(path, lines)
         made: Format
         if kind == "json":
-            made = JSON(bits, 0, target=None, vocabulary={}, labelled=False, texts=texts)
+            label = hashing["others"][0] if others else None
+            made = JSON(bits, 0, target=label, vocabulary={}, labelled=False, texts=texts)
         elif kind == "libsvm":
             made = make_format(kind, lines, bits=bits)
         elif kind in ("csv", "tsv"):

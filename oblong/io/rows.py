@@ -18,7 +18,8 @@ from oblong.io.sources import LineBuffer, source_name
 
 __all__ = ["Batch", "Position", "RowReader", "Rows"]
 
-# Most bytes of a batch, which is then in one piece as a rule. Batches end where the input passes a multiple of it, whatever was read before.
+# Most bytes of a batch, which is in one piece then, as a rule. Batches end where the input passes a
+# multiple of it, whatever was read before.
 _BLOCK = 1 << 20
 
 

@@ -7,7 +7,8 @@ between two buckets is made if the means on both sides differ by more than
 
     ε = √(2/m σ² ln(2/δ')) + 2/(3m) ln(2/δ'),     1/m = 1/n₀ + 1/n₁,     δ' = δ / ln(n),
 
-with the variance σ² of the window and its length n.
+with the variance σ² of the window and its length n. After a cut the window starts anew, as in
+River.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ __all__ = ["Adwin"]
 _MOST, _SIZES = 5, 48
 # Values between two looks, and the least on either side of a cut, as in River.
 _CLOCK, _LEAST, _GRACE = 32, 5, 10
-_N, _TOTAL, _SQUARES, _SEEN = range(4)
+_N, _TOTAL, _SQUARES, _SEEN, _CUT = range(5)
 
 
 @compiled
@@ -33,6 +34,9 @@ def _feed(values, delta, counts, sums, squares, numbers, alarms):
     for i in range(values.size):
         x = values[i]
         alarms[i] = False
+        if numbers[_CUT] > 0.0:
+            counts[:] = 0
+            numbers[:] = 0.0
         numbers[_SEEN] += 1.0
         # The newest bucket of a size is the last of its row.
         size, carried, carried_squares = 0, x, x * x
@@ -87,6 +91,7 @@ def _feed(values, delta, counts, sums, squares, numbers, alarms):
                 for b in range(1, counts[s]):
                     sums[s, b - 1], squares[s, b - 1] = sums[s, b], squares[s, b]
                 counts[s] -= 1
+                numbers[_CUT] = 1.0
                 cut = numbers[_N] > _GRACE
 
 
@@ -116,7 +121,7 @@ class Adwin:
         self.delta = delta
         self._counts = np.zeros(_SIZES, dtype=np.int64)
         self._sums, self._squares = np.zeros((2, _SIZES, _MOST + 1))
-        self._numbers = np.zeros(4)
+        self._numbers = np.zeros(5)
         if state is not None:
             for own, kept in zip((self._counts, self._sums, self._squares, self._numbers), state):
                 own[...] = kept
