@@ -182,8 +182,8 @@ class ArrowReader:
             if (weights < 0.0).any():
                 row = int(np.flatnonzero(weights < 0.0)[0])
                 problem = bad_weight(float(weights[row]))
-                place = {"row": self.rows + row + 1, "column": quote(self._weight)}
-                raise DataFileError(self.source, problem, **place)
+                column = quote(self._weight)
+                raise DataFileError(self.source, problem, row=self.rows + row + 1, column=column)
         self.rows += len(codes)
         counts = (self.rows, 0, len(self._labels), 0)
         position = Position(0, self.rows + 1, *counts)

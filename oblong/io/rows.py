@@ -432,8 +432,9 @@ class RowReader(Rows):
         """Name of the label, where there is such."""
         if isinstance(self._format, Csv):
             layout = self._format.layout
-            named = layout.header and layout.target is not None
-            return layout.names[layout.target] if named else None
+            if layout.target is None or not layout.header:
+                return None
+            return layout.names[layout.target]
         return getattr(self._format, "target", None)
 
     @property

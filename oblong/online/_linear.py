@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from oblong.online._merge import merge_models
 from oblong.online._one_row import OneRow
 from oblong.online._rule_based import RuleClassifier
-from oblong.online.incremental import (
+from oblong.online.room import (
     add_class,
     add_features,
     check_size,

@@ -1,117 +1,24 @@
-"""Features and classes that appear while a learner learns.
-
-:func:`add_features`, :func:`add_class` and :func:`columns_of` make room in a linear learner; single
-examples, batches, River and streams of rows all go through them. :class:`IncrementalLearner` takes
-whole batches of rows in which anything may be new.
-"""
+"""Batches of rows in which features and classes may be new; see :mod:`oblong.online.room`."""
 
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from oblong.solvers.online.growth import grow, insert_output, split
+from oblong.online.predicted import Predicted, note
+from oblong.online.room import add_features
 from oblong.solvers.online.rows import Rows
 from oblong.solvers.online.slots import DIAGONAL, NONE, NOT_YET
-from oblong.solvers.online.state import OnlineState, covariance_bytes
+from oblong.solvers.online.state import OnlineState
 
-if TYPE_CHECKING:
-    from oblong.online._linear import LinearOnlineClassifier
-
-__all__ = [
-    "CodedRows",
-    "FixedFeatures",
-    "IncrementalLearner",
-    "Predicted",
-    "TooLarge",
-    "add_class",
-    "add_features",
-    "check_size",
-    "columns_of",
-    "copies",
-    "with_label",
-]
-
-
-class TooLarge(ValueError):
-    """A model of so many features would not fit in memory."""
-
-    def __init__(self, n_features: int, message: str) -> None:
-        super().__init__(message)
-        self.n_features = n_features
+__all__ = ["CodedRows", "FixedFeatures", "IncrementalLearner", "copies"]
 
 
 class FixedFeatures(ValueError):
     """A feature that is new to a learner which has to know all of them from the start."""
-
-
-# Room in a model ----------------------------------------------------------------------------------
-
-
-def check_size(
-    model: LinearOnlineClassifier, structure: int, n_outputs: int, n_features: int
-) -> None:
-    """Refuse a model that would not fit in memory."""
-    width = 2 * getattr(model, "sketch_size", 0) + n_outputs
-    table = 32.0 * n_outputs * n_features
-    if table + covariance_bytes(structure, n_outputs, n_features, width) > model._most_bytes:
-        covariance = getattr(model, "covariance", None)
-        advice = {"full": '"sketch" or "diag"', "sketch": '"diag"'}.get(covariance or "")
-        raise TooLarge(
-            n_features,
-            f"A model of {n_features} features and {n_outputs} classes does not fit in memory"
-            + (f" with covariance={covariance!r}; use covariance={advice}." if advice else "."),
-        )
-
-
-def add_features(model: LinearOnlineClassifier, n_features: int) -> None:
-    """Give a learner more columns, which were zero so far."""
-    state = model._state
-    check_size(model, state.structure, state.n_outputs, n_features)
-    grow(state, n_features)
-    model.n_features_in_ = n_features
-    # A rule may depend on the number of features.
-    state.set_rule(model._rule(n_features))
-
-
-def add_class(model: LinearOnlineClassifier, label: Any) -> None:
-    """Give a learner one more class; the classes stay sorted."""
-    state, classes = model._state, with_label(model.classes_, label)
-    check_size(model, state.structure, len(classes), state.n_features)
-    if len(model.classes_) == 2:
-        split(state, one_vs_rest=model.multi_class == "ovr", steps=model._steps())
-    insert_output(state, classes.tolist().index(label))
-    model.classes_ = classes
-
-
-def with_label(classes: np.ndarray, label: Any) -> np.ndarray:
-    """Classes with one more, sorted."""
-    known = {*classes.tolist(), label}
-    # Numbers among strings would become strings.
-    mixed = len({isinstance(name, str) for name in known}) > 1
-    if mixed:
-        raise ValueError(f"{label!r} is not of the kind of the classes {classes.tolist()}")
-    return np.unique(np.append(classes, [label]))
-
-
-def columns_of(
-    vocabulary: dict[Any, int], x: dict[Any, Any], dtype: Any
-) -> tuple[np.ndarray, np.ndarray, list[Any]]:
-    """Columns and values of the known features of a dict, and the names of the others."""
-    n = len(x)
-    values = np.fromiter(x.values(), dtype=dtype, count=n)
-    if not math.isfinite(values.dot(values)):
-        raise ValueError("The example contains NaN, infinity or numbers that are too large")
-    try:
-        return np.fromiter(map(vocabulary.__getitem__, x), dtype=np.int32, count=n), values, []
-    except KeyError:
-        known = np.fromiter((name in vocabulary for name in x), dtype=bool, count=n)
-        columns = np.array([vocabulary[k] for k in x if k in vocabulary], dtype=np.int32)
-        return columns, values[known], [name for name in x if name not in vocabulary]
 
 
 # Batches ------------------------------------------------------------------------------------------
@@ -148,33 +55,6 @@ class CodedRows(NamedTuple):
         for i, code in enumerate(self.codes.tolist()):
             x = _span(X, i, i + 1) if _is_sparse(X) else X[i]
             yield x, self.labels[code], 1.0 if self.weights is None else float(self.weights[i])
-
-
-class Predicted(NamedTuple):
-    """What was predicted for the rows of a batch, each before it was learned from.
-
-    Attributes
-    ----------
-    codes : ndarray of int, of shape (n_rows,)
-        The true labels.
-    guesses : ndarray of int, of shape (n_rows,)
-        The predicted ones; -1 where there was no class yet, or the row has no weight.
-    scores : ndarray of shape (n_rows,)
-        Decision values for the second of two classes; nan if there are not two.
-    chances : ndarray of shape (n_rows,)
-        Probability of the true class, of calibrated models; else nan.
-    weights : ndarray of shape (n_rows,), or None
-        Weights of the rows.
-    second : int
-        The label for which scores are large; -1 if there are not two classes.
-    """
-
-    codes: np.ndarray
-    guesses: np.ndarray
-    scores: np.ndarray
-    chances: np.ndarray
-    weights: np.ndarray | None
-    second: int
 
 
 class IncrementalLearner:
@@ -264,10 +144,10 @@ class IncrementalLearner:
         n = len(codes)
         self.rows += n
         self.examples += n if weights is None else copies(weights)
-        found = Predicted(codes, np.full(n, -1), *np.full((2, n), np.nan), weights, -1)
+        found = Predicted.blank(codes, weights)
         if self.started:
             rows = X if isinstance(X, Rows) else Rows.of(X)
-            self._noting(found, np.arange(n), labels)(self.model._state.decisions(rows))
+            self._note(found, np.arange(n), labels, None, self.model._state.decisions(rows))
         elif self.classes:
             found.guesses[:] = labels.index(self.classes[0])
         self._count(found)
@@ -305,7 +185,7 @@ class IncrementalLearner:
         if own and self.watch is None:
             self._learn_kept(X, codes, labels, weights, None)
             return
-        found = Predicted(codes, np.full(n, -1), *np.full((2, n), np.nan), weights, -1)
+        found = Predicted.blank(codes, weights)
         self._learn_kept(X, codes, labels, weights, found)
         if not own:
             self._count(found)
@@ -355,16 +235,15 @@ class IncrementalLearner:
                 self.waited += stop - start if part is None else copies(part)
                 continue
             if not new:
-                note = found and self._noting(found, kept[start:stop], labels)
+                note = found and (found, kept[start:stop], labels, None)
                 self._fit(X, y, start, stop, part, note)
                 continue
             # The first copy is a mistake, whatever was predicted; the others are rows as any.
-            before = self.model.n_mistakes_ if self.started else 0
-            if self.started and not self.declared:
+            known = self.started
+            before = self.model.n_mistakes_ if known else 0
+            if known and not self.declared:
                 self._new_class(label)
-            note = None
-            if found and self.started:
-                note = self._noting(found, kept[start:stop], labels, label)
+            note = (found, kept[start:stop], labels, label) if found and known else None
             one = None if part is None else np.minimum(part, 1.0)
             self._fit(X, y, start, stop, one, note)
             self.new_class_mistakes += 1 - (self.model.n_mistakes_ - before)
@@ -456,34 +335,16 @@ class IncrementalLearner:
         parts = (x.data[known], x.indices[known], np.array([0, known.sum()]))
         return _matrix(parts, (1, model.n_features_in_))
 
-    def _noting(
-        self, found: Predicted, rows: np.ndarray, labels: Sequence[Any], new: Any = None
-    ) -> Callable[[np.ndarray], None]:
-        """Turn decision values of rows into what was predicted; a `new` class never was."""
-
-        def note(values: np.ndarray) -> None:
-            classes = self.model.classes_.tolist()
-            # A model that is only tested may know classes which no row has.
-            places = np.array([labels.index(c) if c in labels else -2 for c in classes])
-            known = np.isfinite(values[:, 0])
-            values = np.where(known[:, None], values, 0.0)
-            if len(classes) == 2:
-                best = (values[:, 0] > 0.0).astype(int)
-                found.scores[rows] = np.where(known, values[:, 0], np.nan)
-                values = np.hstack([-values, values])
-            else:
-                shown = values.copy()
-                if new is not None:
-                    shown[:, classes.index(new)] = -np.inf
-                best = shown.argmax(axis=1)
-            found.guesses[rows] = np.where(known, places[best], -1)
-            if self.model._is_calibrated():
-                p = 1.0 / (1.0 + np.exp(-np.clip(values, -500.0, 500.0)))
-                true = found.codes[rows][:, None] == places
-                chance = (p * true).sum(axis=1) / p.sum(axis=1)
-                found.chances[rows] = np.where(known, chance, np.nan)
-
-        return note
+    def _note(
+        self,
+        found: Predicted,
+        rows: np.ndarray,
+        labels: Sequence[Any],
+        new: Any,
+        values: np.ndarray,
+    ) -> None:
+        classes, calibrated = self.model.classes_.tolist(), self.model._is_calibrated()
+        note(found, rows, labels, classes, values, calibrated, new)
 
     def _fit(
         self,
@@ -492,7 +353,7 @@ class IncrementalLearner:
         start: int,
         stop: int,
         weights: np.ndarray | None,
-        note: Callable[[np.ndarray], None] | None = None,
+        note: tuple[Predicted, np.ndarray, Sequence[Any], Any] | None = None,
     ) -> None:
         first = not self.started
         rows = _span(X, start, stop)
@@ -511,7 +372,7 @@ class IncrementalLearner:
             more["record"] = np.full((stop - start, n_outputs), NOT_YET)
         self.model.partial_fit(rows, y[start:stop], classes=classes, sample_weight=weights, **more)
         if note is not None:
-            note(more["record"])
+            self._note(*note, more["record"])
         if first and self.waited:
             self.model._state.count(self.waited)
 

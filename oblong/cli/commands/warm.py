@@ -8,6 +8,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -90,8 +91,8 @@ def _online() -> Iterator[tuple[str, Callable[[], Any]]]:
     from oblong.cli.streaming.learners import LEARNERS
 
     for name, (kind, _) in LEARNERS.items():
-        yield kind, lambda kind=kind: _learn(kind)
-        yield f"oblong stream --learner {name}", lambda name=name: _stream(name)
+        yield kind, partial(_learn, kind)
+        yield f"oblong stream --learner {name}", partial(_stream, name)
 
 
 def _learn(name: str) -> None:

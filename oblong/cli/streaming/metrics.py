@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from oblong.online.incremental import Predicted
+from oblong.online.predicted import Predicted
 from oblong.solvers.online.drift import Adwin
 
 __all__ = ["Metrics", "Scores", "Window"]

@@ -22,16 +22,12 @@ from oblong.cli.streaming.checkpoint import write_checkpoint
 from oblong.cli.streaming.metrics import Metrics, Window
 from oblong.io.errors import DataFileError
 from oblong.io.rows import Batch, Position, RowReader
-from oblong.online.incremental import (
-    CodedRows,
-    FixedFeatures,
-    IncrementalLearner,
-    Predicted,
-    TooLarge,
-)
+from oblong.online.incremental import CodedRows, FixedFeatures, IncrementalLearner
 from oblong.online.plain import PlainLearner
+from oblong.online.predicted import Predicted
 from oblong.online.progressive import Window as Progress
 from oblong.online.progressive import progressive_validation
+from oblong.online.room import TooLarge
 from oblong.solvers.online.rows import Rows
 
 __all__ = ["Schedule", "StreamRun"]
@@ -167,7 +163,11 @@ class StreamRun:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             rows = self._rows(reader, schedule, caught, singly)
-            options = {"window": schedule.window, "on_window": end_window, "delay": schedule.delay}
+            options: dict[str, Any] = {
+                "window": schedule.window,
+                "on_window": end_window,
+                "delay": schedule.delay,
+            }
             try:
                 if schedule.passes == 1 or schedule.test_only:
                     progressive_validation(self.learner, rows, **options)
@@ -287,7 +287,8 @@ class RowCache:
 
     def __enter__(self) -> RowCache:
         self._file = tempfile.TemporaryFile()
-        self._parts: list[tuple[CodedRows, list[tuple[int, Any, tuple[int, ...]]]]] = []
+        # Width of sparse rows, what codes mean, and where the arrays are.
+        self._parts: list[tuple[int | None, Sequence[Any], list[tuple[int, Any, Any]]]] = []
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -306,25 +307,23 @@ class RowCache:
                 self._file.seek(-(-self._file.tell() // 64) * 64)
                 places.append((self._file.tell(), array.dtype, array.shape))
                 np.ascontiguousarray(array).tofile(self._file)
-            shape = (
-                X._replace(data=None, indices=None, indptr=None) if isinstance(X, Rows) else None
-            )
-            self._parts.append((part._replace(X=shape, codes=None, weights=None), places))
+            width = X.width if isinstance(X, Rows) else None
+            self._parts.append((width, part.labels, places))
         self._file.flush()
 
     def __iter__(self) -> Iterator[CodedRows]:
         if not self._parts:
             return
         content = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
-        for part, places in self._parts:
+        for width, labels, places in self._parts:
             arrays = [
                 np.frombuffer(content, kind, math.prod(shape), start).reshape(shape)
                 for start, kind, shape in places
             ]
             X: Any = arrays.pop(0)
-            if part.X is not None:
-                X = part.X._replace(data=X, indices=arrays.pop(0), indptr=arrays.pop(0))
-            yield CodedRows(X, arrays.pop(0), part.labels, arrays.pop(0) if arrays else None)
+            if width is not None:
+                X = Rows(X, arrays.pop(0), arrays.pop(0), dense=False, width=width)
+            yield CodedRows(X, arrays.pop(0), labels, arrays.pop(0) if arrays else None)
 
 
 def _close(reader: RowReader, learner: IncrementalLearner, rows: int) -> None:

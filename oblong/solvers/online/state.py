@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 import numpy as np
 
+from oblong.solvers.online.arrays import (
+    NamedNumbers,
+    blank_covariance,
+    covariance_bytes,
+    initial_columns,
+    padded,
+    scratch,
+)
 from oblong.solvers.online.balance import cut
 from oblong.solvers.online.calibration import DRIFTING, STEADY, fresh_sigmoid, logits, set_open
 from oblong.solvers.online.options import DEFAULT, OnlineOptions, suits_blocks
@@ -18,40 +25,19 @@ from oblong.solvers.online.passes.two_classes import learn_full, learn_table
 from oblong.solvers.online.protocol import Health, RuleState, State
 from oblong.solvers.online.rows import Rows, plain
 from oblong.solvers.online.rules import Rule
-from oblong.solvers.online.simd import LANES
 from oblong.solvers.online.slots import (
-    BIAS,
     DIAGONAL,
-    DIRECTIONS,
     EACH,
-    EXPONENT,
-    FLOOR,
-    FLOORED,
-    FORGETTING,
     FULL,
-    INITIAL_MEMORY,
-    INITIAL_VARIANCE,
-    INVARIANCE,
-    MISTAKES,
     N_COUNTERS,
     N_PARAMETERS,
-    N_PLAIN,
     NONE,
     NOTHING,
     RANK,
-    RESCALED,
-    RESETS,
     ROUNDS,
-    SIGMA,
     SINGLE,
     SKETCH,
-    SKIPPED,
-    STEPS,
-    STRUCTURE,
-    TASK,
     TOP,
-    UNIT_OF_BOTH,
-    UPDATES,
     Batch,
     Model,
 )
@@ -84,45 +70,11 @@ __all__ = [
 COUNTERS = N_COUNTERS
 
 
-def initial_columns(structure: int, variance: float) -> list[float]:
-    """Initial values of the groups of columns of the table."""
-    return {DIAGONAL: [0.0, variance], SKETCH: [0.0, variance, 1.0 / variance]}.get(
-        structure, [0.0]
-    )
-
-
-def scratch(structure: int, n_outputs: int, covariance: np.ndarray) -> np.ndarray:
-    """Scratch memory of the loops."""
-    length = 0 if structure in (NONE, DIAGONAL) else 3 * covariance.shape[2]
-    return np.zeros(2 * n_outputs + length)
-
-
-def blank_covariance(n_outputs: int, size: int) -> np.ndarray:
-    """Full covariances of no features, in memory that starts at a line of the cache."""
-    wanted = n_outputs * size * size
-    memory = np.zeros(wanted + LANES)
-    skip = (-memory.ctypes.data // memory.itemsize) % LANES
-    return memory[skip : skip + wanted].reshape(n_outputs, size, size)
-
-
-def padded(size: int) -> int:
-    """Room for that many rows and columns of a full covariance, in whole vectors."""
-    return -(-size // LANES) * LANES
-
-
-def covariance_bytes(structure: int, n_outputs: int, n_features: int, width: int = 0) -> float:
-    """Bytes that the covariances of a model take; ``width`` is that of a sketch."""
-    size = n_features + 1.0
-    entries = {FULL: size * size, SKETCH: (size + width) * width}.get(structure, 0.0)
-    return 8.0 * n_outputs * entries
-
-
 @dataclass(slots=True)
-class OnlineState:
+class OnlineState(NamedNumbers):
     """Weights, covariance and counters of a learner.
 
-    The slots of the small arrays are named in :mod:`~oblong.solvers.online.slots`; the properties
-    here are for whoever does not learn or grow the model.
+    The slots of the small arrays are named in :mod:`~oblong.solvers.online.slots`.
 
     Attributes
     ----------
@@ -271,108 +223,6 @@ class OnlineState:
             self.codes,
             self.units,
         )
-
-    @property
-    def n_outputs(self) -> int:
-        """Number of weight vectors."""
-        return self.scale.shape[0]
-
-    @property
-    def structure(self) -> int:
-        """Structure of the covariance."""
-        return int(self.codes[STRUCTURE])
-
-    @property
-    def task(self) -> int:
-        """How an example of several classes becomes examples of two."""
-        return int(self.codes[TASK])
-
-    @property
-    def steps(self) -> int:
-        """Pairs of classes per example."""
-        return int(self.codes[STEPS])
-
-    @property
-    def invariance(self) -> int:
-        """Which change of the unit leaves decisions as they are."""
-        return int(self.codes[INVARIANCE])
-
-    @property
-    def rounds(self) -> int:
-        """Examples seen."""
-        return int(self.counters[ROUNDS])
-
-    @property
-    def updates(self) -> int:
-        """Changes of the model."""
-        return int(self.counters[UPDATES])
-
-    @property
-    def mistakes(self) -> int:
-        """Examples that were predicted wrongly before they were learned from."""
-        return int(self.counters[MISTAKES])
-
-    @property
-    def health(self) -> Health:
-        """How often the covariance had to be saved from vanishing."""
-        return Health(*self.counters[[SKIPPED, RESETS, RESCALED, FLOORED]].tolist())
-
-    @property
-    def exponent(self) -> int:
-        """Exponent ``k`` of the unit: covariances are multiplied by 4ᵏ.
-
-        So are weights by 2ᵏ, for rules that leave both in one unit.
-        """
-        return int(self.counters[EXPONENT])
-
-    @property
-    def weight_unit(self) -> float:
-        """What weights and outputs are to be multiplied by: hard rules on noise change their unit.
-
-        Predictions do not depend on it; it is held where outputs are still numbers.
-        """
-        both = self.invariance == UNIT_OF_BOTH
-        return math.ldexp(1.0, max(-900, min(900, -self.exponent))) if both else 1.0
-
-    @property
-    def bias(self) -> float:
-        """Value of the constant feature."""
-        return float(self.settings[BIAS])
-
-    @property
-    def floor(self) -> float:
-        """Smallest variance of a diagonal covariance."""
-        return float(self.settings[FLOOR])
-
-    @property
-    def initial_variance(self) -> float:
-        """Initial variance of a weight."""
-        return float(self.settings[INITIAL_VARIANCE])
-
-    @property
-    def initial_memory(self) -> float:
-        """What the rule carries along at the start."""
-        return float(self.settings[INITIAL_MEMORY])
-
-    @property
-    def sigma(self) -> np.ndarray:
-        """Factors of the covariances, one per output."""
-        return self.scale[:, SIGMA]
-
-    @property
-    def calibrated(self) -> bool:
-        """Whether there are sigmoids of the outputs."""
-        return self.scale.shape[1] > N_PLAIN
-
-    @property
-    def ranks(self) -> list[int]:
-        """Directions of the sketches."""
-        return self.scale[:, DIRECTIONS].astype(int).tolist()
-
-    @property
-    def forgetting(self) -> float:
-        """Factor of the precision after an update."""
-        return float(self.settings[FORGETTING])
 
     def weights(self) -> np.ndarray:
         """Weights, with those of the constant feature in row 0; a view if they are kept as such."""

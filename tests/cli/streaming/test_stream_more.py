@@ -15,7 +15,7 @@ from oblong import AROWClassifier
 from oblong.cli import main
 from oblong.cli.streaming.metrics import Scores
 from oblong.online import progressive_validation
-from oblong.online.incremental import Predicted
+from oblong.online.predicted import Predicted
 from oblong.solvers.online.drift import Adwin
 from oblong.streams import ArrowReader, RowReader
 
