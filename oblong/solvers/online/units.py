@@ -57,13 +57,13 @@ _LARGEST_RATIO = 1e100
 
 
 @compiled
-def room_for_row(indptr, units):
+def room_for_row(indptr, units, data):
     """Memory for a row in units, if there are any."""
     longest = 0
     if units.size > 0:
         for i in range(indptr.size - 1):
             longest = max(longest, indptr[i + 1] - indptr[i])
-    return np.empty(longest)
+    return np.empty(longest, data.dtype)
 
 
 @compiled

@@ -121,7 +121,7 @@ def learn_rows(
     second_product = work[2 * n_outputs + length : 2 * n_outputs + 2 * length]
     back = work[2 * n_outputs + 2 * length : 2 * n_outputs + 3 * length]
     forgetting = settings[FORGETTING]
-    scaled = room_for_row(indptr, units)
+    scaled = room_for_row(indptr, units, data)
     for position in range(order.size):
         i = order[position]
         start, n = indptr[i], indptr[i + 1] - indptr[i]

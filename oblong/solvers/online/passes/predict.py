@@ -15,7 +15,7 @@ __all__ = ["decide_rows"]
 def decide_rows(data, indices, indptr, dense, weights, scale, settings, codes, units, record):
     """Fill ``record``; features that the model does not know are left out."""
     task, bias, n_outputs = codes[TASK], settings[BIAS], record.shape[1]
-    known, kept = room_for_row(indptr, indptr), indices[:0].copy()
+    known, kept = room_for_row(indptr, indptr, units), indices[:0].copy()
     for i in range(indptr.size - 1):
         start, n = indptr[i], indptr[i + 1] - indptr[i]
         columns = indices[:n] if dense else indices[start : start + n]

@@ -170,7 +170,7 @@ def learn_table(
     scores, numbers = work[:1], scale[0]
     forgetting = settings[FORGETTING]
     fades = forgetting < 1.0 and structure == DIAGONAL
-    scaled = room_for_row(indptr, units)
+    scaled = room_for_row(indptr, units, data)
     for position in range(order.size):
         i = order[position]
         start, n = indptr[i], indptr[i + 1] - indptr[i]
@@ -309,7 +309,7 @@ def learn_full(
     for r in range(size):
         row[r] = 0.0
     row[0] = bias
-    scaled = room_for_row(indptr, units)
+    scaled = room_for_row(indptr, units, data)
     for position in range(order.size):
         i = order[position]
         start, n = indptr[i], indptr[i + 1] - indptr[i]
