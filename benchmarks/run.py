@@ -14,6 +14,7 @@ MORE = (
     "linear_against_peers",
     "regression_against_peers",
     "cross_validation",
+    "drift",
     "ellipsoid_against_peers",
     "ellipsoidal_kernel_cost",
     "ellipsoidal_svm_against_peers",

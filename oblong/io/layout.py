@@ -223,8 +223,9 @@ def table_columns(
     """
     first = _skip_to_rows(lines)
     delimiter = delimiter or _delimiter(lines, first)
-    opening = peek_records(lines, delimiter, 2)
-    if opening[0][1][0] == "":
+    # The first of live rows must not wait for the second unless it may be a header.
+    opening = peek_records(lines, delimiter, 1 if header is False else 2)
+    if opening[0][1][0] == "" and header is not False:
         opening = peek_records(lines, delimiter, 3)
     number = lines.line_at(opening[0][0])
     names = opening[0][1]
