@@ -41,7 +41,7 @@ from oblong import (
 )
 from oblong.solvers.online.passes.general import learn_rows
 from oblong.solvers.online.rules import arow
-from oblong.solvers.online.slots import FULL, SINGLE, Batch
+from oblong.solvers.online.slots import FULL, NOTHING, SINGLE, Batch
 from oblong.solvers.online.state import OnlineState, Rows
 
 NAME = "online_against_peers"
@@ -206,7 +206,7 @@ def blocks(threads: int, repeats: int, data: str | None) -> list[dict]:
     def by_rows() -> None:
         state = blank.copy()
         batch = Batch(rows.data, rows.indices, rows.indptr, order, labels[:, None], ones, True)
-        learn_rows(*batch, *state.model)
+        learn_rows(*batch, *state.model, NOTHING)
 
     square, batch = np.eye(d), X[:96].copy()
     turns = n // 96 + 1

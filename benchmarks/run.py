@@ -16,6 +16,7 @@ MORE = (
     "many_classes",
     "regression_against_peers",
     "cross_validation",
+    "drift",
     "ellipsoid_against_peers",
     "ellipsoidal_kernel_cost",
     "ellipsoidal_svm_against_peers",

@@ -1,4 +1,4 @@
-"""How long until the first answer: imports, and a first fit with nothing compiled yet."""
+"""How long until the first answer: imports, commands, and a first fit with nothing compiled yet."""
 
 from __future__ import annotations
 
@@ -7,20 +7,26 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
+from pathlib import Path
 
 from _harness import parse_arguments, write
 
-# All names of the package: it loads them only when they are used.
-IMPORT = "import time; t = time.perf_counter(); {statement}; print(time.perf_counter() - t)"
-STATEMENTS = {"sklearn.svm": "import sklearn.svm", "oblong": "from oblong import *"}
+IMPORT = "import time; {statement}; print(time.process_time())"
+STATEMENTS = {
+    "import sklearn.svm": "import sklearn.svm",
+    "one estimator": "from oblong import RelativeMarginClassifier",
+    "one online learner": "from oblong import AROWClassifier",
+    "from oblong import *": "from oblong import *",
+}
 FIRST_FIT = """
 import time
 from sklearn.datasets import load_digits
 X, y = load_digits(return_X_y=True)
-t = time.perf_counter()
+t = time.process_time()
 from oblong import RelativeMarginClassifier
 RelativeMarginClassifier().fit(X, y > 4)
-print(time.perf_counter() - t)
+print(time.process_time() - t)
 """
 
 
@@ -31,33 +37,51 @@ def seconds(code: str, environment: dict[str, str]) -> float:
     return float(done.stdout)
 
 
+def command(words: list[str], environment: dict[str, str]) -> tuple[float, float]:
+    """Seconds of processor and clock of a command."""
+    began = time.perf_counter()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "oblong", *words], env=environment, stdout=subprocess.DEVNULL
+    )
+    _, _, usage = os.wait4(process.pid, 0)
+    return usage.ru_utime + usage.ru_stime, time.perf_counter() - began
+
+
 def main() -> None:
     repeats = parse_arguments(__doc__).repeats
-    warm = dict(os.environ)
-    imports: dict[str, list[float]] = {"sklearn.svm": [], "oblong": []}
+    # As installed packages have it.
+    warm = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    imports: dict[str, list[float]] = {name: [] for name in STATEMENTS}
     for _ in range(repeats + 1):
-        for module, times in imports.items():
-            times.append(seconds(IMPORT.format(statement=STATEMENTS[module]), warm))
-    medians = {module: statistics.median(times[1:]) for module, times in imports.items()}
-    with tempfile.TemporaryDirectory() as empty:
-        cold = seconds(FIRST_FIT, {**warm, "NUMBA_CACHE_DIR": empty})
-        again = seconds(FIRST_FIT, {**warm, "NUMBA_CACHE_DIR": empty})
+        for name, statement in STATEMENTS.items():
+            imports[name].append(seconds(IMPORT.format(statement=statement), warm))
+    medians = {name: statistics.median(times[1:]) for name, times in imports.items()}
     rows = [
-        {"what": "import sklearn.svm", "seconds": medians["sklearn.svm"]},
-        {"what": "from oblong import *", "seconds": medians["oblong"]},
         {
-            "what": "from oblong import * / import sklearn.svm",
-            "seconds": None,
-            "ratio": medians["oblong"] / medians["sklearn.svm"],
-        },
-        {"what": "import and first fit, empty compile cache", "seconds": cold},
-        {"what": "import and first fit, filled compile cache", "seconds": again},
+            "what": name,
+            "processor s": value,
+            "of sklearn.svm": value / medians["import sklearn.svm"],
+        }
+        for name, value in medians.items()
     ]
+    with tempfile.TemporaryDirectory() as folder:
+        ten = Path(folder) / "ten.libsvm"
+        ten.write_text("".join(f"{i % 2} 1:{i}.5 3:{i * i % 7}\n" for i in range(10)))
+        for words in (["--version"], ["stream", str(ten)]):
+            found = [command(words, warm) for _ in range(repeats + 1)][1:]
+            processor, clock = map(statistics.median, zip(*found))
+            name = " ".join(["oblong", *words]).replace(str(ten), "ten.libsvm")
+            rows.append({"what": name, "processor s": processor, "seconds": clock})
+        cold = {**warm, "NUMBA_CACHE_DIR": folder}
+        for state in ("empty", "filled"):
+            what = f"import and first fit, {state} compile cache"
+            rows.append({"what": what, "processor s": seconds(FIRST_FIT, cold)})
     write(
         "start_up",
         "Start-up",
-        "Medians of fresh processes for the imports; one process each for the first fits.",
-        ["what", "seconds", "ratio"],
+        "Fresh processes, medians; one process each for the first fits. Imports are measured from "
+        "the start of Python.",
+        ["what", "processor s", "seconds", "of sklearn.svm"],
         rows,
     )
 

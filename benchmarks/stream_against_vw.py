@@ -1,7 +1,9 @@
-"""``oblong stream`` next to Vowpal Wabbit on a file of a million rows with 50 entries each.
+"""``oblong stream`` next to Vowpal Wabbit, and to pandas with scikit-learn, on large files.
 
-Both run as commands, from their start to their end, over the same rows: Vowpal Wabbit has a format
-of its own, which differs by a bar after the label. Both do progressive validation.
+All run as commands, from their start to their end, over the same rows: Vowpal Wabbit has a format
+of its own, which differs by a bar after the label. All do progressive validation, or, in the case
+of pandas, score a chunk before it is learned from. Several passes read from a binary cache from the
+second on, in both programs; the time of one such pass is the difference to a single pass, divided.
 """
 
 from __future__ import annotations
@@ -21,9 +23,23 @@ import numpy as np
 from _harness import write
 
 COLUMNS, ENTRIES = 50_000, 50
+DENSE_ROWS, DENSE_COLUMNS = 500_000, 30
+PASSES = 5
+PANDAS = """
+import sys, pandas as pd
+from sklearn.linear_model import SGDClassifier
+model, mistakes, rows = SGDClassifier(), 0, 0
+for chunk in pd.read_csv(sys.argv[1], chunksize=10_000):
+    X, y = chunk.iloc[:, :-1].to_numpy(), chunk.iloc[:, -1].to_numpy()
+    if rows:
+        mistakes += (model.predict(X) != y).sum()
+    rows += len(y)
+    model.partial_fit(X, y, classes=[-1, 1])
+print(mistakes / rows)
+"""
 
 
-def make_files(folder: Path, rows: int) -> tuple[Path, Path]:
+def make_sparse(folder: Path, rows: int) -> tuple[Path, Path]:
     """Write the rows in both formats; the label is the sign of a linear function, with noise."""
     libsvm, wabbit = folder / f"{rows}.libsvm", folder / f"{rows}.vw"
     if libsvm.exists() and wabbit.exists():
@@ -50,15 +66,35 @@ def make_files(folder: Path, rows: int) -> tuple[Path, Path]:
     return libsvm, wabbit
 
 
-def measure(command: list[str]) -> tuple[float, float]:
-    """Seconds and megabytes of a command."""
+def make_dense(folder: Path, rows: int) -> tuple[Path, Path]:
+    """The same for rows with all columns, as CSV with a header."""
+    table, wabbit = folder / f"{rows}.csv", folder / f"{rows}.dense.vw"
+    if table.exists() and wabbit.exists():
+        return table, wabbit
+    rng = np.random.default_rng(1)
+    weights = rng.standard_normal(DENSE_COLUMNS)
+    with open(table, "w") as one, open(wabbit, "w") as other:
+        one.write(",".join([f"f{j}" for j in range(DENSE_COLUMNS)] + ["label"]) + "\n")
+        for _ in range(0, rows, 1000):
+            X = rng.standard_normal((1000, DENSE_COLUMNS)).round(4)
+            labels = X @ weights + 2.0 * rng.standard_normal(1000) > 0
+            for label, row in zip(labels, X.tolist()):
+                sign, words = "1" if label else "-1", [f"{x:.4f}" for x in row]
+                one.write(",".join([*words, sign]) + "\n")
+                pairs = " ".join(f"{j}:{x}" for j, x in enumerate(words))
+                other.write(f"{sign} | {pairs}\n")
+    return table, wabbit
+
+
+def measure(command: list[str]) -> tuple[float, float, float]:
+    """Seconds of processor and clock, and megabytes of a command."""
     began = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
     seconds = time.perf_counter() - began
     if status:
         raise SystemExit(f"{shlex.join(command)} failed")
-    return seconds, usage.ru_maxrss / 1024
+    return usage.ru_utime + usage.ru_stime, seconds, usage.ru_maxrss / 1024
 
 
 def vowpal_wabbit() -> list[str] | None:
@@ -69,7 +105,8 @@ def vowpal_wabbit() -> list[str] | None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--rows", type=int, default=1_000_000, help="of the sparse file")
+    parser.add_argument("--dense-rows", type=int, default=DENSE_ROWS)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--folder", type=Path, help="where the files are kept for the next run")
     parser.add_argument("--vw", type=shlex.split, default=vowpal_wabbit(), help="its command")
@@ -77,45 +114,61 @@ def main() -> None:
     arguments, _ = parser.parse_known_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.folder or Path(temporary)
-        libsvm, wabbit = make_files(folder, arguments.rows)
+        libsvm, sparse = make_sparse(folder, arguments.rows)
+        table, dense = make_dense(folder, arguments.dense_rows)
         if arguments.make:
             return
-        stream = [sys.executable, "-m", "oblong.cli", "stream", str(libsvm), "--json"]
-        commands = {
-            "oblong stream, pa": [*stream, "--learner", "pa"],
-            "oblong stream, arow": [*stream, "--learner", "arow"],
-        }
+        stream = [sys.executable, "-m", "oblong", "stream"]
+        several = ["--passes", str(PASSES)]
+        cases: dict[tuple[str, str], list[str]] = {}
+        for what, file in (("LIBSVM", libsvm), ("CSV", table)):
+            for learner in ("arow", "pa"):
+                words = [*stream, str(file), "--json", "--learner", learner]
+                cases[what, f"oblong stream, {learner}"] = words
+                cases[f"{what}, {PASSES} passes", f"oblong stream, {learner}"] = words + several
+        cases["CSV", "pandas chunks, SGDClassifier"] = [sys.executable, "-c", PANDAS, str(table)]
         if arguments.vw:
             options = ["--binary", "--loss_function", "hinge", "-b", "18", "--quiet"]
-            commands["Vowpal Wabbit"] = [*arguments.vw, "-d", str(wabbit), *options]
+            for what, file in (("LIBSVM", sparse), ("CSV", dense)):
+                words = [*arguments.vw, "-d", str(file), *options]
+                cases[what, "Vowpal Wabbit"] = words
+                cache = ["-k", "--cache_file", str(Path(temporary) / "cache"), *several]
+                # It stops early by default.
+                cache += ["--holdout_off"]
+                cases[f"{what}, {PASSES} passes", "Vowpal Wabbit"] = words + cache
         else:
             print("Vowpal Wabbit is not installed: pip install vowpalwabbit", file=sys.stderr)
-        seconds = {name: [] for name in commands}
-        memory = dict.fromkeys(commands, 0.0)
+        best: dict[tuple[str, str], list[float]] = {}
         for _ in range(arguments.repeats):
-            for name, command in commands.items():
-                taken, size = measure(command)
-                seconds[name].append(taken)
-                memory[name] = max(memory[name], size)
-        rows = []
-        fastest = min(seconds["Vowpal Wabbit"]) if arguments.vw else None
-        for name in commands:
-            best = min(seconds[name])
-            rows.append(
-                {
-                    "command": name,
-                    "seconds": best,
-                    "rows/s": round(arguments.rows / best),
-                    "MB": round(memory[name]),
-                    "of Vowpal Wabbit": fastest / best if fastest else None,
-                }
-            )
+            for case, command in cases.items():
+                found = measure(command)
+                best[case] = [min(a, b) for a, b in zip(found, best.get(case, found))]
+    for (what, name), numbers in list(best.items()):
+        single = best.get((what.partition(",")[0], name))
+        if single is not None and "passes" in what:
+            rest = [(a - b) / (PASSES - 1) for a, b in zip(numbers[:2], single[:2])]
+            best[what.replace(f"{PASSES} passes", "a later pass"), name] = [*rest, numbers[2]]
+    rows = []
+    for (what, name), (processor, seconds, memory) in best.items():
+        peer = best.get((what, "Vowpal Wabbit"))
+        rows.append(
+            {
+                "input": what,
+                "command": name,
+                "processor s": processor,
+                "seconds": seconds,
+                "MB": round(memory),
+                "of Vowpal Wabbit": peer[0] / processor if peer else None,
+            }
+        )
+    rows.sort(key=lambda row: row["input"])
     write(
         "stream_against_vw",
         "A stream next to Vowpal Wabbit",
-        f"A file of {arguments.rows:,} rows with {ENTRIES} entries each, from the start of the "
-        f"command to its end; the best of {arguments.repeats} runs.",
-        ["command", "seconds", "rows/s", "MB", "of Vowpal Wabbit"],
+        f"{arguments.rows:,} LIBSVM rows with {ENTRIES} entries each, and {arguments.dense_rows:,} "
+        f"CSV rows with {DENSE_COLUMNS} columns, from the start of the command to its end; the "
+        f"best of {arguments.repeats} runs. The ratio is that of processor time, larger is better.",
+        ["input", "command", "processor s", "seconds", "MB", "of Vowpal Wabbit"],
         rows,
     )
 

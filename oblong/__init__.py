@@ -8,8 +8,9 @@ files of any size, :mod:`oblong.bounds` with the theory, and the command ``oblon
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from oblong._core.lazy import lazy_names
 
 if TYPE_CHECKING:
     from oblong.batch import (
@@ -79,25 +80,11 @@ _HOMES = {
     ),
     "oblong.persistence": ("ModelFileError", "load", "save"),
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_MODULES = {"bounds", "datasets", "display", "streams", "svm"} | {
-    home.partition(".")[2] for home in _HOMES
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return import_module(f"oblong.{name}")
-    if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(_HOME_OF[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME_OF, *_MODULES})
-
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    _HOMES,
+    {"bounds", "datasets", "display", "streams", "svm", *(home[7:] for home in _HOMES)},
+)
 
 __all__ = [
     "AROWClassifier",

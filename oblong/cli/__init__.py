@@ -33,6 +33,7 @@ _COMMANDS = {
     "stream": "run an online learner over a stream of rows",
     "bench": "time models next to peers on one data set",
     "completion": "print a script that completes commands in a shell",
+    "warm": "compile ahead what the first fits would compile",
 }
 # Other distributions add commands by an entry point of this group, which names a function like
 # the `add_parser` of those modules. A command may raise DataFileError for bad input.
@@ -210,7 +211,7 @@ _OPTIONS = {"n_features=": "--features"} | {
 
 def _run(args: argparse.Namespace) -> int:
     from oblong.cli.shared.errors import RunError
-    from oblong.datasets import DataFileError
+    from oblong.io.errors import DataFileError
     from oblong.persistence import ModelFileError
 
     try:

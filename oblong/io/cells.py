@@ -11,7 +11,7 @@ import numpy as np
 
 from oblong._core.compile import compiled
 from oblong.io.errors import DataFileError, RowError
-from oblong.io.hashing import column_of, extend_hash, tidy_row
+from oblong.io.hashing import column_of, extend_hash, is_letter, tidy_row, word_column
 from oblong.io.labels import unquoted
 from oblong.io.numbers import EASY, SMALL_POWERS, scan_number, spells_missing
 from oblong.io.sources import LineBuffer
@@ -180,12 +180,12 @@ def _may_be_number(c):
 
 
 @compiled
-def hash_cells(text, cells, names, own, bits, values, columns, counts, odd):
+def hash_cells(text, cells, names, own, texts, bits, values, columns, counts, odd):
     """Give cells of numbers and words their columns; missing ones become nothing.
 
     Numbers have the columns ``own`` of their names. A word becomes a feature of its own,
-    ``name=word``, with the value 1. ``odd`` gets the entry,
-    the column and the ends of cells that are not plain.
+    ``name=word``, with the value 1, and so does each word of a cell of ``texts``. ``odd`` gets the
+    entry, the column and the ends of cells that are not plain.
     """
     entries, n_odd = 0, 0
     equals = np.full(1, 61, dtype=np.uint8)
@@ -194,6 +194,18 @@ def hash_cells(text, cells, names, own, bits, values, columns, counts, odd):
         for field in range(cells.shape[1]):
             start, end = cells[row, field, 0], cells[row, field, 1]
             if spells_missing(text, start, end):
+                continue
+            if texts[field]:
+                state, p = extend_hash(names[field], equals), start
+                while p < end:
+                    begin = p
+                    while p < end and is_letter(text[p]):
+                        p += 1
+                    if p > begin:
+                        columns[entries] = word_column(state, text[begin:p], bits)
+                        values[entries] = 1.0
+                        entries += 1
+                    p += 1
                 continue
             after, value, status = scan_number(text, start)
             if status == EASY and after == end:

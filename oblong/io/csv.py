@@ -85,6 +85,8 @@ class Csv(Format):
         Columns to read, in this order; by default all features.
     words : collection of int
         Those that hold words.
+    texts : collection of str
+        Names of columns whose words are hashed one by one.
     gaps : bool
         Whether features may be missing.
     undecided : bool
@@ -100,6 +102,7 @@ class Csv(Format):
         *,
         features: list[int] | None = None,
         words: Any = (),
+        texts: Any = (),
         gaps: bool = False,
         undecided: bool = False,
         dialect: Dialect = PLAIN,
@@ -127,6 +130,7 @@ class Csv(Format):
         self._hashes = np.array([name_hash(name) for name in names], dtype=np.uint64)
         own = [name_column(name, bits) for name in names]
         self._own = np.array(own, dtype=np.int32)
+        self._texts = np.array([layout.names[j] in texts for j in hashed], dtype=bool)
         self._spans = np.empty((0, len(self._cells), 2), dtype=np.int64)
         self._odd = np.empty((max(_ODD, len(layout.names)), 4), dtype=np.int64)
 
@@ -210,10 +214,13 @@ class Csv(Format):
     def _hashed(self, parsed: Parsed, text: np.ndarray, cells: np.ndarray) -> Parsed:
         """Rows of hashed names."""
         rows, fields = cells.shape[:2]
-        values, columns = np.empty(rows * fields), np.empty(rows * fields, dtype=np.int32)
+        # Every other byte of a text may be a word.
+        lengths = np.diff(cells[:, self._texts], axis=2).sum() if self._texts.any() else 0
+        room = rows * fields + int(lengths) // 2
+        values, columns = np.empty(room), np.empty(room, dtype=np.int32)
         counts = np.zeros(rows, dtype=np.int64)
         odd = np.empty((rows * fields, 4), dtype=np.int64)
-        where = (text, cells, self._hashes, self._own, self.bits)
+        where = (text, cells, self._hashes, self._own, self._texts, self.bits)
         n_odd = hash_cells(*where, values, columns, counts, odd)
         row_of = np.repeat(np.arange(rows), counts)
         names = [self.layout.names[j] for j in self._cells[-fields:]]

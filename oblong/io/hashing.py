@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
 
 from oblong._core.compile import compiled
 
-__all__ = ["START", "column_of", "extend_hash", "name_column", "name_hash", "tidied", "tidy_row"]
+__all__ = [
+    "START",
+    "column_of",
+    "extend_hash",
+    "is_letter",
+    "name_column",
+    "name_hash",
+    "text_columns",
+    "tidied",
+    "tidy_row",
+    "word_column",
+]
 
 _U = np.uint64
 START = _U(0xCBF29CE484222325)
@@ -31,6 +43,39 @@ def column_of(state, bits):
     state = (state ^ (state >> _SHIFT)) * _FIRST_MIX
     state = (state ^ (state >> _SHIFT)) * _SECOND_MIX
     return np.int32((state ^ (state >> _SHIFT)) >> _U(64 - bits))
+
+
+_WORD = re.compile(rb"[0-9A-Za-z_\x80-\xff]+")
+
+
+@compiled
+def is_letter(c):
+    """Whether a byte belongs to a word: letters, digits, and all beyond ASCII."""
+    return c >= 128 or 48 <= c <= 57 or 65 <= c <= 90 or 97 <= c <= 122 or c == 95
+
+
+@compiled
+def word_column(state, text, bits):
+    """Column of a word after the bytes that a state has taken in; capitals count as small."""
+    for i in range(text.size):
+        c = int(text[i])
+        state = (state ^ _U(c + 32 if 65 <= c <= 90 else c)) * _PRIME
+    return column_of(state, bits)
+
+
+def text_columns(name: str, text: str, bits: int) -> list[int]:
+    """Columns of the words of a text, as :func:`word_column` has them.
+
+    Examples
+    --------
+    >>> from oblong.io.hashing import name_column, text_columns
+    >>> text_columns("title", "Cheap pills!", 10) == [
+    ...     name_column(b"title=cheap", 10), name_column(b"title=pills", 10)
+    ... ]
+    True
+    """
+    words = _WORD.findall(text.encode("utf-8", "replace").lower())
+    return [name_column(name.encode("utf-8", "replace") + b"=" + word, bits) for word in words]
 
 
 def name_column(name: bytes, bits: int) -> int:

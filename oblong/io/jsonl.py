@@ -11,7 +11,7 @@ import numpy as np
 from oblong._core.text import quote
 from oblong.io.errors import RowError
 from oblong.io.formats import Format, OneRow, Parsed, bad_weight
-from oblong.io.hashing import name_column, tidied
+from oblong.io.hashing import name_column, text_columns, tidied
 from oblong.io.numbers import LARGEST, checked
 from oblong.io.sources import LineBuffer
 
@@ -34,6 +34,8 @@ class JSON(Format):
         The name of the weight, if there is one.
     labelled : bool, default=True
         Whether rows have labels; if not, names that are not known are passed over.
+    texts : collection of str
+        Names whose words are hashed one by one.
     """
 
     def __init__(
@@ -45,11 +47,12 @@ class JSON(Format):
         vocabulary: dict[str, int],
         weight: str | None = None,
         labelled: bool = True,
+        texts: Any = (),
     ) -> None:
         self.bits, self.limit = bits, limit
         self.target, self.vocabulary, self.weight = target, vocabulary, weight
         self.target_label = None if target is None else quote(target)
-        self.weighted, self.labelled = weight is not None, labelled
+        self.weighted, self.labelled, self.texts = weight is not None, labelled, texts
 
     def state(self) -> dict[str, Any]:
         """What was found out about the input."""
@@ -75,12 +78,17 @@ class JSON(Format):
         columns, values = [], []
         new: dict[str, int] = {}
         for name, value in _flat(row, "", 0):
-            if not self.labelled and name not in self.vocabulary:
+            if not self.labelled and not self.bits and name not in self.vocabulary:
                 continue
             if isinstance(value, str):
                 if not self.bits:
                     problem = f"expected a number, got {quote(value)}"
                     raise RowError(problem, quote(name), cause="text")
+                if name in self.texts:
+                    found = text_columns(name, value, self.bits)
+                    columns += found
+                    values += [1.0] * len(found)
+                    continue
                 name, value = f"{name}={value}", 1.0
             try:
                 checked(value)

@@ -130,6 +130,7 @@ def make_format(
     weight: str | None = None,
     zero_based: bool | None = None,
     header: bool | None = None,
+    texts: Sequence[str] = (),
     state: dict[str, Any] | None = None,
     vocabulary: dict[str, int] | None = None,
 ) -> Format:
@@ -142,18 +143,22 @@ def make_format(
     if name in ("csv", "tsv"):
         delimiter = "\t" if name == "tsv" else None
         if state is not None:
-            return Csv(bits, Columns(**(state | {"dropped": tuple(state.get("dropped", ()))})))
+            kept = state | {"dropped": tuple(state.get("dropped", ()))}
+            return Csv(bits, Columns(**kept), texts=texts)
         columns = table_columns(
             lines, target=target, weight=weight, delimiter=delimiter, header=header
         )
-        return Csv(bits, columns)
+        for name in texts:
+            find_column(columns.names, name, lines.source)
+        return Csv(bits, columns, texts=texts)
     if state is None:
         _skip_to_rows(lines)
     if name == "json":
         state = state or {"target": target or _json_target(lines), "weight": weight}
         if state["target"] == state["weight"]:
             raise DataFileError(lines.source, _SAME)
-        return JSON(bits, limit, vocabulary={} if vocabulary is None else vocabulary, **state)
+        known = {} if vocabulary is None else vocabulary
+        return JSON(bits, limit, vocabulary=known, texts=texts, **state)
     if name != "libsvm":
         raise ValueError(f"format must be one of {', '.join(FORMATS)}, got {name!r}")
     if target is not None:
@@ -231,8 +236,9 @@ def table_columns(
         first = _skip_to_rows(lines)
         delimiter = delimiter or said[1].decode("latin-1")
     delimiter = delimiter or _delimiter(lines, first)
-    opening = peek_records(lines, delimiter, 2)
-    if opening[0][1][0] in _COUNTERS:
+    # The first of live rows must not wait for the second unless it may be a header.
+    opening = peek_records(lines, delimiter, 1 if header is False else 2)
+    if opening[0][1][0] in _COUNTERS and header is not False:
         opening = peek_records(lines, delimiter, 3)
     number = lines.line_at(opening[0][0])
     names = opening[0][1]

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from oblong.io.csv import Csv
 from oblong.io.errors import DataFileError, RowError
@@ -19,8 +18,9 @@ from oblong.io.sources import LineBuffer, source_name
 
 __all__ = ["Batch", "Position", "RowReader", "Rows"]
 
-# Bytes of a batch. Batches end where the input passes a multiple of it, whatever was read before.
-_BLOCK = 1 << 23
+# Most bytes of a batch, which is in one piece then, as a rule. Batches end where the input passes a
+# multiple of it, whatever was read before.
+_BLOCK = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -78,10 +78,19 @@ class Batch:
     def __len__(self) -> int:
         return len(self.codes)
 
-    def matrix(self, n_columns: int) -> np.ndarray | sp.csr_matrix:
+    @property
+    def width(self) -> int:
+        """Columns up to the last that has an entry."""
+        if self.columns is None:
+            return len(self.values) // max(1, len(self))
+        return max(1, int(self.columns.max(initial=-1)) + 1)
+
+    def matrix(self, n_columns: int) -> Any:
         """The rows as an array, or as a sparse matrix."""
         if self.columns is None:
             return self.values.reshape(len(self), n_columns)
+        import scipy.sparse as sp
+
         parts = (self.values, self.columns, self.indptr)
         return sp.csr_matrix(parts, shape=(len(self), n_columns))
 
@@ -294,6 +303,9 @@ class RowReader(Rows):
     hash_bits : int, default=0
         Names of features are hashed to this many bits; 0 for no hashing. Words in tables and in
         JSON objects then become features ``name=word``.
+    text : sequence of str, default=()
+        Names of columns whose texts are cut into words when they are hashed; ``name=word`` counts
+        how often a word occurs.
     n_features : int, default=None
         Number of columns of LIBSVM rows; by default it is found out as they come.
     zero_based : bool, default=None
@@ -356,6 +368,7 @@ class RowReader(Rows):
         weight: str | None = None,
         classes: Sequence[str] | None = None,
         hash_bits: int = 0,
+        text: Sequence[str] = (),
         n_features: int | None = None,
         zero_based: bool | None = None,
         header: bool | None = None,
@@ -383,6 +396,7 @@ class RowReader(Rows):
                 weight=weight,
                 zero_based=zero_based,
                 header=header,
+                texts=text,
                 state=None if state is None else state["layout"],
                 vocabulary=known,
             )
@@ -423,6 +437,16 @@ class RowReader(Rows):
             layout = self._format.layout
             return [layout.names[j] for j in layout.features] if layout.header else None
         return list(self._vocabulary) or None
+
+    @property
+    def target_name(self) -> str | None:
+        """Name of the label, where there is such."""
+        if isinstance(self._format, Csv):
+            layout = self._format.layout
+            if layout.target is None or not layout.header:
+                return None
+            return layout.names[layout.target]
+        return getattr(self._format, "target", None)
 
     @property
     def rows(self) -> int:

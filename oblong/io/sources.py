@@ -20,8 +20,8 @@ from oblong.io.errors import DataFileError
 
 __all__ = ["LineBuffer", "Path", "read_bytes", "source_name"]
 
-_CAPACITY = 1 << 20
-_LONGEST_LINE = 1 << 26
+_CAPACITY = 1 << 22
+_LONGEST_LINE = 1 << 28
 # Compressed input may become so many times larger, once it is large at all.
 _MOST_EXPANSION = 200
 _HARMLESS = 1 << 28

@@ -29,17 +29,41 @@ Adding a learner
    ``tests/solvers/online/test_rules.py``.
 """
 
-from oblong.online.arow import AROWClassifier
-from oblong.online.classical_ellipsoid import ClassicalEllipsoidClassifier
-from oblong.online.confidence_weighted import ConfidenceWeightedClassifier
-from oblong.online.improved_ellipsoid import ImprovedEllipsoidClassifier
-from oblong.online.kernel_confidence_weighted import KernelConfidenceWeightedClassifier
-from oblong.online.normal_herd import NormalHerdClassifier
-from oblong.online.online_ellipsoidal_svc import OnlineEllipsoidalSVC
-from oblong.online.passive_aggressive import PassiveAggressiveClassifier
-from oblong.online.progressive import progressive_validation
-from oblong.online.second_order_perceptron import SecondOrderPerceptron
-from oblong.online.soft_confidence_weighted import SoftConfidenceWeightedClassifier
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from oblong._core.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from oblong.online.arow import AROWClassifier
+    from oblong.online.classical_ellipsoid import ClassicalEllipsoidClassifier
+    from oblong.online.confidence_weighted import ConfidenceWeightedClassifier
+    from oblong.online.improved_ellipsoid import ImprovedEllipsoidClassifier
+    from oblong.online.kernel_confidence_weighted import KernelConfidenceWeightedClassifier
+    from oblong.online.normal_herd import NormalHerdClassifier
+    from oblong.online.online_ellipsoidal_svc import OnlineEllipsoidalSVC
+    from oblong.online.passive_aggressive import PassiveAggressiveClassifier
+    from oblong.online.progressive import progressive_validation
+    from oblong.online.second_order_perceptron import SecondOrderPerceptron
+    from oblong.online.soft_confidence_weighted import SoftConfidenceWeightedClassifier
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "oblong.online.arow": ["AROWClassifier"],
+        "oblong.online.classical_ellipsoid": ["ClassicalEllipsoidClassifier"],
+        "oblong.online.confidence_weighted": ["ConfidenceWeightedClassifier"],
+        "oblong.online.improved_ellipsoid": ["ImprovedEllipsoidClassifier"],
+        "oblong.online.kernel_confidence_weighted": ["KernelConfidenceWeightedClassifier"],
+        "oblong.online.normal_herd": ["NormalHerdClassifier"],
+        "oblong.online.online_ellipsoidal_svc": ["OnlineEllipsoidalSVC"],
+        "oblong.online.passive_aggressive": ["PassiveAggressiveClassifier"],
+        "oblong.online.progressive": ["progressive_validation"],
+        "oblong.online.second_order_perceptron": ["SecondOrderPerceptron"],
+        "oblong.online.soft_confidence_weighted": ["SoftConfidenceWeightedClassifier"],
+    },
+)
 
 __all__ = [
     "AROWClassifier",

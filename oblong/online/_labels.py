@@ -9,6 +9,8 @@ import scipy.sparse as sp
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
+from oblong.online.plain import check_copies
+
 __all__ = ["check_weights", "encode", "indicator", "is_multilabel"]
 
 
@@ -49,9 +51,5 @@ def encode(y: Any, classes: np.ndarray) -> np.ndarray:
 def check_weights(sample_weight: Any, X: Any, *, soft: bool) -> np.ndarray:
     """Weights of the rows, in double precision."""
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-    if not soft and not np.array_equal(weights, np.floor(weights)):
-        raise ValueError(
-            "This rule has no cost that a weight could scale: sample_weight must hold whole "
-            "numbers, which count copies of a row."
-        )
+    check_copies(weights, soft)
     return weights

@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from oblong.online._merge import merge_models
 from oblong.online._one_row import OneRow
 from oblong.online._rule_based import RuleClassifier
-from oblong.online.incremental import (
+from oblong.online.room import (
     add_class,
     add_features,
     check_size,
@@ -22,7 +22,7 @@ from oblong.online.incremental import (
     with_label,
 )
 from oblong.solvers.online.rows import Rows, plain
-from oblong.solvers.online.slots import DIAGONAL, FULL, NONE, RANK, SINGLE, SKETCH
+from oblong.solvers.online.slots import DIAGONAL, FULL, NONE, NOTHING, RANK, SINGLE, SKETCH
 from oblong.solvers.online.state import OnlineState
 from oblong.solvers.online.structures.table import row_scores
 from oblong.solvers.online.units import in_rows
@@ -71,22 +71,24 @@ class LinearOnlineClassifier(RuleClassifier):
         task, n_classes, d = self._task(), len(self.classes_), self.n_features_in_
         outputs = {SINGLE: 1, RANK: n_classes + 1}.get(task, n_classes)
         check_size(self, self._structure(), outputs, d)
-        return OnlineState.initial(
-            self._rule(d),
-            d,
-            outputs,
-            structure=self._structure(),
-            task=task,
-            steps=self._steps(),
-            bias=float(self.fit_intercept),
-            variance=self._variance() if variance is None else variance,
-            sketch_size=getattr(self, "sketch_size", 0),
-            average=self.average,
-            calibrated=self._is_calibrated(),
-            normalize=self.normalize,
-            forgetting=float(getattr(self, "forgetting", 1.0)),
-            dtype=dtype,
-        )
+        options = self._state_options()
+        if variance is not None:
+            options["variance"] = variance
+        return OnlineState.initial(self._rule(d), d, outputs, task=task, dtype=dtype, **options)
+
+    def _state_options(self) -> dict[str, Any]:
+        """What a model is made of, beside the rule and the classes."""
+        return {
+            "structure": self._structure(),
+            "steps": self._steps(),
+            "bias": float(self.fit_intercept),
+            "variance": self._variance(),
+            "sketch_size": getattr(self, "sketch_size", 0),
+            "average": self.average,
+            "calibrated": self._is_calibrated(),
+            "normalize": self.normalize,
+            "forgetting": float(getattr(self, "forgetting", 1.0)),
+        }
 
     # Batches -------------------------------------------------------------------------------------
 
@@ -181,15 +183,15 @@ class LinearOnlineClassifier(RuleClassifier):
         one.label[0] = one.codes[y]
         if one.size != len(values):
             one.span[1] = one.size = len(values)
-        units = state.units.size > 0
-        one.quick = dense and not one.sketched and one.dtype == np.float64 and not units
+        one.quick = dense and not one.sketched and one.dtype == np.float64
         if one.sketched:
             state.learn(Rows(values, columns, one.span, dense), one.labels, one.weight)
             return self
-        # The loop divides the values by their units in place.
-        values = values.astype(np.float64) if units else plain(values)
+        if state.units.size:
+            values = values.astype(np.float64, copy=False)
+        values = plain(values)
         batch = (values, columns, one.span, one.order, one.labels, one.weight, dense)
-        if one.learn(*batch, *one.model) < 0:
+        if one.learn(*batch, *one.model, NOTHING) < 0:
             raise ValueError("The example contains numbers that are too large")
         return self
 
@@ -398,13 +400,14 @@ class LinearOnlineClassifier(RuleClassifier):
     @property
     def coef_(self) -> np.ndarray:
         """Weights, of shape (1, n_features) or (n_classes, n_features)."""
-        return self._learned().weights()[1:].T
+        state = self._learned()
+        return state.weights()[1:].T * state.weight_unit
 
     @property
     def intercept_(self) -> np.ndarray:
         """Intercepts, of shape (1,) or (n_classes,)."""
         state = self._learned()
-        return state.bias * state.weights()[0]
+        return state.bias * state.weights()[0] * state.weight_unit
 
 
 class SecondOrderClassifier(LinearOnlineClassifier):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from oblong.solvers.online.slots import SKETCH
+from oblong.solvers.online.slots import NOTHING, SKETCH
 from oblong.solvers.online.state import OnlineState
 
 __all__ = ["OneRow"]
@@ -62,4 +62,5 @@ class OneRow:
             self.weight,
             True,
             *self.model,
+            NOTHING,
         )

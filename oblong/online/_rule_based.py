@@ -147,7 +147,7 @@ class RuleClassifier(OnlineClassifier):
             outputs = self._state.logits(outputs)
             return outputs[:, 0] if self._is_binary() else outputs
         if not self._is_binary():
-            return outputs
+            return outputs * getattr(self._state, "weight_unit", 1.0)
         if self._gaussian:
             return standardised(outputs[:, 0], self._variances(X)[:, 0])
         return outputs[:, 0]

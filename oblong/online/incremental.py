@@ -1,116 +1,24 @@
-"""Features and classes that appear while a learner learns.
-
-:func:`add_features`, :func:`add_class` and :func:`columns_of` make room in a linear learner; single
-examples, batches, River and streams of rows all go through them. :class:`IncrementalLearner` takes
-whole batches of rows in which anything may be new.
-"""
+"""Batches of rows in which features and classes may be new; see :mod:`oblong.online.room`."""
 
 from __future__ import annotations
 
 import itertools
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
-from oblong.solvers.online.growth import grow, insert_output, split
-from oblong.solvers.online.slots import DIAGONAL, NONE
-from oblong.solvers.online.state import OnlineState, covariance_bytes
+from oblong.online.predicted import Predicted, note
+from oblong.online.room import add_features
+from oblong.solvers.online.rows import Rows
+from oblong.solvers.online.slots import DIAGONAL, NONE, NOT_YET
+from oblong.solvers.online.state import OnlineState
 
-if TYPE_CHECKING:
-    from oblong.online._linear import LinearOnlineClassifier
-
-__all__ = [
-    "CodedRows",
-    "FixedFeatures",
-    "IncrementalLearner",
-    "TooLarge",
-    "add_class",
-    "add_features",
-    "check_size",
-    "columns_of",
-    "copies",
-    "with_label",
-]
-
-
-class TooLarge(ValueError):
-    """A model of so many features would not fit in memory."""
-
-    def __init__(self, n_features: int, message: str) -> None:
-        super().__init__(message)
-        self.n_features = n_features
+__all__ = ["CodedRows", "FixedFeatures", "IncrementalLearner", "copies"]
 
 
 class FixedFeatures(ValueError):
     """A feature that is new to a learner which has to know all of them from the start."""
-
-
-# Room in a model ----------------------------------------------------------------------------------
-
-
-def check_size(
-    model: LinearOnlineClassifier, structure: int, n_outputs: int, n_features: int
-) -> None:
-    """Refuse a model that would not fit in memory."""
-    width = 2 * getattr(model, "sketch_size", 0) + n_outputs
-    table = 32.0 * n_outputs * n_features
-    if table + covariance_bytes(structure, n_outputs, n_features, width) > model._most_bytes:
-        covariance = getattr(model, "covariance", None)
-        advice = {"full": '"sketch" or "diag"', "sketch": '"diag"'}.get(covariance or "")
-        raise TooLarge(
-            n_features,
-            f"A model of {n_features} features and {n_outputs} classes does not fit in memory"
-            + (f" with covariance={covariance!r}; use covariance={advice}." if advice else "."),
-        )
-
-
-def add_features(model: LinearOnlineClassifier, n_features: int) -> None:
-    """Give a learner more columns, which were zero so far."""
-    state = model._state
-    check_size(model, state.structure, state.n_outputs, n_features)
-    grow(state, n_features)
-    model.n_features_in_ = n_features
-    # A rule may depend on the number of features.
-    state.set_rule(model._rule(n_features))
-
-
-def add_class(model: LinearOnlineClassifier, label: Any) -> None:
-    """Give a learner one more class; the classes stay sorted."""
-    state, classes = model._state, with_label(model.classes_, label)
-    check_size(model, state.structure, len(classes), state.n_features)
-    if len(model.classes_) == 2:
-        split(state, one_vs_rest=model.multi_class == "ovr", steps=model._steps())
-    insert_output(state, classes.tolist().index(label))
-    model.classes_ = classes
-
-
-def with_label(classes: np.ndarray, label: Any) -> np.ndarray:
-    """Classes with one more, sorted."""
-    known = {*classes.tolist(), label}
-    # Numbers among strings would become strings.
-    mixed = len({isinstance(name, str) for name in known}) > 1
-    if mixed:
-        raise ValueError(f"{label!r} is not of the kind of the classes {classes.tolist()}")
-    return np.unique(np.append(classes, [label]))
-
-
-def columns_of(
-    vocabulary: dict[Any, int], x: dict[Any, Any], dtype: Any
-) -> tuple[np.ndarray, np.ndarray, list[Any]]:
-    """Columns and values of the known features of a dict, and the names of the others."""
-    n = len(x)
-    values = np.fromiter(x.values(), dtype=dtype, count=n)
-    if not math.isfinite(values.dot(values)):
-        raise ValueError("The example contains NaN, infinity or numbers that are too large")
-    try:
-        return np.fromiter(map(vocabulary.__getitem__, x), dtype=np.int32, count=n), values, []
-    except KeyError:
-        known = np.fromiter((name in vocabulary for name in x), dtype=bool, count=n)
-        columns = np.array([vocabulary[k] for k in x if k in vocabulary], dtype=np.int32)
-        return columns, values[known], [name for name in x if name not in vocabulary]
 
 
 # Batches ------------------------------------------------------------------------------------------
@@ -121,7 +29,7 @@ class CodedRows(NamedTuple):
 
     Attributes
     ----------
-    X : {ndarray, DataFrame, CSR matrix} of shape (n_rows, n_columns)
+    X : {ndarray, DataFrame, CSR matrix, Rows} of shape (n_rows, n_columns)
         The rows. Sparse ones need not have as many columns as there are.
     codes : ndarray of int, of shape (n_rows,)
         Their labels, as positions in ``labels``.
@@ -145,7 +53,7 @@ class CodedRows(NamedTuple):
         """The rows one by one, each with its label and weight; sparse rows stay matrices."""
         X = self.X.to_numpy() if hasattr(self.X, "to_numpy") else self.X
         for i, code in enumerate(self.codes.tolist()):
-            x = X[i : i + 1] if sp.issparse(X) else X[i]
+            x = _span(X, i, i + 1) if _is_sparse(X) else X[i]
             yield x, self.labels[code], 1.0 if self.weights is None else float(self.weights[i])
 
 
@@ -182,6 +90,10 @@ class IncrementalLearner:
         Columns so far.
     rows, examples : int
         Rows so far, and examples: rows, each as often as its weight says.
+    frozen : bool
+        Whether rows of a stream are only predicted, by a plain model.
+    watch : callable or None
+        Called with the :class:`Predicted` of each batch, if the model is a plain one.
     """
 
     def __init__(
@@ -194,11 +106,20 @@ class IncrementalLearner:
         self.new_class_mistakes = self.waited = 0
         self.width = width or 0
         self.rows = self.examples = 0
+        self.frozen = False
+        self.watch: Callable[[Predicted], None] | None = None
         self._before = 0
+        # Mistakes that the model does not count itself.
+        self.tested: int | None = None
         if self.started:
             self.classes = self.classes or model.classes_.tolist()
             self.width = model.n_features_in_
             self._before = model.n_mistakes_
+
+    @property
+    def _takes_rows(self) -> bool:
+        """Whether the model is a plain one, which needs no matrices and says what it decided."""
+        return hasattr(self.model, "n_outputs")
 
     @property
     def started(self) -> bool:
@@ -211,8 +132,34 @@ class IncrementalLearner:
 
         A row of a class that was never seen before, and not declared either, counts as one.
         """
+        if self.tested is not None:
+            return self.tested
         own = self.model.n_mistakes_ - self._before if self.started else 0
         return self.new_class_mistakes + own
+
+    def test(
+        self, X: Any, codes: np.ndarray, labels: Sequence[Any], weights: np.ndarray | None = None
+    ) -> None:
+        """Predict each row of a batch, and count mistakes, with a plain model; learn nothing."""
+        n = len(codes)
+        self.rows += n
+        self.examples += n if weights is None else copies(weights)
+        found = Predicted.blank(codes, weights)
+        if self.started:
+            rows = X if isinstance(X, Rows) else Rows.of(X)
+            self._note(found, np.arange(n), labels, None, self.model._state.decisions(rows))
+        elif self.classes:
+            found.guesses[:] = labels.index(self.classes[0])
+        self._count(found)
+        if self.watch is not None:
+            self.watch(self._with_second(found, labels))
+
+    def learn_late(self, *batch: Any) -> None:
+        """Learn from rows that :meth:`test` has counted before."""
+        rows, examples, watch = self.rows, self.examples, self.watch
+        self.watch = None
+        self.learn(*batch)
+        self.rows, self.examples, self.watch = rows, examples, watch
 
     def learn(
         self, X: Any, codes: np.ndarray, labels: Sequence[Any], weights: np.ndarray | None = None
@@ -230,12 +177,43 @@ class IncrementalLearner:
         weights : ndarray of shape (n_rows,), default=None
             Weights of the rows; those of weight zero are left out.
         """
-        self.rows += len(codes)
-        self.examples += len(codes) if weights is None else copies(weights)
+        n = len(codes)
+        self.rows += n
+        self.examples += n if weights is None else copies(weights)
+        # The model counts mistakes of its outputs, which may differ from those of its sigmoids.
+        own = not self._takes_rows or not self.model._is_calibrated()
+        if own and self.watch is None:
+            self._learn_kept(X, codes, labels, weights, None)
+            return
+        found = Predicted.blank(codes, weights)
+        self._learn_kept(X, codes, labels, weights, found)
+        if not own:
+            self._count(found)
+        if self.watch is not None:
+            self.watch(self._with_second(found, labels))
+
+    def _count(self, found: Predicted) -> None:
+        wrong = (found.guesses != found.codes) | (found.scores == 0.0)
+        more = wrong.sum() if found.weights is None else copies(found.weights[wrong])
+        self.tested = (self.tested or 0) + int(more)
+
+    def _with_second(self, found: Predicted, labels: Sequence[Any]) -> Predicted:
+        binary = self.started and len(self.model.classes_) == 2
+        return found._replace(second=labels.index(self.model.classes_[1]) if binary else -1)
+
+    def _learn_kept(
+        self,
+        X: Any,
+        codes: np.ndarray,
+        labels: Sequence[Any],
+        weights: np.ndarray | None,
+        found: Predicted | None,
+    ) -> None:
+        kept = np.arange(len(codes))
         if weights is not None and not weights.all():
             kept = np.flatnonzero(weights > 0.0)
             X, codes, weights = _taken(X, kept), codes[kept], weights[kept]
-        if sp.issparse(X):
+        if hasattr(X, "sort_indices"):
             X.sort_indices()
         y = np.array(labels)[codes]
         widths = self._widths(X)
@@ -250,18 +228,24 @@ class IncrementalLearner:
             if new:
                 self.classes.append(label)
             part = None if weights is None else weights[start:stop]
+            if found is not None and not self.started and len(self.classes) > new:
+                found.guesses[kept[start:stop]] = labels.index(self.classes[0])
             if len(self.classes) < 2:
                 self.new_class_mistakes += new
                 self.waited += stop - start if part is None else copies(part)
                 continue
             if not new:
-                self._fit(X, y, start, stop, part)
+                note = found and (found, kept[start:stop], labels, None)
+                self._fit(X, y, start, stop, part, note)
                 continue
             # The first copy is a mistake, whatever was predicted; the others are rows as any.
-            before = self.model.n_mistakes_ if self.started else 0
-            if self.started and not self.declared:
+            known = self.started
+            before = self.model.n_mistakes_ if known else 0
+            if known and not self.declared:
                 self._new_class(label)
-            self._fit(X, y, start, stop, None if part is None else np.minimum(part, 1.0))
+            note = (found, kept[start:stop], labels, label) if found and known else None
+            one = None if part is None else np.minimum(part, 1.0)
+            self._fit(X, y, start, stop, one, note)
             self.new_class_mistakes += 1 - (self.model.n_mistakes_ - before)
             if part is not None and part[0] > 1.0:
                 self._fit(X, y, start, stop, part - 1.0)
@@ -284,7 +268,7 @@ class IncrementalLearner:
         if isinstance(x, Mapping):
             self._learn_dict(dict(x), y, weight)
         else:
-            X = x if sp.issparse(x) else np.asarray(x)[None]
+            X = x if _is_sparse(x) else np.asarray(x)[None]
             weights = None if weight == 1.0 else np.array([float(weight)])
             if self._may_learn_quickly(X, y):
                 self.model.learn_one(x, y, weight)
@@ -297,7 +281,7 @@ class IncrementalLearner:
     def _may_learn_quickly(self, X: Any, y: Any) -> bool:
         """Whether a row changes nothing but the numbers of a linear model."""
         return self.model._takes_new_features and (
-            self.started and not sp.issparse(X) and y in self.classes
+            self.started and not _is_sparse(X) and y in self.classes
         )
 
     def _learn_dict(self, x: dict[Any, Any], y: Any, weight: float) -> None:
@@ -329,7 +313,7 @@ class IncrementalLearner:
         model = self.model
         if isinstance(x, Mapping) and not model._takes_new_features:
             return model.predict_one(dict(x)), False
-        if model._takes_new_features and not sp.issparse(x):
+        if model._takes_new_features and not _is_sparse(x):
             outputs = model._outputs_one(dict(x) if isinstance(x, Mapping) else x)
         else:
             outputs = model._outputs(self.row_of(x))[0][0]
@@ -344,26 +328,51 @@ class IncrementalLearner:
             columns, values = model._known_columns(dict(x))
             order = np.argsort(columns)
             parts = (values[order], columns[order], np.array([0, len(values)]))
-            return sp.csr_matrix(parts, shape=(1, model.n_features_in_))
-        if not sp.issparse(x):
+            return _matrix(parts, (1, model.n_features_in_))
+        if not _is_sparse(x):
             return np.asarray(x)[None]
         known = x.indices < model.n_features_in_
         parts = (x.data[known], x.indices[known], np.array([0, known.sum()]))
-        return sp.csr_matrix(parts, shape=(1, model.n_features_in_))
+        return _matrix(parts, (1, model.n_features_in_))
+
+    def _note(
+        self,
+        found: Predicted,
+        rows: np.ndarray,
+        labels: Sequence[Any],
+        new: Any,
+        values: np.ndarray,
+    ) -> None:
+        classes, calibrated = self.model.classes_.tolist(), self.model._is_calibrated()
+        note(found, rows, labels, classes, values, calibrated, new)
 
     def _fit(
-        self, X: Any, y: np.ndarray, start: int, stop: int, weights: np.ndarray | None
+        self,
+        X: Any,
+        y: np.ndarray,
+        start: int,
+        stop: int,
+        weights: np.ndarray | None,
+        note: tuple[Predicted, np.ndarray, Sequence[Any], Any] | None = None,
     ) -> None:
         first = not self.started
         rows = _span(X, start, stop)
-        if sp.issparse(rows):
+        if _is_sparse(rows):
             # A model has at least one column.
             self.width = max(1, self.width)
             parts = (rows.data, rows.indices, rows.indptr)
-            rows = sp.csr_matrix(parts, shape=(stop - start, self.width))
-            rows.has_canonical_format = True
+            if self._takes_rows:
+                rows = Rows(*parts, dense=False, width=self.width)
+            else:
+                rows = _matrix(parts, (stop - start, self.width))
         classes = self.classes if first else None
-        self.model.partial_fit(rows, y[start:stop], classes=classes, sample_weight=weights)
+        more = {}
+        if note is not None:
+            n_outputs = self.model.n_outputs(len(self.classes))
+            more["record"] = np.full((stop - start, n_outputs), NOT_YET)
+        self.model.partial_fit(rows, y[start:stop], classes=classes, sample_weight=weights, **more)
+        if note is not None:
+            self._note(*note, more["record"])
         if first and self.waited:
             self.model._state.count(self.waited)
 
@@ -376,7 +385,7 @@ class IncrementalLearner:
 
     def _widths(self, X: Any) -> np.ndarray | None:
         """Columns that are known after each row, if they are not known at all times."""
-        if self.fixed or not sp.issparse(X):
+        if self.fixed or not _is_sparse(X):
             return None
         filled = np.diff(X.indptr) > 0
         largest = np.zeros(X.shape[0], dtype=np.int64)
@@ -425,11 +434,28 @@ def copies(weights: np.ndarray) -> int:
     return int(np.ceil(weights).sum())
 
 
+def _is_sparse(X: Any) -> bool:
+    return hasattr(X, "indptr")
+
+
+def _matrix(parts: tuple[np.ndarray, ...], shape: tuple[int, int]) -> Any:
+    # Here, since most streams need no SciPy.
+    import scipy.sparse as sp
+
+    matrix = sp.csr_matrix(parts, shape=shape)
+    matrix.has_canonical_format = True
+    return matrix
+
+
 def _taken(X: Any, rows: np.ndarray) -> Any:
+    if isinstance(X, Rows):
+        return X.taken(rows)
     return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
 
 
 def _span(X: Any, start: int, stop: int) -> Any:
     if start == 0 and stop == X.shape[0]:
         return X
+    if isinstance(X, Rows):
+        return X.part(start, stop)
     return X.iloc[start:stop] if hasattr(X, "iloc") else X[start:stop]

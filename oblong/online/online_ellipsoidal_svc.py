@@ -16,13 +16,13 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from oblong.online._base import OnlineClassifier
 from oblong.online._labels import encode
 from oblong.online._rows import hold_out
-from oblong.online.incremental import columns_of
+from oblong.online.room import columns_of
 from oblong.solvers.esvm.online.state import (
     Certificate,
     OnlineEllipsoidalState,
     certify,
     largest_length,
-    merge_machines,
+    merge_models,
 )
 from oblong.solvers.online.order import row_keys, shuffled
 from oblong.solvers.online.rows import Rows
@@ -232,7 +232,7 @@ class OnlineEllipsoidalSVC(OnlineClassifier):
         return OnlineEllipsoidalState.initial(
             d,
             1 if n_classes == 2 else n_classes,
-            price=(dimension if unit else 1.0) / float(self.nu),
+            penalty=(dimension if unit else 1.0) / float(self.nu),
             trace_bound=bound,
             unit=unit,
             batch_size=dimension if self.batch_size == "auto" else int(self.batch_size),
@@ -438,7 +438,7 @@ class OnlineEllipsoidalSVC(OnlineClassifier):
             if not same:
                 raise ValueError("Merged models must have the same parameters, features, classes")
             states.append(state)
-        self._state = merge_machines(states)
+        self._state = merge_models(states)
         self._forget_certificate()
         return self
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.metrics import get_scorer
 
-from oblong.online._base import OnlineClassifier
-from oblong.online._rule_based import has_probabilities
 from oblong.online.incremental import CodedRows, IncrementalLearner, copies
+
+if TYPE_CHECKING:
+    from oblong.online._base import OnlineClassifier
+    from oblong.online._scorers import Seen
 
 __all__ = ["ProgressiveResult", "Window", "progressive_validation"]
 
@@ -105,7 +104,8 @@ def progressive_validation(
     rows : iterable
         Pairs ``(X, y)`` of a batch of rows and its labels, or pairs ``(x, y)`` of a single row, an
         array or a dict of values by feature, and its label. A third entry is the weight of the row,
-        or the weights of the batch.
+        or the weights of the batch. Or a reader of :mod:`oblong.streams`, or anything with
+        ``__arrow_c_stream__`` whose last column is the label: tables of pyarrow, polars, pandas.
     metrics : callable, str, sequence or dict, default=None
         Metrics besides the error: functions ``metric(y_true, y_pred)`` as in
         :mod:`sklearn.metrics`, names of scikit-learn's scorers, or scorers. A dict names them.
@@ -155,16 +155,27 @@ def progressive_validation(
     _check_count("delay", delay, 0)
     if window is not None:
         _check_count("window", window, 1)
-    if isinstance(model, OnlineClassifier):
-        model._validate_params()
-        learner = IncrementalLearner(model)
-    elif isinstance(model, IncrementalLearner):
+    if isinstance(model, IncrementalLearner):
         learner = model
     else:
-        raise TypeError(f"expected an online learner of oblong, got {type(model).__name__}")
-    scorers = _named(metrics)
+        # Here, since a stream of rows may need none of scikit-learn.
+        from oblong.online._base import OnlineClassifier
+
+        if not isinstance(model, OnlineClassifier):
+            raise TypeError(f"expected an online learner of oblong, got {type(model).__name__}")
+        model._validate_params()
+        learner = IncrementalLearner(model)
+    scorers: dict[str, Callable[..., float]] = {}
+    if metrics is not None:
+        from oblong.online._scorers import named
+
+        scorers = named(metrics)
     quick = not scorers and not delay and not learner.model._is_calibrated()
-    run: _Run = _Run(learner) if quick else _SlowRun(learner, scorers, int(delay))
+    run: _Run
+    if hasattr(learner.model, "n_outputs") and not scorers:
+        run = _DelayedRun(learner, int(delay)) if delay else _Run(learner)
+    else:
+        run = _Run(learner) if quick else _SlowRun(learner, scorers, int(delay))
     windows: list[Window] = []
 
     def end_window() -> None:
@@ -172,7 +183,7 @@ def progressive_validation(
         if on_window is not None:
             on_window(windows[-1])
 
-    for item in rows:
+    for item in _batches(rows):
         for part in _cut(item, learner, window):
             run.take(part)
             if window is not None and learner.rows % window == 0:
@@ -198,13 +209,29 @@ def _check_count(name: str, value: Any, least: int) -> None:
 # Rows ---------------------------------------------------------------------------------------------
 
 
+def _batches(rows: Any) -> Iterable[Any]:
+    """Batches of a reader, or of an Arrow stream; else the rows themselves."""
+    if hasattr(rows, "__arrow_c_stream__"):
+        from oblong.io.arrow_rows import ArrowReader
+
+        rows = ArrowReader(rows)
+    if not hasattr(rows, "spellings"):
+        return rows
+    return (
+        CodedRows(
+            batch.matrix(rows.n_columns or batch.width), batch.codes, rows.labels, batch.weights
+        )
+        for batch in rows
+    )
+
+
 def _cut(item: Any, learner: IncrementalLearner, window: int | None) -> Iterator[Any]:
     """A single row as it is, and a batch in pieces that end where windows do."""
     if not isinstance(item, CodedRows):
         if not isinstance(item, tuple) or not 2 <= len(item) <= 3:
             raise TypeError("expected pairs (x, y) of rows and labels, or triples with weights")
         x, y, weight = item if len(item) == 3 else (*item, None)
-        if isinstance(x, Mapping) or (np.ndim(x) == 1 and not sp.issparse(x)):
+        if isinstance(x, Mapping) or (not hasattr(x, "indptr") and np.ndim(x) == 1):
             yield x, y, 1.0 if weight is None else float(weight)
             return
         item = _coded(x, y, weight)
@@ -220,7 +247,7 @@ def _coded(X: Any, y: Any, weights: Any) -> CodedRows:
     y = np.asarray(y)
     if y.ndim != 1:
         raise ValueError("y must hold one label per row")
-    X = X.tocsr() if sp.issparse(X) else X if hasattr(X, "iloc") else np.asarray(X)
+    X = X.tocsr() if hasattr(X, "tocsr") else X if hasattr(X, "iloc") else np.asarray(X)
     if X.ndim != 2 or X.shape[0] != len(y):
         raise ValueError(f"X has the shape {X.shape}, but y has {len(y)} labels")
     if weights is not None:
@@ -249,7 +276,7 @@ class _Run:
     def take(self, part: Any) -> None:
         """Take a batch, or a single row with its label and weight."""
         if isinstance(part, CodedRows):
-            self.learner.learn(*part)
+            (self.learner.test if self.learner.frozen else self.learner.learn)(*part)
         else:
             self.learner.learn_one(*part)
 
@@ -277,6 +304,27 @@ class _Run:
         return {}
 
 
+class _DelayedRun(_Run):
+    """Rows of a plain learner whose labels come late."""
+
+    def __init__(self, learner: IncrementalLearner, delay: int) -> None:
+        super().__init__(learner)
+        self.delay = delay
+        self.late: deque[CodedRows] = deque()
+
+    def take(self, part: Any) -> None:
+        for i in range(len(part.codes)):
+            one = part.part(i, i + 1)
+            self.learner.test(*one)
+            self.late.append(one)
+            if len(self.late) > self.delay:
+                self.learner.learn_late(*self.late.popleft())
+
+    def finish(self) -> None:
+        while self.late:
+            self.learner.learn_late(*self.late.popleft())
+
+
 class _SlowRun(_Run):
     """Rows that are predicted one by one, for metrics and for labels that come late."""
 
@@ -287,8 +335,8 @@ class _SlowRun(_Run):
         super().__init__(learner)
         self.scorers, self.delay = scorers, delay
         self.late: deque[tuple[Any, Any, float]] = deque()
-        self.responds = any(not _is_function(scorer) for scorer in scorers.values())
-        self.seen: list[_Seen] = []
+        self.responds = any(hasattr(scorer, "_score_func") for scorer in scorers.values())
+        self.seen: list[Seen] = []
         self.start = 0
 
     @property
@@ -322,13 +370,16 @@ class _SlowRun(_Run):
         self.learner.examples += times
         self.wrong += times * (tie or label is None or label != y)
         if self.scorers and label is not None:
+            from oblong.online._rule_based import has_probabilities
+            from oblong.online._scorers import Seen
+
             decisions = probabilities = classes = None
             if self.responds and self.learner.started:
                 model, row = self.learner.model, self.learner.row_of(x)
                 classes, decisions = model.classes_, model.decision_function(row)[0]
                 if has_probabilities(model):
                     probabilities = model.predict_proba(row)[0]
-            self.seen.append(_Seen(y, label, weight, classes, decisions, probabilities))
+            self.seen.append(Seen(y, label, weight, classes, decisions, probabilities))
 
     def window_scores(self) -> dict[str, float]:
         start, self.start = self.start, len(self.seen)
@@ -337,7 +388,9 @@ class _SlowRun(_Run):
     def scores(self) -> dict[str, float]:
         return self._scores(self.seen)
 
-    def _scores(self, seen: list[_Seen]) -> dict[str, float]:
+    def _scores(self, seen: list[Seen]) -> dict[str, float]:
+        from oblong.online._scorers import FixedResponses, is_function
+
         if not seen:
             return dict.fromkeys(self.scorers, float("nan"))
         truth, found = np.array([s.truth for s in seen]), np.array([s.label for s in seen])
@@ -345,91 +398,9 @@ class _SlowRun(_Run):
         options = {} if (weights == 1.0).all() else {"sample_weight": weights}
         answers = {}
         for name, scorer in self.scorers.items():
-            if _is_function(scorer):
+            if is_function(scorer):
                 answers[name] = float(scorer(truth, found, **options))
             else:
-                fixed = _FixedResponses(self.learner.model.classes_, seen)
+                fixed = FixedResponses(self.learner.model.classes_, seen)
                 answers[name] = float(scorer(fixed, np.zeros((len(seen), 1)), truth, **options))
         return answers
-
-
-# Metrics ------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """A row as it was predicted; without responses if there was but one class."""
-
-    truth: Any
-    label: Any
-    weight: float
-    classes: np.ndarray | None
-    decisions: Any
-    probabilities: np.ndarray | None
-
-
-class _FixedResponses(ClassifierMixin, BaseEstimator):
-    """A classifier whose answers are known, as scikit-learn's scorers want to be given one."""
-
-    def __init__(self, classes: np.ndarray, seen: Sequence[_Seen]) -> None:
-        self.classes = classes
-        self.seen = seen
-        self.classes_ = classes
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
-
-    def predict(self, X: Any) -> np.ndarray:
-        return np.array([s.label for s in self.seen])
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        if any(s.classes is not None and s.probabilities is None for s in self.seen):
-            raise ValueError("the learner has no probabilities; use calibration='platt'")
-        found = np.zeros((len(self.seen), len(self.classes_)))
-        for row, s in zip(found, self.seen):
-            if s.classes is None:
-                row[self.classes_ == s.label] = 1.0
-            else:
-                row[np.searchsorted(self.classes_, s.classes)] = s.probabilities
-        return found
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        if len(self.classes_) == 2:
-            signs = [1.0 if s.label == self.classes_[1] else -1.0 for s in self.seen]
-            return np.array(
-                [g if s.classes is None else s.decisions for s, g in zip(self.seen, signs)]
-            )
-        found = np.full((len(self.seen), len(self.classes_)), -np.inf)
-        for row, s in zip(found, self.seen):
-            if s.classes is None:
-                row[self.classes_ == s.label] = 0.0
-            else:
-                pair = (-s.decisions, s.decisions) if len(s.classes) == 2 else s.decisions
-                row[np.searchsorted(self.classes_, s.classes)] = pair
-        return np.maximum(found, np.min(found, where=np.isfinite(found), initial=0.0) - 1.0)
-
-
-def _is_function(metric: Any) -> bool:
-    """Whether a metric takes labels and predictions, and not an estimator."""
-    return not hasattr(metric, "_score_func")
-
-
-def _named(metrics: Any) -> dict[str, Callable[..., float]]:
-    """Metrics by name, each checked before any work."""
-    if metrics is None:
-        return {}
-    if isinstance(metrics, Mapping):
-        pairs = list(metrics.items())
-    else:
-        each = [metrics] if isinstance(metrics, str) or callable(metrics) else list(metrics)
-        pairs = [(m if isinstance(m, str) else getattr(m, "__name__", str(m)), m) for m in each]
-    found = {}
-    for name, metric in pairs:
-        if isinstance(metric, str):
-            metric = get_scorer(metric)
-        if not callable(metric):
-            raise TypeError(f"expected a metric, the name of a scorer or a scorer, got {metric!r}")
-        if name in found:
-            raise ValueError(f"two metrics are called {name!r}; give them names in a dict")
-        found[str(name)] = metric
-    return found

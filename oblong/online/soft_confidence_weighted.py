@@ -16,7 +16,7 @@ __all__ = ["SoftConfidenceWeightedClassifier"]
 
 
 class SoftConfidenceWeightedClassifier(SecondOrderClassifier):
-    r"""Soft confidence-weighted learning (SCW): confidence has a price.
+    r"""Soft confidence-weighted learning (SCW): what falls short of the confidence is penalised.
 
     Each example moves the Gaussian to the minimum [1]_ of
 

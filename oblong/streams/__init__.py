@@ -1,5 +1,15 @@
 """Rows of files of any size, read a batch at a time in constant memory."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from oblong._core.lazy import lazy_names
 from oblong.io.rows import Batch, Position, RowReader
 
-__all__ = ["Batch", "Position", "RowReader"]
+if TYPE_CHECKING:
+    from oblong.io.arrow_rows import ArrowReader
+
+__getattr__, __dir__ = lazy_names(__name__, {"oblong.io.arrow_rows": ["ArrowReader"]})
+
+__all__ = ["ArrowReader", "Batch", "Position", "RowReader"]

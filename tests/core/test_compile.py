@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from oblong._core.compile import _CacheFile
+from oblong._core.compiled_code import _CacheFile
 
 CODE = """
 import json

@@ -93,7 +93,9 @@ def _run(args: argparse.Namespace) -> int:
             large.write_predictions(texts, args.output)
             return 0
         with busy(f"reading {args.data}"):
-            if by_name:
+            if "hashing" in training:
+                X = _hashed(args, training["hashing"])
+            elif by_name:
                 X = of_width(load(args.data).X, schema, args.data)
             else:
                 known = None if schema.dialect is None else Dialect.from_json(schema.dialect)
@@ -111,6 +113,16 @@ def _run(args: argparse.Namespace) -> int:
     else:
         sys.stdout.write(text)
     return 0
+
+
+def _hashed(args: argparse.Namespace, hashing: Any) -> Any:
+    """Rows for a model of a stream whose features were hashed."""
+    from oblong.io.hashed_rows import read_hashed_rows
+
+    try:
+        return read_hashed_rows(args.data, hashing)
+    except (KeyError, TypeError):
+        raise DataFileError(args.model, "damaged: the description of the hashing") from None
 
 
 def _schema(model: Any, training: dict[str, Any], source: str) -> Schema:

@@ -5,12 +5,17 @@ from __future__ import annotations
 import argparse
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 
+from oblong._core.text import quote
 from oblong.cli.shared.options import check_apart, output_file, whole_number
 from oblong.cli.streaming.learners import LEARNERS, learner_name, parameter
-from oblong.datasets import DataFileError
+from oblong.io.errors import DataFileError
 
 __all__ = ["add_parser"]
+
+# Metrics over windows; their formulas are in oblong.cli.streaming.metrics.
+SCORES = ("auc", "f1", "balanced-error", "log-loss")
 
 _DESCRIPTION = """\
 Run an online learner over a file, or standard input, of any size: every row is first
@@ -24,6 +29,7 @@ formats:
   csv, tsv  numbers and a label; with --hash-bits words and empty cells too
   json      an object per line; with --hash-bits words too
   any of these compressed by gzip or Zstandard
+  parquet   and, with --format arrow, Arrow's IPC format
 
 learners:
 {learners}
@@ -75,6 +81,34 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         action="store_true",
         help="take the columns as they are, and not in units of their largest values so far",
     )
+    parser.add_argument(
+        "-i",
+        "--initial",
+        type=Path,
+        metavar="MODEL",
+        help="start from a saved linear online learner, in place of --learner and --param",
+    )
+    parser.add_argument(
+        "--test-only", action="store_true", help="predict the rows and learn nothing; needs -i"
+    )
+    parser.add_argument(
+        "--passes",
+        type=whole_number(1),
+        default=1,
+        metavar="N",
+        help="times to go over the rows, from the second on from a file in binary form; the "
+        "errors are those of the first (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--delay",
+        type=whole_number(0),
+        default=0,
+        metavar="N",
+        help="rows that come between a row and its label (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--drift", choices=("adwin",), help="say where errors have grown, by adaptive windowing"
+    )
     _add_input(parser.add_argument_group("input"))
     _add_output(parser.add_argument_group("output"))
     parser.set_defaults(run=_run)
@@ -83,7 +117,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 def _add_input(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--format",
-        choices=("libsvm", "csv", "tsv", "json"),
+        choices=("libsvm", "csv", "tsv", "json", "arrow"),
         help="format of the rows (default: by the extension, or else the first row)",
     )
     group.add_argument(
@@ -107,6 +141,13 @@ def _add_input(group: argparse._ArgumentGroup) -> None:
         default=0,
         metavar="B",
         help="hash the names of features to 2^B columns",
+    )
+    group.add_argument(
+        "--text",
+        type=lambda text: text.split(","),
+        default=[],
+        metavar="COL,…",
+        help="columns whose texts are cut into words, a feature each; needs --hash-bits",
     )
     group.add_argument(
         "--features",
@@ -134,6 +175,13 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
         help="rows of a window of the metrics (default: %(default)s)",
     )
     group.add_argument(
+        "--metrics",
+        type=_metrics,
+        default=[],
+        metavar="NAME,…",
+        help="metrics over windows beside the error: " + ", ".join(SCORES),
+    )
+    group.add_argument(
         "--checkpoint", type=output_file, metavar="FILE", help="where to write checkpoints"
     )
     group.add_argument(
@@ -150,8 +198,7 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
         "--predictions",
         type=output_file,
         metavar="FILE",
-        help="write the class predicted for each row before it is learned from, a line each; "
-        "slower, since rows are taken one by one",
+        help="write the class predicted for each row before it is learned from, a line each",
     )
     group.add_argument("-o", "--output", type=output_file, metavar="FILE", help="save the model")
     group.add_argument(
@@ -170,6 +217,15 @@ def _words(text: str) -> list[str]:
     return words
 
 
+def _metrics(text: str) -> list[str]:
+    names = list(dict.fromkeys(name.strip().replace("_", "-") for name in text.split(",")))
+    for name in names:
+        if name not in SCORES:
+            known = ", ".join(SCORES)
+            raise argparse.ArgumentTypeError(f"no metric {quote(name)}; they are {known}")
+    return names
+
+
 def _bits(text: str) -> int:
     bits = whole_number(1)(text)
     if bits > 30:
@@ -180,6 +236,20 @@ def _bits(text: str) -> int:
 def _run(args: argparse.Namespace) -> int:
     if args.resume and args.checkpoint is None:
         raise DataFileError("--resume", "needs --checkpoint, the file to go on from")
+    if args.test_only and args.initial is None:
+        raise DataFileError("--test-only", "needs a model: -i MODEL")
+    if args.text and not args.hash_bits and args.initial is None:
+        raise DataFileError("--text", "needs --hash-bits, the columns of the words")
+    together = {
+        "--delay": args.delay > 0,
+        "--passes": args.passes > 1,
+        "--test-only": args.test_only,
+    }
+    for flag, given in together.items():
+        if given and args.checkpoint is not None:
+            raise DataFileError(flag, "cannot go with --checkpoint")
+    if args.delay and args.passes > 1:
+        raise DataFileError("--delay", "cannot go with --passes")
     check_apart([args.data], [args.checkpoint, args.output, args.report, args.predictions])
     if args.predictions is not None and args.resume:
         raise DataFileError("--predictions", "cannot go on from a checkpoint: leave out --resume")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import time
@@ -79,7 +78,9 @@ def train(args: argparse.Namespace, classifier: Any) -> int:
         raise DataFileError("--model", problem)
     wanted = ("cv", "impute", "proba", "threshold", "class_weight", "drop", "dates", "text")
     if args.categorical != "none" or any(getattr(args, name, None) for name in wanted):
-        problem = "--cv, --proba and what changes columns or weights need one file that fits into memory"
+        problem = (
+            "--cv, --proba and what changes columns or weights need one file that fits into memory"
+        )
         raise DataFileError(args.data[0], problem)
     started = time.perf_counter()
     source = _opened(args)

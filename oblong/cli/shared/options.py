@@ -16,8 +16,7 @@ from typing import Any
 from oblong._core.atomic import atomic_write
 from oblong._core.text import quote
 from oblong.cli.shared.errors import RunError
-from oblong.datasets import DataFileError, available
-from oblong.datasets.loading import BUILT_IN
+from oblong.io.errors import DataFileError
 
 __all__ = [
     "busy",
@@ -85,6 +84,9 @@ def check_apart(inputs: Iterable[str], outputs: Iterable[Path | None]) -> None:
 
 def is_set_by_name(data: str) -> bool:
     """Whether ``DATA`` names a set; what is neither a set nor a file is an error with a guess."""
+    # Here, since a stream needs neither data sets nor scikit-learn.
+    from oblong.datasets.loading import BUILT_IN, available
+
     names = available()
     if data in names:
         return True

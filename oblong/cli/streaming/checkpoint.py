@@ -19,10 +19,11 @@ import numpy as np
 
 from oblong.cli.shared.errors import RunError
 from oblong.cli.streaming.metrics import Metrics
-from oblong.datasets import DataFileError
+from oblong.io.errors import DataFileError
+from oblong.io.rows import Position, RowReader
 from oblong.online.incremental import IncrementalLearner
-from oblong.persistence import ModelFileError, load_with_manifest, save
-from oblong.streams import Position, RowReader
+from oblong.online.plain import PlainLearner
+from oblong.persistence import ModelFileError
 
 try:
     import fcntl
@@ -64,14 +65,15 @@ class Checkpoint:
 
     def resume(self, learner: IncrementalLearner) -> None:
         """Put a learner where that of the checkpoint was."""
-        learner.model = self.model
+        learner.model = PlainLearner.of(self.model) or self.model
+        learner.tested = self.learner["tested"]
         for name, (attribute, _) in _KEPT.items():
             setattr(learner, attribute, self.learner[name])
 
 
 def named(model: Any, names: list[str] | None) -> Any:
-    """A copy of a model that knows the names of its columns."""
-    model = copy.copy(model)
+    """A copy of a model, as an estimator, that knows the names of its columns."""
+    model = model.estimator() if isinstance(model, PlainLearner) else copy.copy(model)
     if names and len(names) == getattr(model, "n_features_in_", 0):
         model.feature_names_in_ = np.array(names, dtype=object)
     return model
@@ -87,10 +89,12 @@ def write_checkpoint(
     messages: list[str],
 ) -> None:
     """Write a checkpoint in place of the one before."""
+    # Here, since it needs scikit-learn.
+    from oblong.persistence import save
+
     vocabulary = reader.vocabulary(position)
-    model = learner.model
+    model = named(learner.model, None)
     if vocabulary:
-        model = copy.copy(model)
         # Names may outnumber columns: there may be no model yet, and no columns.
         model.feature_names_in_ = np.array(vocabulary, dtype=object)
     stream = _plain(
@@ -100,6 +104,7 @@ def write_checkpoint(
             "reader": reader.state(position),
             "learner": {
                 **{name: getattr(learner, attribute) for name, (attribute, _) in _KEPT.items()},
+                "tested": learner.tested,
                 "messages": messages,
             },
             "metrics": metrics.state(),
@@ -118,6 +123,8 @@ def read_checkpoint(path: Path, options: dict[str, Any]) -> Checkpoint | None:
         draft.unlink(missing_ok=True)
     if not path.exists():
         return None
+    from oblong.persistence import load_with_manifest
+
     try:
         model, manifest = load_with_manifest(path)
     except ModelFileError as error:
@@ -143,11 +150,13 @@ def read_checkpoint(path: Path, options: dict[str, Any]) -> Checkpoint | None:
                 raise DataFileError(path.name, problem)
         vocabulary = [str(name) for name in vars(model).pop("feature_names_in_", ())]
         reader, learner = stream["reader"], {name: stream["learner"][name] for name in _KEPT}
+        tested = stream["learner"].get("tested")
         messages = stream["learner"]["messages"]
         numbers = (reader[name] for name in ("offset", "line", "rows", "skipped"))
         sound = (
             all(type(learner[name]) is kind for name, (_, kind) in _KEPT.items())
             and type(messages) is list
+            and type(tested) in (int, type(None))
             and all(type(value) is int and value >= 0 for value in numbers)
             and all(type(label) in (int, str) for label in reader["labels"])
             and len(reader["labels"]) == len(reader["spellings"])
@@ -155,7 +164,9 @@ def read_checkpoint(path: Path, options: dict[str, Any]) -> Checkpoint | None:
         if not sound:
             raise ValueError
         metrics = Metrics(stream["metrics"])
-        return Checkpoint(model, reader, vocabulary, learner, metrics, messages)
+        return Checkpoint(
+            model, reader, vocabulary, {**learner, "tested": tested}, metrics, messages
+        )
 
 
 def _with(name: str, value: Any) -> str:

@@ -8,7 +8,7 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any, TextIO
 
@@ -26,10 +26,12 @@ from oblong.cli.streaming.learners import make_learner
 from oblong.cli.streaming.metrics import Metrics, Window
 from oblong.cli.streaming.report import Outcome, write_report
 from oblong.cli.streaming.run import Schedule, StreamRun
-from oblong.datasets import DataFileError
+from oblong.io.errors import DataFileError
+from oblong.io.layout import find_format
+from oblong.io.rows import RowReader
 from oblong.online.incremental import IncrementalLearner
-from oblong.persistence import ModelFileError, save
-from oblong.streams import RowReader
+from oblong.online.plain import PlainLearner
+from oblong.persistence import ModelFileError
 
 __all__ = ["stream"]
 
@@ -43,17 +45,23 @@ def stream(args: argparse.Namespace, out: TextIO) -> int:
 
 
 def _stream(args: argparse.Namespace, out: TextIO) -> int:
+    initial = _initial(args)
     options = _options(args)
     checkpoint = read_checkpoint(args.checkpoint, options) if args.resume else None
     with _reader(args, checkpoint) as reader:
-        model = make_learner(
-            args.learner,
-            dict(args.param),
-            sparse=not reader.dense,
-            normalize=not args.no_normalize,
-        )
+        if initial is not None:
+            model = PlainLearner.of(initial) or initial
+        else:
+            parameters = dict(args.param)
+            if "log-loss" in args.metrics:
+                # Probabilities say how often a class was right only if they are calibrated.
+                parameters.setdefault("calibration", "platt")
+            sparse, normalize = not reader.dense, not args.no_normalize
+            model = make_learner(args.learner, parameters, sparse=sparse, normalize=normalize)
+        _check_plain(args, model)
         learner = IncrementalLearner(model, reader.n_columns)
         learner.declared = args.classes is not None
+        learner.frozen = args.test_only
         if checkpoint is not None:
             checkpoint.resume(learner)
             if learner.declared:
@@ -61,11 +69,22 @@ def _stream(args: argparse.Namespace, out: TextIO) -> int:
         elif args.resume:
             print("oblong: no checkpoint yet, starting with the first row", file=sys.stderr)
         metrics = checkpoint.metrics if checkpoint else Metrics()
+        metrics.ask(args.metrics, args.drift is not None)
         run = StreamRun(learner, metrics, checkpoint.messages if checkpoint else [])
         live = args.data == "-"
-        schedule = Schedule(args.window, args.checkpoint, args.every, options, live)
+        schedule = Schedule(
+            args.window,
+            args.checkpoint,
+            args.every,
+            options,
+            live,
+            args.delay,
+            args.passes,
+            args.test_only,
+        )
+        printer = _Printer(args.json, out)
         with terminated(run.stop), _predictions(args, reader) as predicted:
-            skipped = run.go(reader, schedule, _Printer(args.json, out), predicted)
+            skipped = run.go(reader, schedule, printer, predicted, printer.drift)
     for message in run.messages:
         print(f"oblong: warning: {message}", file=sys.stderr)
     if run.stopped:
@@ -93,8 +112,57 @@ def _stream(args: argparse.Namespace, out: TextIO) -> int:
     return 0
 
 
-def _reader(args: argparse.Namespace, checkpoint: Checkpoint | None) -> RowReader:
+def _initial(args: argparse.Namespace) -> Any:
+    """The model to start from, if there is one; its rows are read as those it has learned from."""
+    if args.initial is None:
+        return None
+    from oblong.persistence import load_with_manifest
+
+    model, manifest = load_with_manifest(args.initial)
+    training = manifest.get("training")
+    made = training.get("options") if isinstance(training, dict) else None
+    for name in ("hash_bits", "text"):
+        kept = (made or {}).get(f"--{name.replace('_', '-')}")
+        if kept and not getattr(args, name):
+            setattr(args, name, kept)
+    if PlainLearner.of(model) is None:
+        problem = f"expected a linear online learner, got {type(model).__name__}"
+        raise DataFileError(args.initial.name, problem)
+    return model
+
+
+def _check_plain(args: argparse.Namespace, model: Any) -> None:
+    """Refuse what only linear learners can."""
+    asked = {
+        "--metrics": args.metrics,
+        "--drift": args.drift,
+        "--delay": args.delay,
+        "--test-only": args.test_only,
+        "--passes": args.passes > 1,
+    }
+    for flag, value in asked.items():
+        if value and not isinstance(model, PlainLearner):
+            raise DataFileError(flag, f"needs a linear learner, not {args.learner}")
+
+
+def _reader(args: argparse.Namespace, checkpoint: Checkpoint | None) -> Any:
     """The rows, from the first on or after a checkpoint."""
+    if args.format == "arrow" or (args.format is None and find_format(args.data) == "parquet"):
+        from oblong.io.arrow_rows import ArrowReader
+
+        if args.data == "-":
+            raise DataFileError("standard input", "Parquet and Arrow need a file")
+        with sound_checkpoint(args.checkpoint) if checkpoint else nullcontext():
+            return ArrowReader(
+                args.data,
+                target=args.target,
+                weight=args.weight,
+                classes=args.classes,
+                hash_bits=args.hash_bits,
+                text=args.text,
+                steady_labels=True,
+                state=checkpoint.reader if checkpoint else None,
+            )
     with sound_checkpoint(args.checkpoint) if checkpoint else nullcontext():
         return RowReader(
             args.data,
@@ -103,6 +171,7 @@ def _reader(args: argparse.Namespace, checkpoint: Checkpoint | None) -> RowReade
             weight=args.weight,
             classes=args.classes,
             hash_bits=args.hash_bits,
+            text=args.text,
             n_features=args.features,
             zero_based=args.zero_based or None,
             header=False if args.no_header else None,
@@ -123,11 +192,17 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
         "--weight": args.weight,
         "--classes": args.classes,
         "--hash-bits": args.hash_bits,
+        "--text": args.text,
         "--features": args.features,
         "--zero-based": args.zero_based,
         "--no-header": args.no_header,
         "--skip-bad": args.skip_bad,
         "--no-normalize": args.no_normalize,
+        "--metrics": args.metrics,
+        "--drift": args.drift,
+        "--delay": args.delay,
+        "--passes": args.passes if args.passes > 1 else None,
+        "--test-only": args.test_only,
         "--window": args.window,
         "--every": args.every,
     }
@@ -136,7 +211,7 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
 @contextmanager
 def _predictions(
     args: argparse.Namespace, reader: RowReader
-) -> Iterator[Callable[[Any], None] | None]:
+) -> Iterator[Callable[[Sequence[Any]], None] | None]:
     """Write predicted classes, as the labels are spelled, a line each; or None."""
     if args.predictions is None:
         yield None
@@ -147,9 +222,11 @@ def _predictions(
         raise RunError(f"{args.predictions} cannot be written: {error.strerror}") from None
     with file:
 
-        def write(label: Any) -> None:
-            word = "" if label is None else reader.spellings[reader.labels.index(label)]
-            print(word, file=file, flush=args.data == "-")
+        def write(labels: Sequence[Any]) -> None:
+            spelled = dict(zip(reader.labels, reader.spellings))
+            file.writelines(f"{'' if x is None else spelled[x]}\n" for x in labels)
+            if args.data == "-":
+                file.flush()
 
         yield write
 
@@ -161,7 +238,7 @@ def _command(args: argparse.Namespace) -> str:
         spelled = value if isinstance(value, str) else json.dumps(value)
         words += ["--param", f"{name}={spelled}"]
     for flag, value in _options(args).items():
-        if flag in ("--learner", "--param", "--every") or value in (None, False, 0):
+        if flag in ("--learner", "--param", "--every") or value in (None, False, 0, []):
             continue
         words.append(flag)
         if value is not True:
@@ -181,6 +258,16 @@ def _write(args: argparse.Namespace, outcome: Outcome, reader: RowReader, option
                 "command": outcome.command,
                 "options": options,
             }
+            if args.hash_bits:
+                others = [args.target or reader.target_name, args.weight]
+                training["hashing"] = {
+                    "bits": args.hash_bits,
+                    "text": args.text,
+                    "others": [name for name in others if name is not None],
+                }
+            # Here, since it needs scikit-learn.
+            from oblong.persistence import save
+
             save(named(outcome.model, reader.names), args.output, training=training)
         if args.report is not None:
             write_report(outcome, args.report)
@@ -199,19 +286,28 @@ class _Printer:
         self.shown = time.monotonic()
         self.live = sys.stderr.isatty() and not as_json
 
+    def drift(self, row: int) -> None:
+        """Say that errors have grown."""
+        if self.as_json:
+            print(json.dumps({"drift": True, "row": row}), file=self.out, flush=True)
+        else:
+            print(f"drift: errors have grown, found at row {row:,}", file=self.out, flush=True)
+
     def __call__(self, window: Window) -> None:
         if self.as_json:
             print(json.dumps(window.as_json()), file=self.out, flush=True)
             return
         if window.rows >= self.next:
             if not self.next:
+                more = "".join(f"  {name:>14}" for name in window.scores)
                 print(
-                    f"{'rows':>15}  {'window error':>12}  {'error':>8}  {'rows/s':>11}",
+                    f"{'rows':>15}  {'window error':>12}  {'error':>8}  {'rows/s':>11}{more}",
                     file=self.out,
                 )
+            more = "".join(f"  {value:>14.4f}" for value in window.scores.values())
             print(
                 f"{window.rows:>15,}  {_percent(window.window_error):>12}  "
-                f"{_percent(window.error):>8}  {window.speed:>11,.0f}",
+                f"{_percent(window.error):>8}  {window.speed:>11,.0f}{more}",
                 file=self.out,
                 flush=True,
             )
@@ -239,6 +335,9 @@ def _print_end(args: argparse.Namespace, outcome: Outcome, out: TextIO) -> None:
         f"the most frequent class: {_percent(outcome.metrics.majority_error)}",
         file=out,
     )
+    for name, value in outcome.metrics.totals.items():
+        if value is not None:
+            print(f"{name}: {value:.4f}, mean over windows", file=out)
     if outcome.skipped:
         print(f"Skipped: {outcome.skipped:,} malformed rows", file=out)
     for what, path in (("Model", args.output), ("Report", args.report)):

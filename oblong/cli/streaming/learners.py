@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any
 
-from oblong import online
 from oblong._core.text import quote
-from oblong.datasets import DataFileError
+from oblong.io.errors import DataFileError
 
 __all__ = ["LEARNERS", "learner_name", "make_learner", "parameter"]
 
@@ -56,6 +55,21 @@ def make_learner(
     name: str, parameters: Mapping[str, Any], *, sparse: bool, normalize: bool = True
 ) -> Any:
     """Make a learner; sparse rows have too many columns for a full covariance by default."""
+    from oblong.online.plain import PlainLearner
+
+    chosen = dict(parameters)
+    if sparse and name not in ("pa", "kernel-cw", "online-esvm"):
+        chosen.setdefault("covariance", "diag")
+    if name not in ("kernel-cw", "online-esvm"):
+        # Nobody can scale the columns of a stream beforehand.
+        chosen.setdefault("normalize", normalize)
+        chosen.setdefault("allow_new_classes", True)
+    plain = PlainLearner.by_name(LEARNERS[name][0], chosen)
+    if plain is not None:
+        return plain
+    # Here, since the most frequent learners need no scikit-learn.
+    from oblong import online
+
     kind = getattr(online, LEARNERS[name][0])
     known = kind().get_params()
     for given in parameters:
@@ -64,17 +78,9 @@ def make_learner(
             hint = f" (did you mean {quote(close[0])}?)" if close else ""
             problem = f"no parameter {quote(given)}{hint}; they are {', '.join(sorted(known))}"
             raise DataFileError(f"--learner {name}", problem)
-    chosen = dict(parameters)
-    if sparse and "covariance" in known:
-        chosen.setdefault("covariance", "diag")
-    if "normalize" in known:
-        # Nobody can scale the columns of a stream beforehand.
-        chosen.setdefault("normalize", normalize)
-    if "allow_new_classes" in known:
-        chosen.setdefault("allow_new_classes", True)
     model = kind(**chosen)
     try:
         model._validate_params()
     except (ValueError, TypeError) as error:
         raise DataFileError(f"--learner {name}", str(error).splitlines()[0]) from None
-    return model
+    return PlainLearner.of(model) or model

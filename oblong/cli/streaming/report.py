@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from oblong.cli.shared.options import write_whole
+from oblong.cli.streaming.checkpoint import named
 from oblong.cli.streaming.metrics import Metrics
 
 __all__ = ["Outcome", "write_report"]
@@ -51,6 +52,8 @@ class Outcome:
             "mistakes": self.mistakes,
             "error": self.error,
             "majority_error": self.metrics.majority_error,
+            **{k.replace("-", "_"): value for k, value in self.metrics.totals.items()},
+            **({"drifts": self.metrics.drifts} if self.metrics.drifts else {}),
             "skipped": self.skipped,
             "features": int(getattr(self.model, "n_features_in_", 0)),
             "classes": {str(k): n for k, n in zip(self.labels, self.metrics.counts)},
@@ -93,7 +96,8 @@ def _page(outcome: Outcome) -> str:
     if outcome.skipped:
         facts["skipped"] = f"{outcome.skipped:,}"
     listed = "".join(f"<div><dt>{k}</dt><dd>{v}</dd></div>" for k, v in facts.items())
-    parameters = outcome.model.get_params()
+    model = named(outcome.model, None)
+    parameters = model.get_params()
     sections = [
         html.section(
             "Errors",
@@ -117,7 +121,7 @@ def _page(outcome: Outcome) -> str:
         html.section(
             "Learner",
             html.table(
-                [type(outcome.model).__name__, "value"],
+                [type(model).__name__, "value"],
                 [[escape(k), escape(str(v))] for k, v in sorted(parameters.items())],
             ),
         ),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import mmap
 import queue
+import tempfile
 import threading
 import time
 import warnings
@@ -12,17 +15,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import scipy.sparse as sp
-from sklearn.exceptions import ConvergenceWarning
+import numpy as np
 
 from oblong.cli.shared.errors import RunError
 from oblong.cli.streaming.checkpoint import write_checkpoint
 from oblong.cli.streaming.metrics import Metrics, Window
-from oblong.datasets import DataFileError
-from oblong.online import progressive_validation
-from oblong.online.incremental import CodedRows, FixedFeatures, IncrementalLearner, TooLarge
+from oblong.io.errors import DataFileError
+from oblong.io.rows import Batch, Position, RowReader
+from oblong.online.incremental import CodedRows, FixedFeatures, IncrementalLearner
+from oblong.online.plain import PlainLearner
+from oblong.online.predicted import Predicted
 from oblong.online.progressive import Window as Progress
-from oblong.streams import Batch, Position, RowReader
+from oblong.online.progressive import progressive_validation
+from oblong.online.room import TooLarge
+from oblong.solvers.online.rows import Rows
 
 __all__ = ["Schedule", "StreamRun"]
 
@@ -51,6 +57,12 @@ class Schedule:
         What decides the result, kept in the checkpoints.
     live : bool
         Whether rows are learned from as they arrive. There is a checkpoint after some seconds too.
+    delay : int
+        Rows that are predicted before the label of a row arrives.
+    passes : int
+        How often to go over the rows. The errors are those of the first time.
+    test_only : bool
+        Whether nothing is learned.
     """
 
     window: int
@@ -58,6 +70,9 @@ class Schedule:
     every: int
     options: dict[str, Any]
     live: bool = False
+    delay: int = 0
+    passes: int = 1
+    test_only: bool = False
 
     def size(self, rows: int) -> int:
         """Rows of the batch that starts after so many."""
@@ -96,7 +111,8 @@ class StreamRun:
         reader: RowReader,
         schedule: Schedule,
         on_window: Callable[[Window], None] = lambda window: None,
-        on_prediction: Callable[[Any], None] | None = None,
+        on_prediction: Callable[[Sequence[Any]], None] | None = None,
+        on_drift: Callable[[int], None] = lambda row: None,
     ) -> int:
         """Run over all rows and return the number of those skipped.
 
@@ -109,12 +125,31 @@ class StreamRun:
         on_window : callable
             Called with each window.
         on_prediction : callable, default=None
-            Called with the class predicted for each row, before it is learned from; None as long
-            as there is no class.
+            Called with the classes predicted for rows, each before it was learned from; None as
+            long as there is no class.
+        on_drift : callable
+            Called with the number of the row at which errors were found to have grown.
         """
         metrics = self.metrics
         self.learner.rows, self.learner.examples = reader.rows, metrics.examples
         self._began = time.perf_counter() - metrics.pending
+
+        def watch(found: Predicted) -> None:
+            if on_prediction is not None:
+                labels = reader.labels
+                on_prediction([None if k < 0 else labels[k] for k in found.guesses.tolist()])
+            if metrics.scores is not None:
+                for place in metrics.scores.add(found).tolist():
+                    row = self.learner.rows - len(found.codes) + place + 1
+                    metrics.drifts.append(row)
+                    on_drift(row)
+
+        singly = None
+        if isinstance(self.learner.model, PlainLearner):
+            if on_prediction is not None or metrics.scores is not None:
+                self.learner.watch = watch
+        else:
+            singly = on_prediction
 
         def end_window(window: Progress) -> None:
             now = time.perf_counter()
@@ -127,11 +162,17 @@ class StreamRun:
 
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            rows = self._rows(reader, schedule, caught, on_prediction)
+            rows = self._rows(reader, schedule, caught, singly)
+            options: dict[str, Any] = {
+                "window": schedule.window,
+                "on_window": end_window,
+                "delay": schedule.delay,
+            }
             try:
-                progressive_validation(
-                    self.learner, rows, window=schedule.window, on_window=end_window
-                )
+                if schedule.passes == 1 or schedule.test_only:
+                    progressive_validation(self.learner, rows, **options)
+                else:
+                    self._several(rows, schedule.passes, options)
             except TooLarge as error:
                 raise RunError(
                     f"a model of {error.n_features:,} features does not fit in memory; hash them "
@@ -145,12 +186,27 @@ class StreamRun:
                 raise RunError(str(error).splitlines()[0]) from error
         return reader.skipped
 
+    def _several(self, rows: Iterator[CodedRows], passes: int, options: dict[str, Any]) -> None:
+        """Go over rows several times, after the first time from a file in binary form."""
+        with RowCache() as cache:
+            progressive_validation(self.learner, cache.kept(rows), **options)
+            learner = self.learner
+            before = learner.rows, learner.examples, learner.mistakes, learner.watch
+            learner.watch = None
+            for _ in range(passes - 1):
+                for part in cache:
+                    learner.learn(*part)
+                    if self.stopped:
+                        break
+            # What was found on rows that were new.
+            learner.rows, learner.examples, learner.tested, learner.watch = before
+
     def _rows(
         self,
         reader: RowReader,
         schedule: Schedule,
         caught: list[warnings.WarningMessage],
-        on_prediction: Callable[[Any], None] | None,
+        on_prediction: Callable[[Sequence[Any]], None] | None,
     ) -> Iterator[CodedRows]:
         """Batches of the reader; what comes after a batch happens when it has been learned from."""
         learner, metrics = self.learner, self.metrics
@@ -178,13 +234,14 @@ class StreamRun:
                     _close(reader, learner, len(batch))
                     closed = True
                 metrics.count(batch.codes, batch.weights)
-                coded = _coded(batch, reader.labels[: batch.position.n_labels])
+                labels = reader.labels[: batch.position.n_labels]
+                coded = _coded(batch, labels, plain=isinstance(learner.model, PlainLearner))
                 if on_prediction is None:
                     yield coded
                 else:
                     # The rows before have been learned from when the next is asked for.
                     for i, (x, _, _) in enumerate(coded.singles()):
-                        on_prediction(learner.predict_one(x)[0])
+                        on_prediction([learner.predict_one(x)[0]])
                         yield coded.part(i, i + 1)
                 self._note(caught)
                 position, rows = batch.position, batch.position.rows
@@ -204,21 +261,69 @@ class StreamRun:
         self.metrics.pending = time.perf_counter() - self._began
         for warning in caught:
             text = str(warning.message)
-            if issubclass(warning.category, ConvergenceWarning) and text not in self.messages:
+            ours = warning.category.__name__ == "ConvergenceWarning"
+            if ours and text not in self.messages:
                 self.messages.append(text)
         caught.clear()
 
 
-def _coded(batch: Batch, labels: Sequence[Any]) -> CodedRows:
+def _coded(batch: Batch, labels: Sequence[Any], *, plain: bool) -> CodedRows:
     """A batch of the reader as the learner takes it."""
-    n = len(batch)
-    if batch.columns is None:
-        X = batch.values.reshape(n, -1)
-    else:
-        width = int(batch.columns.max(initial=-1)) + 1
-        X = sp.csr_matrix((batch.values, batch.columns, batch.indptr), shape=(n, max(1, width)))
-        X.has_canonical_format = True
+    X: Any = batch.values.reshape(len(batch), -1) if batch.columns is None else None
+    if batch.columns is not None:
+        if plain:
+            X = Rows(batch.values, batch.columns, batch.indptr, dense=False, width=batch.width)
+        else:
+            X = batch.matrix(batch.width)
+            X.has_canonical_format = True
     return CodedRows(X, batch.codes, labels, batch.weights)
+
+
+class RowCache:
+    """Rows of a first pass in a file of their own, from which later passes read them.
+
+    The arrays are there as they are in memory, and a pass looks at them through a map of the file.
+    """
+
+    def __enter__(self) -> RowCache:
+        self._file = tempfile.TemporaryFile()
+        # Width of sparse rows, what codes mean, and where the arrays are.
+        self._parts: list[tuple[int | None, Sequence[Any], list[tuple[int, Any, Any]]]] = []
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._file.close()
+
+    def kept(self, rows: Iterator[CodedRows]) -> Iterator[CodedRows]:
+        """The rows, which are kept on their way."""
+        for part in rows:
+            yield part
+            X = part.X
+            arrays = [X.data, X.indices, X.indptr] if isinstance(X, Rows) else [X]
+            arrays += [part.codes] + ([] if part.weights is None else [part.weights])
+            places = []
+            for array in arrays:
+                # Arrays start where vectors may.
+                self._file.seek(-(-self._file.tell() // 64) * 64)
+                places.append((self._file.tell(), array.dtype, array.shape))
+                np.ascontiguousarray(array).tofile(self._file)
+            width = X.width if isinstance(X, Rows) else None
+            self._parts.append((width, part.labels, places))
+        self._file.flush()
+
+    def __iter__(self) -> Iterator[CodedRows]:
+        if not self._parts:
+            return
+        content = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
+        for width, labels, places in self._parts:
+            arrays = [
+                np.frombuffer(content, kind, math.prod(shape), start).reshape(shape)
+                for start, kind, shape in places
+            ]
+            X: Any = arrays.pop(0)
+            if width is not None:
+                X = Rows(X, arrays.pop(0), arrays.pop(0), dense=False, width=width)
+            yield CodedRows(X, arrays.pop(0), labels, arrays.pop(0) if arrays else None)
 
 
 def _close(reader: RowReader, learner: IncrementalLearner, rows: int) -> None:

@@ -24,6 +24,7 @@ from oblong._core.compile import compiled
 from oblong.solvers.online.slots import (
     KIND,
     N_PLAIN,
+    NOT_YET,
     OFFSET,
     P_MIXED,
     P_OFFSET,
@@ -41,6 +42,7 @@ __all__ = [
     "STEADY",
     "calibrate",
     "calibrate_copies",
+    "decide",
     "fresh_sigmoid",
     "logits",
     "mirror",
@@ -120,6 +122,28 @@ def calibrate_copies(task, scores, labels, scale, weight):
         part = min(1.0, weight)
         weight -= part
         calibrate(task, scores, labels, scale, part)
+
+
+@compiled
+def decide(task, scores, scale, line):
+    """Note the decision values of an example: outputs, or the logits of their sigmoids.
+
+    What stands there already is that of an earlier copy of the example.
+    """
+    if line[0] != NOT_YET:
+        return
+    for k in range(line.size):
+        f = scores[k]
+        if scale.shape[1] > N_PLAIN:
+            if task == TOP:
+                rival = -math.inf
+                for o in range(line.size):
+                    if o != k:
+                        rival = max(rival, scores[o])
+                f -= rival
+            c = scale[k]
+            f = c[SLOPE] * f / (math.sqrt(c[SQUARE]) if c[SQUARE] > 0.0 else 1.0) + c[OFFSET]
+        line[k] = f
 
 
 def fresh_sigmoid(kind: float) -> list[float]:

@@ -59,7 +59,7 @@ def _learn_kernel_rows(
     ``kernel`` has the values against the dictionary, ``among`` those of the rows themselves.
     Returns the rows done and the size of the dictionary.
     """
-    values, ones = np.zeros(columns.size), np.ones(1)
+    values, ones, nothing = np.zeros(columns.size), np.ones(1), np.empty((0, 0))
     order, span = np.zeros(1, dtype=np.int64), np.zeros(2, dtype=np.int64)
     for i in range(start, diagonal.size):
         copies = int(weights[i])
@@ -98,6 +98,7 @@ def _learn_kernel_rows(
                 model.settings,
                 model.codes,
                 model.units,
+                nothing,
             )
             if model.counters[UPDATES] == updates:
                 continue

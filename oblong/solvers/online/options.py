@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-__all__ = ["DEFAULT", "OnlineOptions"]
+from oblong.solvers.online.slots import EACH, FORGETTING, FULL, SINGLE
+
+if TYPE_CHECKING:
+    from oblong.solvers.online.state import OnlineState
+
+__all__ = ["DEFAULT", "OnlineOptions", "suits_blocks"]
 
 
 @dataclass(frozen=True)
@@ -32,8 +38,6 @@ class OnlineOptions:
         Rows whose kernel values are computed at once in learning.
     prediction_entries : int
         Entries of the matrices that prediction makes on the way.
-    scaled_rows : int
-        Rows that are copied at once by a model with units.
     """
 
     block_features: int = 350
@@ -46,7 +50,22 @@ class OnlineOptions:
     wide: int = 400
     kernel_rows: int = 64
     prediction_entries: int = 1 << 22
-    scaled_rows: int = 1 << 14
 
 
 DEFAULT = OnlineOptions()
+
+
+def suits_blocks(state: OnlineState, n_rows: int, options: OnlineOptions = DEFAULT) -> bool:
+    """Whether blocks are faster than rows.
+
+    Where a class competes with the best of the others, which class that is changes too often within
+    a block. A model that forgets has to renew its prior between any two rows.
+    """
+    features = {SINGLE: options.block_features, EACH: options.block_features_one_vs_rest}
+    return (
+        state.structure == FULL
+        and state.settings[FORGETTING] == 1.0
+        and state.task in features
+        and state.table.shape[0] > features[state.task]
+        and n_rows >= options.block_rows
+    )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from oblong._core.compile import compiled
-from oblong.solvers.online.calibration import calibrate, calibrate_copies
+from oblong.solvers.online.calibration import calibrate, calibrate_copies, decide
 from oblong.solvers.online.rules import respond
 from oblong.solvers.online.slots import (
     DIRECTIONS,
@@ -35,8 +35,10 @@ _TINY = 1e-280
 
 
 @compiled
-def begin(wrong, task, scores, labels, weight, scale, counters):
-    """Count an example, and whether it is predicted wrongly; calibrate."""
+def begin(wrong, task, scores, labels, weight, scale, counters, record, place):
+    """Count an example, and whether it is predicted wrongly; note its decisions; calibrate."""
+    if record.shape[0] > 0:
+        decide(task, scores, scale, record[place])
     counters[ROUNDS] += 1
     counters[MISTAKES] += wrong
     if scale.shape[1] > N_PLAIN:

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 __all__ = ["Rows", "plain"]
 
@@ -37,6 +36,19 @@ class Rows(NamedTuple):
     dense: bool
     width: int = 0
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows, and of columns."""
+        return len(self.indptr) - 1, self.width
+
+    def part(self, start: int, stop: int) -> Rows:
+        """Some consecutive sparse rows, which share their memory with these."""
+        spans = self.indptr[start : stop + 1]
+        inside = slice(spans[0], spans[-1])
+        return self._replace(
+            data=self.data[inside], indices=self.indices[inside], indptr=spans - spans[0]
+        )
+
     def taken(self, which: np.ndarray) -> Rows:
         """A copy of some rows, in double precision."""
         if self.dense:
@@ -51,8 +63,10 @@ class Rows(NamedTuple):
 
     @classmethod
     def of(cls, X: Any) -> Rows:
-        """Take a dense array in C order, or a CSR matrix; values are not copied."""
-        if sp.issparse(X):
+        """Take a dense array in C order, a CSR matrix, or rows; values are not copied."""
+        if isinstance(X, Rows):
+            return X._replace(data=plain(X.data), indices=plain(X.indices), indptr=plain(X.indptr))
+        if not isinstance(X, np.ndarray):
             if not X.has_canonical_format:
                 X = X.copy()
                 X.sum_duplicates()

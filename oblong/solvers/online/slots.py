@@ -49,6 +49,11 @@ SLOPE, OFFSET, P_SLOPE, P_MIXED, P_OFFSET, SQUARE, WEIGHT, KIND = range(N_PLAIN,
 N_CALIBRATED = N_PLAIN + 8
 
 
+# Where decisions of rows are not asked for; and those that no row has had yet.
+NOTHING = np.empty((0, 0))
+NOT_YET = np.inf
+
+
 class Model(NamedTuple):
     """Arrays of a model; see :class:`oblong.solvers.online.state.OnlineState`."""
 

@@ -8,47 +8,36 @@ from typing import Any, Self
 
 import numpy as np
 
+from oblong.solvers.online.arrays import (
+    NamedNumbers,
+    blank_covariance,
+    covariance_bytes,
+    initial_columns,
+    padded,
+    scratch,
+)
 from oblong.solvers.online.balance import cut
 from oblong.solvers.online.calibration import DRIFTING, STEADY, fresh_sigmoid, logits, set_open
-from oblong.solvers.online.options import DEFAULT, OnlineOptions
-from oblong.solvers.online.passes.blocks import learn_blocks, suits_blocks
+from oblong.solvers.online.options import DEFAULT, OnlineOptions, suits_blocks
 from oblong.solvers.online.passes.general import learn_rows
+from oblong.solvers.online.passes.predict import decide_rows
 from oblong.solvers.online.passes.two_classes import learn_full, learn_table
 from oblong.solvers.online.protocol import Health, RuleState, State
 from oblong.solvers.online.rows import Rows, plain
 from oblong.solvers.online.rules import Rule
-from oblong.solvers.online.simd import LANES
 from oblong.solvers.online.slots import (
-    BIAS,
     DIAGONAL,
-    DIRECTIONS,
     EACH,
-    EXPONENT,
-    FLOOR,
-    FLOORED,
-    FORGETTING,
     FULL,
-    INITIAL_MEMORY,
-    INITIAL_VARIANCE,
-    INVARIANCE,
-    MISTAKES,
     N_COUNTERS,
     N_PARAMETERS,
-    N_PLAIN,
     NONE,
+    NOTHING,
     RANK,
-    RESCALED,
-    RESETS,
     ROUNDS,
-    SIGMA,
     SINGLE,
     SKETCH,
-    SKIPPED,
-    STEPS,
-    STRUCTURE,
-    TASK,
     TOP,
-    UPDATES,
     Batch,
     Model,
 )
@@ -81,45 +70,11 @@ __all__ = [
 COUNTERS = N_COUNTERS
 
 
-def initial_columns(structure: int, variance: float) -> list[float]:
-    """Initial values of the groups of columns of the table."""
-    return {DIAGONAL: [0.0, variance], SKETCH: [0.0, variance, 1.0 / variance]}.get(
-        structure, [0.0]
-    )
-
-
-def scratch(structure: int, n_outputs: int, covariance: np.ndarray) -> np.ndarray:
-    """Scratch memory of the loops."""
-    length = 0 if structure in (NONE, DIAGONAL) else 3 * covariance.shape[2]
-    return np.zeros(2 * n_outputs + length)
-
-
-def blank_covariance(n_outputs: int, size: int) -> np.ndarray:
-    """Full covariances of no features, in memory that starts at a line of the cache."""
-    wanted = n_outputs * size * size
-    memory = np.zeros(wanted + LANES)
-    skip = (-memory.ctypes.data // memory.itemsize) % LANES
-    return memory[skip : skip + wanted].reshape(n_outputs, size, size)
-
-
-def padded(size: int) -> int:
-    """Room for that many rows and columns of a full covariance, in whole vectors."""
-    return -(-size // LANES) * LANES
-
-
-def covariance_bytes(structure: int, n_outputs: int, n_features: int, width: int = 0) -> float:
-    """Bytes that the covariances of a model take; ``width`` is that of a sketch."""
-    size = n_features + 1.0
-    entries = {FULL: size * size, SKETCH: (size + width) * width}.get(structure, 0.0)
-    return 8.0 * n_outputs * entries
-
-
 @dataclass(slots=True)
-class OnlineState:
+class OnlineState(NamedNumbers):
     """Weights, covariance and counters of a learner.
 
-    The slots of the small arrays are named in :mod:`~oblong.solvers.online.slots`; the properties
-    here are for whoever does not learn or grow the model.
+    The slots of the small arrays are named in :mod:`~oblong.solvers.online.slots`.
 
     Attributes
     ----------
@@ -269,99 +224,6 @@ class OnlineState:
             self.units,
         )
 
-    @property
-    def n_outputs(self) -> int:
-        """Number of weight vectors."""
-        return self.scale.shape[0]
-
-    @property
-    def structure(self) -> int:
-        """Structure of the covariance."""
-        return int(self.codes[STRUCTURE])
-
-    @property
-    def task(self) -> int:
-        """How an example of several classes becomes examples of two."""
-        return int(self.codes[TASK])
-
-    @property
-    def steps(self) -> int:
-        """Pairs of classes per example."""
-        return int(self.codes[STEPS])
-
-    @property
-    def invariance(self) -> int:
-        """Which change of the unit leaves decisions as they are."""
-        return int(self.codes[INVARIANCE])
-
-    @property
-    def rounds(self) -> int:
-        """Examples seen."""
-        return int(self.counters[ROUNDS])
-
-    @property
-    def updates(self) -> int:
-        """Changes of the model."""
-        return int(self.counters[UPDATES])
-
-    @property
-    def mistakes(self) -> int:
-        """Examples that were predicted wrongly before they were learned from."""
-        return int(self.counters[MISTAKES])
-
-    @property
-    def health(self) -> Health:
-        """How often the covariance had to be saved from vanishing."""
-        return Health(*self.counters[[SKIPPED, RESETS, RESCALED, FLOORED]].tolist())
-
-    @property
-    def exponent(self) -> int:
-        """Exponent ``k`` of the unit: covariances are multiplied by 4ᵏ.
-
-        So are weights by 2ᵏ, for rules that leave both in one unit.
-        """
-        return int(self.counters[EXPONENT])
-
-    @property
-    def bias(self) -> float:
-        """Value of the constant feature."""
-        return float(self.settings[BIAS])
-
-    @property
-    def floor(self) -> float:
-        """Smallest variance of a diagonal covariance."""
-        return float(self.settings[FLOOR])
-
-    @property
-    def initial_variance(self) -> float:
-        """Initial variance of a weight."""
-        return float(self.settings[INITIAL_VARIANCE])
-
-    @property
-    def initial_memory(self) -> float:
-        """What the rule carries along at the start."""
-        return float(self.settings[INITIAL_MEMORY])
-
-    @property
-    def sigma(self) -> np.ndarray:
-        """Factors of the covariances, one per output."""
-        return self.scale[:, SIGMA]
-
-    @property
-    def calibrated(self) -> bool:
-        """Whether there are sigmoids of the outputs."""
-        return self.scale.shape[1] > N_PLAIN
-
-    @property
-    def ranks(self) -> list[int]:
-        """Directions of the sketches."""
-        return self.scale[:, DIRECTIONS].astype(int).tolist()
-
-    @property
-    def forgetting(self) -> float:
-        """Factor of the precision after an update."""
-        return float(self.settings[FORGETTING])
-
     def weights(self) -> np.ndarray:
         """Weights, with those of the constant feature in row 0; a view if they are kept as such."""
         found = self.own_weights()
@@ -466,6 +328,7 @@ class OnlineState:
         weights: np.ndarray,
         order: np.ndarray | None = None,
         options: OnlineOptions = DEFAULT,
+        record: np.ndarray = NOTHING,
     ) -> None:
         """Learn from rows, one after the other.
 
@@ -481,32 +344,30 @@ class OnlineState:
             Which rows, in which order.
         options : OnlineOptions
             What may be tuned.
+        record : ndarray of shape (n_rows, n_outputs)
+            Gets the decision values of the rows in their order, each before it is learned from:
+            outputs, or logits of their sigmoids. It has to be full of ``NOT_YET``, and rows of
+            weight zero leave that.
         """
         if order is None:
             order = np.arange(len(labels))
         labels, weights = plain(labels), plain(weights)
         if suits_blocks(self, len(order), options):
+            # Here, since few models need SciPy to learn.
+            from oblong.solvers.online.passes.blocks import learn_blocks
+
             one = learn_scaled if self.units.size else learn_blocks
-            one(self, rows, labels, weights, order, options)
+            one(self, rows, labels, weights, order, options, record)
             return
         if self.units.size:
-            # The loops divide rows by the units in place.
-            most = options.scaled_rows
-            for start in range(0, len(order), most):
-                part = order[start : start + most]
-                self._learn(rows.taken(part), labels[part], weights[part], np.arange(len(part)))
-            return
-        self._learn(rows, labels, weights, order)
-
-    def _learn(
-        self, rows: Rows, labels: np.ndarray, weights: np.ndarray, order: np.ndarray
-    ) -> None:
+            rows = rows._replace(data=rows.data.astype(np.float64, copy=False))
         if self.structure == SKETCH:
             weights = weights.copy()
         one_pass, model = self.one_pass, self.model
         while order.size:
             batch = Batch(rows.data, rows.indices, rows.indptr, order, labels, weights, rows.dense)
-            order = order[one_pass(*batch, *model) :]
+            done = one_pass(*batch, *model, record)
+            order, record = order[done:], record[done:]
             if order.size:
                 cut(self)
 
@@ -526,6 +387,14 @@ class OnlineState:
         """Outputs of all weight vectors, of shape (n_rows, n_outputs)."""
         weights = self.weights()
         return np.asarray(X @ weights[1:]) + self.bias * weights[0]
+
+    def decisions(self, rows: Rows) -> np.ndarray:
+        """Outputs of rows, or logits of their sigmoids, as learning would record them."""
+        found = np.empty((len(rows.indptr) - 1, self.n_outputs))
+        weights = self.table if not self.total.shape[0] else self.own_weights().copy()
+        numbers = (self.scale, self.settings, self.codes, self.units)
+        decide_rows(*rows[:4], weights[: self.n_features + 1], *numbers, found)
+        return found
 
     def variances(self, X: Any) -> np.ndarray:
         """Variances of the outputs, of shape (n_rows, n_outputs)."""

@@ -4,8 +4,10 @@ The unit ``s_j`` of a feature is the largest ``|x_j|`` so far, and a model with 
 coordinates ``x_j / s_j``, with weights ``s_j w_j`` and covariances ``s_i s_j S_ij``. There the
 prior precision of every feature is the same, so it is proportional to ``s_j²`` in the coordinates
 of the rows. The first value of a feature changes nothing else. When a later one is larger, by the
-factor ``ρ``, the model in the coordinates of the rows stays what it is but for the prior, which
-becomes tighter: ``1 - 1/ρ²`` of a prior precision is added.
+factor ``ρ``, the prior becomes tighter: ``1 - 1/ρ²`` of a prior precision is added, as the Gaussian
+around zero that the prior is. So it pulls the weights to zero as well, and AROW is the ridge
+regression whose penalties are the squares of the last units. Without that pull a feature whose
+first value happens to be tiny would keep an enormous weight.
 
 A model without units has an array of none.
 """
@@ -16,11 +18,11 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from oblong._core.compile import compiled
 from oblong.solvers.online.options import OnlineOptions
 from oblong.solvers.online.rows import Rows
+from oblong.solvers.online.simd import prefetch
 from oblong.solvers.online.slots import (
     DIAGONAL,
     DIRECTIONS,
@@ -28,7 +30,8 @@ from oblong.solvers.online.slots import (
     FORGETTING,
     FULL,
     INITIAL_VARIANCE,
-    NONE,
+    NOTHING,
+    ROUNDS,
     SIGMA,
     SKETCH,
 )
@@ -39,13 +42,13 @@ if TYPE_CHECKING:
     from oblong.solvers.online.state import OnlineState
 
 __all__ = [
-    "divide",
     "divided",
     "enter",
+    "fits",
     "in_rows",
     "in_units",
     "learn_scaled",
-    "outgrown",
+    "room_for_row",
     "scale_until",
 ]
 
@@ -54,20 +57,29 @@ _LARGEST_RATIO = 1e100
 
 
 @compiled
-def outgrown(columns, values, units):
-    """Whether a row has a value above the unit of its feature."""
-    found = False
-    for p in range(values.size):
-        found = found or abs(values[p]) > units[columns[p] + 1]
-    return found
+def room_for_row(indptr, units, data):
+    """Memory for a row in units, if there are any."""
+    longest = 0
+    if units.size > 0:
+        for i in range(indptr.size - 1):
+            longest = max(longest, indptr[i + 1] - indptr[i])
+    return np.empty(longest, data.dtype)
 
 
 @compiled
-def divide(columns, values, units):
-    """Divide a row by the units, in place; zeros have none."""
+def fits(columns, values, units, scaled, ahead):
+    """Divide a row by the units, and say whether it has outgrown none of them.
+
+    The units of columns ``ahead`` are prefetched.
+    """
+    fine = True
     for p in range(values.size):
-        if values[p] != 0.0:
-            values[p] /= units[columns[p] + 1]
+        x, unit = values[p], units[columns[p] + 1]
+        fine = fine and abs(x) <= unit and unit > 0.0
+        scaled[p] = x / unit
+        if p < ahead.size:
+            prefetch(units, ahead[p] + 1)
+    return fine
 
 
 @compiled
@@ -76,16 +88,12 @@ def _enlarge(structure, j, ratio, table, covariance, scale, total, counters, set
     n_outputs, initial = scale.shape[0], settings[INITIAL_VARIANCE]
     ratio = min(ratio, _LARGEST_RATIO)
     square = ratio * ratio
-    for k in range(n_outputs):
-        table[j, k] *= ratio
-    if total.shape[0] > 0:
-        for k in range(n_outputs):
-            total[j, k] *= ratio
-    if structure == NONE:
-        return
     slack = 1.0 - 1.0 / square
-    last = table.shape[0] - 1
+    last, past, averaged = table.shape[0] - 1, counters[ROUNDS], total.shape[0] > 0
     for k in range(n_outputs):
+        # What is left of the weight, in the new unit: the tighter prior pulls it to zero.
+        left = 1.0 / ratio
+        weight = float(table[j, k])
         if structure == FULL:
             # The unit of the covariance may have been changed.
             prior = initial * 4.0 ** max(-350, min(350, counters[EXPONENT]))
@@ -97,16 +105,24 @@ def _enlarge(structure, j, ratio, table, covariance, scale, total, counters, set
             factor = 1.0 / (1.0 / ratio + ratio * scaled)
             add_precision(S, j, beta, spare)
             for r in range(S.shape[0]):
+                change = -beta * weight * spare[r] if r != j else 0.0
+                table[r, k] += change
+                if averaged:
+                    total[r, k] += past * change
                 S[j, r] = spare[r] * factor
                 S[r, j] = S[j, r]
             S[j, j] = own
+            left = factor
         elif structure == DIAGONAL:
             # The last row is that of no feature, and changes its unit with the others.
             prior = float(table[last, n_outputs + k])
             if settings[FORGETTING] < 1.0:
                 prior = min(prior, initial / scale[k, SIGMA])
-            table[j, n_outputs + k] = 1.0 / (1.0 / table[j, n_outputs + k] / square + slack / prior)
-        else:
+            old = float(table[j, n_outputs + k])
+            new = 1.0 / (1.0 / old / square + slack / prior)
+            table[j, n_outputs + k] = new
+            left = new / old / ratio
+        elif structure == SKETCH:
             more = slack * table[last, 2 * n_outputs + k]
             old = table[j, n_outputs + k]
             new = 1.0 / (1.0 / old / square + more)
@@ -119,6 +135,11 @@ def _enlarge(structure, j, ratio, table, covariance, scale, total, counters, set
             for q in range(row.size):
                 row[q] /= ratio
             downdate(covariance[k, table.shape[0] :], rank, spare)
+            # As if the directions were none.
+            left = new / old / ratio
+        table[j, k] = left * weight
+        if averaged:
+            total[j, k] = ratio * total[j, k] + past * (left - ratio) * weight
 
 
 @compiled
@@ -126,6 +147,7 @@ def enter(
     structure,
     columns,
     values,
+    scaled,
     units,
     table,
     covariance,
@@ -135,9 +157,10 @@ def enter(
     settings,
     spare,
 ):
-    """Divide a row by the units, in place, of which those that it has outgrown are made larger."""
+    """Divide a row by the units, of which those that it has outgrown are made larger."""
     for p in range(values.size):
         x = values[p]
+        scaled[p] = 0.0
         if x == 0.0:
             continue
         j, size = columns[p] + 1, abs(x)
@@ -157,9 +180,9 @@ def enter(
                     spare,
                 )
             units[j] = size
-            values[p] = 1.0 if x > 0.0 else -1.0
+            scaled[p] = 1.0 if x > 0.0 else -1.0
         else:
-            values[p] = x / unit
+            scaled[p] = x / unit
 
 
 @compiled
@@ -173,11 +196,12 @@ def scale_until(data, indices, indptr, dense, start, units):
             unit = units[columns[p] + 1]
             if unit > 0.0 and abs(values[p]) > unit:
                 return i
-        # New features have been zero in all rows before.
         for p in range(n):
-            if units[columns[p] + 1] == 0.0:
-                units[columns[p] + 1] = abs(values[p])
-        divide(columns, values, units)
+            j, x = columns[p] + 1, values[p]
+            if units[j] == 0.0:
+                # New features have been zero in all rows before.
+                units[j] = abs(x)
+            values[p] = x / units[j] if x != 0.0 else 0.0
     return indptr.size - 1
 
 
@@ -188,6 +212,7 @@ def learn_scaled(
     weights: np.ndarray,
     order: np.ndarray,
     options: OnlineOptions,
+    record: np.ndarray = NOTHING,
 ) -> None:
     """Learn with units where blocks of rows would be learned from at once.
 
@@ -200,19 +225,21 @@ def learn_scaled(
         if stop > start:
             units, state.units = state.units, state.units[:0]
             try:
-                state.learn(rows, labels, weights, np.arange(start, stop), options)
+                inside = np.arange(start, stop)
+                state.learn(rows, labels, weights, inside, options, record[start:stop])
             finally:
                 state.units = units
         if stop < n:
             one = np.array([stop])
-            state.learn(rows.taken(one), labels[one], weights[one], None, options)
+            part = record[stop : stop + 1]
+            state.learn(rows.taken(one), labels[one], weights[one], None, options, part)
         start = stop + 1
 
 
 def divided(X: Any, units: np.ndarray) -> Any:
     """Rows divided by the units; a value of a feature that has none is a unit."""
     units = units[1 : X.shape[1] + 1]
-    if sp.issparse(X):
+    if not isinstance(X, np.ndarray):
         values, own = X.data.astype(np.float64), units[X.indices]
         found = np.divide(values, own, out=np.sign(values), where=own > 0.0)
         return type(X)((found, X.indices, X.indptr), shape=X.shape)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from oblong._core.threads import chunks
 from oblong.solvers.online.options import DEFAULT, OnlineOptions
@@ -34,7 +33,7 @@ def _quadratic(X: Any, S: np.ndarray, bias: float, entries: int) -> np.ndarray:
     for start, stop in chunks(X.shape[0], max(1, entries // len(S))):
         rows = X[start:stop]
         products = np.asarray(rows @ S[1:, 1:]) + 2.0 * bias * S[0, 1:]
-        if sp.issparse(rows):
+        if not isinstance(rows, np.ndarray):
             parts = np.asarray(rows.multiply(products).sum(axis=1)).ravel()
         else:
             parts = np.einsum("ij,ij->i", products, rows)
@@ -48,7 +47,7 @@ def output_variances(state: OnlineState, X: Any, options: OnlineOptions = DEFAUL
     entries = options.prediction_entries
     if X.dtype == np.float32 and state.structure in (NONE, DIAGONAL, SKETCH):
         # Squares of numbers in single precision need not be such.
-        width = X.nnz // max(1, X.shape[0]) if sp.issparse(X) else X.shape[1]
+        width = X.shape[1] if isinstance(X, np.ndarray) else X.nnz // max(1, X.shape[0])
         spans = chunks(X.shape[0], max(1, entries // max(1, width)))
         parts = [output_variances(state, X[i:j].astype(np.float64)) for i, j in spans]
         return np.concatenate(parts)
@@ -56,7 +55,7 @@ def output_variances(state: OnlineState, X: Any, options: OnlineOptions = DEFAUL
     if state.structure == SKETCH:
         parts = [sketch_variances(X, bias, *state.sketch(k)) for k in range(outputs)]
     elif state.structure in (NONE, DIAGONAL):
-        squares = X.multiply(X) if sp.issparse(X) else X * X
+        squares = X * X if isinstance(X, np.ndarray) else X.multiply(X)
         if state.structure == NONE:
             sums = np.asarray(squares.sum(axis=1)).reshape(-1, 1) + bias**2
             return np.repeat(sums, outputs, axis=1)

@@ -7,9 +7,9 @@ import pytest
 import scipy.sparse as sp
 from scipy.special import ndtri
 
-from oblong.solvers.online.options import OnlineOptions
+from oblong.solvers.online.options import OnlineOptions, suits_blocks
 from oblong.solvers.online.passes import blocks
-from oblong.solvers.online.passes.blocks import learn_blocks, suits_blocks
+from oblong.solvers.online.passes.blocks import learn_blocks
 from oblong.solvers.online.passes.general import learn_rows
 from oblong.solvers.online.rules import (
     MISTAKE,
@@ -25,6 +25,7 @@ from oblong.solvers.online.slots import (
     EACH,
     FULL,
     MEMORY,
+    NOTHING,
     RANK,
     RESCALED,
     SINGLE,
@@ -75,7 +76,7 @@ def model(rule, task="single", d=D, **options):
 def by_rows(state, rows, labels, weights, order):
     """The general pass, which knows nothing of blocks."""
     batch = Batch(rows.data, rows.indices, rows.indptr, order, labels, weights, rows.dense)
-    learn_rows(*batch, *state.model)
+    learn_rows(*batch, *state.model, NOTHING)
 
 
 def assert_same(a, b, tol=1e-11):

@@ -8,22 +8,19 @@ import scipy.sparse as sp
 
 from oblong.solvers.online.forgetting import hold
 from oblong.solvers.online.slots import SIGMA
-from oblong.solvers.online.units import divide, divided, outgrown
-
-
-def test_values_that_outgrow_their_unit():
-    # The first unit is that of the bias.
-    units = np.array([1.0, 2.0, 1.0, 0.0])
-    assert not outgrown(np.array([0, 1]), np.array([-2.0, 0.5]), units)
-    assert outgrown(np.array([0, 1]), np.array([-2.5, 0.5]), units)
-    assert outgrown(np.array([2]), np.array([1e-9]), units)
+from oblong.solvers.online.units import divided, fits
 
 
 def test_rows_in_units():
-    units = np.array([1.0, 2.0, 4.0])
-    values = np.array([1.0, 2.0])
-    divide(np.array([0, 1]), values, units)
-    np.testing.assert_array_equal(values, [0.5, 0.5])
+    # The first unit is that of the bias.
+    units, scaled, none = np.array([1.0, 2.0, 4.0, 0.0]), np.empty(2), np.array([], dtype=int)
+    for values, fine in (([-2.0, 0.5], True), ([-2.5, 0.5], False), ([2.0, 4.5], False)):
+        values = np.array(values)
+        assert fits(np.array([0, 1]), values, units, scaled, none) == fine
+        np.testing.assert_array_equal(scaled, values / [2.0, 4.0])
+    # A feature that has none yet.
+    assert not fits(np.array([2]), np.array([1e-9]), units, scaled, none)
+    units = units[:3]
     X = np.array([[2.0, 0.0], [0.0, 8.0]])
     np.testing.assert_array_equal(divided(X, units), [[1.0, 0.0], [0.0, 2.0]])
     np.testing.assert_array_equal(divided(sp.csr_matrix(X), units).toarray(), divided(X, units))

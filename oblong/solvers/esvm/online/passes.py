@@ -201,7 +201,7 @@ def learn_batches(
         in the means.
     """
     n_outputs, size = w.shape
-    bias, price, fixed, largest, unit = (
+    bias, penalty, fixed, largest, unit = (
         settings[0],
         settings[1],
         settings[2],
@@ -278,7 +278,7 @@ def learn_batches(
                     continue
                 if keeps:
                     hits[i, k] += weight
-                _add_outer(G[k], places, row, part * price * tau, dense)
+                _add_outer(G[k], places, row, part * penalty * tau, dense)
                 for p in range(row.size):
                     g[k, places[p]] += part * sign * row[p]
             numbers[0] += part

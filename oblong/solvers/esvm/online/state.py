@@ -43,7 +43,7 @@ __all__ = [
     "OnlineEllipsoidalState",
     "certify",
     "largest_length",
-    "merge_machines",
+    "merge_models",
 ]
 
 
@@ -94,7 +94,7 @@ class OnlineEllipsoidalState:
         n_features: int,
         n_outputs: int,
         *,
-        price: float,
+        penalty: float,
         trace_bound: float | None,
         unit: bool,
         batch_size: int,
@@ -107,8 +107,8 @@ class OnlineEllipsoidalState:
         ----------
         n_features, n_outputs : int
             Number of features, and of classifiers: one for two classes, else one per class.
-        price : float
-            The price ``c`` of a violation.
+        penalty : float
+            The penalty ``c`` of a violation.
         trace_bound : float or None
             Bound on the trace; infinity for none, None for one over the largest ``τ``.
         unit : bool
@@ -123,7 +123,7 @@ class OnlineEllipsoidalState:
         size = n_features + (bias != 0.0)
         eye = np.repeat(np.eye(size)[None], n_outputs, axis=0)
         fixed = np.inf if trace_bound is None else float(trace_bound)
-        settings = [bias, price, fixed, batch_size, float(unit), float(trace_bound is None)]
+        settings = [bias, penalty, fixed, batch_size, float(unit), float(trace_bound is None)]
         return cls(
             w=np.zeros((n_outputs, size)),
             mean=np.zeros((n_outputs, size)),
@@ -414,7 +414,7 @@ def _dual_value(M: np.ndarray, v: np.ndarray, bound: float) -> tuple[float, floa
     return log_det + size - float(np.linalg.norm(v)) - penalty, theta
 
 
-def merge_machines(states: Sequence[OnlineEllipsoidalState]) -> OnlineEllipsoidalState:
+def merge_models(states: Sequence[OnlineEllipsoidalState]) -> OnlineEllipsoidalState:
     """Means of classifiers that learned from different examples, by the weights of these.
 
     The mean of the inverses ``P`` is what one classifier would have collected that found the same

@@ -25,32 +25,16 @@ from oblong.solvers.online.passes.replay import (
 )
 from oblong.solvers.online.round import reset
 from oblong.solvers.online.rows import Rows
-from oblong.solvers.online.slots import EACH, FORGETTING, FULL, SINGLE, UNIT_FIXED
+from oblong.solvers.online.slots import FULL, NOTHING, UNIT_FIXED
 from oblong.solvers.online.structures.full import rescale
 
 if TYPE_CHECKING:
     from oblong.solvers.online.state import OnlineState
 
-__all__ = ["learn_blocks", "suits_blocks"]
+__all__ = ["learn_blocks"]
 
 # Tiles in which a triangle is copied.
 _TILE = 64
-
-
-def suits_blocks(state: OnlineState, n_rows: int, options: OnlineOptions = DEFAULT) -> bool:
-    """Whether blocks are faster than rows.
-
-    Where a class competes with the best of the others, which class that is changes too often within
-    a block. A model that forgets has to renew its prior between any two rows.
-    """
-    features = {SINGLE: options.block_features, EACH: options.block_features_one_vs_rest}
-    return (
-        state.structure == FULL
-        and state.settings[FORGETTING] == 1.0
-        and state.task in features
-        and state.table.shape[0] > features[state.task]
-        and n_rows >= options.block_rows
-    )
 
 
 class _Block:
@@ -142,6 +126,7 @@ def learn_blocks(
     weights: np.ndarray,
     order: np.ndarray,
     options: OnlineOptions = DEFAULT,
+    record: np.ndarray = NOTHING,
 ) -> None:
     """Learn from rows, one after the other, with a full covariance.
 
@@ -150,7 +135,7 @@ def learn_blocks(
     state : OnlineState
         The model, whose updates and counters are those of learning row by row; the numbers differ
         by rounding.
-    rows, labels, weights, order
+    rows, labels, weights, order, record
         As for :meth:`~oblong.solvers.online.state.OnlineState.learn`.
     options : OnlineOptions
         Sizes of the blocks.
@@ -158,7 +143,7 @@ def learn_blocks(
     # The products of a block are too small for threads, whose waiting for each other between two
     # copies of BLAS takes as long as the products.
     with single_threaded_blas():
-        _learn(state, rows, labels, weights, order, options)
+        _learn(state, rows, labels, weights, order, options, record)
 
 
 def _learn(
@@ -168,6 +153,7 @@ def _learn(
     weights: np.ndarray,
     order: np.ndarray,
     options: OnlineOptions,
+    record: np.ndarray,
 ) -> None:
     block, model = _Block(state, options), state.model
     outputs, shortest = state.n_outputs, options.shortest_block
@@ -216,6 +202,7 @@ def _learn(
             block.progress,
             block.part,
             model,
+            record[start:stop],
         )
         for k in range(outputs) if count else ():
             mine = np.flatnonzero(which[:count, UPDATE_OUTPUT] == k)

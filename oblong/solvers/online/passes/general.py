@@ -40,7 +40,7 @@ from oblong.solvers.online.structures.full import full_product, full_update, res
 from oblong.solvers.online.structures.sketch import sketch_product, sketch_update
 from oblong.solvers.online.structures.table import row_scores, table_update, table_variance
 from oblong.solvers.online.tasks import mistaken, pick
-from oblong.solvers.online.units import enter
+from oblong.solvers.online.units import enter, fits, room_for_row
 
 __all__ = ["learn_rows"]
 
@@ -86,6 +86,7 @@ def learn_rows(
     settings,
     codes,
     units,
+    record,
 ):
     """Learn from examples, one after the other.
 
@@ -95,8 +96,9 @@ def learn_rows(
         The rows: the fields of :class:`~oblong.solvers.online.slots.Batch`. They are not in one
         tuple, since a call from Python takes three times as long with tuples as without.
     table, covariance, scale, total, counters, work, settings, codes, units
-        The model: the fields of :class:`~oblong.solvers.online.slots.Model`. If there are units,
-        the rows are divided by them in place.
+        The model: the fields of :class:`~oblong.solvers.online.slots.Model`.
+    record : ndarray of shape (n_rows, n_outputs) or (0, 0)
+        Gets the decision values of the rows of the order, each before it is learned from.
 
     Returns
     -------
@@ -119,6 +121,7 @@ def learn_rows(
     second_product = work[2 * n_outputs + length : 2 * n_outputs + 2 * length]
     back = work[2 * n_outputs + 2 * length : 2 * n_outputs + 3 * length]
     forgetting = settings[FORGETTING]
+    scaled = room_for_row(indptr, units, data)
     for position in range(order.size):
         i = order[position]
         start, n = indptr[i], indptr[i + 1] - indptr[i]
@@ -127,28 +130,27 @@ def learn_rows(
         if structure == SKETCH and weights[i] > 0.0 and not _has_room(covariance, scale, n_steps):
             return position
         if units.size > 0 and weights[i] > 0.0:
-            enter(
-                structure,
-                columns,
-                values,
-                units,
-                table,
-                covariance,
-                scale,
-                total,
-                counters,
-                settings,
-                first_product,
-            )
+            if not fits(columns, values, units, scaled, indices[:0]):
+                enter(
+                    structure,
+                    columns,
+                    values,
+                    scaled,
+                    units,
+                    table,
+                    covariance,
+                    scale,
+                    total,
+                    counters,
+                    settings,
+                    first_product,
+                )
+            values = scaled[:n]
         row_labels = labels[i]
         remaining = weights[i]
         while remaining > 0.0:
             if structure == SKETCH and not _has_room(covariance, scale, n_steps):
                 weights[i] = remaining
-                if units.size > 0:
-                    # The row comes again.
-                    for p in range(n):
-                        values[p] *= units[columns[p] + 1]
                 return position
             part = min(1.0, remaining)
             remaining -= part
@@ -157,7 +159,7 @@ def learn_rows(
             for k in range(n_outputs):
                 taken[k] = 0.0
             wrong = mistaken(task, scores, row_labels, taken)
-            begin(wrong, task, scores, row_labels, part, scale, counters)
+            begin(wrong, task, scores, row_labels, part, scale, counters, record, position)
             changed = False
             for step in range(n_steps):
                 first, second, sign = pick(task, step, scores, row_labels, taken)

@@ -103,7 +103,20 @@ def _change(k, i, slot, end, move, shrink, gram, scores, line):
 
 @compiled
 def replay(
-    labels, weights, scores, slots, ends, gram, lines, which, amounts, taken, progress, part, model
+    labels,
+    weights,
+    scores,
+    slots,
+    ends,
+    gram,
+    lines,
+    which,
+    amounts,
+    taken,
+    progress,
+    part,
+    model,
+    record,
 ):
     """Learn from the rows of a block.
 
@@ -131,6 +144,8 @@ def replay(
         The open round, and its weight.
     model : Model
         The model, of which only counters and scale change here.
+    record : ndarray
+        Gets the decision values of the rows.
 
     Returns
     -------
@@ -149,7 +164,7 @@ def replay(
                 for k in range(taken.size):
                     taken[k] = 0.0
                 wrong = mistaken(task, row, row_labels, taken)
-                begin(wrong, task, row, row_labels, part[0], scale, counters)
+                begin(wrong, task, row, row_labels, part[0], scale, counters, record, i)
                 progress[WRONG] = wrong
                 progress[STEP], progress[OPEN], progress[CHANGED] = 0, 1, 0
             past = counters[ROUNDS] - 1

@@ -43,7 +43,7 @@ from oblong.solvers.online.slots import (
     UPDATES,
 )
 from oblong.solvers.online.structures.full import full_product, rescale
-from oblong.solvers.online.units import divide, enter, outgrown
+from oblong.solvers.online.units import enter, fits, room_for_row
 
 __all__ = ["learn_full", "learn_table"]
 
@@ -158,6 +158,7 @@ def learn_table(
     settings,
     codes,
     units,
+    record,
 ):
     """Learn with a diagonal covariance or none; as ``learn_rows`` of the general loop."""
     if order.size == 1 and dense and not moderate(data):
@@ -169,30 +170,37 @@ def learn_table(
     scores, numbers = work[:1], scale[0]
     forgetting = settings[FORGETTING]
     fades = forgetting < 1.0 and structure == DIAGONAL
+    scaled = room_for_row(indptr, units, data)
     for position in range(order.size):
         i = order[position]
         start, n = indptr[i], indptr[i + 1] - indptr[i]
         values = data[start : start + n]
         columns = indices[:n] if dense else indices[start : start + n]
-        if units.size > 0 and weights[i] > 0.0:
-            enter(
-                structure,
-                columns,
-                values,
-                units,
-                table,
-                covariance,
-                scale,
-                total,
-                counters,
-                settings,
-                work,
-            )
         following, later = indices[:0], indices[:0]
         if not dense and position + _AHEAD < order.size:
             o = order[position + _AHEAD]
             middle = indptr[o] + min(n // 2, (indptr[o + 1] - indptr[o]) // 2)
             following, later = indices[indptr[o] : middle], indices[middle : indptr[o + 1]]
+        if units.size > 0 and weights[i] > 0.0:
+            ahead = indices[:0]
+            if following.size > 0:
+                ahead = indices[indptr[o] : indptr[o + 1]]
+            if not fits(columns, values, units, scaled, ahead):
+                enter(
+                    structure,
+                    columns,
+                    values,
+                    scaled,
+                    units,
+                    table,
+                    covariance,
+                    scale,
+                    total,
+                    counters,
+                    settings,
+                    work,
+                )
+            values = scaled[:n]
         row_labels = labels[i]
         positive = row_labels[0] == 1
         remaining = weights[i]
@@ -206,7 +214,7 @@ def learn_table(
             scores[0] = f
             m = f if positive else -f
             wrong = m <= 0.0
-            begin(wrong, SINGLE, scores, row_labels, part, scale, counters)
+            begin(wrong, SINGLE, scores, row_labels, part, scale, counters, record, position)
             alpha, tau, factor = 0.0, 0.0, 1.0
             if m < limit:
                 for again in range(2):
@@ -279,6 +287,7 @@ def learn_full(
     settings,
     codes,
     units,
+    record,
 ):
     """Learn with a full covariance; as ``learn_rows`` of the general loop."""
     if order.size == 1 and dense and not moderate(data):
@@ -300,15 +309,14 @@ def learn_full(
     for r in range(size):
         row[r] = 0.0
     row[0] = bias
+    scaled = room_for_row(indptr, units, data)
     for position in range(order.size):
         i = order[position]
         start, n = indptr[i], indptr[i + 1] - indptr[i]
         values = data[start : start + n]
         columns = indices[:n] if dense else indices[start : start + n]
         if units.size > 0 and weights[i] > 0.0:
-            if not outgrown(columns, values, units):
-                divide(columns, values, units)
-            else:
+            if not fits(columns, values, units, scaled, indices[:0]):
                 if waits:
                     subtract(S, pending)
                     waits = False
@@ -316,6 +324,7 @@ def learn_full(
                     FULL,
                     columns,
                     values,
+                    scaled,
                     units,
                     table,
                     covariance,
@@ -327,6 +336,7 @@ def learn_full(
                 )
                 if bounded:
                     bound = phi * phi * _largest(S) * scale[0, SIGMA]
+            values = scaled[:n]
         if dense:
             entries = row[1 : n + 1]
             for r in range(n):
@@ -347,7 +357,7 @@ def learn_full(
             scores[0] = f
             m = f if positive else -f
             wrong = m <= 0.0
-            begin(wrong, SINGLE, scores, row_labels, part, scale, counters)
+            begin(wrong, SINGLE, scores, row_labels, part, scale, counters, record, position)
             alpha, tau, factor, v = 0.0, 0.0, 1.0, 0.0
             sure = bounded and m > 0.0 and m * m >= bound * _inner(row, row)
             if m < limit and not sure:

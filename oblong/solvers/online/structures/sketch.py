@@ -16,7 +16,6 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from oblong._core.compile import compiled
 
@@ -204,6 +203,8 @@ def shrink(
 
 def _solved(block: np.ndarray, rank: int, right: np.ndarray) -> np.ndarray:
     size = len(block) - block.shape[1]
+    from scipy.linalg import solve_triangular
+
     L = block[size : size + rank, :rank]
     return solve_triangular(L, right, lower=True)
 
@@ -237,6 +238,8 @@ def sketch_apply(
     scaled = inverse * vector
     if not rank:
         return scaled
+    from scipy.linalg import solve_triangular
+
     size = len(inverse)
     L, B = block[size : size + rank, :rank], block[:size, :rank]
     inner = solve_triangular(L, B.T @ scaled, lower=True)

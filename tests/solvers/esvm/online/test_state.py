@@ -14,7 +14,7 @@ from oblong.solvers.esvm.online.state import (
     OnlineEllipsoidalState,
     certify,
     largest_length,
-    merge_machines,
+    merge_models,
 )
 from oblong.solvers.online.state import Rows
 
@@ -27,7 +27,7 @@ def problem(n=120, d=4, seed=0, noise=0.5):
 
 
 def machine(d, n_outputs=1, **options):
-    options = {"price": 10.0, "trace_bound": None, "unit": True, "batch_size": 5} | options
+    options = {"penalty": 10.0, "trace_bound": None, "unit": True, "batch_size": 5} | options
     return OnlineEllipsoidalState.initial(d, n_outputs, **options)
 
 
@@ -62,7 +62,7 @@ def test_steps_by_hand(unit, bound, bias):
     t = np.linalg.norm(Z, axis=1)
     U, tau, p = Z / t[:, None], (np.ones(60) if unit else t), Z.shape[1]
     y = np.where(labels[:, 0] == 1, 1.0, -1.0)
-    model = machine(4, price=7.0, trace_bound=bound, unit=unit, batch_size=4, bias=bias)
+    model = machine(4, penalty=7.0, trace_bound=bound, unit=unit, batch_size=4, bias=bias)
     model.announce(float(tau.max()))
     model.learn(Rows.of(X), labels, np.ones(60))
 
@@ -178,7 +178,7 @@ def test_a_merged_machine_is_no_worse_than_the_mean_of_its_parts():
         for _ in range(5):
             part.learn(Rows.of(X[i::3]), labels[i::3], np.ones(100))
         parts.append(part)
-    merged = merge_machines(parts)
+    merged = merge_models(parts)
     nothing = np.zeros((300, 2))
     values = [certify(part, X, labels, np.ones(300), nothing)[0].objective for part in parts]
     assert certify(merged, X, labels, np.ones(300), nothing)[0].objective <= np.mean(values)

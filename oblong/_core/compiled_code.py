@@ -1,0 +1,126 @@
+"""Compiled functions and their code on disk.
+
+Numba compares only the file of the function itself with the one that was compiled, and so misses
+an edit of another compiled function that it calls. Here the code is stale as soon as any module
+differs that the function's module imports from its own package, directly or not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from importlib.util import resolve_name
+from typing import Any
+
+import numba
+from numba.core.caching import FunctionCache, IndexDataCacheFile
+
+__all__ = ["dispatcher"]
+
+# Reassociation stays out: loops here look for the index of an extremum by comparing values that
+# were computed twice, and these must come out equal. Infinite slopes are ordinary values, so
+# `ninf` stays out as well.
+_FASTMATH = {"nnan", "nsz", "contract"}
+
+
+def dispatcher(function: Callable[..., Any], reassociate: bool = False) -> Any:
+    """Numba's function, cached on disk and without the GIL."""
+    flags = _FASTMATH | {"reassoc"} if reassociate else _FASTMATH
+    made: Any = numba.njit(nogil=True, fastmath=flags, error_model="numpy")(function)
+    # Numba raises where nothing can be written; compiling anew in every process still works there.
+    with suppress(RuntimeError):
+        made._cache = _Cache(function)
+    return made
+
+
+class _Cache(FunctionCache):
+    """Numba's cache of one function, with a stamp that covers what the function may call."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        self._cache_file = _CacheFile(
+            self._cache_path, self._impl.filename_base, _stamp(function.__module__)
+        )
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        found = super().load_overload(sig, target_context)
+        if found is None:
+            _announce()
+        return found
+
+
+@cache
+def _announce() -> None:
+    """Say on a terminal, and nowhere else, why the first fit takes longer."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        print("oblong: compiling, once per installation ...", file=sys.stderr, flush=True)
+
+
+class _CacheFile(IndexDataCacheFile):
+    """Numba's files of one function, for several writers.
+
+    Numba numbers the files of code. Two processes that compile different signatures at the same
+    time may both write number 1, and one signature then runs the code of the other. Files named by
+    their key cannot be mixed up, and an entry of the index that is lost is only compiled again.
+    """
+
+    def save(self, key: object, data: object) -> None:
+        name = self._data_name(int.from_bytes(hashlib.sha256(repr(key).encode()).digest()[:6]))
+        self._save_data(name, data)
+        self._save_index({**self._load_index(), key: name})
+
+
+@cache
+def _stamp(module: str) -> str:
+    """Hash of the sources of a module and of all that it imports from its own package."""
+    found: dict[str, str] = {}
+    waiting = [module]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found[name], imported = _source(name)
+            waiting.extend(imported)
+    known = sorted((name, source) for name, source in found.items() if source)
+    return hashlib.sha256(repr(known).encode()).hexdigest()
+
+
+_IMPORT = re.compile(
+    r"^[ \t]*(?:from\s+([\w.]+)\s+import\s+(\([^)]*\)|.*)|import\s+([\w., ]+))", re.M
+)
+# What is imported for types only does not change what is compiled.
+_FOR_TYPES = re.compile(r"^if TYPE_CHECKING:\n(?:[ \t].*\n|\n)+", re.M)
+
+
+@cache
+def _source(module: str) -> tuple[str, list[str]]:
+    """Hash of a module's source, and names among which are the modules of its package it imports.
+
+    Compiled functions copy the constants of other modules, so these count whether they hold
+    compiled functions or not, and whether they have been loaded or not: the hash must not depend on
+    what else a program uses.
+    """
+    package, _, rest = module.partition(".")
+    root = sys.modules[package]
+    source, inside = "", False
+    if hasattr(root, "__path__"):
+        path = os.path.join(root.__path__[0], *rest.split(".")).rstrip(os.sep)
+        for ending in (".py", f"{os.sep}__init__.py"):
+            with suppress(OSError, AttributeError):
+                source = root.__loader__.get_data(path + ending).decode()  # type: ignore[union-attr]
+                inside = ending != ".py"
+                break
+    else:
+        source = getattr(root.__loader__, "get_source", lambda _: None)(module) or ""
+    names = []
+    for start, members, whole in _IMPORT.findall(_FOR_TYPES.sub("", source)):
+        if start.startswith("."):
+            start = resolve_name(start, module if inside else module.rpartition(".")[0])
+        names += [start, *(f"{start}.{member}" for member in re.findall(r"\w+", members))]
+        names += re.findall(r"[\w.]+", whole)
+    same = [name for name in names if name.partition(".")[0] == package]
+    return source and hashlib.sha256(source.encode()).hexdigest(), same

@@ -1,0 +1,273 @@
+"""Streams that are tested, late, repeated or adrift; texts; metrics; Parquet."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sklearn import metrics as reference
+
+import oblong
+from oblong import AROWClassifier
+from oblong.cli import main
+from oblong.cli.streaming.metrics import Scores
+from oblong.online import progressive_validation
+from oblong.online.predicted import Predicted
+from oblong.solvers.online.drift import Adwin
+from oblong.streams import ArrowReader, RowReader
+
+
+def table(n=400, seed=0, turn=None):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3)).round(3)
+    y = X[:, 0] + 0.3 * rng.normal(size=n) > 0
+    if turn is not None:
+        y[turn:] = ~y[turn:]
+    return X, np.where(y, "yes", "no")
+
+
+def write(path, X, y):
+    lines = ["a,b,c,bought"]
+    lines += [",".join([*(f"{v:.3f}" for v in x), label]) for x, label in zip(X, y)]
+    path.write_text("\n".join(lines) + "\n")
+    return str(path)
+
+
+def run(capsys, *words):
+    assert main(["stream", *map(str, words)]) == 0
+    return capsys.readouterr().out
+
+
+def final(capsys, *words):
+    return json.loads(run(capsys, *words, "--json").splitlines()[-1])
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_metrics_are_those_of_scikit_learn(classes):
+    rng = np.random.default_rng(classes)
+    n = 300
+    codes, guesses = rng.integers(0, classes, (2, n))
+    values = rng.normal(size=n).round(1)
+    chances, weights = rng.random(n), rng.integers(0, 3, n).astype(float)
+    second = 1 if classes == 2 else -1
+    scores = Scores(["auc", "f1", "balanced-error", "log-loss"])
+    for part in (slice(0, 100), slice(100, n)):
+        parts = (a[part] for a in (codes, guesses, values, chances, weights))
+        scores.add(Predicted(*parts, second))
+        scores = Scores(scores.names, state=json.loads(json.dumps(scores.state())))
+    found = scores.end_window()
+    kept = {"sample_weight": weights}
+    average = "binary" if classes == 2 else "macro"
+    assert found["f1"] == pytest.approx(reference.f1_score(codes, guesses, average=average, **kept))
+    right = reference.balanced_accuracy_score(codes, guesses, **kept)
+    assert found["balanced-error"] == pytest.approx(1.0 - right)
+    loss = np.average(-np.log(chances), weights=weights)
+    assert found["log-loss"] == pytest.approx(loss)
+    if classes == 2:
+        assert found["auc"] == pytest.approx(reference.roc_auc_score(codes, values, **kept))
+    else:
+        assert np.isnan(found["auc"])
+
+
+def test_metrics_of_a_stream(tmp_path, capsys):
+    X, y = table()
+    path = write(tmp_path / "rows.csv", X, y)
+    lines = run(capsys, path, "--metrics", "auc,log_loss", "--window", 200, "--json").splitlines()
+    windows = [json.loads(line) for line in lines]
+    assert len(windows) == 3
+    assert windows[1]["window_auc"] > 0.95
+    assert windows[1]["window_log_loss"] < windows[0]["window_log_loss"] < 0.7
+    assert windows[2]["auc"] == pytest.approx(
+        np.mean([window["window_auc"] for window in windows[:2]])
+    )
+    assert main(["stream", path, "--metrics", "accuracy"]) == 2
+    assert "no metric" in capsys.readouterr().err
+
+
+def test_a_stopped_run_ends_with_the_same_metrics(tmp_path, capsys):
+    X, y = table()
+    whole = write(tmp_path / "rows.csv", X, y)
+    options = ["--metrics", "auc,balanced-error", "--drift", "adwin", "--window", 250]
+    expected = final(capsys, whole, *options)
+    first = write(tmp_path / "first.csv", X[:180], y[:180])
+    checkpoint = tmp_path / "run.ckpt"
+    run(capsys, first, *options, "--checkpoint", checkpoint)
+    # The last window was cut short there; only the metrics of whole windows can be compared.
+    kept = json.loads(json.dumps(expected))
+    found = final(capsys, whole, *options)
+    for name in ("seconds", "rows_per_second"):
+        del kept[name], found[name]
+    assert found == kept
+
+
+def test_a_model_is_tested_and_learns_nothing(tmp_path, capsys):
+    X, y = table()
+    path, model = write(tmp_path / "rows.csv", X, y), tmp_path / "model.oblong"
+    run(capsys, path, "-o", model)
+    guesses = tmp_path / "guesses.txt"
+    tested = final(
+        capsys, path, "-i", model, "--test-only", "--predictions", guesses, "--metrics", "auc"
+    )
+    loaded = oblong.load(model)
+    assert tested["error"] == pytest.approx(1.0 - loaded.score(X, y))
+    assert guesses.read_text().split() == loaded.predict(X).tolist()
+    assert tested["auc"] == pytest.approx(
+        reference.roc_auc_score(y == "yes", X @ loaded.coef_[0]), abs=1e-12
+    )
+    # And goes on learning without the flag.
+    run(capsys, path, "-i", model, "-o", tmp_path / "more.oblong")
+    assert oblong.load(tmp_path / "more.oblong").t_ == 2 * loaded.t_
+    assert main(["stream", path, "--test-only"]) == 2
+    assert "needs a model" in capsys.readouterr().err
+
+
+def test_labels_that_come_late(tmp_path, capsys):
+    X, y = table()
+    path = write(tmp_path / "rows.csv", X, y)
+    found = final(capsys, path, "--delay", 50)
+    model = AROWClassifier(normalize=True, allow_new_classes=True)
+    expected = progressive_validation(model, zip(X, y), delay=50)
+    assert found["mistakes"] == expected.mistakes
+    assert main(["stream", path, "--delay", "5", "--checkpoint", str(tmp_path / "c")]) == 2
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_several_passes_are_several_streams(tmp_path, capsys, sparse):
+    X, y = table(n=150)
+    path = write(tmp_path / "rows.csv", X, y)
+    if sparse:
+        rows = [
+            " ".join([label, *(f"{j + 1}:{v:.3f}" for j, v in enumerate(x))])
+            for x, label in zip(X, y)
+        ]
+        path = tmp_path / "rows.libsvm"
+        path.write_text("\n".join(rows) + "\n")
+    single = final(capsys, path)
+    several = final(capsys, path, "--passes", 3, "-o", tmp_path / "model.oblong")
+    assert several["mistakes"] == single["mistakes"]
+    found = oblong.load(tmp_path / "model.oblong")
+    # One row waits for the second class.
+    wait = int(np.argmax(y != y[0]))
+    model = AROWClassifier(normalize=True, covariance="diag" if sparse else "full")
+    model.partial_fit(X[wait:], y[wait:], classes=["no", "yes"])
+    for _ in range(2):
+        model.partial_fit(X, y)
+    np.testing.assert_allclose(found.coef_, model.coef_, rtol=1e-9)
+
+
+def test_drift_is_found_and_nothing_else(tmp_path, capsys):
+    X, y = table(n=3000, turn=2000)
+    out = run(capsys, write(tmp_path / "rows.csv", X, y), "--drift", "adwin", "--json")
+    rows = [json.loads(line)["row"] for line in out.splitlines() if 'drift": true' in line]
+    assert rows
+    assert 2000 < rows[0] < 2200
+    assert (
+        final(capsys, write(tmp_path / "calm.csv", X[:2000], y[:2000]), "--drift", "adwin").get(
+            "drifts"
+        )
+        is None
+    )
+
+
+def test_the_detector_is_that_of_river():
+    river = pytest.importorskip("river.drift")
+    rng = np.random.default_rng(0)
+    errors = np.concatenate([rng.random(700) < p for p in (0.1, 0.3, 0.05, 0.5)]).astype(float)
+    own, theirs = Adwin(), river.ADWIN()
+    widths = []
+    for value in errors:
+        own.feed(np.array([value]))
+        theirs.update(value)
+        widths.append((own.width, int(theirs.width)))
+    own_widths, their_widths = np.array(widths).T
+    assert (own_widths == their_widths).mean() > 0.99
+    assert own_widths.max() < len(errors) // 2
+
+
+def test_parquet_is_read_as_text_is(tmp_path, capsys):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    X, y = table()
+    path = tmp_path / "rows.parquet"
+    columns = {"bought": y, "a": X[:, 0], "b": X[:, 1], "c": X[:, 2]}
+    pq.write_table(pa.table(columns), path, row_group_size=90)
+    text = write(tmp_path / "rows.csv", X, y)
+    found = final(capsys, path, "--target", "bought")
+    assert found["mistakes"] == final(capsys, text)["mistakes"]
+    # With a checkpoint, too.
+    checkpoint = tmp_path / "run.ckpt"
+    words = [path, "--target", "bought", "--checkpoint", checkpoint, "--every", 100]
+    run(capsys, *words)
+    assert final(capsys, *words, "--resume")["mistakes"] == found["mistakes"]
+    # And whatever speaks Arrow, in Python.
+    model = AROWClassifier(normalize=True)
+    stream = pa.table({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "bought": y})
+    assert progressive_validation(model, stream).mistakes == found["mistakes"]
+    assert main(["stream", str(path), "--target", "nothing"]) == 2
+    path.write_bytes(path.read_bytes()[:300])
+    assert main(["stream", str(path)]) == 2
+    assert "damaged" in capsys.readouterr().err
+
+
+def test_texts_become_words(tmp_path, capsys):
+    X, y = table()
+    titles = np.where(y == "yes", "Cheap PILLS, cheap!", "A meeting; on Monday")
+    path = tmp_path / "mails.csv"
+    rows = [f'"{t}",{x[1]},{label}' for t, x, label in zip(titles, X, y)]
+    path.write_text("title,size,label\n" + "\n".join(rows) + "\n")
+    lines = [json.dumps({"title": t, "size": x[1], "label": k}) for t, x, k in zip(titles, X, y)]
+    (tmp_path / "mails.jsonl").write_text("\n".join(lines) + "\n")
+    options = ["--hash-bits", 10, "--text", "title"]
+    model = tmp_path / "mails.oblong"
+    found = final(capsys, path, *options, "-o", model)
+    assert found["mistakes"] <= 3
+    assert final(capsys, tmp_path / "mails.jsonl", *options)["mistakes"] == found["mistakes"]
+    batches = [
+        RowReader(path, hash_bits=10, text=["title"]).read(5),
+        RowReader(tmp_path / "mails.jsonl", hash_bits=10, text=["title"]).read(5),
+    ]
+    assert 2.0 in batches[0].values
+    np.testing.assert_array_equal(batches[0].columns, batches[1].columns)
+    # The model knows how its rows were read.
+    for data in (path, tmp_path / "mails.jsonl"):
+        assert main(["predict", str(model), str(data)]) == 0
+        assert capsys.readouterr().out.split() == y.tolist()
+    unlabelled = tmp_path / "new.csv"
+    unlabelled.write_text("title\ncheap pills\nmonday meeting\n")
+    assert main(["predict", str(model), str(unlabelled)]) == 0
+    assert capsys.readouterr().out.split() == ["yes", "no"]
+    assert main(["stream", str(path), "--text", "title"]) == 2
+    assert main(["stream", str(path), "--hash-bits", "8", "--text", "subject"]) == 2
+
+
+def test_arrow_readers_hash_as_others_do():
+    pa = pytest.importorskip("pyarrow")
+    columns = {"size": [1.5, None], "title": ["Big, big", "small"], "kind": ["x", "y"]}
+    source = pa.table({**columns, "label": [1, 2]})
+    with ArrowReader(source, hash_bits=12, text=["title"]) as reader:
+        found = reader.read(10)
+    assert reader.labels == [1, 2]
+    assert found.matrix(1 << 12).sum(axis=1).ravel().tolist() == [[1.5 + 2 + 1, 2.0]]
+
+
+def test_a_stream_loads_little(tmp_path):
+    path = write(tmp_path / "rows.csv", *table(n=50))
+    code = (
+        "import sys\nfrom oblong.cli import main\ncode = main(['stream', sys.argv[1]])\n"
+        "heavy = {'sklearn', 'pandas', 'pyarrow', 'scipy.sparse'} & set(sys.modules)\n"
+        "sys.exit(', '.join(heavy) or code)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_estimators_are_imported_without_numba():
+    code = (
+        "import sys\nfrom oblong import AROWClassifier, RelativeMarginClassifier\n"
+        "sys.exit('numba' in sys.modules or 'oblong.batch.bayes_point' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
