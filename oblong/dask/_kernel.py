@@ -18,7 +18,7 @@ from oblong._core.class_weights import class_factors
 from oblong._core.progress import Progress, print_pass
 from oblong._core.rollback import all_or_nothing
 from oblong.batch import RelativeMarginClassifier
-from oblong.batch._one_vs_one import pack_coefficients, pairs_of, unpack_coefficients
+from oblong.batch._one_vs_one import pairs_of, places_of
 from oblong.batch._passes import take_columns
 from oblong.dask._estimators import DaskEstimator, over_a_cluster
 from oblong.dask._passes import CollectionRows, DaskPasses
@@ -194,9 +194,10 @@ class DaskRelativeMarginClassifier(DaskEstimator, RelativeMarginClassifier):
 def _scaled(model: Any, scales: np.ndarray) -> Any:
     """Shrink the outputs of pairs of classes."""
     if (scales < 1.0).any():
-        dense = unpack_coefficients(model.dual_coef_, model.n_support_) * scales[:, None]
-        labels = np.repeat(np.arange(len(model.classes_)), model.n_support_)
-        model.dual_coef_ = pack_coefficients(dense, labels, len(model.classes_))
+        ends = np.concatenate([[0], np.cumsum(model.n_support_)])
+        for scale, pair in zip(scales, pairs_of(len(model.classes_))):
+            for k, place in zip(pair, places_of(*pair)):
+                model.dual_coef_[place, ends[k] : ends[k + 1]] *= scale
         model.intercept_ = model.intercept_ * scales
         if hasattr(model, "coef_"):
             model.coef_ = model.coef_ * scales[:, None]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse, stats
@@ -42,7 +42,8 @@ _MOST_TESTED = 4000
 def _drawn(sets: Sets, name: str, size: int, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
     """Training and test rows of one split, scaled by the training rows."""
     data = sets.load(name)
-    X, y = data.X, data.y
+    X: Any = data.X
+    y = data.y
     if data.X_test is not None and data.y_test is not None:
         stack = sparse.vstack if sparse.issparse(X) else np.concatenate
         X, y = stack([X, data.X_test]), np.concatenate([y, data.y_test])
@@ -85,7 +86,9 @@ def _cell(
             np.flatnonzero(np.isin(spreads, allowed)),
             key=lambda i: (-score[i], -spreads[i], table["param_C"][i], table["param_gamma"][i]),
         )
-        chosen = {key: float(table[f"param_{key}"][k]) for key in ("C", "gamma", "spread")}
+        chosen: dict[str, Any] = {
+            key: float(table[f"param_{key}"][k]) for key in ("C", "gamma", "spread")
+        }
         model = RelativeMarginClassifier(**chosen).fit(X, y)
         result[title] = 100.0 * float(np.mean(model.predict(T) != t))
         result[f"{title}_chosen"] = {**chosen, "gamma": chosen["gamma"] / unit}
