@@ -85,7 +85,7 @@ class ChoiceMatrix(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Write it as a list table and let Sphinx read it."""
-        lines = [".. list-table::", "   :header-rows: 1", "   :stub-columns: 1", ""]
+        lines = [".. list-table::", "   :header-rows: 1", "   :class: matrix", ""]
         for cells in [HEAD, *map(row, SIZES)]:
             lines += [f"   {'*' if i == 0 else ' '} - {cell}" for i, cell in enumerate(cells)]
         parent = nodes.container()
