@@ -17,6 +17,8 @@ DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS / "_ext"))
 sys.path.insert(0, str(DOCS.parent))
 
+import sklearn_inventory  # noqa: E402
+
 from oblong import __version__  # noqa: E402
 
 project = "oblong"
@@ -27,13 +29,19 @@ version = release = __version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.intersphinx",
     "numpydoc",
     "myst_parser",
     "sphinx_gallery.gen_gallery",
+    "choice_matrix",
     "command_output",
+    "gallery_groups",
     "mathml",
     "reproduction_page",
 ]
+INVENTORY = DOCS / "_build" / "sklearn.inv"
+sklearn_inventory.write(INVENTORY)
+intersphinx_mapping = {"sklearn": ("https://scikit-learn.org/stable", str(INVENTORY))}
 exclude_patterns = ["_build", "_data", "auto_examples/**/*.py.md5", "**/GALLERY_HEADER.rst"]
 templates_path = ["_templates"]
 nitpicky = False
@@ -89,6 +97,8 @@ sphinx_gallery_conf = {
     "write_computation_times": False,
     "within_subsection_order": "FileNameSortKey",
     "image_scrapers": ("matplotlib",),
+    # Twice as many pixels as the thumbnails are wide.
+    "thumbnail_size": (560, 400),
     "reset_modules": ("matplotlib",),
 }
 suppress_warnings = ["config.cache"]
@@ -117,7 +127,7 @@ def insert_benchmarks(app: Sphinx, docname: str, source: list[str]) -> None:
 def cut_foreign_references(
     app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]
 ) -> None:
-    """Unlink references in docstrings inherited from scikit-learn, whose pages are not here."""
+    """Unlink references in docstrings inherited from scikit-learn, whose sections are not here."""
     if getattr(obj, "__module__", "").startswith("sklearn."):
         lines[:] = [re.sub(r":\w+:`([^`<]+?)\s*(<[^`]*>)?`", r"\1", line) for line in lines]
 

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 import importlib
 import inspect
 import re
+import shlex
+import textwrap
 from pathlib import Path
 
+import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
+from sklearn.compose import ColumnTransformer
+from sklearn.datasets import make_classification
+from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import oblong
+from oblong.cli import _parse, main
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -30,6 +40,84 @@ def test_examples_of_the_guide(page):
     )
     assert done.attempted
     assert not done.failed
+
+
+# Code that is not a doctest: blocks by directive, and by a colon pair before Python.
+BLOCK = re.compile(
+    r"(?:^\.\. code-block:: python\n|::\n)\n((?:(?: {3,4}\S.*| {4,}\S.*)?\n)+)", flags=re.MULTILINE
+)
+
+
+def blocks(page):
+    found = [textwrap.dedent(text) for text in BLOCK.findall(page.read_text("utf-8") + "\n")]
+    return [text for text in found if not text.startswith((">>>", "$")) and is_python(text)]
+
+
+def is_python(text):
+    try:
+        ast.parse(text)
+    except SyntaxError:
+        return False
+    return True
+
+
+def stage(page, folder):
+    """Names and files that the blocks of a page begin with."""
+    X, y = make_classification(160, 6, random_state=0)
+    names = {"X": X, "y": y, "X_new": X[:5]}
+    names |= zip(("X_train", "X_test", "y_train", "y_test"), train_test_split(X, y, random_state=0))
+    if page == "streams":
+        text = "0 cheap:1 pills:1\n1 monday:1\n" * 20
+        (folder / "mails.libsvm").write_text(text, "utf-8")
+        (folder / "new.libsvm").write_text(text, "utf-8")
+        assert main(["stream", "mails.libsvm", "--hash-bits", "18", "-o", "mails.oblong"]) == 0
+    if page == "models_on_disk":
+        onnxruntime = pytest.importorskip("onnxruntime")
+        frame = np.array([[1.0, "a"], [2.0, "b"], [3.0, "a"], [5.0, "b"]], dtype=object)
+        encode = ColumnTransformer([("text", OneHotEncoder(), [1])], remainder=StandardScaler())
+        names["model"] = make_pipeline(encode, oblong.BayesPointClassifier(soft=0.1))
+        names["model"].fit(frame, [0, 1, 0, 1])
+        numbers, words = frame[:, :1].astype(float), frame[:, 1:].astype(str)
+        names |= {"onnxruntime": onnxruntime, "numbers": numbers, "words": words}
+    return names
+
+
+CODE = [page for page in [*GUIDE, *sorted(DOCS.glob("*.rst"))] if blocks(page)]
+
+
+@pytest.mark.parametrize("page", CODE, ids=lambda page: page.stem)
+def test_code_blocks_run(page, tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib").use("Agg")
+    monkeypatch.chdir(tmp_path)
+    if "from river" in page.read_text("utf-8"):
+        pytest.importorskip("river")
+    scope = stage(page.stem, tmp_path)
+    for block in blocks(page):
+        exec(compile(block, str(page), "exec"), scope)
+
+
+def test_every_block_is_python_console_or_output():
+    """None of them escapes the two tests."""
+    pages = [*GUIDE, *DOCS.glob("*.rst")]
+    kinds = {k for p in pages for k in re.findall(r"code-block:: (\w+)", p.read_text("utf-8"))}
+    assert kinds == {"python", "console"}
+    python = sum(p.read_text("utf-8").count("code-block:: python") for p in pages)
+    assert sum(map(len, map(blocks, CODE))) >= python > 0
+
+
+def commands():
+    for page in [*GUIDE, *DOCS.glob("*.rst"), *DOCS.glob("*.md"), ROOT / "README.md"]:
+        for line in re.findall(r"^ *\$ (.+)$", page.read_text("utf-8"), flags=re.MULTILINE):
+            for part in re.split(r"[|>]|  #", line):
+                # The experiments have their own distribution, and tests.
+                if part.strip().startswith("oblong ") and "reproduce" not in part:
+                    yield part.strip()
+
+
+@pytest.mark.parametrize("line", sorted(set(commands())))
+def test_commands_are_understood(line):
+    words = shlex.split(line)[1:]
+    assert not isinstance(_parse(words), int), line
 
 
 @pytest.mark.parametrize(
@@ -109,6 +197,43 @@ def test_contributing_names_what_is_there():
     paths = re.findall(r"`((?:oblong|tests|docs|benchmarks|reproduction|examples)/[\w/.]*)`", text)
     assert len(paths) > 20
     assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+def test_matrix_has_every_estimator(monkeypatch):
+    pytest.importorskip("sphinx")
+    monkeypatch.syspath_prepend(DOCS / "_ext")
+    matrix = importlib.import_module("choice_matrix")
+    public = {name: getattr(oblong, name) for name in oblong.__all__}
+    names = {n for n, v in public.items() if inspect.isclass(v) and issubclass(v, BaseEstimator)}
+    assert set(matrix.SIZES) == names
+    cells = {name: dict(zip(matrix.HEAD, matrix.row(name))) for name in names}
+    assert cells["AROWClassifier"]["streams"] == cells["AROWClassifier"]["sparse"] == "yes"
+    assert cells["RelativeMarginClassifier"]["certificate"] == "yes"
+    assert cells["RelativeMarginClassifier"]["probabilities"] == "–"
+
+
+def test_inventory_leads_to_pages_of_scikit_learn(monkeypatch, tmp_path):
+    pytest.importorskip("sphinx")
+    from sphinx.util.inventory import InventoryFile
+
+    monkeypatch.syspath_prepend(DOCS / "_ext")
+    importlib.import_module("sklearn_inventory").write(tmp_path / "sklearn.inv")
+    with open(tmp_path / "sklearn.inv", "rb") as stream:
+        found = InventoryFile.load(
+            stream, "https://scikit-learn.org/stable", lambda *p: "/".join(p)
+        )
+    entry = found["py:class"]["sklearn.svm.SVC"]
+    page = "https://scikit-learn.org/stable/modules/generated/sklearn.svm.SVC.html#sklearn.svm.SVC"
+    assert (entry[2] if isinstance(entry, tuple) else entry.uri) == page
+    # What the pages name is there.
+    text = "".join(page.read_text("utf-8") for page in [*GUIDE, *DOCS.glob("*.rst")])
+    named = set(re.findall(r"`~?(sklearn\.[\w.]+)`", text))
+    known = {
+        name
+        for kind in dict(found.data if hasattr(found, "data") else found).values()
+        for name in kind
+    }
+    assert named - known == set()
 
 
 def test_formulas_are_those_of_tex(monkeypatch):

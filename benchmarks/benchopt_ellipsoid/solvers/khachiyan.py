@@ -1,10 +1,12 @@
 import numpy as np
 from benchopt import BaseSolver
+from benchopt.stopping_criterion import SufficientProgressCriterion
 
 
 class Solver(BaseSolver):
     name = "Khachiyan"
     sampling_strategy = "tolerance"
+    stopping_criterion = SufficientProgressCriterion(patience=5)
     references = ["L. G. Khachiyan, Mathematics of Operations Research 21, 1996"]
 
     def set_objective(self, X):

@@ -1,10 +1,12 @@
 from benchopt import BaseSolver
+from benchopt.stopping_criterion import SufficientProgressCriterion
 
 
 class Solver(BaseSolver):
     name = "oblong"
     requirements = ["pip::oblong"]
     sampling_strategy = "tolerance"
+    stopping_criterion = SufficientProgressCriterion(patience=5)
 
     def set_objective(self, X):
         from oblong import MinimumVolumeEllipsoid

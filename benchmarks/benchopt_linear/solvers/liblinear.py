@@ -2,12 +2,14 @@ import warnings
 
 import numpy as np
 from benchopt import BaseSolver
+from benchopt.stopping_criterion import SufficientProgressCriterion
 from sklearn.svm import LinearSVC
 
 
 class Solver(BaseSolver):
     name = "LIBLINEAR"
     sampling_strategy = "tolerance"
+    stopping_criterion = SufficientProgressCriterion(patience=5)
 
     def skip(self, X, y, C, B):
         return not np.isinf(B), "LIBLINEAR has no bound on the outputs"

@@ -2,12 +2,14 @@ import warnings
 
 import numpy as np
 from benchopt import BaseSolver
+from benchopt.stopping_criterion import SufficientProgressCriterion
 
 
 class Solver(BaseSolver):
     name = "oblong"
     requirements = ["pip::oblong"]
     sampling_strategy = "tolerance"
+    stopping_criterion = SufficientProgressCriterion(patience=5)
 
     def set_objective(self, X, y, C, B):
         from oblong import LinearRelativeMarginClassifier

@@ -2,6 +2,7 @@ import warnings
 
 import numpy as np
 from benchopt import BaseSolver
+from benchopt.stopping_criterion import SufficientProgressCriterion
 
 
 class Solver(BaseSolver):
@@ -9,6 +10,7 @@ class Solver(BaseSolver):
     requirements = ["pip::rehline"]
     references = ["B. Dai and Y. Qiu, ReHLine, NeurIPS 2023"]
     sampling_strategy = "tolerance"
+    stopping_criterion = SufficientProgressCriterion(patience=5)
 
     def set_objective(self, X, y, C, B):
         self.X, self.y, self.C, self.B = X, y, C, B
