@@ -111,7 +111,7 @@ def test_devices_are_not_replaced(folder, capsys):
         (["predict", "m", "t.csv", "--proba"], "m: a SVC without probabilities"),
         (["info", "."], "error: .: cannot be read: Is a directory"),
         (["stream", "."], "error: .: expected a file, got a folder"),
-        (["train", ".", *LINEAR, "-o", "x"], "error: .: expected a file, got a folder"),
+        (["train", ".", *LINEAR, "-o", "x"], "error: --model: folders and several files take"),
     ],
 )
 def test_bad_input_gets_one_line(folder, capsys, words, message):
