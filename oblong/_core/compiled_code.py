@@ -106,16 +106,17 @@ def _source(module: str) -> tuple[str, list[str]]:
     """
     package, _, rest = module.partition(".")
     root = sys.modules[package]
+    loader: Any = root.__loader__
     source, inside = "", False
     if hasattr(root, "__path__"):
         path = os.path.join(root.__path__[0], *rest.split(".")).rstrip(os.sep)
         for ending in (".py", f"{os.sep}__init__.py"):
             with suppress(OSError, AttributeError):
-                source = root.__loader__.get_data(path + ending).decode()  # type: ignore[union-attr]
+                source = loader.get_data(path + ending).decode()
                 inside = ending != ".py"
                 break
     else:
-        source = getattr(root.__loader__, "get_source", lambda _: None)(module) or ""
+        source = getattr(loader, "get_source", lambda _: None)(module) or ""
     names = []
     for start, members, whole in _IMPORT.findall(_FOR_TYPES.sub("", source)):
         if start.startswith("."):

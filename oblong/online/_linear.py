@@ -434,7 +434,8 @@ class SecondOrderClassifier(LinearOnlineClassifier):
 
         Of shape (n_features, n_features) or (n_features,), with one more axis in front if there
         are more than two classes. With ``normalize=True`` the variance of a feature that was
-        always zero is infinite.
+        always zero is infinite. A hard rule on labels that are wrong would make it too small for
+        numbers, and changes its unit by a power of four.
         """
         state = self._learned()
         full = state.structure == FULL

@@ -88,7 +88,7 @@ class PlainLearner:
             return None
         options = model._state_options()
         made = cls(lambda: model, model._rule, options)
-        made.multi_class, made._steps = model.multi_class, model._steps  # type: ignore[method-assign]
+        made.multi_class = model.multi_class
         if hasattr(model, "_state"):
             made.classes_, made.n_features_in_ = model.classes_, model.n_features_in_
             made._state = model._state
@@ -151,7 +151,7 @@ class PlainLearner:
             self.estimator()._warn_health(state.health, before, state.n_outputs)
 
     def _steps(self) -> int:
-        return 1
+        return self._options.get("steps", 1)
 
     def _is_calibrated(self) -> bool:
         return self._options.get("calibrated", False)

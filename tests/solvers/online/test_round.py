@@ -30,6 +30,7 @@ from oblong.solvers.online.slots import (
     KIND,
     MISTAKES,
     N_COUNTERS,
+    NOT_YET,
     RANK,
     ROUNDS,
     SIGMA,
@@ -91,7 +92,9 @@ def test_what_counts_as_a_mistake():
 def test_counting():
     state = OnlineState.initial(arow(1.0), 2, 1, structure=FULL, task=SINGLE)
     counters, labels, scores = np.zeros(N_COUNTERS, dtype=np.int64), np.array([1]), np.zeros(1)
-    begin(True, SINGLE, scores, labels, 1.0, state.scale, counters)
+    record = np.full((1, 1), NOT_YET)
+    begin(True, SINGLE, scores, labels, 1.0, state.scale, counters, record, 0)
+    assert record[0, 0] == 0.0
     skip_copies(SINGLE, scores, labels, 2.5, True, state.scale, counters)
     assert counters[ROUNDS] == counters[MISTAKES] == 4
     numbers = state.scale[0]
