@@ -37,6 +37,8 @@ __all__ = ["RelativeMarginClassifier"]
 
 # Classes, and rows in all, up to which pairs are solved one by one.
 _FEW_CLASSES, _FEW_ROWS = 5, 1024
+# Entries of sparse rows, or of the matrix of a kernel function, that are worth a dense array.
+_DENSE = 1 << 24
 
 
 class RelativeMarginClassifier(KernelClassifier):
@@ -309,6 +311,11 @@ class RelativeMarginClassifier(KernelClassifier):
             progress=progress,
         )
 
+    def _dense(self, X: Any) -> bool:
+        """Whether the rows, or their kernel matrix, can be one dense array."""
+        size = X.shape[0] * (X.shape[0] if callable(self.kernel) else X.shape[1])
+        return size <= _DENSE or not (sp.issparse(X) or callable(self.kernel))
+
     def _fit_rows(
         self,
         X: Any,
@@ -320,19 +327,22 @@ class RelativeMarginClassifier(KernelClassifier):
     ) -> Sequence[PairFit]:
         counts = np.bincount(labels)
         largest = int(np.sort(counts)[-2:].sum())
-        precomputed = self.kernel == "precomputed"
-        known = precomputed or (self.kernel in ("linear", "poly", "rbf") and not sp.issparse(X))
         # Of a few small pairs each can have the last digits, and large ones their own threads.
         few = len(counts) == 2 or (len(counts) <= _FEW_CLASSES and len(labels) <= _FEW_ROWS)
-        if few or not known or largest > DEFAULTS.batch_rows or self.D is not None:
+        alone = self.D is not None or self._indefinite or self.kernel == "sigmoid"
+        if few or alone or largest > DEFAULTS.batch_rows or not self._dense(rows):
             return super()._fit_rows(X, kept, rows, labels, penalties, weights)
         order = np.argsort(labels, kind="stable")
         by_class = self._select(rows, order)
+        if sp.issparse(by_class) and not callable(self.kernel):
+            by_class = by_class.toarray()
+        gram = self.kernel == "precomputed" or callable(self.kernel)
+        K = self._kernel()(by_class) if gram else np.empty((0, 0))
         ends = np.concatenate([[0], np.cumsum(counts)])
         spans = np.column_stack([ends[:-1], ends[1:]])
         pairs = pairs_of(len(counts))
         batch = MarginBatch(
-            GramTiles(by_class) if precomputed else RowTiles(self._kernel(), by_class),
+            GramTiles(K) if gram else RowTiles(self._kernel(), by_class),
             spans[np.array(pairs)],
             np.tile([1.0, -1.0], (len(pairs), 1)),
             penalties[order],
