@@ -38,6 +38,8 @@ __all__ = ["RelativeMarginClassifier"]
 
 # Classes, and rows in all, up to which pairs are solved one by one.
 _FEW_CLASSES, _FEW_ROWS = 5, 1024
+# Entries of sparse rows, or of the matrix of a kernel function, that are worth a dense array.
+_DENSE = 1 << 24
 
 
 class RelativeMarginClassifier(ArraysAnywhere, KernelClassifier):
@@ -310,6 +312,11 @@ class RelativeMarginClassifier(ArraysAnywhere, KernelClassifier):
             progress=progress,
         )
 
+    def _dense(self, X: Any) -> bool:
+        """Whether the rows, or their kernel matrix, can be one dense array."""
+        size = X.shape[0] * (X.shape[0] if callable(self.kernel) else X.shape[1])
+        return size <= _DENSE or not (sp.issparse(X) or callable(self.kernel))
+
     def _fit_rows(
         self,
         X: Any,
@@ -321,24 +328,28 @@ class RelativeMarginClassifier(ArraysAnywhere, KernelClassifier):
     ) -> Sequence[PairFit]:
         counts = np.bincount(labels)
         largest = int(np.sort(counts)[-2:].sum())
-        precomputed = self.kernel == "precomputed"
-        known = precomputed or (self.kernel in ("linear", "poly", "rbf") and not sp.issparse(X))
         # Of a few small pairs each can have the last digits, and large ones their own threads.
         few = len(counts) == 2 or (len(counts) <= _FEW_CLASSES and len(labels) <= _FEW_ROWS)
         device = self._rows_on_device
-        cores = device is None and (few or largest > DEFAULTS.batch_rows)
-        if cores or not known or self.D is not None:
+        gram = self.kernel == "precomputed" or callable(self.kernel)
+        alone = self.D is not None or self._indefinite or self.kernel == "sigmoid"
+        if device is None:
+            alone |= few or largest > DEFAULTS.batch_rows or not self._dense(rows)
+        if alone or (device is not None and callable(self.kernel)):
             return super()._fit_rows(X, kept, rows, labels, penalties, weights)
         order = np.argsort(labels, kind="stable")
-        if device is None:
-            tiles = self._select(rows, order)
+        if device is not None:
+            by_class = select(device, kept[order], gram)
         else:
-            tiles = select(device, kept[order], precomputed)
+            by_class = self._select(rows, order)
+            if sp.issparse(by_class) and not callable(self.kernel):
+                by_class = by_class.toarray()
+            by_class = self._kernel()(by_class) if gram else by_class
         ends = np.concatenate([[0], np.cumsum(counts)])
         spans = np.column_stack([ends[:-1], ends[1:]])
         pairs = pairs_of(len(counts))
         batch = MarginBatch(
-            GramTiles(tiles) if precomputed else RowTiles(self._kernel(), tiles),
+            GramTiles(by_class) if gram else RowTiles(self._kernel(), by_class),
             spans[np.array(pairs)],
             np.tile([1.0, -1.0], (len(pairs), 1)),
             penalties[order],
