@@ -12,6 +12,7 @@ MORE = (
     "calibration_cost",
     "kernel_growth",
     "linear_against_peers",
+    "noisy_against_peers",
     "regression_against_peers",
     "cross_validation",
     "ellipsoid_against_peers",
