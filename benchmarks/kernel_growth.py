@@ -103,7 +103,7 @@ def measure(threads: int, repeats: int, data: str | None) -> list[dict]:
     watch = Stopwatch()
     watch.watch(columns_module.KernelColumns, "_compute", "kernel blocks")
     watch.watch(margin_module, "solve_block", "inner loop")
-    watch.watch(margin_module, "add_columns", "gradient")
+    watch.watch(columns_module, "add_columns", "gradient")
     # Compiled functions are loaded, and memory is touched, before anything is timed.
     RelativeMarginClassifier(spread=0.5, tol=2e-3, **KERNEL).fit(X[:5000], y[:5000])
     rows = []

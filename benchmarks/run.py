@@ -14,6 +14,7 @@ MORE = (
     "larger_than_memory",
     "linear_against_peers",
     "many_classes",
+    "noisy_against_peers",
     "regression_against_peers",
     "cross_validation",
     "drift",

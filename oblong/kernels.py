@@ -81,6 +81,9 @@ class KernelRows:
     left: Matrix
     right: Matrix
     half_norms: np.ndarray | None = None
+    # Of squared distances of ``right``, whose rows are multiplied by a power of two only: any other
+    # factor would round apart what is near each other but far from the origin.
+    unit: float = 1.0
 
     @property
     def coarse(self) -> bool:
@@ -104,7 +107,7 @@ class KernelRows:
         half_norms = None if self.half_norms is None else self.half_norms[rows]
         left = self.left[rows]
         right = left if self.right is self.left else self.right[rows]
-        return KernelRows(left, right, half_norms)
+        return KernelRows(left, right, half_norms, self.unit)
 
 
 @dataclass(frozen=True)
@@ -187,15 +190,20 @@ class Kernel:
                 np.column_stack([scaled, self.coef0 * constant]).astype(dtype, copy=False),
                 np.column_stack([rows, constant]),
             )
-        rows = rows * np.asarray(np.sqrt(2.0 * LOG2_E * self.gamma), dtype=dtype)
-        half_norms = (0.5 * _squared_norms(rows)).astype(dtype)
+        factor = 2.0 * LOG2_E * self.gamma
+        power = 2.0 ** round(0.5 * np.log2(factor)) if factor > 0.0 else 1.0
+        unit = factor / power**2
+        rows = rows * np.asarray(power, dtype=dtype)
+        scaled = rows * np.asarray(unit, dtype=dtype)
+        half_norms = (0.5 * unit * _squared_norms(rows)).astype(dtype)
         if sp.issparse(rows):
-            return KernelRows(rows, rows, half_norms)
+            return KernelRows(scaled, rows, half_norms, unit)
         ones = np.ones_like(half_norms)
         return KernelRows(
-            np.column_stack([rows, -half_norms, ones]),
+            np.column_stack([scaled, -half_norms, ones]),
             np.column_stack([rows, ones, -half_norms]),
             half_norms,
+            unit,
         )
 
     def block(
@@ -215,7 +223,7 @@ class Kernel:
         def fill(start: int, stop: int) -> None:
             part = out[:, start:stop]
             if coarse:
-                part[...] = -0.5 * cdist(A.left[:, :-2], B.right[start:stop, :-2], "sqeuclidean")
+                part[...] = -0.5 * distant_squares(A, B.take(slice(start, stop)))
             else:
                 np.matmul(A.left, B.right[start:stop].T, out=part)
             self.map_columns(out, start, stop)
@@ -305,19 +313,20 @@ class Kernel:
 
 
 def distant_squares(A: KernelRows, B: KernelRows) -> np.ndarray:
-    """Squared distances of rows prepared for the rbf kernel, from differences.
+    """Squared distances of rows prepared for the rbf kernel, in its unit and from differences.
 
     For rows so far from the origin that only these have digits left.
     """
     out = np.empty((A.n, B.n))
-    width = A.left.shape[1]
-    sparse = sp.issparse(A.left)
+    width = A.right.shape[1]
+    sparse = sp.issparse(A.right)
     length = max(1, _CHUNK_BYTES // (8 * width)) if sparse else max(A.n, B.n)
     for first, last in chunks(A.n, length):
         for start, stop in chunks(B.n, length):
-            parts = A.left[first:last], B.left[start:stop]
+            parts = A.right[first:last], B.right[start:stop]
             some, other = (part.toarray() if sparse else part[:, : width - 2] for part in parts)
             out[first:last, start:stop] = cdist(some, other, "sqeuclidean")
+    out *= A.unit
     return out
 
 

@@ -283,3 +283,15 @@ def test_single_precision_only_where_it_suffices():
     assert far.store.dtype == few.store.dtype == np.float64
     assert far.exact
     assert few.exact
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("gamma", [0.5, 0.3, 1e-3])
+def test_near_rows_far_from_the_origin(gamma, sparse):
+    rng = np.random.default_rng(0)
+    X = 1e9 * rng.integers(0, 3, (40, 2)) + rng.integers(0, 2, (40, 2))
+    exact = np.exp(-gamma * ((X[:, None] - X) ** 2).sum(axis=2))
+    kernel = Kernel("rbf", gamma)
+    rows = sp.csr_matrix(X.astype(float)) if sparse else X.astype(float)
+    prepared = kernel.prepare(rows, np.float64)
+    np.testing.assert_allclose(kernel.block(prepared, prepared), exact, rtol=1e-13, atol=0)

@@ -201,7 +201,7 @@ class KernelExpansion(BaseEstimator):
             rows = kernel.prepare(vectors, np.float64, shift)
             if isinstance(rows.right, np.ndarray):
                 right = np.asfortranarray(rows.right)
-                rows = KernelRows(right, right, rows.half_norms)
+                rows = KernelRows(right, right, rows.half_norms, rows.unit)
             held = _PREPARED[self] = (vectors, kernel, shift, rows)
         return held[2:]
 
