@@ -40,11 +40,17 @@ class Decoder:
         ``read(offset, array)`` fills an array of bytes from the arrays of the file.
     length : int
         Bytes of all arrays.
+
+    Attributes
+    ----------
+    random : bool
+        Whether there was a source of random numbers.
     """
 
     def __init__(self, read: Callable[[int, np.ndarray], None], length: int) -> None:
         self._read = read
         self._length = length
+        self.random = False
         self._next = 0
         self._made: dict[int, tuple[Any, np.ndarray]] = {}
 
@@ -211,6 +217,7 @@ class Decoder:
         )
         if not sound:
             _refuse("a damaged random state")
+        self.random = True
         state = np.random.RandomState(0)
         state.set_state(("MT19937", key, position, int(has_gauss), float(gauss)))
         return state

@@ -8,11 +8,18 @@ from functools import cache
 from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.feature_selection import VarianceThreshold
 from sklearn.impute import MissingIndicator, SimpleImputer
 from sklearn.kernel_approximation import Nystroem, RBFSampler
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GroupKFold, KFold, LeaveOneOut, StratifiedKFold
+from sklearn.model_selection import (
+    FixedThresholdClassifier,
+    GroupKFold,
+    KFold,
+    LeaveOneOut,
+    StratifiedKFold,
+)
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import (
@@ -55,6 +62,8 @@ _AROUND = (
     ColumnTransformer,
     FeatureUnion,
     GroupKFold,
+    FixedThresholdClassifier,
+    HashingVectorizer,
     KFold,
     LabelBinarizer,
     LabelEncoder,

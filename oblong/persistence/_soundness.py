@@ -41,6 +41,15 @@ from oblong.solvers.online.state import OnlineState, initial_columns, scratch
 __all__ = ["Unsound", "check_sound"]
 
 _MOST_FEATURES = 2**31
+# Squares of larger numbers are infinite.
+_LARGEST, _LARGEST_STATE = 1e154, 1e100
+# Arrays that predictions are made of, and that are finite in every model.
+_FINITE = (
+    *("coef_", "dual_coef_", "_dual_coef_", "intercept_", "_intercept_", "support_vectors_"),
+    *("_kernel_coef", "_kernel_vectors", "universum_vectors_", "universum_coef_", "outputs_"),
+    *("sigmoids_", "weights_", "center_", "shape_", "table", "covariance", "total", "scale"),
+    *("w", "mean", "P", "B", "G", "factor", "dictionary", "rows"),
+)
 
 
 class Unsound(ValueError):
@@ -56,6 +65,13 @@ def check_sound(value: Any) -> None:
         An object of one of the known types, with its attributes set.
     """
     try:
+        for name in _FINITE:
+            array: Any = vars(value).get(name) if hasattr(value, "__dict__") else None
+            array = array.data if sp.issparse(array) else array
+            floats = isinstance(array, np.ndarray) and array.dtype.kind == "f"
+            # A comparison with nan is false.
+            if floats and array.size and not np.abs(array).max() <= _LARGEST:
+                raise Unsound(f"{name} holds what is not a number, or none of its size")
         for kind, check in _CHECKS:
             if isinstance(value, kind):
                 check(value)
@@ -154,6 +170,8 @@ def _check_online_state(state: OnlineState) -> None:
     _require(len(units) in (0, room), "units")
     # The row of no feature, which tells what the prior is.
     _require(len(units) == 0 or structure in (NONE, FULL) or n + 1 < room, "units")
+    for array in (scale, table, covariance, total, units):
+        _require(np.abs(array).max(initial=0.0) <= _LARGEST_STATE, "size of numbers")
     for array in (codes, scale, table, covariance, total, state.counters, units):
         _require(array.flags.c_contiguous, "order of memory")
     _require(codes.dtype == np.int64, "codes")

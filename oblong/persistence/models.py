@@ -6,6 +6,7 @@ import os
 import platform
 import re
 import warnings
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from oblong.persistence._encode import Encoder, Unsaveable
 from oblong.persistence._errors import ModelFileError
 from oblong.persistence._legacy import Removed
 from oblong.persistence._soundness import Unsound
+from oblong.persistence._trial import check_usable
 
 __all__ = ["load", "load_with_manifest", "read_manifest", "save"]
 
@@ -92,7 +94,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     r"""Load a model that :func:`save` wrote.
 
     Nothing in the file is executed. Its types are looked up in a fixed list, every array is
-    checked before it is made, and the file is compared with its digests. A file can still hold a
+    checked before it is made, and the file is compared with its digests. The model is tried on two
+    rows, so that one that cannot predict is refused here and not later. A file can still hold a
     model that predicts nonsense: only load files from a source that you trust.
 
     Parameters
@@ -152,6 +155,8 @@ def load_with_manifest(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any
         try:
             model = decoder.decode(archive.tree())
             decoder.finish()
+            # A trial must not move a source of random numbers on.
+            check_usable(deepcopy(model) if decoder.random else model)
         except Removed as error:
             raise ModelFileError(path.name, str(error)) from None
         except Unsound as error:
@@ -196,7 +201,7 @@ def _versions() -> dict[str, str]:
 def _describe(model: Any) -> dict[str, Any]:
     """What to say about a model."""
     final = model.steps[-1][1] if isinstance(model, Pipeline) else model
-    final = getattr(final, "best_estimator_", final)
+    final = _inner(final)
     description: dict[str, Any] = {"class": _class_name(model)}
     if isinstance(model, Pipeline):
         description["steps"] = [[name, _class_name(step)] for name, step in model.steps]
@@ -223,6 +228,15 @@ def _describe(model: Any) -> dict[str, Any]:
     return description
 
 
+def _inner(final: Any) -> Any:
+    """The classifier inside a search, a calibration or a threshold."""
+    for name in ("best_estimator_", "estimator_"):
+        inner = getattr(final, name, None)
+        if inner is not None and hasattr(inner, "get_params"):
+            return _inner(inner)
+    return final
+
+
 def _class_name(value: Any) -> str:
     return value if isinstance(value, str) else type(value).__name__
 
@@ -237,7 +251,7 @@ def _plain(value: Any) -> Any:
         return repr(value)
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    return repr(value)[:200]
+    return " ".join(repr(value).split())[:200]
 
 
 def _warn_versions(manifest: dict[str, Any]) -> None:

@@ -17,6 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.exceptions import InconsistentVersionWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
@@ -434,3 +436,79 @@ def test_parts_of_another_scikit_learn_warn(tmp_path):
     parts["manifest.json"] = json.dumps(manifest).encode()
     with pytest.warns(InconsistentVersionWarning, match=r"0\.9\.9"):
         load(forge(path, parts))
+
+
+MUTATED = {
+    "margin": lambda: fitted("RelativeMarginClassifier", {"kernel": "rbf"}),
+    "online": lambda: fitted("AROWClassifier", {"covariance": "full"}),
+    "ellipsoid": lambda: fitted("MinimumVolumeEllipsoid", {}),
+    "pipeline": lambda: make_pipeline(StandardScaler(), LogisticRegression()).fit(*rows()),
+}
+LOADED: dict[str, dict] = {}
+
+
+def places(node, found):
+    """All places in a tree where a value can be changed."""
+    for key in node if isinstance(node, dict) else range(len(node)):
+        found.append((node, key))
+        if isinstance(node[key], (dict, list)):
+            places(node[key], found)
+    return found
+
+
+@given(
+    name=st.sampled_from(sorted(MUTATED)),
+    place=st.floats(0, 1, exclude_max=True),
+    value=st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(-2, 2**40),
+        st.sampled_from(["", "rbf", "<i8", "<f4", 1e300, -1.0, [], {"dict": []}, {"float": "nan"}]),
+    ),
+    garbage=st.one_of(st.none(), st.binary(min_size=8, max_size=64)),
+)
+@settings(max_examples=150)
+def test_what_loads_can_be_used(tmp_path_factory, name, place, value, garbage):
+    """A changed file that was signed again: refused, or a model that predicts."""
+    if name not in LOADED:
+        path = saved(MUTATED[name](), tmp_path_factory.mktemp(name) / "m")
+        LOADED[name] = members(path) | {"path": path}
+    parts = dict(LOADED[name])
+    path = parts.pop("path")
+    if garbage is None:
+        tree = json.loads(parts["model.json"])
+        parent, key = (every := places(tree, []))[int(place * len(every))]
+        parent[key] = value
+        parts["model.json"] = json.dumps(tree).encode()
+    else:
+        arrays = bytearray(parts["arrays.bin"])
+        start = int(place * max(1, len(arrays) - len(garbage)))
+        arrays[start : start + len(garbage)] = garbage[: len(arrays) - start]
+        parts["arrays.bin"] = bytes(arrays)
+    try:
+        model = load(forge(path.with_name("changed"), parts))
+    except ModelFileError:
+        return
+    for method in ("predict", "decision_function", "predict_proba", "score_samples"):
+        if hasattr(model, method):
+            with np.errstate(all="ignore"):
+                assert len(getattr(model, method)(np.ones((3, 3)))) == 3
+
+
+def test_garbage_for_arrays_is_refused(tmp_path):
+    random = np.random.default_rng(0)
+    for make in MUTATED.values():
+        parts = members(saved(make(), tmp_path / "m"))
+        for _ in range(5):
+            noise = random.bytes(len(parts["arrays.bin"]))
+            assert "damaged" in refused(forge(tmp_path / "n", parts | {"arrays.bin": noise}))
+
+
+def test_a_trial_leaves_random_numbers_as_they_were(tmp_path):
+    X, y = rows()
+    random = np.random.RandomState(3)
+    model = oblong.RelativeMarginClassifier(break_ties="random", random_state=random).fit(X, y)
+    state = random.get_state()[1:3]
+    other = load(saved(model, tmp_path / "m"))
+    for mine, theirs in zip(state, other.random_state.get_state()[1:3]):
+        np.testing.assert_array_equal(mine, theirs)
