@@ -1,6 +1,7 @@
 """The command line.
 
-Exit codes: 0 for success, 1 for a run that failed, 2 for bad input, 130 for Ctrl-C.
+Exit codes: 0 for success, 1 for a run that failed, 2 for bad input, 130 for Ctrl-C and 143 for
+SIGTERM.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from typing import NoReturn
 
 __all__ = ["main"]
 
-OK, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+OK, FAILED, BAD_INPUT, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 
 # Modules of `oblong.cli.commands` and what they do. A module is loaded when its command is named,
 # so that --version and --help need none of the libraries.
 _COMMANDS = {
-    "compare": "cross-validate models on one data set and write a report",
+    "compare": "decide between models and baselines on a data set",
     "train": "fit one model to a file and save it",
     "predict": "predict the rows of a file with a saved model",
     "info": "tell what a model file holds",
@@ -30,6 +31,7 @@ _COMMANDS = {
     "datasets": "list the data sets that go by a name",
     "stream": "run an online learner over a stream of rows",
     "bench": "time models next to peers on one data set",
+    "completion": "print a script that completes commands in a shell",
 }
 # Other distributions add commands by an entry point of this group, which names a function like
 # the `add_parser` of those modules. A command may raise DataFileError for bad input.
@@ -61,12 +63,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with _ends_at_once():
             args = _parse(argv)
-        code = args if isinstance(args, int) else _run(args)
+        with _ends_cleanly():
+            code = args if isinstance(args, int) else _run(args)
         # Now, since at exit Python could not report a full disk.
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:
         return _complain("interrupted", INTERRUPTED)
+    except _Terminated:
+        return _complain("terminated", TERMINATED)
     except BrokenPipeError:
         # The reader has gone.
         _discard_output()
@@ -116,6 +121,41 @@ def _ends_at_once() -> Iterator[None]:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+class _Terminated(BaseException):
+    """A request to end, which clears up what is half done."""
+
+
+@contextmanager
+def _ends_cleanly() -> Iterator[None]:
+    """Turn SIGTERM into an exception, unless something else is done about it."""
+
+    def end(*_: object) -> NoReturn:
+        raise _Terminated
+
+    try:
+        ours = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+        if ours:
+            signal.signal(signal.SIGTERM, end)
+    except ValueError:
+        ours = False
+    try:
+        yield
+    finally:
+        if ours:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def command_parsers() -> dict[str, argparse.ArgumentParser]:
+    """The parsers of all commands that are installed."""
+    parser = _Parser(prog="oblong")
+    commands = parser.add_subparsers()
+    for name in _COMMANDS:
+        import_module(f"oblong.cli.commands.{name}").add_parser(commands)
+    for point in entry_points(group=_GROUP):
+        point.load()(commands)
+    return dict(commands.choices)
+
+
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace | int:
     """Read the words; an exit code if that was all there was to do."""
     from oblong import __version__
@@ -157,14 +197,13 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace | int:
 
 
 # Options that stand for parameters of the library.
-_OPTIONS = {
-    "categorical=": "--categorical",
-    "classes=": "--classes",
-    "hash_bits=": "--hash-bits",
-    "n_features=": "--features",
-    "target=": "--target",
-    "weight=": "--weight",
-    "zero_based=": "--zero-based",
+_OPTIONS = {"n_features=": "--features"} | {
+    f"{name}=": f"--{name.replace('_', '-')}"
+    for name in (
+        *("categorical", "classes", "dates", "date_format", "decimal", "drop", "encoding"),
+        *("hash_bits", "missing", "sep", "skip_bad", "target", "text", "thousands", "weight"),
+        "zero_based",
+    )
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import lzma
 import zipfile
 import zlib
 
@@ -33,13 +34,14 @@ def read_npz(
     """
     stream = io.BytesIO(data) if isinstance(data, bytes) else data
     try:
+        _check_expansion(stream, source)
         archive = np.load(stream, allow_pickle=False)
         if not isinstance(archive, np.lib.npyio.NpzFile):
             raise DataFileError(source, "expected an NPZ archive of several arrays, got one array")
         arrays = {key: archive[key] for key in archive.files}
     except DataFileError:
         raise
-    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+    except _FAILURES as error:
         what = (
             "holds Python objects, which are never loaded"
             if "allow_pickle" in str(error)
@@ -71,6 +73,30 @@ def read_npz(
         X_test=X_test,
         y_test=y_test,
     )
+
+
+# What NumPy and zipfile raise: of another compression the last three.
+_FAILURES: tuple[type[Exception], ...] = (ValueError, OSError, EOFError, KeyError, TypeError)
+_FAILURES += (SyntaxError, MemoryError, NotImplementedError, RuntimeError, lzma.LZMAError)
+_FAILURES += (zipfile.BadZipFile, zlib.error)
+_HARMLESS, _MOST_EXPANSION = 1 << 28, 200
+
+
+def _check_expansion(stream: io.BytesIO | io.BufferedIOBase, source: str) -> None:
+    """Refuse an archive that is small and would fill the memory."""
+    magic = stream.read(2)
+    stream.seek(0)
+    if magic != b"PK":
+        return
+    with zipfile.ZipFile(stream) as archive:
+        size = sum(member.file_size for member in archive.infolist())
+    compressed = stream.seek(0, io.SEEK_END)
+    stream.seek(0)
+    if size > max(_HARMLESS, _MOST_EXPANSION * compressed):
+        problem = (
+            f"damaged or unreadable (it expands to more than {_MOST_EXPANSION} times its size)"
+        )
+        raise DataFileError(source, problem)
 
 
 def _features(arrays: dict[str, np.ndarray], key: str, source: str, gaps: bool) -> Matrix:

@@ -135,6 +135,11 @@ def arrow_numbers(column: Any, gaps: bool, source: str, name: str) -> np.ndarray
                 if error.cause != "missing":
                     raise fail(_first_row(codes, k), error) from None
         values = found[codes]
+    elif types.is_temporal(kind) and not types.is_time(kind) and not types.is_duration(kind):
+        # Days since 1970, like dates of delimited text.
+        micros = column.cast(pa.timestamp("us", getattr(kind, "tz", None)), safe=False)
+        whole = micros.cast(pa.int64())
+        values = whole.cast(pa.float64(), safe=False).to_numpy() / 86_400e6
     elif not any(test(kind) for test in numeric):
         raise DataFileError(source, f"expected numbers, got the type {kind}", column=quote(name))
     else:

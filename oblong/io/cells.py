@@ -83,12 +83,13 @@ def scan_cell(text, p, stop, delimiter):
 
 
 @compiled
-def parse_cells(text, p, stop, limit, most, delimiter, slots, gaps, X, cells, starts, odd):
+def parse_cells(text, p, stop, limit, most, delimiter, point, slots, gaps, X, cells, starts, odd):
     """Read the rows that start before ``stop``; none goes on behind ``limit``.
 
     ``slots`` says what the columns are: from 0 up the columns of ``X``, from -2 down those of
     ``cells``, which get the ends of words, and -1 for columns that are not needed. ``odd`` gets the
-    row, the slot and the ends of cells of ``X`` that are not plain numbers.
+    row, the slot and the ends of cells of ``X`` that are not plain numbers. ``point`` separates
+    decimals.
 
     Returns the numbers of rows, lines and odd cells, where the next row starts, how the pass ended,
     and the number of cells of the row at which it ended.
@@ -121,7 +122,7 @@ def parse_cells(text, p, stop, limit, most, delimiter, slots, gaps, X, cells, st
                     p += 1
                     c = int(text[p])
                 digits, places = p - begun, 0
-                if c == _POINT:
+                if c == point:
                     p += 1
                     c = int(text[p])
                     begun = p
@@ -145,7 +146,8 @@ def parse_cells(text, p, stop, limit, most, delimiter, slots, gaps, X, cells, st
                 c = int(text[p])
                 if slot >= 0:
                     after, value, status = scan_number(text, start)
-                    if status == EASY and after == end:
+                    # Where decimals have another mark, a point is for the caller to judge.
+                    if status == EASY and after == end and point == _POINT:
                         X[row, slot] = value
                     elif gaps and spells_missing(text, start, end):
                         X[row, slot] = np.nan
@@ -253,5 +255,11 @@ def _peek_cell(lines: LineBuffer, place: int, delimiter: str, cells: list[str]) 
     try:
         cells.append(unquoted(lines.text[start:end].tobytes()))
     except RowError as error:
-        raise DataFileError(lines.source, str(error), row=lines.line_at(place)) from None
+        raise DataFileError(
+            lines.source,
+            str(error),
+            row=lines.line_at(place),
+            cause=error.cause,
+            advice=error.advice,
+        ) from None
     return after + 1, status

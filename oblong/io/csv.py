@@ -19,6 +19,7 @@ from oblong.io.cells import (
     scan_cell,
     tidy_rows,
 )
+from oblong.io.dialect import PLAIN, Dialect
 from oblong.io.errors import RowError
 from oblong.io.formats import Format, OneRow, Parsed, bad_weight
 from oblong.io.hashing import name_column, name_hash
@@ -50,6 +51,8 @@ class Columns:
         The column of the weights.
     index : bool
         Whether the first column only counts the rows.
+    dropped : tuple of int
+        Columns that are left out.
     """
 
     names: list[str]
@@ -58,6 +61,7 @@ class Columns:
     delimiter: str
     weight: int | None = None
     index: bool = False
+    dropped: tuple[int, ...] = ()
 
     def label(self, column: int) -> str:
         """How a message refers to a column."""
@@ -66,7 +70,7 @@ class Columns:
     @property
     def features(self) -> list[int]:
         """The columns of the features."""
-        others = (self.target, self.weight, 0 if self.index else None)
+        others = (self.target, self.weight, 0 if self.index else None, *self.dropped)
         return [j for j in range(len(self.names)) if j not in others]
 
 
@@ -85,6 +89,8 @@ class Csv(Format):
         Whether features may be missing.
     undecided : bool
         Whether words among numbers are counted, in ``strays``, and not an error.
+    dialect : Dialect
+        How numbers and missing values are written.
     """
 
     def __init__(
@@ -96,13 +102,15 @@ class Csv(Format):
         words: Any = (),
         gaps: bool = False,
         undecided: bool = False,
+        dialect: Dialect = PLAIN,
     ) -> None:
         self.bits, self.layout, self.gaps, self.undecided = bits, layout, gaps, undecided
+        self.dialect = dialect
         self.features = layout.features if features is None else features
         hashed = self.features if bits else []
         self.word_columns = [j for j in self.features if j in words]
         self.numbers = [j for j in self.features if j not in words and not bits]
-        self.vocabularies = [Words() for _ in self.word_columns]
+        self.vocabularies = [Words(dialect.missing) for _ in self.word_columns]
         self.strays: dict[int, tuple[int, RowError, int]] = {}
         self.dense = not bits
         self.target_label = None if layout.target is None else layout.label(layout.target)
@@ -124,7 +132,7 @@ class Csv(Format):
 
     def state(self) -> dict[str, Any]:
         """What was found out about the input."""
-        return asdict(self.layout)
+        return asdict(self.layout) | {"dropped": list(self.layout.dropped)}
 
     def parse(self, lines: LineBuffer, stop: int, most: int) -> Parsed:
         """Read rows from the buffer."""
@@ -135,7 +143,8 @@ class Csv(Format):
             self._spans = np.empty((most, len(self._cells), 2), dtype=np.int64)
         starts = np.empty(most, dtype=np.int64)
         separator = ord(self.layout.delimiter)
-        where = (text, start, stop, lines.stop, most, separator, self._slots, self.gaps)
+        marks = (separator, ord(self.dialect.decimal))
+        where = (text, start, stop, lines.stop, most, *marks, self._slots, self.gaps)
         rows, n_lines, n_odd, place, status, found = parse_cells(
             *where, X, self._spans, starts, self._odd
         )
@@ -162,7 +171,7 @@ class Csv(Format):
                 codes[k], wrong = vocabulary.codes(text, cells[:, first + k].copy())
                 label = self.layout.label(self.word_columns[k])
                 for row, error in wrong.items():
-                    problems.setdefault(row, RowError(str(error), label))
+                    problems.setdefault(row, RowError(str(error), label, advice=error.advice))
                 if not self.gaps:
                     for row in np.flatnonzero(codes[k] == -1).tolist():
                         problem = "expected a category, got a missing value"
@@ -182,19 +191,20 @@ class Csv(Format):
     ) -> None:
         """Read a cell that is not a plain number."""
         try:
-            X[row, slot] = number(unquoted(cell))
+            X[row, slot] = self.dialect.number(unquoted(cell))
         except RowError as error:
             column = self.numbers[slot]
             X[row, slot] = np.nan
             if self.gaps and error.cause == "missing":
                 return
-            if self.undecided and error.cause == "text":
+            if self.undecided and error.cause in ("text", "spelling"):
                 count, first, line = self.strays.get(column, (0, error, 0))
                 line = line or line_at(int(starts[row]))
                 self.strays[column] = count + 1, first, line
                 return
             cause = error.cause if column != self.layout.weight else None
-            wrong = RowError(str(error), self.layout.label(column), cause=cause)
+            label = self.layout.label(column)
+            wrong = RowError(str(error), label, cause=cause, advice=error.advice)
             problems.setdefault(row, wrong)
 
     def _hashed(self, parsed: Parsed, text: np.ndarray, cells: np.ndarray) -> Parsed:
@@ -236,4 +246,5 @@ class Csv(Format):
             place += 1
         lines.take(place - 1)
         width = len(self.layout.names)
-        raise RowError(f"expected {width} fields, got {found}")
+        # A row that ends with a delimiter, unlike the first, or text below the table.
+        raise RowError(f"expected {width} fields, got {found}", cause="width")

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
+from oblong.io.dialect import Dialect
 from oblong.io.mixed import MixedArray
 
 __all__ = ["Dataset", "Matrix", "Schema", "Table"]
@@ -65,6 +66,17 @@ class Schema:
         Its place among all columns, where columns have no names.
     zero_based : bool or None
         Whether indices of LIBSVM rows counted from 0.
+    hashed : list of int
+        Which of the columns of text hold free text.
+    dates : list of [int, str]
+        Which features are dates, read as days since 1970, and how they are written.
+    places : list of int or None
+        Where the features are among all columns, where some were left out.
+    width : int or None
+        Number of all columns.
+    dialect : dict or None
+        How the text of the table is written, as JSON values of a
+        :class:`~oblong.io.dialect.Dialect`.
     """
 
     n_features: int
@@ -73,16 +85,25 @@ class Schema:
     target: str | None = None
     target_position: int | None = None
     zero_based: bool | None = None
+    hashed: list[int] | None = None
+    dates: list[list[Any]] | None = None
+    places: list[int] | None = None
+    width: int | None = None
+    dialect: dict[str, Any] | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The schema as JSON values."""
-        return asdict(self)
+        """The schema as JSON values; what is not there is left out, for earlier versions."""
+        node = asdict(self)
+        later = ("hashed", "dates", "places", "width", "dialect")
+        return {k: v for k, v in node.items() if v is not None or k not in later}
 
     @classmethod
     def from_json(cls, node: Any) -> Schema:
         """The way back; raises ``ValueError`` for anything else."""
         try:
             schema = cls(**node)
+            if schema.dialect is not None:
+                Dialect.from_json(schema.dialect)
         except TypeError:
             raise ValueError("not a schema") from None
         names, text = schema.feature_names, schema.text
@@ -96,6 +117,18 @@ class Schema:
             and isinstance(schema.target, (str, type(None)))
             and isinstance(schema.target_position, (int, type(None)))
             and isinstance(schema.zero_based, (bool, type(None)))
+            and isinstance(schema.width, (int, type(None)))
+            and set(schema.hashed or ()) <= set(text or ())
+            and all(
+                isinstance(date, list)
+                and len(date) == 2
+                and type(date[0]) is int
+                and 0 <= date[0] < schema.n_features
+                and isinstance(date[1], str)
+                for date in schema.dates or ()
+            )
+            and (schema.places is None or len(schema.places) == schema.n_features)
+            and all(type(j) is int and j >= 0 for j in schema.places or ())
         )
         if not sound:
             raise ValueError("not a schema")
@@ -118,6 +151,8 @@ class Table:
         What the columns are.
     name : str
         Name of the source.
+    notes : tuple of str
+        What may not be as it was meant.
     """
 
     X: Matrix | MixedArray
@@ -125,6 +160,7 @@ class Table:
     target_names: tuple[str, ...]
     schema: Schema
     name: str
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, dataset: Dataset) -> Table:

@@ -21,8 +21,8 @@ class DataFileError(ValueError):
     column : str, optional
         Name of the column in quotes, or its number counted from 1.
     cause : str, optional
-        Kind of trouble: ``"missing"``, ``"text"`` or ``"infinite"``, and in LIBSVM rows ``"name"``
-        or ``"index"``.
+        Kind of trouble: ``"missing"``, ``"text"``, ``"spelling"`` (of a number), ``"infinite"``,
+        ``"width"``, ``"columns"`` or ``"encoding"``, and in LIBSVM rows ``"name"`` or ``"index"``.
     advice : str, optional
         What may help. Parameters are written as ``name=``, which commands replace by their
         options.

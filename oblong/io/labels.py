@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -74,7 +74,9 @@ def unquoted(cell: bytes) -> str:
         text = cell.decode("utf-8")
     except UnicodeDecodeError as error:
         byte = cell[error.start]
-        raise RowError(f"expected UTF-8 text, got the byte 0x{byte:02x}") from None
+        problem = f"expected UTF-8 text, got the byte 0x{byte:02x}"
+        advice = "encoding= latin-1 or another reads it"
+        raise RowError(problem, cause="encoding", advice=advice) from None
     if len(text) > 1 and text[0] == text[-1] == '"':
         text = text[1:-1].replace('""', '"')
     return text.strip()
@@ -118,6 +120,11 @@ def _insert(table, hashes, first):
 class Words:
     """Numbers of words in the order of their appearance; -1 for those that mean a missing value.
 
+    Parameters
+    ----------
+    missing : collection of str
+        Further words that mean a missing value.
+
     Attributes
     ----------
     words : list of str
@@ -133,8 +140,9 @@ class Words:
     (array([ 0, -1,  1,  0], dtype=int32), ['red', 'blue'])
     """
 
-    def __init__(self) -> None:
+    def __init__(self, missing: Collection[str] = ()) -> None:
         self.words: list[str] = []
+        self._missing = missing
         self._forget()
 
     def _forget(self) -> None:
@@ -167,7 +175,7 @@ class Words:
     def code(self, token: bytes) -> int:
         """Number of a word; a :class:`RowError` says why there is none."""
         word = unquoted(token)
-        if is_missing(word):
+        if is_missing(word) or word in self._missing:
             return -1
         code = self._numbers.setdefault(word, len(self.words))
         if code == len(self.words):

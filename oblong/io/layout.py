@@ -46,8 +46,10 @@ EXTENSIONS = {
 }
 _MAGIC = {b"PAR1": "parquet", b"PK\x03\x04": "npz"}
 # The first is taken when two occur equally often: in "1,5;2,3" the commas are decimal ones.
-_DELIMITERS = ("\t", ";", ",")
+_DELIMITERS = ("\t", ";", ",", "|")
 _TARGETS = ("label", "y", "target", "class")
+# What pandas calls a column that counts the rows.
+_COUNTERS = ("", "Unnamed: 0", "index", "level_0")
 # Bytes in which the first row has to end.
 _LONGEST_OPENING = 1 << 17
 # Columns of a file that does not say how many it has.
@@ -140,7 +142,7 @@ def make_format(
     if name in ("csv", "tsv"):
         delimiter = "\t" if name == "tsv" else None
         if state is not None:
-            return Csv(bits, Columns(**state))
+            return Csv(bits, Columns(**(state | {"dropped": tuple(state.get("dropped", ()))})))
         columns = table_columns(
             lines, target=target, weight=weight, delimiter=delimiter, header=header
         )
@@ -191,6 +193,7 @@ def table_columns(
     header: bool | None = None,
     labelled: bool = True,
     expected: Sequence[str] | None = None,
+    drop: Sequence[str] = (),
 ) -> Columns:
     """How delimited text is cut into columns; its header is consumed.
 
@@ -198,8 +201,10 @@ def table_columns(
     its numbers count 0, 1, 2, … as pandas names columns, or if a column that is asked for is among
     its cells.
 
-    An unnamed first column that counts the rows, as pandas writes it, is no feature: on sorted
-    data it would give the labels away. The first two rows tell.
+    A first column that counts the rows, unnamed or named as pandas does, is no feature: on sorted
+    data it would give the labels away. The first two rows tell. A last column without a name and
+    without content comes from delimiters at the ends of the rows. A first line such as ``sep=;``,
+    as Excel writes it, says what separates columns.
 
     Parameters
     ----------
@@ -208,26 +213,33 @@ def table_columns(
     target, weight : str, optional
         Names of the columns of labels and of weights, or without a header their numbers.
     delimiter : str, optional
-        What separates columns; by default the most frequent of tab, semicolon and comma in the
-        first row.
+        What separates columns; by default the most frequent of tab, semicolon, comma and ``|`` in
+        the first row.
     header : bool, optional
         Whether there is a header; by default as above.
     labelled : bool, default=True
         Whether there are labels; if not, there may be one column only.
     expected : sequence of str, optional
         Names of columns that may be asked for.
+    drop : sequence of str
+        Columns to leave out.
     """
     first = _skip_to_rows(lines)
+    said = re.fullmatch(rb'"?sep=(.)"?\s*', first)
+    if said:
+        lines.take()
+        first = _skip_to_rows(lines)
+        delimiter = delimiter or said[1].decode("latin-1")
     delimiter = delimiter or _delimiter(lines, first)
     opening = peek_records(lines, delimiter, 2)
-    if opening[0][1][0] == "":
+    if opening[0][1][0] in _COUNTERS:
         opening = peek_records(lines, delimiter, 3)
     number = lines.line_at(opening[0][0])
     names = opening[0][1]
     rows = [cells for _, cells in opening[1:]]
     if len(names) < 2 and labelled:
-        problem = "expected columns separated by comma, semicolon or tab, got one"
-        raise DataFileError(lines.source, problem, row=number)
+        problem = "expected columns separated by comma, semicolon, tab or |, got one"
+        raise DataFileError(lines.source, problem, row=number, cause="columns")
     if header is None:
         asked = {name for name in (target, weight) if name is not None and not is_number(name)}
         header = not {*asked, *(expected or ())}.isdisjoint(names) or _is_header(names, rows[:1])
@@ -238,17 +250,29 @@ def table_columns(
         lines.skip_to_place(opening[1][0])
     else:
         names = [str(j + 1) for j in range(len(names))]
+    if header and rows and rows[0][len(names) :] == [""]:
+        # Rows end with a delimiter, and the header does not.
+        names = [*names, ""]
+        opening[0][1].append("")
+    dropped = [find_column(names, name, lines.source) for name in drop]
+    if len(names) > 2 and all(cells[-1] == "" for _, cells in opening):
+        dropped.append(len(names) - 1)
     weights = None if weight is None else find_column(names, weight, lines.source)
     labels = find_column(names, target, lines.source) if labelled else None
+    if labels is not None and target is None:
+        while labels > 0 and labels in dropped:
+            labels -= 1
+    if labels in dropped:
+        raise DataFileError(lines.source, "the label column cannot be left out")
     if labels is not None and target is None and labels == weights:
         # The labels are in the last column that is not taken.
         labels -= 1
     if labels is not None and labels == weights:
         raise DataFileError(lines.source, _SAME)
-    index = header and names[0] == "" and 0 not in (labels, weights) and _counts(rows)
-    layout = Columns(names, header, labels, delimiter, weights, index)
+    index = header and names[0] in _COUNTERS and 0 not in (labels, weights) and _counts(rows)
+    layout = Columns(names, header, labels, delimiter, weights, index, tuple(dropped))
     if index and not layout.features:
-        layout = Columns(names, header, labels, delimiter, weights)
+        layout = Columns(names, header, labels, delimiter, weights, dropped=tuple(dropped))
     if labelled and not layout.features:
         raise DataFileError(lines.source, "expected features beside the label and the weight")
     return layout

@@ -44,7 +44,6 @@ __all__ = [
 ]
 
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-_DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+")
 _MISSING = frozenset({"", "?", "na", "n/a", "nan", "null", "none"})
 EASY, HARD, BAD = range(3)
 # Larger entries are refused: learners square them.
@@ -137,8 +136,7 @@ def number(text: str) -> float:
     if is_missing(text):
         raise RowError("expected a number, got a missing value", cause="missing")
     if not is_number(text):
-        hint = " (write decimals with a point)" if _DECIMAL_COMMA.fullmatch(text) else ""
-        raise RowError(f"expected a number, got {quote(text)}{hint}", cause="text")
+        raise RowError(f"expected a number, got {quote(text)}", cause="text")
     return checked(float(text), text)
 
 

@@ -4,31 +4,38 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from dataclasses import replace
 
 from oblong._core.text import quote
 from oblong.io.arrow import open_parquet
+from oblong.io.columns import dated, side_by_side
 from oblong.io.csv import Csv
 from oblong.io.dataset import Matrix, Schema
+from oblong.io.delimited import all_columns
+from oblong.io.dialect import PLAIN, Dialect
 from oblong.io.errors import DataFileError
 from oblong.io.formats import Format
 from oblong.io.jsonl import JSON
 from oblong.io.layout import find_column, make_format, table_columns
 from oblong.io.mixed import MixedArray
+from oblong.io.rows import Rows
 from oblong.io.sources import LineBuffer, source_name
 from oblong.io.tables import (
-    all_columns,
     all_entries,
     look,
     npz,
     parquet_features,
-    side_by_side,
 )
 
 __all__ = ["of_width", "read_rows"]
 
 
 def read_rows(
-    path: str | os.PathLike[str], schema: Schema, *, gaps: bool = False
+    path: str | os.PathLike[str],
+    schema: Schema,
+    *,
+    gaps: bool = False,
+    dialect: Dialect | None = None,
 ) -> Matrix | MixedArray:
     """Read rows to predict: the columns of a model, wherever they are in the file.
 
@@ -43,22 +50,30 @@ def read_rows(
         The columns of the model.
     gaps : bool, default=False
         Whether cells may be empty.
+    dialect : Dialect, optional
+        How delimited text is written; by default as in training.
 
     Returns
     -------
     ndarray, csr_matrix or MixedArray of shape (n_rows, n_features)
         The rows; mixed if columns hold text.
     """
-    kind, content = look(path)
+    if dialect is None:
+        dialect = PLAIN if schema.dialect is None else Dialect.from_json(schema.dialect)
+    # What is predicted has as many lines as there are rows.
+    dialect = replace(dialect, skip_bad=False)
+    kind, content = look(path, dialect.encoding)
     source, text = source_name(path), set(schema.text or ())
+    dates = dict(schema.dates or ())
     if kind == "npz":
         return of_width(npz(path, content, labelled=False, gaps=gaps).X, schema, source)
     if kind == "parquet":
         table = open_parquet(path, content)
         names = table.column_names
         places = _places(names, list(range(len(names))), schema, True, source)
-        return parquet_features(table, places, {places[k] for k in text}, gaps, source, None)
-    lines = LineBuffer(path, content)
+        forms: dict[int, str | None] = {places[k]: form for k, form in dates.items()}
+        return parquet_features(table, places, {places[k] for k in text}, forms, gaps, source)[0]
+    lines = LineBuffer(path, content, dialect.encoding)
     try:
         made: Format
         if kind == "json":
@@ -73,17 +88,24 @@ def read_rows(
         else:
             columns = table_columns(
                 lines,
-                delimiter="\t" if kind == "tsv" else None,
+                delimiter="\t" if kind == "tsv" else dialect.delimiter,
                 header=False if text and schema.feature_names is None else None,
                 labelled=False,
                 expected=schema.feature_names,
             )
             places = _places(columns.names, columns.features, schema, columns.header, source)
-            words = {places[k] for k in text}
-            made = Csv(0, columns, features=places, words=words, gaps=gaps)
-            X, codes, _ = all_columns(lines, made, None)
-            texts = [vocabulary.words for vocabulary in made.vocabularies]
-            return side_by_side(X, codes, texts, sorted(text))
+            words = {places[k] for k in (*text, *dates)}
+            made = Csv(0, columns, features=places, words=words, gaps=gaps, dialect=dialect)
+            X, codes, _ = all_columns(Rows(lines, made, None), made)
+            texts = {
+                j: (known, vocabulary.words)
+                for j, known, vocabulary in zip(made.word_columns, codes, made.vocabularies)
+            }
+            days = {}
+            for k, form in dates.items():
+                label = columns.label(places[k])
+                days[places[k]] = dated(*texts.pop(places[k]), form, source, label)[0]
+            return side_by_side(places, made.numbers, X, texts, days)
         # Features that the model never saw have no part in it.
         return all_entries(lines, made, None, schema.n_features)[0]
     finally:
@@ -107,6 +129,8 @@ def _places(
         if len(columns) == n + 1 and target in columns and names[target] == schema.target:
             columns = [j for j in columns if j != target]
         return _by_name(names, columns, schema.feature_names, source)
+    if schema.places is not None and len(names) == schema.width:
+        return schema.places
     if len(columns) == n + 1:
         # The labels are there too.
         place = columns[-1] if target is None else target

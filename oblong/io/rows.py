@@ -113,7 +113,7 @@ class Rows:
     """
 
     # What helps against some causes of trouble.
-    _advice: ClassVar[dict[str | None, str]] = {}
+    _advice: ClassVar[dict[str | None, str]] = {"width": "skip_bad= skips such rows"}
 
     def __init__(
         self, lines: LineBuffer, format: Format, labels: LabelCodes | None, skip_bad: bool = False
@@ -123,6 +123,7 @@ class Rows:
         self._vocabulary: dict[str, int] = {}
         self.skip_bad = skip_bad
         self._rows = self._skipped = 0
+        self.first_skipped: str | None = None
 
     def __enter__(self) -> Any:
         return self
@@ -133,6 +134,16 @@ class Rows:
     def close(self) -> None:
         """Close the file."""
         self._lines.close()
+
+    @property
+    def source(self) -> str:
+        """Name of the input for messages."""
+        return self._lines.source
+
+    @property
+    def skipped(self) -> int:
+        """Rows left out because they were wrong."""
+        return self._skipped
 
     def __iter__(self) -> Iterator[Batch]:
         """The rows that are left, in batches of some megabytes of text."""
@@ -237,9 +248,11 @@ class Rows:
                 row=line,
                 column=error.column,
                 cause=error.cause,
-                advice=error.advice or self._advice.get(error.cause),
+                advice=self._advice.get(error.cause) or error.advice,
             )
         self._skipped += 1
+        if self.first_skipped is None:
+            self.first_skipped = f"row {line}: {error}"
 
 
 def _joined(parts: list[_Part], position: Position) -> Batch:
@@ -326,6 +339,9 @@ class RowReader(Rows):
     """
 
     _advice: ClassVar = {
+        "width": "skip_bad= skips such rows",
+        "encoding": "save the file as UTF-8",
+        "spelling": "hash_bits= takes words",
         "text": "hash_bits= takes words",
         "name": "hash_bits= takes names",
         "index": "n_features= or hash_bits= takes more",
@@ -384,11 +400,6 @@ class RowReader(Rows):
             raise
 
     @property
-    def source(self) -> str:
-        """Name of the input for messages."""
-        return self._lines.source
-
-    @property
     def labels(self) -> list[int] | list[str]:
         """The labels seen so far, or declared."""
         return self._labels.values()
@@ -417,11 +428,6 @@ class RowReader(Rows):
     def rows(self) -> int:
         """Rows read, those of earlier runs included."""
         return self._rows
-
-    @property
-    def skipped(self) -> int:
-        """Rows left out because they were wrong."""
-        return self._skipped
 
     def close_labels(self) -> None:
         """Take no more labels than there are now."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import hashlib
 import io
@@ -20,7 +21,10 @@ from oblong.io.errors import DataFileError
 __all__ = ["LineBuffer", "Path", "read_bytes", "source_name"]
 
 _CAPACITY = 1 << 20
-_LONGEST_LINE = 1 << 28
+_LONGEST_LINE = 1 << 26
+# Compressed input may become so many times larger, once it is large at all.
+_MOST_EXPANSION = 200
+_HARMLESS = 1 << 28
 _GZIP, _ZSTD, _BOM = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xef\xbb\xbf"
 # Bytes at the start of the input by which it is recognised.
 _HEAD = 1 << 14
@@ -34,7 +38,7 @@ def source_name(path: str | os.PathLike[str]) -> str:
     return name if name.isprintable() else ascii(name)
 
 
-def _open(path: str | os.PathLike[str]) -> Any:
+def _open(path: str | os.PathLike[str], encoding: str | None = None) -> Any:
     """Open an input and undo its compression, which the content tells."""
     source = source_name(path)
     if path == "-":
@@ -58,17 +62,65 @@ def _open(path: str | os.PathLike[str]) -> Any:
     except OSError as error:
         raise DataFileError(source, f"cannot be read: {error.strerror or error}") from None
     if magic.startswith(_GZIP):
-        return gzip.GzipFile(fileobj=stream)
+        meter = _Meter(stream)
+        return _Expanding(gzip.GzipFile(fileobj=meter), meter)
     if magic == _ZSTD:
         try:
             import pyarrow as pa
         except ImportError:
             problem = 'Zstandard files need pyarrow: pip install "oblong[cli]"'
             raise DataFileError(source, problem) from None
-        return pa.CompressedInputStream(pa.PythonFile(stream, mode="r"), "zstd")
-    if magic.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise DataFileError(source, "expected UTF-8 text, got UTF-16; save the file as UTF-8")
+        meter = _Meter(stream)
+        expanded = pa.CompressedInputStream(pa.PythonFile(meter, mode="r"), "zstd")
+        return _Expanding(expanded, meter)
+    if encoding is None and magic.startswith((b"\xff\xfe", b"\xfe\xff")):
+        problem = "expected UTF-8 text, got UTF-16"
+        advice = "save the file as UTF-8, or, for tables, encoding= utf-16 reads it"
+        raise DataFileError(source, problem, advice=advice)
     return stream
+
+
+class _Meter:
+    """A file that counts the bytes read from it."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream, self.count = stream, 0
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._stream.read(size)
+        self.count += len(data)
+        return data
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+class _Expanding:
+    """A compressed input that must not grow out of all proportion: text shrinks by less."""
+
+    def __init__(self, stream: Any, meter: _Meter) -> None:
+        self._stream, self._meter, self._total = stream, meter, 0
+
+    def _checked(self, size: int) -> None:
+        self._total += size
+        if self._total > max(_HARMLESS, _MOST_EXPANSION * self._meter.count):
+            raise ValueError(f"it expands to more than {_MOST_EXPANSION} times its size")
+
+    def read(self, size: int = -1) -> bytes:
+        parts = []
+        while size and (part := self._stream.read(_CAPACITY if size < 0 else size)):
+            self._checked(len(part))
+            parts.append(part)
+            size = size if size < 0 else 0
+        return b"".join(parts)
+
+    def readinto(self, room: memoryview) -> int:
+        n = self._stream.readinto(room) or 0
+        self._checked(n)
+        return n
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def _damaged(source: str, error: Exception) -> DataFileError:
@@ -103,6 +155,8 @@ class LineBuffer:
         The file, or ``"-"`` for standard input. Gzip and Zstandard are recognised by their content.
     content : bytes, optional
         The content of the input, where it was read before.
+    encoding : str, optional
+        Encoding of the text; UTF-8 by default.
 
     Attributes
     ----------
@@ -118,7 +172,12 @@ class LineBuffer:
         Whether the buffer has all that is left of the input.
     """
 
-    def __init__(self, path: str | os.PathLike[str], content: bytes | None = None) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        content: bytes | None = None,
+        encoding: str | None = None,
+    ) -> None:
         self.path = str(path)
         self.source = source_name(path)
         self.line = 1
@@ -128,10 +187,17 @@ class LineBuffer:
         self._head = b""
         self._returns: bool | None = None
         self._allocate(_CAPACITY)
-        self._stream = io.BytesIO(content) if content is not None else _open(path)
+        self._stream = io.BytesIO(content) if content is not None else _open(path, encoding)
+        self._recoded = encoding is not None
+        if encoding is not None:
+            try:
+                self._stream = codecs.EncodedFile(self._stream, "utf-8", encoding)
+            except LookupError:
+                problem = f"unknown encoding {quote(encoding)}"
+                raise DataFileError(self.source, problem, advice="choose encoding=") from None
         plain = isinstance(self._stream, io.BufferedReader)
         self._seekable = self.path != "-" and plain and self._stream.seekable()
-        self._live = self.path == "-" and hasattr(self._stream, "read1")
+        self._live = self.path == "-" and not self._recoded and hasattr(self._stream, "read1")
         self.fill()
         if bytes(self._bytes[:3]) == _BOM:
             self.start = 3
@@ -153,10 +219,14 @@ class LineBuffer:
         self.text = np.frombuffer(self._bytes, dtype=np.uint8)
 
     def _read_into(self, room: memoryview) -> int:
-        if not self._live:
+        if self._recoded:
+            # In UTF-8 a byte may become three.
+            data = self._stream.read(max(1, len(room) // 4))
+        elif not self._live:
             return self._stream.readinto(room) or 0
-        # A pipe gives what there is, and does not wait until the buffer is full.
-        data = self._stream.read1(len(room))
+        else:
+            # A pipe gives what there is, and does not wait until the buffer is full.
+            data = self._stream.read1(len(room))
         room[: len(data)] = data
         return len(data)
 

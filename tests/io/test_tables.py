@@ -160,7 +160,7 @@ MALFORMED = {
         'row 2, column "b": expected a number, got a miss',
     ),
     "infinite": ("t.csv", b"a,b,y\n1,1e999,x\n", "expected a number of at most 1e+150"),
-    "decimal comma": ("t.csv", b"a;b;y\n1;2,5;x\n", "write decimals with a point"),
+    "decimal comma": ("t.csv", b"a;b;y\n1;2,5;x\n", "decimal= , reads decimal commas"),
     "empty label": ("t.csv", b"a,y\n1,x\n2,\n", 'row 3, column "y": expected a class label'),
     "short row": ("t.csv", b"a,b,y\n1,2,x\n3,z\n", "row 3: expected 3 fields, got 2"),
     "long row": ("t.csv", b"a,b,y\n1,2,x\n3,4,z,5\n", "row 3: expected 3 fields, got 4"),

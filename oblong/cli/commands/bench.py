@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import platform
 from dataclasses import asdict
 from importlib.util import find_spec
@@ -16,7 +15,7 @@ from sklearn.model_selection import train_test_split
 
 from oblong._core.text import quote
 from oblong.cli.shared.errors import RunError
-from oblong.cli.shared.options import busy, seed, whole_number
+from oblong.cli.shared.options import busy, print_json, seed, whole_number
 from oblong.cli.shared.preparation import make_pipeline
 from oblong.cli.shared.tables import add_table_options, check_labels, labelled_table
 from oblong.datasets import DataFileError
@@ -146,7 +145,7 @@ def _run(args: argparse.Namespace) -> int:
         model["predict_ratio"] = _ratio(own.predict_seconds, other.predict_seconds)
         record["models"].append(model | asdict(own))
     if args.json:
-        print(json.dumps(record))
+        print_json(record)
     else:
         _print(record)
     return 0

@@ -1,40 +1,62 @@
-"""``oblong compare``: the models of the family against the SVM on one data set."""
+"""``oblong compare``: the models of the family against the SVM and baselines."""
 
 from __future__ import annotations
 
 import argparse
-import json
+import re
 import shlex
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from joblib import cpu_count
 
-from oblong.cli.comparison.grids import Model, select
+from oblong._core.text import quote
+from oblong.cli.comparison.grids import Model, default_models, select
 from oblong.cli.comparison.journal import ComparisonJournal
-from oblong.cli.comparison.protocol import check_classes
+from oblong.cli.comparison.protocol import OutOfTime, check_classes
 from oblong.cli.comparison.results import FoldResult, Settings
+from oblong.cli.shared.errors import RunError
 from oblong.cli.shared.options import (
     check_apart,
     is_set_by_name,
     output_file,
+    print_json,
     seed,
     whole_number,
     write_whole,
 )
-from oblong.cli.shared.tables import add_table_options, labelled_numbers
+from oblong.cli.shared.tables import add_table_options, labelled_numbers, table_words
 from oblong.datasets import DataFileError, Dataset
 from oblong.datasets.loading import BUILT_IN
 
+if TYPE_CHECKING:
+    from oblong.cli.comparison.projection import Projection
+    from oblong.cli.comparison.results import Comparison
+
 __all__ = ["add_parser"]
 
-DEFAULT_DATA = "breast_cancer"
+# One task of the kind the library is for, with many classes, and one where it has no advantage.
+DEFAULT_DATA = ("digits", "breast_cancer")
 DEFAULT_REPORT = "oblong-report.html"
+# Seconds from which on a comparison is too long to start without a word.
+_TOO_LONG = 600.0
+# Rows from which on the time is estimated before the start.
+_MANY_ROWS = 3000
 
 _DESCRIPTION = """\
-Compare classifiers on one data set by nested cross-validation: on every fold each
-model's parameters are chosen on the training rows alone, then the held-out rows are
-predicted. Prints a table and writes one self-contained HTML report. Finished folds are
-kept: after a stop the same command with --resume does only the rest.
+Compare classifiers and baselines on a data set by nested cross-validation: on every fold each
+model's parameters are chosen on the training rows alone, then the held-out rows are predicted.
+Prints a table and a verdict, and writes one self-contained HTML report. If all rows would take too
+long, parameters are chosen and kernel models fitted on some of them, which is said before the
+start. Finished folds are kept: after a stop the same command with --resume does only the rest.
 """
 
 _EPILOG = """\
@@ -54,6 +76,7 @@ examples:
   oblong compare patients.csv --target outcome --repeats 3
   oblong compare adult.csv --categorical auto --impute
   oblong compare digits --models all --no-nested --resume
+  oblong compare large.csv --time 5m
   zcat train.libsvm.gz | oblong compare - --models svm-linear,rmm-linear
 """
 
@@ -72,18 +95,19 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     parser.add_argument(
         "data",
-        nargs="?",
+        nargs="*",
         default=DEFAULT_DATA,
         metavar="DATA",
-        help=f"built-in set, file, or - for standard input (default: {DEFAULT_DATA})",
+        help="built-in sets, files, or - for standard input "
+        f"(default: {' and '.join(DEFAULT_DATA)})",
     )
     add_table_options(parser)
     parser.add_argument(
         "--models",
         type=_models,
-        default=",".join(defaults),
         metavar="NAME,…",
-        help='models separated by commas, or "all" (default: %(default)s)',
+        help=f'models separated by commas, or "all" (default: {", ".join(defaults)}; rmm-linear '
+        "and arow where they are at home)",
     )
     parser.add_argument(
         "--cv", type=whole_number(2), default=5, metavar="K", help="folds (default: %(default)s)"
@@ -132,6 +156,17 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--resume", action="store_true", help="go on where a run that was stopped has ended"
     )
+    parser.add_argument(
+        "--time",
+        type=_duration,
+        metavar="5m",
+        help="how long it may take, in s, m or h; rows, folds and models are left out to keep it",
+    )
+    parser.add_argument(
+        "--full",
+        action="store_true",
+        help="use all rows for everything, however long it takes",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of the table")
     parser.set_defaults(run=_run)
 
@@ -145,74 +180,196 @@ def _run(args: argparse.Namespace) -> int:
     from rich.console import Console
 
     from oblong.cli.comparison import report
-    from oblong.cli.comparison.projection import project
-    from oblong.cli.comparison.protocol import compare
     from oblong.cli.comparison.table import print_table, summary_json
-    from oblong.cli.shared.progress import fold_progress, waiting
+    from oblong.cli.shared.progress import waiting
 
-    check_apart([] if is_set_by_name(args.data) else [args.data], [args.report, args.state])
-    dataset = labelled_numbers(args)
-    settings = Settings(
-        cv=args.cv,
-        repeats=args.repeats,
-        seed=args.seed,
-        jobs=args.jobs,
-        nested=args.nested,
-        impute=args.impute,
-    )
-    check_classes(dataset, settings.cv)
-    journal = _journal(args, dataset, settings)
-    done = journal.resume(args.models) if args.resume else {}
-    if not args.resume:
-        journal.start()
-    titles = {model.name: model.title for model in args.models}
-    finished = [name for name, _ in done]
-    with fold_progress(titles, settings.cv * settings.repeats, finished) as advance:
-
-        def keep(result: FoldResult) -> None:
-            journal.add(result)
-            advance(result.model)
-
-        comparison = compare(dataset, args.models, settings, keep, done)
-    console = Console(highlight=False)
-    if not args.json:
-        print_table(console, comparison)
-    with waiting("drawing the report"):
-        projection = project(dataset, args.models, settings)
-        text = report.render(comparison, projection, _command(args))
-    write_whole(args.report, text)
+    if args.full and args.time is not None:
+        raise DataFileError("--full", "uses all the time it needs; leave out --time")
+    began = time.monotonic()
+    files = [data for data in args.data if not is_set_by_name(data)]
+    check_apart(files, [args.report, args.state])
+    # The table has 80 columns on a terminal that has no more.
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 100)
+    sets = [labelled_numbers(args, data) for data in args.data]
+    for dataset in sets:
+        check_classes(dataset, args.cv)
+    parts: list[tuple[Comparison, Projection | None]] = []
+    journals = []
+    for position, dataset in enumerate(sets):
+        left = None if args.time is None else args.time - (time.monotonic() - began)
+        share = None if left is None else left / (len(sets) - position)
+        journals.append(_journal(args, dataset, position))
+        comparison = _compare(args, dataset, journals[-1], share)
+        if not args.json:
+            print_table(console, comparison)
+        with waiting("drawing the report"):
+            parts.append((comparison, _plane(comparison, args, began)))
+    write_whole(args.report, report.render(parts, _command(args, parts[0][0].models)))
     if args.state is None:
-        journal.remove()
+        for journal in journals:
+            journal.remove()
     if args.json:
-        print(json.dumps(summary_json(comparison) | {"report": str(args.report)}))
+        for comparison, _ in parts:
+            print_json(summary_json(comparison) | {"report": str(args.report)})
     else:
         console.print(f"Report: {args.report}", markup=False, soft_wrap=True)
     return 0
 
 
-def _journal(args: argparse.Namespace, dataset: Dataset, settings: Settings) -> ComparisonJournal:
+def _compare(
+    args: argparse.Namespace, dataset: Dataset, journal: ComparisonJournal, limit: float | None
+) -> Comparison:
+    """One data set, in at most so many seconds if there is a limit."""
+    from oblong.cli.comparison.plan import Remaining
+    from oblong.cli.comparison.protocol import compare
+    from oblong.cli.shared.progress import fold_progress
+
+    began = time.monotonic()
+    models = args.models or default_models(dataset.X, dataset.y)
+    settings, expected = _planned(args, dataset, models, journal, limit)
+    # Those that the time is too short for, even on few rows.
+    slow = [model for model in models if expected and model.name not in expected]
+    models = [model for model in models if model not in slow]
+    journal.settle(settings)
+    done = journal.resume(models) if args.resume else {}
+    if not args.resume:
+        journal.start()
+    finished = [name for name, _ in done]
+    folds = settings.cv * settings.repeats
+    remaining = Remaining([m.name for m in models], folds, settings.jobs, finished, expected)
+    titles = {model.name: model.title for model in models}
+    # The report takes some time too.
+    end = None if limit is None else began + max(0.5 * limit, min(0.85 * limit, limit - 5.0))
+    with (
+        fold_progress(titles, folds, finished, remaining.text) as advance,
+        _too_late(),
+        _at(end),
+    ):
+
+        def keep(result: FoldResult) -> None:
+            journal.add(result)
+            remaining.add(result)
+            advance(result.model)
+            if end is not None and time.monotonic() > end:
+                raise OutOfTime
+
+        comparison = compare(dataset, models, settings, keep, done)
+    return replace(comparison, left_out=[m.title for m in slow] + comparison.left_out)
+
+
+def _planned(
+    args: argparse.Namespace,
+    dataset: Dataset,
+    models: list[Model],
+    journal: ComparisonJournal,
+    limit: float | None,
+) -> tuple[Settings, dict[str, float]]:
+    """The settings, with fewer rows where all would take too long, and seconds of a fold.
+
+    Models that have no seconds are too slow, even so. Nothing is known where there are none at all.
+    """
+    from oblong.cli.comparison.plan import about, estimate, fit_to
+    from oblong.cli.shared.options import busy
+
+    settings = Settings(args.cv, args.repeats, args.seed, args.jobs, args.nested, args.impute)
+    if args.resume:
+        return replace(settings, **journal.plan()), {}
+    if args.full or len(dataset.y) < _MANY_ROWS:
+        return settings, {}
+    with busy("estimating the time"):
+        per_fold = estimate(dataset, models, settings)
+    most = _TOO_LONG if limit is None else 0.6 * limit
+    chosen, seconds, whole = fit_to(most, settings, per_fold)
+    expected = per_fold(chosen)
+    slow = []
+    while limit is not None and seconds > most and len(expected) > 2:
+        # The first is what the others are compared with.
+        name = max(list(expected)[1:], key=lambda name: expected[name])
+        slow.append(name)
+        seconds -= expected.pop(name) * args.cv * args.repeats / args.jobs
+    if chosen != settings:
+        limits = [f"parameters are chosen on {chosen.search_rows:,} rows of each fold"]
+        if chosen.kernel_rows is not None:
+            limits.append(f"kernel models are fitted to {chosen.kernel_rows:,}")
+        left_out = f"There is no time for {', '.join(slow)}. " if slow else ""
+        print(
+            f"oblong: {dataset.name}: on all rows this would take about {about(whole)}. Instead, "
+            f"{' and '.join(limits)}; linear and online models and the baselines are fitted to all "
+            f"rows. {left_out}That takes about {about(seconds)}. --full insists on all rows.",
+            file=sys.stderr,
+            flush=True,
+        )
+    elif seconds > 10.0:
+        print(f"oblong: this takes about {about(seconds)}", file=sys.stderr, flush=True)
+    return chosen, expected
+
+
+def _plane(comparison: Comparison, args: argparse.Namespace, began: float) -> Projection | None:
+    """The models in the plane, if there is time."""
+    from oblong.cli.comparison.projection import project
+
+    if args.time is not None and time.monotonic() - began > 0.9 * args.time:
+        return None
+    return project(comparison.dataset, comparison.models, comparison.settings)
+
+
+@contextmanager
+def _too_late() -> Iterator[None]:
+    """Say that the time was over before there was anything to show."""
+    try:
+        yield
+    except OutOfTime:
+        raise RunError("the time was over before two folds were done; give more --time") from None
+
+
+@contextmanager
+def _at(end: float | None) -> Iterator[None]:
+    """Raise :class:`OutOfTime` at a time, where the system can."""
+    main = threading.current_thread() is threading.main_thread()
+    if end is None or not main or not hasattr(signal, "setitimer"):
+        yield
+        return
+
+    def stop(*_: object) -> None:
+        raise OutOfTime
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, max(1e-3, end - time.monotonic()))
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _journal(args: argparse.Namespace, dataset: Dataset, position: int) -> ComparisonJournal:
     """The file of finished results, beside the report unless it is named."""
     path = args.state or args.report.with_name(args.report.name + ".state")
-    return ComparisonJournal(path, dataset, settings)
+    if position:
+        path = Path(f"{path}.{position + 1}")
+    return ComparisonJournal(path, dataset)
 
 
-def _command(args: argparse.Namespace) -> str:
+def _command(args: argparse.Namespace, models: list[Model]) -> str:
     """Return the command line with everything that decides the result."""
-    words = ["oblong", "compare", args.data]
-    if args.target is not None:
-        words += ["--target", args.target]
-    if args.categorical != "none":
-        named = args.categorical
-        words += ["--categorical", named if isinstance(named, str) else ",".join(named)]
-    if args.impute is not None:
-        words += ["--impute", args.impute]
-    if args.zero_based:
-        words.append("--zero-based")
-    words += ["--models", ",".join(model.name for model in args.models)]
+    words = ["oblong", "compare", *args.data, *table_words(args)]
+    if args.models is not None:
+        words += ["--models", ",".join(model.name for model in models)]
     words += ["--cv", str(args.cv), "--repeats", str(args.repeats), "--seed", str(args.seed)]
     if not args.nested:
         words.append("--no-nested")
+    if args.full:
+        words.append("--full")
+    if args.time is not None:
+        words += ["--time", f"{args.time:g}s"]
     return shlex.join(words)
+
+
+def _duration(text: str) -> float:
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(s|m|h)?", text.strip())
+    if found is None or float(found[1]) == 0.0:
+        raise argparse.ArgumentTypeError(f"expected a time such as 90s or 5m, got {quote(text)}")
+    return float(found[1]) * {"s": 1, "m": 60, "h": 3600}[found[2] or "s"]
 
 
 def _models(text: str) -> list[Model]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import asdict
 
-from oblong.cli.shared.options import emphasis
+from oblong.cli.shared.options import emphasis, print_json
 from oblong.datasets.loading import summaries
 
 __all__ = ["add_parser"]
@@ -43,7 +42,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 def _run(args: argparse.Namespace) -> int:
     found = summaries()
     if args.json:
-        print(json.dumps([asdict(each) for each in found], indent=2, ensure_ascii=False))
+        sets = [asdict(each) for each in found]
+        print_json({"sets": sets}, indent=2, ensure_ascii=False)
         return 0
     width = max(len(each.name) for each in found)
     print(emphasis(f"{'name':<{width}}  {'rows':>9}  {'features':>9}  description"))

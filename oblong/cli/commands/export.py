@@ -7,7 +7,7 @@ import json
 from importlib.util import find_spec
 from typing import Any
 
-from oblong.cli.shared.options import busy, check_apart, output_file, write_whole
+from oblong.cli.shared.options import busy, check_apart, output_file, print_json, write_whole
 from oblong.datasets import DataFileError
 
 __all__ = ["add_parser"]
@@ -68,10 +68,10 @@ def _run(args: argparse.Namespace) -> int:
     write_whole(args.output, content)
     columns = {note.key.rpartition(" ")[2]: json.loads(note.value) for note in graph.metadata_props}
     if args.json:
-        found = {"file": str(args.output), "operators": len(graph.graph.node)}
+        found: dict[str, Any] = {"file": str(args.output), "operators": len(graph.graph.node)}
         found["inputs"] = {each.name: columns[each.name] for each in graph.graph.input}
         found["outputs"] = [each.name for each in graph.graph.output]
-        print(json.dumps(found))
+        print_json(found)
         return 0
     inputs = [f"{each.name} ({_listed(columns[each.name])})" for each in graph.graph.input]
     outputs = [each.name for each in graph.graph.output]

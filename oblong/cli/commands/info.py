@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator
 from typing import Any
 
-from oblong.cli.shared.options import emphasis
+from oblong.cli.shared.options import emphasis, print_json
 
 __all__ = ["add_parser"]
 
 _DESCRIPTION = """\
-Tell what a model file holds: the model and its parameters, the data it was trained on, the
-certificate of its solution, and the versions it was written with. The model is not loaded.
+Tell what a model file holds: the model and its parameters, the data and the columns it was trained
+on, its scores on held-out rows, the certificate of its solution, and the versions it was written
+with. The model is not loaded.
 """
 
 _EPILOG = """\
@@ -43,7 +43,7 @@ def _run(args: argparse.Namespace) -> int:
 
     manifest = read_manifest(args.model)
     if args.json:
-        print(json.dumps(manifest, indent=2, ensure_ascii=False))
+        print_json(manifest, indent=2, ensure_ascii=False)
         return 0
     lines = list(_lines(manifest))
     width = max(len(name) for name, _ in lines)
@@ -70,6 +70,28 @@ def _lines(manifest: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "classes", _joined(pairs)
     elif isinstance(manifest.get("classes"), list):
         yield "classes", _joined([str(label) for label in manifest["classes"]])
+    yield from _columns(training)
+    search = training.get("search")
+    if isinstance(search, dict) and isinstance(search.get("candidates"), list):
+        tried = [
+            f"{each.get('model')} {_percent(each.get('error'))}"
+            for each in search["candidates"]
+            if isinstance(each, dict)
+        ]
+        yield "quick search", ", ".join(tried)
+    scores = training.get("scores")
+    if isinstance(scores, dict):
+        shown = [f"error {_percent(scores.get('error'))}"]
+        shown.append(f"balanced error {_percent(scores.get('balanced_error'))}")
+        shown += [
+            f"{title} {_short(scores[name])}"
+            for name, title in (("auc", "AUC"), ("log_loss", "log loss"))
+            if isinstance(scores.get(name), float)
+        ]
+        yield "held-out scores", f"{', '.join(shown)} ({scores.get('how')})"
+    for name in ("threshold", "class_weight"):
+        if training.get(name) is not None:
+            yield name.replace("_", " "), _short(training[name])
     chosen = training.get("cross_validation")
     if isinstance(chosen, dict):
         yield "held-out error", f"{_percent(chosen.get('error'))} ({chosen.get('folds')} folds)"
@@ -79,6 +101,32 @@ def _lines(manifest: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield from _section("certificate", manifest.get("certificate"))
     yield from _section("written with", manifest.get("versions"))
     yield "format", f"{manifest.get('format')} {manifest.get('version')}"
+
+
+def _columns(training: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """What the columns are that do not hold plain numbers, and what was odd about the data."""
+    schema = training.get("schema")
+    schema = schema if isinstance(schema, dict) else {}
+    names = schema.get("feature_names")
+
+    def named(column: Any) -> str:
+        if isinstance(names, list) and isinstance(column, int) and 0 <= column < len(names):
+            return str(names[column])
+        return f"column {column}"
+
+    def listed(key: str) -> list[Any]:
+        return schema[key] if isinstance(schema.get(key), list) else []
+
+    hashed = listed("hashed")
+    categories = [named(j) for j in listed("text") if j not in hashed]
+    dates = [f"{named(d[0])} ({d[1]})" for d in listed("dates") if isinstance(d, list) and d[1:]]
+    parts = (("categories", categories), ("text", [named(j) for j in hashed]), ("dates", dates))
+    for title, columns in parts:
+        if columns:
+            yield title, _joined(columns)
+    notes = training.get("notes")
+    for note in notes if isinstance(notes, list) else []:
+        yield "note", str(note).replace("drop=", "--drop")
 
 
 def _section(name: str, values: Any) -> Iterator[tuple[str, str]]:

@@ -10,12 +10,15 @@ import warnings
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.pipeline import Pipeline
 
 from oblong.cli.shared.errors import RunError
 from oblong.cli.shared.options import busy, check_apart, is_set_by_name, output_file, write_whole
+from oblong.cli.shared.tables import add_dialect_options, dialect_of
 from oblong.datasets import DataFileError, load
 from oblong.io.dataset import Schema
+from oblong.io.dialect import Dialect
 from oblong.io.prediction import of_width, read_rows
 
 __all__ = ["add_parser"]
@@ -57,6 +60,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         metavar="FILE",
         help="where to write (default: standard output)",
     )
+    add_dialect_options(parser.add_argument_group("table, where not as in training"))
     parser.set_defaults(run=_run)
 
 
@@ -73,13 +77,16 @@ def _run(args: argparse.Namespace) -> int:
         training = training if isinstance(training, dict) else {}
         if args.proba and not hasattr(model, "predict_proba"):
             name = type(model[-1] if isinstance(model, Pipeline) else model).__name__
-            raise DataFileError(args.model, f"a {name} without probabilities; leave --proba out")
+            problem = f"a {name} without probabilities; leave --proba out, or train with it"
+            raise DataFileError(args.model, problem)
         schema = _schema(model, training, args.model)
         with busy(f"reading {args.data}"):
             if by_name:
                 X = of_width(load(args.data).X, schema, args.data)
             else:
-                X = read_rows(args.data, schema, gaps=bool(training.get("gaps")))
+                known = None if schema.dialect is None else Dialect.from_json(schema.dialect)
+                gaps, dialect = bool(training.get("gaps")), dialect_of(args, known)
+                X = read_rows(args.data, schema, gaps=gaps, dialect=dialect)
         with busy(f"predicting {X.shape[0]:,} rows"):
             text = _predict(model, X, _names(model, training), args)
     content = text.encode("utf-8", "surrogateescape")
@@ -130,6 +137,9 @@ def _predict(model: Any, X: Any, names: list[str] | None, args: argparse.Namespa
             return stream.getvalue()
         predicted = np.asarray(model.predict(X))
     except (ValueError, TypeError, AttributeError, IndexError, MemoryError) as error:
+        if sp.issparse(X) and not isinstance(error, MemoryError):
+            problem = "expected a dense table, as in training, got sparse rows"
+            raise DataFileError(args.data, problem) from None
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise RunError(f"{args.model} cannot predict {args.data}: {reason}") from None
     if predicted.ndim == 2:

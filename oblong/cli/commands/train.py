@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 import argparse
-import inspect
 import json
 import re
 import time
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
-from joblib import cpu_count, parallel_config
-from sklearn.base import ClassifierMixin, is_classifier
-from sklearn.model_selection import GridSearchCV, StratifiedKFold
-from sklearn.pipeline import Pipeline
-from sklearn.utils._param_validation import InvalidParameterError
+from joblib import cpu_count
 
 from oblong._core.text import quote
-from oblong.cli.comparison.grids import Model, select
+from oblong.cli.comparison.grids import select
 from oblong.cli.shared.errors import RunError
+from oblong.cli.shared.fitting import Fitted, classifier_of, train
 from oblong.cli.shared.options import (
     busy,
     check_apart,
     is_set_by_name,
     output_file,
     plain_warnings,
+    print_json,
     seed,
     whole_number,
 )
-from oblong.cli.shared.preparation import make_pipeline, spread_of
 from oblong.cli.shared.tables import add_table_options, check_labels, labelled_table
 from oblong.datasets import DataFileError
 from oblong.io.tables import Table
@@ -40,7 +35,8 @@ _LISTED = 1000
 
 _DESCRIPTION = """\
 Train one model on a file and save it with all that prediction needs: the scaling of the
-columns, the encoding of text, the values for gaps, the spelling of the labels.
+columns, the encoding of text, the values for gaps, the spelling of the labels. Without --model a
+quick search decides which. Prints the error on held-out rows, by cross-validation.
 """
 
 _EPILOG = """\
@@ -49,16 +45,18 @@ models:
   or the name of a classifier of the library, such as AROWClassifier
 
 examples:
-  oblong train iris --model rmm -o iris.oblong
-  oblong train patients.csv --target outcome --model rmm --cv -o patients.oblong
+  oblong train patients.csv --target outcome -o patients.oblong
+  oblong train iris --model rmm --cv -o iris.oblong
   oblong train adult.csv --categorical auto --impute --model rmm-linear -o adult.oblong
+  oblong train orders.csv --drop id --dates when --text comment --sep ";" --decimal , -o m.oblong
+  oblong train fraud.csv --class-weight balanced --proba --threshold f1 -o fraud.oblong
   oblong train train.libsvm.zst --model AROWClassifier --param r=0.1 -o news.oblong
 """
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add the subcommand."""
-    models = select(["all"])
+    models = [m for m in select(["all"]) if m.kind != "baseline"]
     parser = subparsers.add_parser(
         "train",
         description=_DESCRIPTION,
@@ -68,8 +66,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "data", metavar="DATA", help="file, name of a data set, or - for standard input"
     )
-    add_table_options(parser)
-    parser.add_argument("--model", required=True, metavar="NAME", help="what to train")
+    parser.add_argument(
+        "--model", metavar="NAME", help="what to train (default: a quick search decides)"
+    )
     parser.add_argument(
         "--param",
         action="append",
@@ -87,6 +86,27 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="choose the other parameters by cross-validation with K folds (5)",
     )
     parser.add_argument(
+        "--class-weight",
+        type=_class_weight,
+        metavar="balanced|A=2,…",
+        help="weights of the classes: against their frequency, or as given",
+    )
+    parser.add_argument(
+        "--proba",
+        action="store_true",
+        help="calibrate the model, so that it has probabilities",
+    )
+    parser.add_argument(
+        "--threshold",
+        type=_threshold,
+        metavar="balanced|f1|X",
+        help="decide between two classes where the balanced accuracy or the F1 score of the second "
+        "is best on held-out rows, or at X: a probability, or else a decision value",
+    )
+    parser.add_argument(
+        "--no-score", action="store_true", help="do not estimate the error on held-out rows"
+    )
+    parser.add_argument(
         "--seed", type=seed, default=0, metavar="N", help="seed (default: %(default)s)"
     )
     parser.add_argument(
@@ -94,91 +114,121 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         type=whole_number(1),
         default=cpu_count(),
         metavar="N",
-        help="threads for --cv (default: one per core)",
+        help="threads for the folds (default: one per core)",
     )
     parser.add_argument(
         "-o", "--output", required=True, type=output_file, metavar="FILE", help="the model"
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of sentences")
+    add_table_options(parser)
     parser.set_defaults(run=_run)
 
 
 def _run(args: argparse.Namespace) -> int:
     from oblong.persistence import ModelFileError, save
 
-    model, classifier = _classifier(args)
+    if args.model is not None:
+        # Before anything is read.
+        classifier_of(args, None)
+    elif args.param or args.cv:
+        raise DataFileError("--param, --cv", "belong to a model; name it with --model")
     check_apart([] if is_set_by_name(args.data) else [args.data], [args.output])
     with busy(f"reading {args.data}"):
         table = labelled_table(args)
     check_labels(table, args.cv)
-    pipeline = make_pipeline(table, classifier, args.impute)
     started = time.perf_counter()
     with plain_warnings(), busy(f"training on {table.X.shape[0]:,} rows"):
-        pipeline, chosen = _fit(pipeline, model, table, args)
-        error = float(np.mean(pipeline.predict(table.X) != table.y))
+        fitted = train(table, args)
     seconds = time.perf_counter() - started
-    training = _training(table, args, chosen, error)
+    training = _training(table, args, fitted)
     try:
-        save(pipeline, args.output, training=training)
+        save(fitted.pipeline, args.output, training=training)
     except ModelFileError as problem:
         raise RunError(str(problem)) from None
-    rows, features = table.X.shape
     if args.json:
         names = ("source", "rows", "features", "target_names", "training_error", "cross_validation")
-        found = {name: training[name] for name in names}
-        found |= {"model": type(pipeline[-1]).__name__, "file": str(args.output)}
-        print(json.dumps(found | {"seconds": round(seconds, 3)}, default=str))
+        found = {name: training[name] for name in (*names, "scores", "search", "threshold")}
+        found |= {"model": fitted.name, "file": str(args.output)}
+        print_json(found | {"seconds": round(seconds, 3)})
         return 0
+    rows, features = table.X.shape
     print(
-        f"{args.output}: {type(pipeline[-1]).__name__}, {rows:,} rows, {features:,} features, "
+        f"{args.output}: {fitted.name}, {rows:,} rows, {features:,} features, "
         f"{len(table.target_names)} classes, {seconds:.2f} s"
     )
-    if chosen is not None:
-        values = ", ".join(f"{name}={value}" for name, value in chosen["parameters"].items())
-        print(f"chosen by {chosen['folds']}-fold cross-validation: {values}")
-        print(f"error {100 * chosen['error']:.2f} % on held-out rows")
-    print(f"error {100 * error:.2f} % on the training rows")
+    for line in _lines(table, fitted):
+        print(line)
     return 0
 
 
-# The model ---------------------------------------------------------------------------------------
+def _lines(table: Table, fitted: Fitted) -> list[str]:
+    """What there is to say about a model."""
+    lines = []
+    text = [j for j in table.schema.text or [] if j not in (table.schema.hashed or [])]
+    if text:
+        names = table.schema.feature_names or [str(j + 1) for j in range(table.X.shape[1])]
+        counts = [f"{names[j]} ({len(np.unique(table.X[:, j]))})" for j in text]
+        lines.append(f"one column per word of: {', '.join(counts)}")
+    if fitted.search is not None:
+        others = [f"{e['model']} {100 * e['error']:.2f} %" for e in fitted.search["candidates"]]
+        lines.append(
+            f"model chosen by a quick search on {fitted.search['rows']:,} rows: "
+            f"{fitted.search['model']} ({_listed(fitted.search['parameters'])}); errors: "
+            + ", ".join(others)
+        )
+    if fitted.chosen is not None:
+        listed = _listed(fitted.chosen["parameters"])
+        lines.append(f"chosen by {fitted.chosen['folds']}-fold cross-validation: {listed}")
+        lines.append(f"error {100 * fitted.chosen['error']:.2f} % on held-out rows")
+    if fitted.threshold is not None:
+        lines.append(f"threshold {fitted.threshold:.4g}")
+    if fitted.scores is not None:
+        scores = fitted.scores
+        known = [
+            f"balanced error {100 * scores['balanced_error']:.2f} %",
+            *(f"{title} {scores[name]:.3f}" for name, title in _TITLES if scores[name] is not None),
+        ]
+        lines.append(
+            f"error {100 * scores['error']:.2f} % on held-out rows ({scores['how']}); "
+            + ", ".join(known)
+        )
+    lines.append(f"error {100 * fitted.training_error:.2f} % on the training rows")
+    return lines
 
 
-def _classifier(args: argparse.Namespace) -> tuple[Model | None, Any]:
-    """The registered model, if it is one, and the classifier with its parameters."""
-    registered = {model.name: model for model in select(["all"])}
-    model = registered.get(args.model)
-    if model is not None:
-        classifier = model.factory()
-    else:
-        classifier = _by_class(args.model, list(registered))
-        if args.cv:
-            problem = f"--cv needs a model with values to try: one of {', '.join(registered)}"
-            raise DataFileError("--model", problem)
-    known = classifier.get_params(deep=False)
-    if "random_state" in known:
-        classifier.set_params(random_state=args.seed)
-    for name, value in args.param:
-        if name not in known:
-            close = get_close_matches(name, known, n=1)
-            hint = f"did you mean {quote(close[0])}?" if close else f"it has {', '.join(known)}"
-            raise DataFileError("--param", f"{args.model} has no parameter {quote(name)}; {hint}")
-        classifier.set_params(**{name: value})
-    return model, classifier
+_TITLES = (("auc", "AUC"), ("log_loss", "log loss"))
 
 
-def _by_class(name: str, registered: list[str]) -> ClassifierMixin:
-    import oblong
+def _listed(parameters: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in parameters.items())
 
-    values = (getattr(oblong, public) for public in oblong.__all__ if public[0].isupper())
-    classes = {v.__name__: v for v in values if inspect.isclass(v) and hasattr(v, "get_params")}
-    classes = {public: kind for public, kind in classes.items() if is_classifier(kind())}
-    if name in classes:
-        return classes[name]()
-    close = get_close_matches(name, [*registered, *classes], n=1)
-    hint = f" (did you mean {quote(close[0])}?)" if close else ""
-    problem = f"no model {quote(name)}{hint}; the models are {', '.join(registered)}"
-    raise DataFileError("--model", problem)
+
+def _class_weight(text: str) -> str | dict[str, float]:
+    if text == "balanced":
+        return text
+    weights = {}
+    for part in text.split(","):
+        name, equals, value = part.rpartition("=")
+        try:
+            weights[name.strip()] = float(value)
+        except ValueError:
+            equals = ""
+        if not equals or not weights[name.strip()] >= 0.0:
+            problem = f"expected balanced, or classes and weights such as yes=2, got {quote(text)}"
+            raise argparse.ArgumentTypeError(problem)
+    return weights
+
+
+def _threshold(text: str) -> str | float:
+    if text in ("balanced", "f1"):
+        return text
+    try:
+        value = float(text)
+    except ValueError:
+        value = np.nan
+    if not np.isfinite(value):
+        raise argparse.ArgumentTypeError(f"expected balanced, f1 or a number, got {quote(text)}")
+    return value
 
 
 def _parameter(text: str) -> tuple[str, Any]:
@@ -204,9 +254,10 @@ def _parameter(text: str) -> tuple[str, Any]:
     return name.strip(), value
 
 
-def _training(table: Table, args: argparse.Namespace, chosen: Any, error: float) -> dict[str, Any]:
+def _training(table: Table, args: argparse.Namespace, fitted: Fitted) -> dict[str, Any]:
     """What the file remembers of the data."""
     counts = np.unique(table.y, return_counts=True)[1]
+    weights = args.class_weight
     return {
         "source": table.name,
         "rows": int(table.X.shape[0]),
@@ -214,50 +265,14 @@ def _training(table: Table, args: argparse.Namespace, chosen: Any, error: float)
         "class_counts": [[n, int(c)] for n, c in zip(table.target_names, counts)][:_LISTED],
         "target_names": list(table.target_names),
         "schema": table.schema.to_json(),
+        "notes": list(table.notes),
         "gaps": args.impute is not None,
-        "model": args.model,
-        "training_error": error,
-        "cross_validation": chosen,
+        "model": fitted.model,
+        "training_error": fitted.training_error,
+        "cross_validation": fitted.chosen,
+        "scores": fitted.scores,
+        "search": fitted.search,
+        "threshold": fitted.threshold,
+        "class_weight": weights,
         "seed": args.seed,
     }
-
-
-# The fit -----------------------------------------------------------------------------------------
-
-
-def _fit(
-    pipeline: Pipeline, model: Model | None, table: Table, args: argparse.Namespace
-) -> tuple[Pipeline, dict[str, Any] | None]:
-    try:
-        if not args.cv or model is None:
-            return pipeline.fit(table.X, table.y), None
-        fixed = {name for name, _ in args.param}
-        unit = spread_of(pipeline[:-1].fit_transform(table.X, table.y))
-        grid = {
-            f"model__{name}": list(values)
-            for name, values in model.grid(unit).items()
-            if name not in fixed
-        }
-        search = GridSearchCV(
-            pipeline,
-            grid,
-            cv=StratifiedKFold(args.cv, shuffle=True, random_state=args.seed),
-            n_jobs=args.jobs,
-            error_score="raise",
-        )
-        # Threads share the data, and end with Ctrl-C.
-        with parallel_config("threading"):
-            search.fit(table.X, table.y)
-    except InvalidParameterError as error:
-        raise DataFileError("--param", " ".join(str(error).split())) from None
-    except (ValueError, TypeError, MemoryError, FloatingPointError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise RunError(f"{args.model} failed on {table.name}: {reason}") from None
-    chosen = {
-        "folds": args.cv,
-        "error": float(1.0 - search.best_score_),
-        "parameters": {
-            name.removeprefix("model__"): value for name, value in search.best_params_.items()
-        },
-    }
-    return search.best_estimator_, chosen

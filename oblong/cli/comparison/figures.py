@@ -61,6 +61,8 @@ def margin_figure(comparison: Comparison, pair: tuple[object, object] | None) ->
     X, y = comparison.dataset.X[train], comparison.dataset.y[train]
     estimators = {}
     for model in comparison.models:
+        if model.kind == "baseline" or model.name == "logistic":
+            continue
         estimator = comparison.results[model.name][0].estimator
         if estimator is None or not hasattr(estimator, "decision_function"):
             continue
@@ -81,15 +83,11 @@ def margin_figure(comparison: Comparison, pair: tuple[object, object] | None) ->
 
 def confused_pair(comparison: Comparison) -> tuple[object, object] | None:
     """Return the two classes most often taken for each other; None with two classes."""
-    y = comparison.dataset.y
-    classes = np.unique(y)
+    classes = np.unique(comparison.dataset.y)
     if len(classes) == 2:
         return None
-    confusion = np.zeros((len(classes), len(classes)))
-    for results in comparison.results.values():
-        for (_, test), result in zip(comparison.folds, results):
-            where = (np.searchsorted(classes, y[test]), np.searchsorted(classes, result.predicted))
-            np.add.at(confusion, where, 1)
+    models = [model for model in comparison.models if model.kind != "baseline"]
+    confusion = np.sum([comparison.confusion(model) for model in models], axis=0)
     np.fill_diagonal(confusion, -1)
     i, j = np.unravel_index(np.argmax(confusion + confusion.T), confusion.shape)
     return classes[min(i, j)], classes[max(i, j)]

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from typing import Any
 
+import numpy as np
+import scipy.sparse as sp
 from sklearn.base import ClassifierMixin
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC
 
 from oblong._core.text import quote
@@ -17,14 +23,16 @@ from oblong.batch import (
     KernelFisherClassifier,
     LinearRelativeMarginClassifier,
     RelativeMarginClassifier,
+    RelativeMarginClassifierCV,
     SigmaSVC,
     UniversumSVC,
 )
-from oblong.online import OnlineEllipsoidalSVC
+from oblong.online import AROWClassifier, OnlineEllipsoidalSVC
 
-__all__ = ["Model", "register", "select"]
+__all__ = ["MAJORITY", "Model", "default_models", "register", "select"]
 
 Grid = Mapping[str, Sequence[object]]
+MAJORITY = "majority"
 
 
 @dataclass(frozen=True)
@@ -42,18 +50,25 @@ class Model:
     grid : callable
         Makes the parameter grid from the kernel width unit: scikit-learn's ``gamma="scale"`` of
         the scaled data. Values to prefer when scores tie come first.
+    kind : {"kernel", "linear", "baseline"}, default="kernel"
+        How the time grows: a kernel model's with the square of the rows, the others' in proportion.
     reference : bool, default=False
         Whether other models are tested against this one.
     default : bool, default=True
         Whether it takes part when no models are named.
+    search : callable, optional
+        Makes, from the grid and the folds, an estimator that searches the whole grid faster than
+        :class:`~sklearn.model_selection.GridSearchCV`, with its ``best_params_``.
     """
 
     name: str
     title: str
     factory: Callable[[], ClassifierMixin]
-    grid: Callable[[float], Grid]
+    grid: Callable[[float], Grid] = lambda unit: {}
+    kind: str = "kernel"
     reference: bool = False
     default: bool = True
+    search: Callable[[Grid, Any], Any] | None = None
 
 
 _MODELS: dict[str, Model] = {}
@@ -99,6 +114,25 @@ def select(names: Sequence[str] | None = None) -> list[Model]:
     return references[:1] + [model for model in chosen if model is not references[0]]
 
 
+# From here on linear models are worth their time beside kernels, and online learners beside both.
+_LINEAR_ROWS, _ONLINE_ROWS = 5000, 20_000
+
+
+def default_models(X: Any, y: np.ndarray) -> list[Model]:
+    """The models for data of this size: baselines, and what is at home there."""
+    chosen = select()
+    if sp.issparse(X):
+        # Trees want dense rows.
+        chosen = [model for model in chosen if model.name != "boosting"]
+    extra = []
+    if sp.issparse(X) or len(y) > _LINEAR_ROWS or len(np.unique(y)) == 2:
+        extra.append(_MODELS["rmm-linear"])
+    if len(y) > _ONLINE_ROWS:
+        extra.append(_MODELS["arow"])
+    place = 1 + [model.name for model in chosen].index("rmm")
+    return chosen[:place] + extra + chosen[place:]
+
+
 _PENALTIES = (0.1, 1.0, 10.0, 100.0)
 # The plain SVM first: at equal scores the bound has to earn its place.
 _SPREADS = (1.0, 0.5, 0.25, 0.1)
@@ -119,135 +153,122 @@ def _widths(unit: float) -> tuple[float, ...]:
     return tuple(float(f"{factor * unit:.3g}") for factor in (0.1, 0.4, 1.6))
 
 
-register(
+def _search_spreads(grid: Grid, folds: Any) -> RelativeMarginClassifierCV:
+    search = RelativeMarginClassifierCV(cv=folds, refit=False)
+    return search.set_params(**{f"{name}s": list(values) for name, values in grid.items()})
+
+
+for _model in (
     Model(
         "svm",
         "SVM",
-        factory=SVC,
-        grid=lambda unit: {"C": _PENALTIES, "gamma": _widths(unit)},
+        SVC,
+        lambda unit: {"C": _PENALTIES, "gamma": _widths(unit)},
         reference=True,
-    )
-)
-register(
+    ),
     Model(
         "rmm",
         "RMM",
-        factory=RelativeMarginClassifier,
-        grid=lambda unit: {"C": _PENALTIES, "gamma": _widths(unit), "spread": _SPREADS},
-    )
-)
-register(
+        RelativeMarginClassifier,
+        lambda unit: {"C": _PENALTIES, "gamma": _widths(unit), "spread": _SPREADS},
+        search=_search_spreads,
+    ),
+    Model(
+        "logistic",
+        "Logistic",
+        lambda: LogisticRegression(max_iter=1000),
+        lambda unit: {"C": (1.0, 0.01, 0.1, 10.0)},
+        kind="linear",
+    ),
+    Model("boosting", "Boosted trees", HistGradientBoostingClassifier, kind="baseline"),
+    Model(MAJORITY, "Majority class", lambda: DummyClassifier(strategy="prior"), kind="baseline"),
+):
+    register(_model)
+
+for _model in (
     Model(
         "sigma",
         "Sigma-SVM",
-        factory=SigmaSVC,
-        grid=lambda unit: {"C": _PENALTIES, "gamma": _widths(unit), "D": _SHARES},
-        default=False,
-    )
-)
-register(
+        SigmaSVC,
+        lambda unit: {"C": _PENALTIES, "gamma": _widths(unit), "D": _SHARES},
+    ),
     Model(
         "fisher",
         "Kernel Fisher",
-        factory=KernelFisherClassifier,
-        grid=lambda unit: {"alpha": (10.0, 1.0, 0.1, 0.01), "gamma": _widths(unit)},
-        default=False,
-    )
-)
-register(
+        KernelFisherClassifier,
+        lambda unit: {"alpha": (10.0, 1.0, 0.1, 0.01), "gamma": _widths(unit)},
+    ),
     Model(
         "universum",
         "SVM, Universum",
         # Averages of rows of different classes stand in for data of neither class.
-        factory=lambda: UniversumSVC(n_averages=200, random_state=0),
-        grid=lambda unit: {
-            "C": _PENALTIES,
-            "gamma": _widths(unit),
-            "C_universum": (0.01, 0.1, 1.0),
-        },
-        default=False,
-    )
-)
-register(
+        lambda: UniversumSVC(n_averages=200, random_state=0),
+        lambda unit: {"C": _PENALTIES, "gamma": _widths(unit), "C_universum": (0.01, 0.1, 1.0)},
+    ),
     Model(
         "ekm",
         "EKM",
-        factory=EllipsoidalKernelClassifier,
-        grid=lambda unit: {"C": _BALL_PENALTIES, "gamma": _widths(unit), "rank": _RANKS},
-        default=False,
-    )
-)
-register(
+        EllipsoidalKernelClassifier,
+        lambda unit: {"C": _BALL_PENALTIES, "gamma": _widths(unit), "rank": _RANKS},
+    ),
     Model(
         "esvm",
         "e-SVM",
-        factory=EllipsoidalSVC,
-        grid=lambda unit: {"nu": _ERROR_SHARES, "gamma": _widths(unit), "r": _ROUNDNESS},
-        default=False,
-    )
-)
-register(
+        EllipsoidalSVC,
+        lambda unit: {"nu": _ERROR_SHARES, "gamma": _widths(unit), "r": _ROUNDNESS},
+    ),
     Model(
         "bayes",
         "Bayes point",
-        factory=BayesPointClassifier,
-        grid=lambda unit: {"soft": _SLACKS, "gamma": _widths(unit)},
-        default=False,
-    )
-)
-register(
+        BayesPointClassifier,
+        lambda unit: {"soft": _SLACKS, "gamma": _widths(unit)},
+    ),
     Model(
         "svm-linear",
         "SVM, linear",
-        factory=lambda: SVC(kernel="linear"),
-        grid=lambda unit: {"C": (0.01, *_PENALTIES)},
+        lambda: SVC(kernel="linear"),
+        lambda unit: {"C": (0.01, *_PENALTIES)},
         reference=True,
-        default=False,
-    )
-)
-register(
+    ),
     Model(
         "rmm-linear",
         "RMM, linear",
-        factory=LinearRelativeMarginClassifier,
-        grid=lambda unit: {"C": (0.01, *_PENALTIES), "spread": _SPREADS},
-        default=False,
-    )
-)
-register(
+        LinearRelativeMarginClassifier,
+        lambda unit: {"C": (0.01, *_PENALTIES), "spread": _SPREADS},
+        kind="linear",
+    ),
     Model(
         "ekm-linear",
         "EKM, linear",
-        factory=lambda: EllipsoidalKernelClassifier(kernel="linear"),
-        grid=lambda unit: {"C": _BALL_PENALTIES, "coverage": _COVERAGES},
-        default=False,
-    )
-)
-register(
+        lambda: EllipsoidalKernelClassifier(kernel="linear"),
+        lambda unit: {"C": _BALL_PENALTIES, "coverage": _COVERAGES},
+    ),
     Model(
         "esvm-linear",
         "e-SVM, linear",
-        factory=lambda: EllipsoidalSVC(kernel="linear"),
-        grid=lambda unit: {"nu": _ERROR_SHARES, "r": _ROUNDNESS},
-        default=False,
-    )
-)
-register(
+        lambda: EllipsoidalSVC(kernel="linear"),
+        lambda unit: {"nu": _ERROR_SHARES, "r": _ROUNDNESS},
+    ),
     Model(
         "esvm-online",
         "e-SVM, online",
         # A looser gap than by default: only the error counts here.
-        factory=lambda: OnlineEllipsoidalSVC(tol=0.03, max_iter=200, random_state=0),
-        grid=lambda unit: {"nu": _ERROR_SHARES, "trace_bound": ("auto", 3.0, 10.0)},
-        default=False,
-    )
-)
-register(
+        lambda: OnlineEllipsoidalSVC(tol=0.03, max_iter=200, random_state=0),
+        lambda unit: {"nu": _ERROR_SHARES, "trace_bound": ("auto", 3.0, 10.0)},
+        kind="linear",
+    ),
     Model(
         "gaussian-linear",
         "SVM, whitened",
-        factory=lambda: EllipsoidalKernelClassifier(kernel="linear", shape="covariance"),
-        grid=lambda unit: {"C": (0.01, *_PENALTIES)},
-        default=False,
-    )
-)
+        lambda: EllipsoidalKernelClassifier(kernel="linear", shape="covariance"),
+        lambda unit: {"C": (0.01, *_PENALTIES)},
+    ),
+    Model(
+        "arow",
+        "AROW, online",
+        lambda: AROWClassifier(random_state=0),
+        lambda unit: {"r": (1.0, 0.1, 10.0)},
+        kind="linear",
+    ),
+):
+    register(replace(_model, default=False))

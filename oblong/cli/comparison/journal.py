@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,14 @@ from oblong.persistence.journal import Journal
 __all__ = ["ComparisonJournal"]
 
 _FORMAT = "oblong comparison"
+_NUMBERS = (
+    "error",
+    "balanced_error",
+    "fit_seconds",
+    "predict_seconds",
+    "search_seconds",
+    "seconds",
+)
 _FOREIGN = "no results of oblong compare; choose another file with --state"
 
 
@@ -34,24 +43,24 @@ class ComparisonJournal:
         The file.
     dataset : Dataset
         The data.
-    settings : Settings
-        Folds and seed.
     """
 
-    def __init__(self, path: Path, dataset: Dataset, settings: Settings) -> None:
+    def __init__(self, path: Path, dataset: Dataset) -> None:
         self.path = path
         self._journal = Journal(path)
         self._classes = np.unique(dataset.y)
-        self._head = {
-            "format": _FORMAT,
-            "oblong": __version__,
-            "data": _digest(dataset),
-            "cv": settings.cv,
-            "repeats": settings.repeats,
-            "seed": settings.seed,
-            "nested": settings.nested,
-            "impute": settings.impute,
-        }
+        self._head = {"format": _FORMAT, "oblong": __version__, "data": _digest(dataset)}
+
+    def settle(self, settings: Settings) -> None:
+        """Say what the results belong to."""
+        self._head |= {f.name: getattr(settings, f.name) for f in fields(settings)}
+        # That many were at work does not change a result.
+        del self._head["jobs"]
+
+    def plan(self) -> dict[str, Any]:
+        """How many rows an earlier run has drawn, if there was one."""
+        head = self._records()[0] if self.path.exists() else {}
+        return {name: head.get(name) for name in ("search_rows", "kernel_rows")}
 
     def start(self) -> None:
         """Make the file anew, with nothing done.
@@ -124,34 +133,17 @@ class ComparisonJournal:
             raise RunError(f"{self.path} cannot be written: {error.strerror or error}") from None
 
     def _line(self, result: FoldResult) -> dict[str, Any]:
-        return {
-            "model": result.model,
-            "fold": result.fold,
-            "error": result.error,
-            "fit_seconds": result.fit_seconds,
-            "memory": result.memory,
-            "parameters": result.parameters,
-            "predicted": np.searchsorted(self._classes, result.predicted).tolist(),
-            "gap": result.gap,
-            "stopped_early": result.stopped_early,
-        }
+        record = {f.name: getattr(result, f.name) for f in fields(result) if f.name != "estimator"}
+        record["predicted"] = np.searchsorted(self._classes, result.predicted).tolist()
+        return record
 
     def _result(self, record: dict[str, Any]) -> FoldResult:
         codes = np.array(record["predicted"], dtype=np.int64)
         if codes.min(initial=0) < 0:
             raise ValueError("a class")
-        return FoldResult(
-            model=str(record["model"]),
-            fold=int(record["fold"]),
-            error=float(record["error"]),
-            fit_seconds=float(record["fit_seconds"]),
-            memory=record["memory"],
-            parameters=dict(record["parameters"]),
-            predicted=self._classes[codes],
-            gap=record["gap"],
-            stopped_early=int(record["stopped_early"]),
-            estimator=None,
-        )
+        numbers = {name: float(record[name]) for name in _NUMBERS}
+        known = record | numbers | {"predicted": self._classes[codes], "estimator": None}
+        return FoldResult(**known)
 
 
 def _digest(dataset: Dataset) -> str:

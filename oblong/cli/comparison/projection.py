@@ -15,7 +15,14 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 
 from oblong.cli.comparison.grids import Model
-from oblong.cli.comparison.protocol import in_parallel, make_scaler, tune, width_unit
+from oblong.cli.comparison.protocol import (
+    choose,
+    fit_with,
+    in_parallel,
+    make_scaler,
+    some_rows,
+    width_unit,
+)
 from oblong.cli.comparison.results import Settings
 from oblong.datasets import Dataset
 from oblong.geometry import MinimumVolumeEllipsoid
@@ -67,7 +74,7 @@ def project(dataset: Dataset, models: Sequence[Model], settings: Settings) -> Pr
     if X.shape[1] < 2:
         return None
     if len(y) > MAX_POINTS:
-        rows = _sample(y, settings.seed)
+        rows = some_rows(y, MAX_POINTS, settings.seed)
         X, y = X[rows], y[rows]
     if settings.impute is not None and not sp.issparse(X):
         X = SimpleImputer(strategy=settings.impute, keep_empty_features=True).fit_transform(X)
@@ -84,7 +91,9 @@ def project(dataset: Dataset, models: Sequence[Model], settings: Settings) -> Pr
             for k, share in enumerate(pca.explained_variance_ratio_)
         )
     unit = width_unit(points)
-    tasks = [delayed(_fit)(model, points, y, unit, settings.seed) for model in models]
+    models = [model for model in models if model.kind != "baseline"]
+    plain = Settings(seed=settings.seed)
+    tasks = [delayed(_fit)(model, points, y, unit, plain) for model in models]
     fitted = dict(in_parallel(tasks, settings.jobs))
     estimators = {model.title: fitted[model.name] for model in models}
     ellipsoids = _ellipsoids(points, y)
@@ -103,20 +112,11 @@ def _ellipsoids(points: np.ndarray, y: np.ndarray) -> dict[int, MinimumVolumeEll
     return found
 
 
-def _sample(y: np.ndarray, seed: int) -> np.ndarray:
-    """Rows in the proportions of the classes, with enough of each to cross-validate."""
-    order = np.random.RandomState(seed).permutation(len(y))
-    share = MAX_POINTS / len(y)
-    parts = []
-    for label, count in zip(*np.unique(y, return_counts=True)):
-        parts.append(order[y[order] == label][: max(2, round(share * count))])
-    return np.sort(np.concatenate(parts))
-
-
 def _fit(
-    model: Model, points: np.ndarray, y: np.ndarray, unit: float, seed: int
+    model: Model, points: np.ndarray, y: np.ndarray, unit: float, settings: Settings
 ) -> tuple[str, Pipeline]:
+    where = "in the plane"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        search = tune(model, points, y, unit, seed, where="in the plane")
-    return model.name, search.best_estimator_
+        parameters = choose(model, points, y, unit, settings, where)
+        return model.name, fit_with(model, points, y, parameters, settings, where)

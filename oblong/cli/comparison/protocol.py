@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import signal
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
 from joblib import Parallel, delayed
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.impute import SimpleImputer
+from sklearn.metrics import balanced_accuracy_score, log_loss, roc_auc_score
 from sklearn.model_selection import GridSearchCV, RepeatedStratifiedKFold, StratifiedKFold
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from oblong._core.text import quote
+from oblong.batch import CalibratedMarginClassifier
 from oblong.cli.comparison.grids import Model
 from oblong.cli.comparison.results import Comparison, FoldResult, Settings
 from oblong.cli.shared.errors import RunError
@@ -30,17 +34,27 @@ from oblong.datasets import DataFileError, Dataset
 from oblong.io.dataset import Matrix
 
 __all__ = [
+    "OutOfTime",
     "check_classes",
+    "choose",
     "compare",
+    "evaluate",
     "fit_with",
     "in_parallel",
+    "judge",
     "make_scaler",
-    "tune",
+    "some_rows",
     "width_unit",
 ]
 
 INNER_FOLDS = 5
+# A search that shares kernel matrices keeps one in memory; for more rows it would not fit.
+_SHARED_ROWS = 6000
 _E = TypeVar("_E", GridSearchCV, Pipeline)
+
+
+class OutOfTime(BaseException):
+    """The time that a comparison may take is over; not a failure of the model that is fitted."""
 
 
 def compare(
@@ -64,7 +78,8 @@ def compare(
     settings : Settings
         Folds, repeats, seed and worker processes. The seed alone decides the errors.
     on_result : callable
-        Called with each result as it comes in.
+        Called with each result as it comes in. If it raises :class:`OutOfTime`, no more follow, and
+        the folds that all models have finished make the comparison.
     done : mapping
         Results of an earlier run by model and fold, which are not computed again.
     """
@@ -88,13 +103,17 @@ def compare(
         tasks = [delayed(_choose)(m, X, y, unit, settings) for m in models if m.name in names]
         chosen |= dict(in_parallel(tasks, settings.jobs))
     tasks = [
-        delayed(_evaluate)(model, X, y, fold, folds[fold], unit, settings, chosen.get(model.name))
+        delayed(evaluate)(model, X, y, fold, folds[fold], unit, settings, chosen.get(model.name))
         for fold, model in missing
     ]
     results: dict[str, list[FoldResult]] = {model.name: [] for model in models}
-    for result in in_parallel(tasks, settings.jobs):
-        results[result.model].append(result)
-        on_result(result)
+    running = in_parallel(tasks, settings.jobs)
+    try:
+        for result in running:
+            results[result.model].append(result)
+            on_result(result)
+    except OutOfTime:
+        running.close()
     train = folds[0][0]
     for model in models:
         mine = [result for (name, _), result in done.items() if name == model.name]
@@ -110,7 +129,27 @@ def compare(
             results[model.name].append(result)
     for per_fold in results.values():
         per_fold.sort(key=lambda result: result.fold)
-    return Comparison(dataset, list(models), settings, folds, results)
+    return _complete(Comparison(dataset, list(models), settings, folds, results))
+
+
+def _complete(comparison: Comparison) -> Comparison:
+    """Models and folds of which every combination is there, if the time was short."""
+    models = list(comparison.models)
+    while True:
+        done = [{r.fold for r in comparison.results[model.name]} for model in models]
+        common = sorted(set.intersection(*done))
+        if len(common) == len(comparison.folds):
+            return comparison
+        if len(common) > 1:
+            break
+        slowest = min(range(1, len(models)), key=lambda k: len(done[k]), default=0)
+        if len(done[0]) < 2 or slowest == 0:
+            raise RunError("the time was over before two folds were done; give more --time")
+        del models[slowest]
+    results = {m.name: [r for r in comparison.results[m.name] if r.fold in common] for m in models}
+    folds = [comparison.folds[fold] for fold in common]
+    left_out = [m.title for m in comparison.models if m not in models]
+    return replace(comparison, models=models, folds=folds, results=results, left_out=left_out)
 
 
 def check_classes(dataset: Dataset, cv: int) -> None:
@@ -157,24 +196,42 @@ def width_unit(X: Matrix, impute: str | None = None) -> float:
     return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0 / X.shape[1]
 
 
-def tune(
-    model: Model,
-    X: Matrix,
-    y: np.ndarray,
-    unit: float,
-    seed: int,
-    where: str,
-    impute: str | None = None,
-) -> GridSearchCV:
-    """Choose a model's parameters by cross-validation and fit it with them."""
+def choose(
+    model: Model, X: Matrix, y: np.ndarray, unit: float, settings: Settings, where: str
+) -> dict[str, object]:
+    """Choose a model's parameters by cross-validation, on some of the rows if there are many."""
+    grid = model.grid(unit)
+    if math.prod(len(values) for values in grid.values()) <= 1:
+        return {name: values[0] for name, values in grid.items()}
+    rows = some_rows(y, settings.search_rows, settings.seed)
+    X, y = X[rows], y[rows]
     folds = min(INNER_FOLDS, int(np.unique(y, return_counts=True)[1].min()))
-    search = GridSearchCV(
-        _pipeline(model, X, seed, impute),
-        {f"model__{name}": list(values) for name, values in model.grid(unit).items()},
-        cv=StratifiedKFold(folds, shuffle=True, random_state=seed),
+    splitter = StratifiedKFold(folds, shuffle=True, random_state=settings.seed)
+    if model.search is not None and len(y) <= _SHARED_ROWS:
+        search = model.search(grid, splitter)
+        pipeline = Pipeline([("scale", make_scaler(X, settings.impute)), ("model", search)])
+        return dict(_fitted(pipeline, X, y, model, where)[-1].best_params_)
+    grid_search = GridSearchCV(
+        _pipeline(model, X, settings),
+        {f"model__{name}": list(values) for name, values in grid.items()},
+        cv=splitter,
         error_score="raise",
+        refit=False,
     )
-    return _fitted(search, X, y, model, where)
+    best = _fitted(grid_search, X, y, model, where).best_params_
+    return {name.removeprefix("model__"): value for name, value in best.items()}
+
+
+def some_rows(y: np.ndarray, most: int | None, seed: int) -> np.ndarray:
+    """Rows in the proportions of the classes, with enough of each to cross-validate."""
+    if most is None or len(y) <= most:
+        return np.arange(len(y))
+    order = np.random.RandomState(seed).permutation(len(y))
+    parts = []
+    for label, count in zip(*np.unique(y, return_counts=True)):
+        least = min(count, INNER_FOLDS)
+        parts.append(order[y[order] == label][: max(least, round(most / len(y) * count))])
+    return np.sort(np.concatenate(parts))
 
 
 def fit_with(
@@ -186,16 +243,16 @@ def fit_with(
     where: str,
 ) -> Pipeline:
     """Fit a model with given parameters."""
-    pipeline = _pipeline(model, X, settings.seed, settings.impute)
+    pipeline = _pipeline(model, X, settings)
     pipeline.set_params(**{f"model__{name}": value for name, value in parameters.items()})
     return _fitted(pipeline, X, y, model, where)
 
 
-def _pipeline(model: Model, X: Matrix, seed: int, impute: str | None) -> Pipeline:
+def _pipeline(model: Model, X: Matrix, settings: Settings) -> Pipeline:
     classifier = model.factory()
     if "random_state" in classifier.get_params():
-        classifier.set_params(random_state=seed)
-    return Pipeline([("scale", make_scaler(X, impute)), ("model", classifier)])
+        classifier.set_params(random_state=settings.seed)
+    return Pipeline([("scale", make_scaler(X, settings.impute)), ("model", classifier)])
 
 
 def _fitted(estimator: _E, X: Matrix, y: np.ndarray, model: Model, where: str) -> _E:
@@ -206,10 +263,6 @@ def _fitted(estimator: _E, X: Matrix, y: np.ndarray, model: Model, where: str) -
         raise RunError(f"{model.title} failed {where}: {reason}") from error
 
 
-def _parameters(search: GridSearchCV) -> dict[str, object]:
-    return {name.removeprefix("model__"): value for name, value in search.best_params_.items()}
-
-
 def _choose(
     model: Model, X: Matrix, y: np.ndarray, unit: float, settings: Settings
 ) -> tuple[str, dict[str, object]]:
@@ -217,8 +270,7 @@ def _choose(
     _leave_interrupts()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        search = tune(model, X, y, unit, settings.seed, "on all rows", settings.impute)
-    return model.name, _parameters(search)
+        return model.name, choose(model, X, y, unit, settings, "on all rows")
 
 
 def _leave_interrupts() -> None:
@@ -227,7 +279,7 @@ def _leave_interrupts() -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def in_parallel(tasks: Sequence, jobs: int) -> Iterator:
+def in_parallel(tasks: Sequence, jobs: int) -> Generator:
     """Run delayed calls and yield their results as they come."""
     if not tasks:
         return
@@ -240,7 +292,7 @@ def in_parallel(tasks: Sequence, jobs: int) -> Iterator:
         ) from None
 
 
-def _evaluate(
+def evaluate(
     model: Model,
     X: Matrix,
     y: np.ndarray,
@@ -248,31 +300,85 @@ def _evaluate(
     rows: tuple[np.ndarray, np.ndarray],
     unit: float,
     settings: Settings,
-    parameters: dict[str, object] | None,
+    parameters: dict[str, object] | None = None,
 ) -> FoldResult:
+    """One model on one fold, its parameters chosen on the training rows unless they are given."""
     _leave_interrupts()
     (train, test), where = rows, f"on fold {fold + 1}"
+    began = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught, peak_memory() as peak:
         warnings.simplefilter("always")
         if parameters is None:
-            search = tune(model, X[train], y[train], unit, settings.seed, where, settings.impute)
-            estimator, seconds = search.best_estimator_, float(search.refit_time_)
-            parameters = _parameters(search)
-        else:
-            began = time.perf_counter()
-            estimator = fit_with(model, X[train], y[train], parameters, settings, where)
-            seconds = time.perf_counter() - began
+            parameters = choose(model, X[train], y[train], unit, settings, where)
+        searched = time.perf_counter() - began
+        if model.kind == "kernel":
+            train = train[some_rows(y[train], settings.kernel_rows, settings.seed)]
+        start = time.perf_counter()
+        estimator = fit_with(model, X[train], y[train], parameters, settings, where)
+        fitted = time.perf_counter()
         predicted = estimator.predict(X[test])
+        done = time.perf_counter()
+    found = judge(estimator, X, y, train, test, predicted)
     gaps = getattr(estimator[-1], "dual_gap_", None)
     return FoldResult(
         model=model.name,
         fold=fold,
         error=float(np.mean(predicted != y[test])),
-        fit_seconds=seconds,
+        fit_seconds=fitted - start,
+        predict_seconds=done - fitted,
+        search_seconds=searched,
+        seconds=time.perf_counter() - began,
         memory=peak.size,
         parameters=parameters,
         predicted=predicted,
         gap=None if gaps is None else float(np.max(gaps)),
         stopped_early=sum(issubclass(w.category, ConvergenceWarning) for w in caught),
         estimator=estimator if fold == 0 else None,
+        **found,
     )
+
+
+def judge(
+    estimator: Pipeline,
+    X: Matrix,
+    y: np.ndarray,
+    train: np.ndarray,
+    test: np.ndarray,
+    predicted: np.ndarray,
+) -> dict[str, Any]:
+    """Balanced error, AUC and log loss of a fitted model on held-out rows.
+
+    A model without probabilities of its own gets those of
+    :class:`~oblong.CalibratedMarginClassifier`, from its training rows alone.
+    """
+    classes, truth = estimator.classes_, y[test]
+    probabilities: np.ndarray | None = None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if hasattr(estimator, "predict_proba"):
+            scores = probabilities = estimator.predict_proba(X[test])
+        else:
+            scores = np.asarray(estimator.decision_function(X[test]))
+            folds = min(INNER_FOLDS, int(np.unique(y[train], return_counts=True)[1].min()))
+            if folds > 1:
+                # The scaling is that of the model: labels have no part in it.
+                Z = estimator[:-1].transform(X[train])
+                calibrated = CalibratedMarginClassifier(clone(estimator[-1]), cv=folds)
+                calibrated.fit(Z, y[train])
+                probabilities = calibrated.predict_proba(estimator[:-1].transform(X[test]))
+        loss = None
+        if probabilities is not None:
+            loss = float(log_loss(truth, probabilities, labels=classes))
+        if scores.ndim == 1:
+            scores = np.column_stack([-scores, scores])
+        # One class against the rest, and the mean over the classes.
+        areas = [
+            roc_auc_score(truth == label, scores[:, k])
+            for k, label in enumerate(classes)
+            if scores.shape[1] == len(classes) and 0 < np.count_nonzero(truth == label) < len(truth)
+        ]
+        return {
+            "balanced_error": float(1.0 - balanced_accuracy_score(truth, predicted)),
+            "auc": float(np.mean(areas)) if areas else None,
+            "log_loss": loss,
+        }

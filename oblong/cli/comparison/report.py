@@ -10,68 +10,58 @@ import numpy as np
 from oblong.cli.comparison import figures
 from oblong.cli.comparison.projection import COVERAGE, Projection
 from oblong.cli.comparison.protocol import INNER_FOLDS
-from oblong.cli.comparison.results import Comparison, Summary
+from oblong.cli.comparison.results import Comparison
 from oblong.cli.comparison.table import (
+    decision,
     format_memory,
     format_p,
     format_points,
+    format_score,
     format_seconds,
+    reduced,
     verdict,
 )
 from oblong.cli.shared.html import figure, frame, how_to_repeat, section, table
 
 __all__ = ["render"]
 
+# Tables of more classes than these are too wide to read.
+_MOST_CLASSES = 30
 
-def render(comparison: Comparison, projection: Projection | None, command: str) -> str:
+
+def render(parts: Sequence[tuple[Comparison, Projection | None]], command: str) -> str:
     """Return the page.
 
     Parameters
     ----------
-    comparison : Comparison
-        What was found.
-    projection : Projection or None
-        The models in the plane, for the picture of boundaries.
+    parts : sequence of (Comparison, Projection or None)
+        What was found on each data set, and the models in the plane, for the pictures.
     command : str
         Command line that gives the same comparison.
     """
-    sections = [
-        _data(comparison),
-        _results(comparison),
-        _margins(comparison),
-        _boundaries(comparison, projection),
-        _ellipsoids(comparison, projection),
-        _parameters(comparison),
-        _certificates(comparison),
-        how_to_repeat(command),
-    ]
-    return frame("oblong compare", comparison.dataset.name, _lead(comparison.summaries()), sections)
+    sections = []
+    for comparison, projection in parts:
+        if len(parts) > 1:
+            sections.append(f"<h1>{escape(comparison.dataset.name)}</h1>\n{_lead(comparison)}\n")
+        sections += [
+            _data(comparison),
+            _results(comparison),
+            _classes(comparison),
+            _margins(comparison),
+            _boundaries(comparison, projection),
+            _ellipsoids(comparison, projection),
+            _parameters(comparison),
+            _certificates(comparison),
+        ]
+    names = ", ".join(comparison.dataset.name for comparison, _ in parts)
+    lead = _lead(parts[0][0]) if len(parts) == 1 else ""
+    return frame("oblong compare", names, lead, [*sections, how_to_repeat(command)])
 
 
-def _lead(summaries: Sequence[Summary]) -> str:
-    """Return the answer in a sentence or two."""
-    reference, *others = summaries
-    sentences = [f"The {_share(reference)} of the held-out rows."]
-    for word, judgement in (
-        ("better", 'That is <span class="better">better</span>'),
-        ("worse", 'That is <span class="worse">worse</span>'),
-        ("not clear", "That is no clear difference"),
-    ):
-        those = [summary for summary in others if verdict(summary) == word]
-        if those:
-            listed = "; the ".join(_share(summary) for summary in those)
-            p = f" (p&nbsp;{_equals(those[0].p_value)})" if len(those) == 1 else ""
-            sentences.append(f"The {listed}. {judgement}{p}.")
-    return f'<p class="lead">{" ".join(sentences)}</p>'
-
-
-def _share(summary: Summary) -> str:
-    return f"{escape(summary.model.title)} misses {100 * summary.mean:.2f}&nbsp;%"
-
-
-def _equals(p: float | None) -> str:
-    text = format_p(p)
-    return escape(text) if text.startswith("<") else f"= {text}"
+def _lead(comparison: Comparison) -> str:
+    """Return the answer in a sentence."""
+    text = escape(decision(comparison))
+    return f'<p class="lead">{text[0].upper()}{text[1:]}</p>'
 
 
 def _data(comparison: Comparison) -> str:
@@ -110,14 +100,19 @@ def _results(comparison: Comparison) -> str:
             [
                 escape(summary.model.title),
                 f"{100 * summary.mean:.2f} ± {100 * summary.std:.2f}",
+                f"{100 * summary.balanced_error:.2f}",
+                format_score(summary.auc),
+                format_score(summary.log_loss),
                 format_seconds(summary.fit_seconds),
+                format_seconds(summary.predict_seconds),
                 escape(format_memory(summary.memory)),
                 format_points(summary.difference),
                 escape(format_p(summary.p_value)),
                 f'<span class="{word}">{word}</span>' if word in ("better", "worse") else word,
             ]
         )
-    head = ["model", "error, %", "fit time", "memory", f"vs {escape(reference)}", "p", "verdict"]
+    scores = ["model", "error, %", "balanced error, %", "AUC", "log loss"]
+    head = [*scores, "fit", "predict", "memory", f"vs {escape(reference)}", "p", "verdict"]
     repeats = f", {settings.repeats} times over" if settings.repeats > 1 else ""
     inner = f"by up to {INNER_FOLDS}-fold cross-validation"
     chosen = (
@@ -126,12 +121,17 @@ def _results(comparison: Comparison) -> str:
         else f"The parameters were chosen once, {inner} on all rows, held-out ones included, "
         "which flatters models with many parameters."
     )
+    some = reduced(comparison)
+    fewer = f" To save time, parameters were chosen{some}." if some else ""
     correction = ", with Holm's correction for several models" if len(rows) > 2 else ""
     return section(
         "Result",
-        table(head, rows, numbers=(1, 2, 3, 4, 5)),
+        table(head, rows, numbers=range(1, 10)),
         f'<p class="note">Errors are mean ± standard deviation over {settings.cv} stratified '
-        f"folds{repeats}, the same for all models. {chosen} The p-value is "
+        f"folds{repeats}, the same for all models. {chosen}{fewer} The balanced error counts "
+        "every class alike. AUC is the mean over the classes of the area under the ROC curve of "
+        "the class against the rest. Models without probabilities get them by cross-validated "
+        "calibration for the log loss. The p-value is "
         f"that of the corrected resampled t-test (Nadeau and Bengio, 2003){correction}; below "
         "0.05 the difference counts as clear. Fit time is the median over the folds of one fit "
         "with the chosen parameters, memory that of the peak while they were chosen and fitted, "
@@ -140,6 +140,34 @@ def _results(comparison: Comparison) -> str:
             figures.fold_figure(comparison),
             "Each dot is one fold; thin lines join the same fold, bars mark the means.",
         ),
+    )
+
+
+def _classes(comparison: Comparison) -> str:
+    """Errors by class of all models, and the confusion matrix of the best."""
+    names = [escape(name) for name in comparison.dataset.target_names]
+    if len(names) > _MOST_CLASSES:
+        return ""
+    models = comparison.models
+    confusions = [comparison.confusion(model) for model in models]
+    missed = [1.0 - np.diag(c) / np.maximum(c.sum(axis=1), 1) for c in confusions]
+    rows = [
+        [name, f"{confusions[0][k].sum():,}", *(f"{100 * errors[k]:.2f}" for errors in missed)]
+        for k, name in enumerate(names)
+    ]
+    head = ["class", "rows", *(escape(model.title) for model in models)]
+    best = int(np.argmin([summary.mean for summary in comparison.summaries()]))
+    matrix = [
+        [name, *(f"<strong>{n:,}</strong>" if j == k else f"{n:,}" for j, n in enumerate(row))]
+        for k, (name, row) in enumerate(zip(names, confusions[best].tolist()))
+    ]
+    return section(
+        "Classes",
+        "<p>Held-out rows of each class that were predicted wrongly, in %.</p>",
+        table(head, rows, numbers=range(1, len(head))),
+        f"<p>Confusion matrix of {escape(models[best].title)}: rows of a class by the class "
+        "that was predicted.</p>",
+        table(["class", *names], matrix, numbers=range(1, len(names) + 1)),
     )
 
 
@@ -210,6 +238,8 @@ def _parameters(comparison: Comparison) -> str:
     groups, head, starts = ["<td></td>"], ["fold"], []
     for model in comparison.models:
         names = list(comparison.results[model.name][0].parameters)
+        if model.kind == "baseline" and not names:
+            continue
         groups.append(f'<th scope="colgroup" colspan="{len(names) + 1}">{escape(model.title)}</th>')
         starts.append(len(head))
         head += [*map(escape, names), "error, %"]
@@ -219,6 +249,8 @@ def _parameters(comparison: Comparison) -> str:
         row = [f"{part + 1}" if settings.repeats == 1 else f"{repeat + 1}.{part + 1}"]
         for model in comparison.models:
             result = comparison.results[model.name][fold]
+            if model.kind == "baseline" and not result.parameters:
+                continue
             row += [escape(_value(value)) for value in result.parameters.values()]
             row.append(f"{100 * result.error:.2f}")
         rows.append(row)

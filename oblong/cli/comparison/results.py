@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
+from sklearn.metrics import confusion_matrix
 from sklearn.pipeline import Pipeline
 
 from oblong.cli.comparison.grids import Model
@@ -21,7 +22,9 @@ class Settings:
 
     With `nested`, parameters are chosen anew on the training rows of every fold; otherwise once, on
     all rows, which takes less time and flatters models with many parameters. `impute` says what
-    gaps are filled with, the mean, the median or the most frequent value of the training rows.
+    gaps are filled with, the mean, the median or the most frequent value of the training rows. Of
+    more training rows than `search_rows`, so many are drawn to choose parameters on, and of more
+    than `kernel_rows` so many to fit a kernel model to.
     """
 
     cv: int = 5
@@ -30,6 +33,8 @@ class Settings:
     jobs: int = 1
     nested: bool = True
     impute: str | None = None
+    search_rows: int | None = None
+    kernel_rows: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +49,14 @@ class FoldResult:
         Position among all folds of all repeats.
     error : float
         Share of held-out rows predicted wrongly.
-    fit_seconds : float
-        Time to fit the training rows with the chosen parameters.
+    balanced_error : float
+        Mean over the classes of the share of their rows predicted wrongly.
+    auc, log_loss : float or None
+        Area under the ROC curve, each class against the rest, and the loss of the probabilities.
+    fit_seconds, predict_seconds : float
+        Time to fit the training rows with the chosen parameters, and to predict the held-out ones.
+    search_seconds, seconds : float
+        Time to choose the parameters, and of all.
     memory : int or None
         Bytes that choosing and fitting took at their peak, where the system tells.
     parameters : dict
@@ -63,7 +74,13 @@ class FoldResult:
     model: str
     fold: int
     error: float
+    balanced_error: float
+    auc: float | None
+    log_loss: float | None
     fit_seconds: float
+    predict_seconds: float
+    search_seconds: float
+    seconds: float
     memory: int | None
     parameters: dict[str, object]
     predicted: np.ndarray
@@ -79,7 +96,11 @@ class Summary:
     model: Model
     mean: float
     std: float
+    balanced_error: float
+    auc: float | None
+    log_loss: float | None
     fit_seconds: float
+    predict_seconds: float
     memory: float | None
     difference: float | None
     p_value: float | None
@@ -87,13 +108,24 @@ class Summary:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """All that a comparison found out. The first model is the reference."""
+    """All that a comparison found out. The first model is the reference.
+
+    `left_out` are titles of models that had no time.
+    """
 
     dataset: Dataset
     models: list[Model]
     settings: Settings
     folds: list[tuple[np.ndarray, np.ndarray]]
     results: dict[str, list[FoldResult]]
+    left_out: list[str] = field(default_factory=list)
+
+    def confusion(self, model: Model) -> np.ndarray:
+        """Held-out rows by their class and by the one predicted, over all folds."""
+        classes = np.unique(self.dataset.y)
+        truth = np.concatenate([self.dataset.y[test] for _, test in self.folds])
+        predicted = np.concatenate([fold.predicted for fold in self.results[model.name]])
+        return confusion_matrix(truth, predicted, labels=classes)
 
     def summaries(self) -> list[Summary]:
         """Mean, spread, time and corrected significance of every model."""
@@ -112,7 +144,13 @@ class Comparison:
                 model=model,
                 mean=float(errors[model.name].mean()),
                 std=float(errors[model.name].std(ddof=1)),
+                balanced_error=self._mean(model, "balanced_error") or 0.0,
+                auc=self._mean(model, "auc"),
+                log_loss=self._mean(model, "log_loss"),
                 fit_seconds=float(np.median([f.fit_seconds for f in self.results[model.name]])),
+                predict_seconds=float(
+                    np.median([f.predict_seconds for f in self.results[model.name]])
+                ),
                 memory=_median([f.memory for f in self.results[model.name]]),
                 difference=None
                 if model is reference
@@ -121,6 +159,11 @@ class Comparison:
             )
             for model in self.models
         ]
+
+    def _mean(self, model: Model, name: str) -> float | None:
+        """Mean of a number over the folds; None if a fold has none."""
+        values = [getattr(result, name) for result in self.results[model.name]]
+        return None if None in values else float(np.mean(values))
 
 
 def _median(values: Sequence[float | None]) -> float | None:

@@ -2,66 +2,142 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
+import numpy as np
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from oblong.cli.comparison.grids import MAJORITY
 from oblong.cli.comparison.results import Comparison, Summary
+from oblong.cli.comparison.significance import corrected_t_test
 
 __all__ = [
+    "decision",
     "facts",
     "format_memory",
     "format_p",
     "format_points",
+    "format_score",
     "format_seconds",
     "print_table",
+    "reduced",
     "summary_json",
     "verdict",
 ]
 
 LEVEL = 0.05
+# Share of the rows below which a class is rare.
+_RARE = 0.1
 
 
 def print_table(console: Console, comparison: Comparison) -> None:
-    """Print the table of a comparison, and below it how to read it."""
-    settings, reference = comparison.settings, comparison.models[0]
+    """Print the table of a comparison, below it how to read it, and the verdict."""
+    reference = comparison.models[0]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("model")
-    table.add_column("error %", justify="right")
-    table.add_column("fit time", justify="right")
-    table.add_column("memory", justify="right")
+    for name in ("error %", "bal. %", "AUC", "log loss", "fit", "predict"):
+        table.add_column(name, justify="right")
     # The first word has to do: a terminal has 80 columns.
-    table.add_column(f"vs {reference.title.partition(',')[0]}", justify="right")
-    table.add_column("p", justify="right")
-    table.add_column("")
+    table.add_column(f"vs {reference.title.partition(',')[0]}")
     for summary in comparison.summaries():
         word = verdict(summary)
         table.add_row(
             # User text must not be read as markup.
             Text(summary.model.title, style="bold"),
             f"{100 * summary.mean:.2f} ± {100 * summary.std:.2f}",
+            f"{100 * summary.balanced_error:.2f}",
+            format_score(summary.auc),
+            format_score(summary.log_loss),
             format_seconds(summary.fit_seconds),
-            format_memory(summary.memory),
-            format_points(summary.difference),
-            format_p(summary.p_value),
+            format_seconds(summary.predict_seconds),
             Text(word, style={"better": "green", "worse": "red"}.get(word, "dim")),
         )
     console.print()
     console.print(Text(comparison.dataset.name, style="bold") + Text(f"  {facts(comparison)}"))
     console.print(table)
+    console.print(Text(f"{protocol(comparison)}", style="dim"))
+    console.print(Text(f"Verdict: {decision(comparison)}", style="bold"), soft_wrap=True)
+
+
+def protocol(comparison: Comparison) -> str:
+    """How the numbers came about, in a sentence or two."""
+    settings, reference = comparison.settings, comparison.models[0]
     repeats = "" if settings.repeats == 1 else f" x {settings.repeats}"
+    folds = len(comparison.folds)
+    some = f", {folds} of them done" if folds < settings.cv * settings.repeats else ""
     chosen = "inside each" if settings.nested else "once, on all rows"
     several = ", Holm" if len(comparison.models) > 2 else ""
-    console.print(
-        Text(
-            f"Mean ± deviation over {settings.cv}{repeats} held-out folds; parameters chosen "
-            f"{chosen}.\np: corrected resampled t-test against the {reference.title}{several}.",
-            style="dim",
-        )
+    text = (
+        f"Mean ± deviation over {settings.cv}{repeats} held-out folds{some}; parameters chosen "
+        f"{chosen}{reduced(comparison)}.\nbetter, worse: corrected resampled t-test against the "
+        f"{reference.title}{several}, p < {LEVEL}."
     )
+    if comparison.left_out:
+        text += f"\nNo time was left for {', '.join(comparison.left_out)}."
+    return text
+
+
+def reduced(comparison: Comparison) -> str:
+    """What was done with fewer rows than there are."""
+    settings = comparison.settings
+    parts = []
+    if settings.search_rows is not None:
+        parts.append(f" on {settings.search_rows:,} of its rows")
+    if settings.kernel_rows is not None:
+        parts.append(f", kernel models fitted to {settings.kernel_rows:,}")
+    return "".join(parts)
+
+
+def decision(comparison: Comparison) -> str:
+    """The answer in one sentence."""
+    reference, *others = summaries = comparison.summaries()
+    contenders = [s for s in summaries if s.model.name != MAJORITY]
+    best = min(contenders, key=lambda s: (s.mean, s.fit_seconds))
+    majority = next((s for s in summaries if s.model.name == MAJORITY), None)
+    if majority is not None and _p(comparison, best, majority) >= LEVEL:
+        return (
+            "no model is clearly better than always answering with the most frequent class, which "
+            f"errs in {100 * majority.mean:.2f} % of the rows."
+        )
+    if best is reference or best.mean == reference.mean:
+        better = f"the {reference.model.title} has the lowest error, {100 * reference.mean:.2f} %"
+        rivals = [s for s in others if s.model.name != MAJORITY and verdict(s) == "not clear"]
+        if rivals:
+            names = " or ".join(s.model.title.replace(",", "") for s in rivals)
+            better += f", but not clearly below that of {names}"
+    else:
+        clear = verdict(best) == "better"
+        p = format_p(best.p_value)
+        p = f"p {p}" if p.startswith("<") else f"p = {p}"
+        better = (
+            f"{best.model.title} has the lowest error, {100 * best.mean:.2f} % against "
+            f"{100 * reference.mean:.2f} % of the {reference.model.title}, "
+            + ("a clear difference" if clear else "a difference that may be chance")
+            + f" ({p}), and fits in {format_seconds(best.fit_seconds)} against "
+            f"{format_seconds(reference.fit_seconds)}"
+        )
+    counts = np.unique(comparison.dataset.y, return_counts=True)[1]
+    fairest = min(contenders, key=lambda s: s.balanced_error)
+    if counts.min() < _RARE * counts.sum() and fairest.balanced_error < best.balanced_error:
+        better += (
+            f"; with every class counted alike {fairest.model.title} leads, "
+            f"{100 * fairest.balanced_error:.2f} % against {100 * best.balanced_error:.2f} %"
+        )
+    return f"{better}."
+
+
+def _p(comparison: Comparison, first: Summary, second: Summary) -> float:
+    """How likely chance alone makes the first as much better than the second; 1 if it is not."""
+    errors = [
+        np.array([fold.error for fold in comparison.results[s.model.name]]) for s in (first, second)
+    ]
+    if first.mean >= second.mean:
+        return 1.0
+    return corrected_t_test(errors[0] - errors[1], 1.0 / (comparison.settings.cv - 1))
 
 
 def summary_json(comparison: Comparison) -> dict[str, Any]:
@@ -72,21 +148,25 @@ def summary_json(comparison: Comparison) -> dict[str, Any]:
         "rows": int(dataset.X.shape[0]),
         "features": int(dataset.X.shape[1]),
         "classes": list(dataset.target_names),
-        "cv": settings.cv,
-        "repeats": settings.repeats,
-        "seed": settings.seed,
-        "nested": settings.nested,
+        **{f.name: getattr(settings, f.name) for f in fields(settings) if f.name != "jobs"},
+        "verdict": decision(comparison),
+        "left_out": comparison.left_out,
         "models": [
             {
                 "name": summary.model.name,
                 "title": summary.model.title,
                 "error": summary.mean,
                 "std": summary.std,
+                "balanced_error": summary.balanced_error,
+                "auc": summary.auc,
+                "log_loss": summary.log_loss,
                 "fit_seconds": summary.fit_seconds,
+                "predict_seconds": summary.predict_seconds,
                 "memory_bytes": summary.memory,
                 "difference": summary.difference,
                 "p": summary.p_value,
                 "verdict": verdict(summary),
+                "confusion": comparison.confusion(summary.model).tolist(),
                 "folds": [
                     {
                         "error": result.error,
@@ -130,6 +210,11 @@ def format_p(p: float | None) -> str:
     if p is None:
         return ""
     return "< 0.001" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
+
+
+def format_score(value: float | None) -> str:
+    """Print a score with three decimals; a dash where there is none."""
+    return "–" if value is None else f"{value:.3f}"
 
 
 def format_memory(size: float | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import warnings
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 from oblong._core.atomic import atomic_write
 from oblong._core.text import quote
@@ -24,10 +26,14 @@ __all__ = [
     "is_set_by_name",
     "output_file",
     "plain_warnings",
+    "print_json",
     "seed",
     "whole_number",
     "write_whole",
 ]
+
+# Raised when a name in the JSON of a command goes or changes its meaning; names may come.
+JSON_VERSION = 1
 
 
 def output_file(text: str) -> Path:
@@ -135,6 +141,11 @@ def plain_warnings() -> Iterator[None]:
     ours = [w for w in caught if not issubclass(w.category, (DeprecationWarning, FutureWarning))]
     for text in dict.fromkeys(str(warning.message) for warning in ours):
         print(f"oblong: warning: {' '.join(text.split())}", file=sys.stderr)
+
+
+def print_json(found: dict[str, Any], **how: Any) -> None:
+    """Print what a command found, with the version of the names and meanings in it."""
+    print(json.dumps({"json_version": JSON_VERSION} | found, default=str, **how), flush=True)
 
 
 def emphasis(text: str) -> str:

@@ -7,13 +7,17 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.compose import ColumnTransformer
+from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder, StandardScaler
 
 from oblong.io.tables import Table
 
-__all__ = ["make_pipeline", "spread_of"]
+__all__ = ["TEXT_FEATURES", "make_pipeline", "spread_of"]
+
+# Columns to which the words of a column of free text are hashed.
+TEXT_FEATURES = 1 << 12
 
 
 def make_pipeline(table: Table, classifier: Any, impute: str | None) -> Pipeline:
@@ -31,21 +35,23 @@ def make_pipeline(table: Table, classifier: Any, impute: str | None) -> Pipeline
     Returns
     -------
     Pipeline
-        Numbers are scaled, columns of text become one column a word; words that training has not
-        seen become zeros.
+        Numbers are scaled, columns of categories become one column per word, where words that
+        training has not seen become zeros, and the words of free text are hashed to columns.
     """
     sparse = sp.issparse(table.X)
     steps: list[tuple[str, Any]] = []
     if impute is not None and not sparse:
         steps.append(("impute", SimpleImputer(strategy=impute, keep_empty_features=True)))
     steps.append(("scale", MaxAbsScaler() if sparse else StandardScaler()))
-    text = table.schema.text or []
+    text, hashed = table.schema.text or [], table.schema.hashed or []
     if text:
-        words = set(text)
-        numbers = [j for j in range(table.schema.n_features) if j not in words]
-        parts = [("text", OneHotEncoder(handle_unknown="ignore", sparse_output=False), text)]
-        if numbers:
-            parts.insert(0, ("numbers", Pipeline(steps), numbers))
+        numbers = [j for j in range(table.schema.n_features) if j not in set(text)]
+        parts: list[Any] = [("numbers", Pipeline(steps), numbers)] if numbers else []
+        categories = [j for j in text if j not in hashed]
+        if categories:
+            encoder = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+            parts.append(("text", encoder, categories))
+        parts += [(f"words {j}", HashingVectorizer(n_features=TEXT_FEATURES), j) for j in hashed]
         steps = [("columns", ColumnTransformer(parts))]
     return Pipeline([*steps, ("model", classifier)])
 

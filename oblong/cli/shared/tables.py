@@ -3,93 +3,225 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
+from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder
 
 from oblong._core.text import quote
 from oblong.cli.shared.options import is_set_by_name
+from oblong.cli.shared.preparation import TEXT_FEATURES
 from oblong.datasets import DataFileError, Dataset, load
+from oblong.io.dialect import Dialect
 from oblong.io.tables import Table, read_training_table
 
-__all__ = ["add_table_options", "check_labels", "labelled_numbers", "labelled_table"]
+__all__ = [
+    "add_dialect_options",
+    "add_table_options",
+    "check_labels",
+    "dialect_of",
+    "labelled_numbers",
+    "labelled_table",
+    "table_words",
+]
 
 
 def add_table_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that say how a table is meant."""
-    parser.add_argument(
+    group = parser.add_argument_group("table")
+    group.add_argument(
         "--target", metavar="COL", help="label column of a table (default: the last)"
     )
-    parser.add_argument(
+    group.add_argument(
+        "--drop", type=_columns, default=[], metavar="COL,…", help="columns to leave out"
+    )
+    group.add_argument(
         "--categorical",
         type=_categorical,
         default="none",
         metavar="auto|COL,…",
         help="one-hot encode columns of text: all of them, or those named",
     )
-    parser.add_argument(
+    group.add_argument(
+        "--text",
+        type=_columns,
+        default=[],
+        metavar="COL,…",
+        help="columns of free text, whose words are hashed to columns",
+    )
+    group.add_argument(
+        "--dates",
+        type=_columns,
+        default=[],
+        metavar="COL,…",
+        help="columns of dates, which become days since 1970",
+    )
+    group.add_argument(
+        "--date-format",
+        metavar="FORMAT",
+        help="how dates are written, such as %%d.%%m.%%Y (default: the dates tell)",
+    )
+    group.add_argument(
         "--impute",
         nargs="?",
         const="median",
         choices=("mean", "median", "most_frequent"),
         help="fill missing numbers (with the median), and take missing text as a word of its own",
     )
-    parser.add_argument(
+    group.add_argument(
+        "--skip-bad", action="store_true", help="skip and count rows of text that are malformed"
+    )
+    group.add_argument(
         "--zero-based", action="store_true", help="indices of LIBSVM rows count from 0"
+    )
+    add_dialect_options(group)
+
+
+def add_dialect_options(group: argparse._ArgumentGroup | argparse.ArgumentParser) -> None:
+    """Add the options that say how delimited text is written."""
+    group.add_argument(
+        "--sep",
+        type=_mark,
+        metavar="C",
+        help="what separates columns (default: the first row tells)",
+    )
+    group.add_argument("--decimal", type=_mark, metavar="C", help="decimal mark (default: .)")
+    group.add_argument(
+        "--thousands", type=_mark, metavar="C", help="mark between groups of three digits"
+    )
+    group.add_argument("--encoding", metavar="NAME", help="encoding of the text (default: utf-8)")
+    group.add_argument(
+        "--missing",
+        type=_columns,
+        metavar="WORD,…",
+        help="further words for a missing value, such as -",
     )
 
 
+def dialect_of(args: argparse.Namespace, known: Dialect | None = None) -> Dialect:
+    """The dialect that the arguments mean, where they say nothing as it is known."""
+    known = known or Dialect()
+    found = Dialect(
+        args.sep or known.delimiter,
+        args.decimal or known.decimal,
+        known.thousands if args.thousands is None else args.thousands,
+        args.encoding or known.encoding,
+        known.missing if args.missing is None else tuple(args.missing),
+        getattr(args, "skip_bad", False),
+    )
+    marks = [mark for mark in (found.delimiter, found.decimal, found.thousands) if mark]
+    if len(set(marks)) < len(marks):
+        raise DataFileError("--sep, --decimal, --thousands", "expected different characters")
+    return found
+
+
 def _categorical(text: str) -> str | list[str]:
-    if text in ("auto", "none"):
-        return text
+    return text if text in ("auto", "none") else _columns(text)
+
+
+def _columns(text: str) -> list[str]:
     return [name.strip() for name in text.split(",")]
 
 
-def labelled_table(args: argparse.Namespace) -> Table:
-    """Read the table, or the set by name, that the arguments mean."""
-    if is_set_by_name(args.data):
+def _mark(text: str) -> str:
+    mark = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "point": "."}.get(text, text)
+    if len(mark) != 1 or not mark.isascii() or mark in '"\n\r' or mark.isalnum():
+        raise argparse.ArgumentTypeError(f"expected one character, or tab, got {quote(text)}")
+    return mark
+
+
+def table_words(args: argparse.Namespace) -> list[str]:
+    """The words of a command line that say how the table is meant."""
+    words = []
+    for name in ("target", "drop", "categorical", "text", "dates", "date_format", "impute", "sep"):
+        words += _words(name, getattr(args, name))
+    for name in ("decimal", "thousands", "encoding", "missing", "skip_bad", "zero_based"):
+        words += _words(name, getattr(args, name))
+    return words
+
+
+def _words(name: str, value: Any) -> list[str]:
+    option = "--" + name.replace("_", "-")
+    if value in (None, False, [], "none"):
+        return []
+    if value is True:
+        return [option]
+    return [option, ",".join(value) if isinstance(value, list) else value]
+
+
+def labelled_table(args: argparse.Namespace, data: str | None = None) -> Table:
+    """Read the table, or the set by name, that the arguments mean; says what is odd about it."""
+    data = args.data if data is None else data
+    if is_set_by_name(data):
         if args.target is not None:
-            raise DataFileError(args.data, "a named data set has its own labels; omit --target")
-        return Table.of(load(args.data))
+            raise DataFileError(data, "a named data set has its own labels; omit --target")
+        return Table.of(load(data))
     try:
-        return read_training_table(
-            args.data,
+        table = read_training_table(
+            data,
             args.target,
             categorical=args.categorical,
             gaps=args.impute is not None,
             zero_based=args.zero_based or None,
+            drop=args.drop,
+            dates=args.dates,
+            date_format=args.date_format,
+            text=args.text,
+            dialect=dialect_of(args),
         )
     except DataFileError as error:
-        advice = {
+        hint = {
             "missing": " (--impute fills gaps)" if args.impute is None else "",
             "text": " (--categorical auto encodes text)" if args.categorical == "none" else "",
         }.get(error.cause or "", "")
-        if not advice:
+        if error.cause == "columns":
+            error.advice = "choose another separator with --sep"
+        if not hint:
             raise
+        place: dict[str, Any] = {"row": error.row, "column": error.column}
         raise DataFileError(
-            error.source, error.problem + advice, row=error.row, column=error.column
+            error.source, error.problem + hint, advice=error.advice, **place
         ) from None
+    for note in table.notes:
+        shown = note.replace("drop=", "--drop")
+        print(f"oblong: note: {table.name}: {shown}", file=sys.stderr)
+    return table
 
 
-def labelled_numbers(args: argparse.Namespace) -> Dataset:
-    """Read a table of numbers; of columns of text there is one column a word."""
-    if is_set_by_name(args.data):
-        if args.target is not None:
-            raise DataFileError(args.data, "a named data set has its own labels; omit --target")
-        return load(args.data)
-    table = labelled_table(args)
-    text, X, names = table.schema.text or [], table.X, table.schema.feature_names
+def labelled_numbers(args: argparse.Namespace, data: str) -> Dataset:
+    """Read a table of numbers: one column per category, and hashed words of free text."""
+    if is_set_by_name(data) and args.target is None:
+        return load(data)
+    table = labelled_table(args, data)
+    schema, X, names = table.schema, table.X, table.schema.feature_names
+    text, hashed = schema.text or [], schema.hashed or []
     if text:
-        names = names or [str(j + 1) for j in range(table.schema.n_features)]
-        among = set(text)
-        numbers = [j for j in range(table.schema.n_features) if j not in among]
-        # Which words there are tells nothing of the labels, so all rows may have a say.
-        encoder = OneHotEncoder(sparse_output=False).fit(X[:, text])
-        X = np.hstack([X[:, numbers].astype(np.float64), encoder.transform(X[:, text])])
-        words = zip(text, encoder.categories_)
-        names = [names[j] for j in numbers] + [f"{names[j]}={w}" for j, ws in words for w in ws]
-    columns = None if names is None else tuple(names)
-    return Dataset(X, table.y, columns, table.target_names, table.name)
+        names = names or [str(j + 1) for j in range(schema.n_features)]
+        categories = [j for j in text if j not in hashed]
+        numbers = [j for j in range(schema.n_features) if j not in text]
+        parts: list[Any] = [X[:, numbers].astype(np.float64)]
+        columns = [names[j] for j in numbers]
+        if categories:
+            # Which words there are tells nothing of the labels, so all rows may have a say.
+            encoder = OneHotEncoder(sparse_output=False).fit(X[:, categories])
+            parts.append(encoder.transform(X[:, categories]))
+            words = zip(categories, encoder.categories_)
+            columns += [f"{names[j]}={word}" for j, ws in words for word in ws]
+        if hashed and args.impute is not None:
+            # Sparse rows have no gaps later.
+            filler = SimpleImputer(strategy=args.impute, keep_empty_features=True)
+            parts[0] = filler.fit_transform(parts[0]) if numbers else parts[0]
+        for j in hashed:
+            parts.append(HashingVectorizer(n_features=TEXT_FEATURES).transform(X[:, j]))
+            columns += [f"{names[j]}#{k}" for k in range(TEXT_FEATURES)]
+        X = sp.hstack(parts, format="csr") if hashed else np.hstack(parts)
+        names = columns
+    columns_or_none = None if names is None else tuple(names)
+    return Dataset(X, table.y, columns_or_none, table.target_names, table.name)
 
 
 def check_labels(table: Table, folds: int | None) -> None:

@@ -19,6 +19,8 @@ __all__ = ["GROUPS", "Contender", "choose", "contenders"]
 GROUPS = ("kernel", "linear", "online")
 # Timed unless others are named: one of each kind, and none that is slow by nature.
 _DEFAULT = ("rmm", "fisher", "ekm", "rmm-linear", "ekm-linear", "arow", "pa")
+# Models of a comparison that are peers or learners here.
+_THERE = ("logistic", "arow")
 # One pass over the rows, for learners that would make several.
 _ONCE: dict[str, Any] = {"max_iter": 1, "tol": None, "random_state": 0}
 
@@ -61,7 +63,7 @@ def contenders() -> list[Contender]:
     found = _peers()
     # The reference among the models is scikit-learn's SVC, which is there already.
     for model in select(["all"]):
-        if not model.reference:
+        if model.name not in _THERE and not model.reference and model.kind != "baseline":
             group = "linear" if model.name.endswith(("-linear", "-online")) else "kernel"
             found.append(Contender(model.name, model.title, group, "oblong", model.factory))
     for name, (kind, _) in LEARNERS.items():

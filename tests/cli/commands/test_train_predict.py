@@ -87,7 +87,7 @@ def test_train_predict_info(folder, capsys):
     assert "dual_gap=" in text
     assert "\x1b" not in text
     manifest = json.loads(run(capsys, "info", "iris.oblong", "--json"))
-    assert manifest == read_manifest("iris.oblong")
+    assert manifest == {"json_version": 1} | read_manifest("iris.oblong")
     assert manifest["training"]["schema"]["target"] == "kind"
 
 
@@ -356,7 +356,8 @@ def test_datasets_list(folder, capsys, monkeypatch):
     monkeypatch.setenv("OBLONG_DATA", str(folder))
     text = run(capsys, "datasets", "list")
     assert "breast_cancer" in text
-    found = {each["name"]: each for each in json.loads(run(capsys, "datasets", "list", "--json"))}
+    listed = json.loads(run(capsys, "datasets", "list", "--json"))
+    found = {each["name"]: each for each in listed["sets"]}
     assert (found["mine"]["rows"], found["mine"]["features"]) == (150, 4)
     assert found["broken"]["rows"] is None
     assert found["wine"]["rows"] == 178
@@ -383,7 +384,7 @@ def test_help_teaches(capsys, command):
         (["train", "iris", *ONLINE, "-o", "no/m"], 'the folder "no" does not exist'),
         (["train", "iris", *ONLINE, "-o", "."], "expected a file, got the folder"),
         (["train", "iris", *ONLINE], "-o/--output"),
-        (["train", "iris", "-o", "m"], "--model"),
+        (["train", "iris"], "-o/--output"),
         (["train", "few.csv", "--model", "rmm", "--cv", "-o", "m"], 'class "b" has 2 rows'),
         (["train", "real.csv", *ONLINE, "-o", "m"], "expected class labels, got 8 different"),
         (["train", "one.csv", *ONLINE, "-o", "m"], 'two or more classes, got only "a"'),

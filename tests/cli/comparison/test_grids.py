@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
+import scipy.sparse as sp
 
-from oblong.cli.comparison.grids import register, select
+from oblong.cli.comparison.grids import default_models, register, select
 
 
 def names(*arguments):
@@ -23,6 +25,18 @@ def test_a_new_model_appears_by_itself(extra_model):
     assert select(["cubic"])[1] is extra_model
     with pytest.raises(ValueError, match="registered already"):
         register(extra_model)
+
+
+def test_defaults_follow_the_data():
+    def default(X, y):
+        return [model.name for model in default_models(X, y)]
+
+    baselines = ["logistic", "boosting", "majority"]
+    y = np.arange(30_000) % 3
+    assert default(np.zeros((300, 2)), y[:300]) == ["svm", "rmm", *baselines]
+    assert default(np.zeros((300, 2)), y[:300] % 2) == ["svm", "rmm", "rmm-linear", *baselines]
+    assert default(np.zeros((30_000, 2)), y)[2:4] == ["rmm-linear", "arow"]
+    assert "boosting" not in default(sp.csr_matrix((300, 2)), y[:300])
 
 
 def test_unknown_model():

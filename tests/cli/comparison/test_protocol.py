@@ -6,12 +6,21 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from joblib import delayed
-from sklearn.model_selection import RepeatedStratifiedKFold
+from sklearn.metrics import balanced_accuracy_score, roc_auc_score
+from sklearn.model_selection import GridSearchCV, RepeatedStratifiedKFold, StratifiedKFold
+from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC
 
 from oblong.cli.comparison.grids import Model, select
 from oblong.cli.comparison.projection import MAX_POINTS, project
-from oblong.cli.comparison.protocol import compare, in_parallel, make_scaler, tune, width_unit
+from oblong.cli.comparison.protocol import (
+    choose,
+    compare,
+    fit_with,
+    in_parallel,
+    make_scaler,
+    width_unit,
+)
 from oblong.cli.comparison.results import Settings
 from oblong.cli.shared.errors import RunError
 from oblong.datasets import DataFileError, Dataset, load, make_tilted_gaussians
@@ -51,14 +60,36 @@ def test_nested_and_on_the_same_folds():
         np.testing.assert_array_equal(kept[1], test)
         assert (a.fold, a.error, a.parameters) == (b.fold, b.error, b.parameters)
         # The parameters come from the training rows alone.
-        search = tune(
-            small("a"), data.X[train], data.y[train], width_unit(data.X), seed=5, where="here"
+        rows, labels, model = data.X[train], data.y[train], small("a")
+        chosen = choose(model, rows, labels, width_unit(data.X), settings, "here")
+        assert a.parameters == chosen
+        fitted = fit_with(model, rows, labels, chosen, settings, "here")
+        assert a.error == np.mean(fitted.predict(data.X[test]) != data.y[test])
+        scores = fitted.decision_function(data.X[test])
+        assert a.auc == roc_auc_score(data.y[test] == "near", scores)
+        assert a.balanced_error == 1 - balanced_accuracy_score(
+            data.y[test], fitted.predict(data.X[test])
         )
-        assert a.parameters == {"C": search.best_params_["model__C"]}
-        assert a.error == np.mean(search.predict(data.X[test]) != data.y[test])
     reference, other = comparison.summaries()
     assert reference.p_value is None
     assert (other.difference, other.p_value) == (0.0, 1.0)
+
+
+def test_a_search_that_shares_work_agrees_with_the_grid():
+    wine = load("wine")
+    rmm = select(["rmm"])[1]
+    unit = width_unit(wine.X)
+    found = choose(rmm, wine.X, wine.y, unit, Settings(seed=1), "here")
+    folds = StratifiedKFold(5, shuffle=True, random_state=1)
+    pipeline = Pipeline([("scale", make_scaler(wine.X)), ("model", rmm.factory())])
+    grid = {f"model__{name}": list(values) for name, values in rmm.grid(unit).items()}
+    search = GridSearchCV(pipeline, grid, cv=folds).fit(wine.X, wine.y)
+    scores = dict(
+        zip((str(p) for p in search.cv_results_["params"]), search.cv_results_["mean_test_score"])
+    )
+    # Scaling within the folds or before them may decide between near equals.
+    own = scores[str({name: found[name.removeprefix("model__")] for name in grid})]
+    assert own >= search.best_score_ - 0.006
 
 
 def test_the_seed_alone_decides(extra_model):
@@ -179,5 +210,5 @@ def test_projection_samples_large_data_and_keeps_rare_classes():
     shown = project(dataset(X=X, y=y), [small("a")], Settings())
     labels, counts = np.unique(shown.y, return_counts=True)
     assert labels.tolist() == [0, 1, 7]
-    assert counts[2] == 2
+    assert counts[2] == 3
     assert len(shown.y) == pytest.approx(MAX_POINTS, abs=3)

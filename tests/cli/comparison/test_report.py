@@ -66,7 +66,7 @@ def page():
     )
     models, settings = select(["svm-linear", "rmm-linear"]), Settings(cv=3)
     comparison = compare(dataset, models, settings)
-    return report.render(comparison, project(dataset, models, settings), COMMAND)
+    return report.render([(comparison, project(dataset, models, settings))], COMMAND)
 
 
 def test_nothing_is_loaded_from_elsewhere(page):
@@ -96,6 +96,7 @@ def test_all_parts_are_there(page):
     assert re.findall(r"<h2>(.*?)</h2>", page) == [
         "Data",
         "Result",
+        "Classes",
         "Margins",
         "Boundaries",
         "Shape",
