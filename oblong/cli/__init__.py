@@ -24,7 +24,7 @@ OK, FAILED, BAD_INPUT, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 # so that --version and --help need none of the libraries.
 _COMMANDS = {
     "play": "open a page to put points on and watch the boundaries",
-    "compare": "cross-validate models on one data set and write a report",
+    "compare": "decide between models and baselines on a data set",
     "train": "fit one model to a file and save it",
     "predict": "predict the rows of a file with a saved model",
     "info": "tell what a model file holds",

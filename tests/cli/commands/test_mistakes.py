@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -157,6 +158,16 @@ def test_errors_of_the_system_are_one_line(folder, capsys, monkeypatch):
     monkeypatch.setattr(info, "_lines", full)
     message = complaint(capsys, "info", "m", code=1)
     assert message == "oblong: error: No space left on device\n"
+
+
+def test_a_request_to_end_is_answered(folder, capsys, monkeypatch):
+    def ask(lines):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return [("never", "reached")]
+
+    monkeypatch.setattr(info, "_lines", ask)
+    assert complaint(capsys, "info", "m", code=143) == "oblong: terminated\n"
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is full")
