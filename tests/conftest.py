@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+# Before SciPy is imported: scikit-learn's checks with arrays of other libraries need it.
+os.environ.setdefault("SCIPY_ARRAY_API", "1")
 
 # Compilation makes the first example slow, and the drawn examples must not depend on the machine.
 settings.register_profile(

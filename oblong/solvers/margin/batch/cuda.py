@@ -10,6 +10,7 @@ and what they do not finish goes to the careful solver on cores from where it is
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -74,6 +75,9 @@ class _Work:
         self.batch, self.options, self.device = batch, options, device
         self.cache_bytes = cache_bytes
         self.matrix = DeviceMatrix(batch.matrix, device.memory_share)
+        large = not self.matrix.whole and batch.sizes.max() > device.sample_above
+        if large and batch.starts is None and batch.bounds is None:
+            self.batch = batch = replace(batch, starts=self._sample_starts())
         n_groups, m = batch.n_groups, batch.n_problems
         self.own = m // len(batch.Cs)
         sizes, count = batch.sizes, n_groups * m
@@ -100,6 +104,31 @@ class _Work:
             self.cap.reshape(count, -1), c, self.bound, self.matrix, device,
         )  # fmt: skip
         self.sizes_root = cuda.to_device(np.sqrt(np.abs(self.matrix.diagonal)))
+
+    def _sample_starts(self) -> list[np.ndarray]:
+        """Coefficients from the first problem of every group on a sample of the rows."""
+        batch, step = self.batch, self.device.sample_step
+        matrix = batch.matrix
+        assert not isinstance(matrix, GramTiles)  # a matrix that was given fits
+        sample = replace(
+            batch,
+            matrix=replace(matrix, X=matrix.X[::step]),
+            segments=-(-batch.segments // step),
+            penalties=batch.penalties[::step],
+            Cs=batch.Cs[:1],
+            spreads=np.empty(0),
+            tol=10.0 * batch.tol,
+            polish=False,
+        )
+        found = solve_batch_on_device(
+            sample, cache_bytes=self.cache_bytes, options=self.options, device=self.device
+        )
+        starts = []
+        for g, coefs in enumerate(found.coefs):
+            rows = batch.rows(g)
+            starts.append(np.zeros(rows.size))
+            starts[g][rows % step == 0] = coefs[0]
+        return starts
 
     @property
     def _linear(self) -> bool:
@@ -338,6 +367,8 @@ class _Rounds:
         self.device_steps = cuda.to_device(self.steps)
         m = self.shape[0]
         best, idle, given_up = np.full(m, np.inf), np.zeros(m, dtype=np.int64), np.zeros(m, bool)
+        patience = options.patience
+        patience += options.patience_per_set * (self.shape[1] // options.working_set)
         rounds, active = 0, places
         while active.size:
             fits = m if self.matrix.whole else max(1, self.matrix.capacity // options.working_set)
@@ -351,7 +382,7 @@ class _Rounds:
             idle[active] += options.look
             better = violation < 0.9 * best
             idle[better], best[better] = 0, violation[better]
-            given_up[active] |= (idle[active] > options.patience) | ~np.isfinite(violation[active])
+            given_up[active] |= (idle[active] > patience) | ~np.isfinite(violation[active])
             done = (violation <= self.target) | given_up | (taken >= limit)
             active = active[~done[active]]
             newton = rounds >= options.newton_after and rounds % options.newton_every == 0
@@ -362,7 +393,8 @@ class _Rounds:
         return given_up[places]
 
     def _round(self, part: Any) -> None:
-        matrix = self.matrix
+        matrix, options = self.matrix, self.options
+        accuracy = options.accuracy if matrix.whole else options.cached_accuracy
         self.turn += 1
         self.by_problem(
             kernels.choose, part, self.sizes, self.cap, self.bound, self.c, self.u,
@@ -375,7 +407,7 @@ class _Rounds:
         self.by_problem(
             kernels.ascend, part, self.rows, self.cap, self.bound, self.c, self.u,
             self.device_target, self.span, self.chosen, self.counts, matrix.store, matrix.lines,
-            matrix.own, self.options.accuracy, self.options.round_steps, self.device_steps,
+            matrix.own, accuracy, options.round_steps, self.device_steps,
             self.moved, self.delta, self.moves,
         )  # fmt: skip
         self.add_columns(part, self.u)

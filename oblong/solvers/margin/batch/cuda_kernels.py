@@ -46,9 +46,10 @@ TILE = 256
 PANEL = 64
 # Its shared copy has a column more: the transposed inverse of L goes above the diagonal.
 _PADDED = (PANEL, PANEL + 1)
-# Halvings of the interval in which the smallest chosen violation lies, and of that of a step.
-_HALVINGS = 10
-_STEP_HALVINGS = 50
+# Halvings of the interval in which the smallest chosen violation lies, and of that of a step. The
+# simulator takes its time.
+_HALVINGS = 2 if config.ENABLE_CUDASIM else 10
+_STEP_HALVINGS = 20 if config.ENABLE_CUDASIM else 50
 # Curvature, over the diagonal, below which a pair counts as flat.
 _FLAT = 1e-7
 

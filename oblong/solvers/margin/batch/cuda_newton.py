@@ -13,8 +13,9 @@ from oblong.solvers.margin.batch.cuda_matrix import launch
 
 if TYPE_CHECKING:
     from oblong.solvers.margin.batch.cuda import _Rounds
+    from oblong.solvers.margin.batch.cuda_matrix import DeviceMatrix
 
-__all__ = ["newton_steps"]
+__all__ = ["newton_steps", "solve_definite"]
 
 # Ridge, over the mean diagonal, of matrices in either precision.
 _RIDGE = {"float32": 1e-6, "float64": 1e-10}
@@ -62,7 +63,7 @@ def _step(state: _Rounds, active: np.ndarray, width: int) -> None:
         matrix.stream, part, state.rows, state.cap, state.bound, state.c, state.u, state.span,
         state.free, state.n_free, matrix.store, matrix.lines, ridge, A, rhs,
     )  # fmt: skip
-    solution = _solve(state, A, rhs)
+    solution = solve_definite(matrix, options.panel, A, rhs)
     state.by_problem(
         kernels.direct, part, state.rows, state.cap, state.bound, state.c, state.u, state.free,
         state.n_free, matrix.lines, solution, state.moved, state.delta, state.moves, state.rise,
@@ -75,14 +76,14 @@ def _step(state: _Rounds, active: np.ndarray, width: int) -> None:
     )  # fmt: skip
 
 
-def _solve(state: _Rounds, A: Any, rhs: Any) -> Any:
-    """Solve positive definite systems by blocks, one factor per problem; A is overwritten."""
-    panel, (count, width, _) = state.options.panel, A.shape
+def solve_definite(matrix: DeviceMatrix, panel: int, A: Any, rhs: Any) -> Any:
+    """Solve positive definite systems by blocks of ``panel`` columns; both are overwritten."""
+    count, width, _ = A.shape
     inverses = []
     parts = list(chunks(width, panel))
     for first, last in parts:
-        inverse = state.matrix.arrays.empty((count, panel, panel), state.matrix.dtype)
-        launch(kernels.factor_panel, count, panel, state.matrix.stream, A, first, inverse)
+        inverse = matrix.arrays.empty((count, panel, panel), matrix.dtype)
+        launch(kernels.factor_panel, count, panel, matrix.stream, A, first, inverse)
         inverses.append(inverse)
         if last < width:
             below = A[:, last:, first:last] @ inverse.swapaxes(1, 2)

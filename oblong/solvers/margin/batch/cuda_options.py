@@ -37,8 +37,14 @@ class CudaOptions:
         See ``newton_cheap``.
     newton_bytes : float
         Memory of the matrices of Newton steps that are taken side by side.
-    patience : int
-        Rounds without a violation lower by a tenth after which a problem is left to the cores.
+    patience, patience_per_set : int
+        Rounds without a violation lower by a tenth after which a problem is left to the cores, and
+        how many more for every working set that its rows would fill.
+    sample_above, sample_step : int
+        Rows of a problem above which, if the matrix does not fit, the solution for one row in so
+        many is the start.
+    cached_accuracy : float
+        The ``accuracy`` where columns have to be computed again: rounds cost more there.
     """
 
     working_set: int = 1024
@@ -51,11 +57,15 @@ class CudaOptions:
     round_steps: int = 20_000
     newton_after: int = 32
     newton_every: int = 16
-    newton_cheap: int = 2048
+    newton_cheap: int = 1024
     newton_rows: int = 4096
     newton_late: int = 400
     newton_bytes: float = 8e9
     patience: int = 400
+    patience_per_set: int = 8
+    sample_above: int = 40_000
+    sample_step: int = 8
+    cached_accuracy: float = 0.02
 
 
 CUDA_DEFAULTS = CudaOptions()

@@ -1,0 +1,64 @@
+"""Arrays of other libraries: scikit-learn's checks run elsewhere, the rest is here."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+from sklearn import config_context
+from sklearn.exceptions import NotFittedError
+
+from oblong import RelativeMarginClassifier, RelativeMarginClassifierCV
+from oblong.batch._device import ArrayPlace, out_of_memory, to_numpy
+from tests.batch.data import clouds
+
+strict = pytest.importorskip("array_api_strict")
+
+
+@pytest.fixture(autouse=True)
+def dispatch():
+    with config_context(array_api_dispatch=True):
+        yield
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        RelativeMarginClassifier(spread=0.2),
+        RelativeMarginClassifier(D=2.0, nu=5.0, kernel="linear"),
+        RelativeMarginClassifierCV(Cs=(1.0,), spreads=(1.0, 0.3), cv=2),
+    ],
+    ids=["spread", "variable bound", "search"],
+)
+def test_a_model_is_the_same_in_another_library(model):
+    X, y = clouds(40, classes=3)
+    other = copy.deepcopy(model).fit(strict.asarray(X), strict.asarray(y), strict.ones(len(y)))
+    model = model.fit(X, y)
+    answer = other.decision_function(strict.asarray(X))
+    assert ArrayPlace.of(answer) is not None
+    np.testing.assert_array_equal(to_numpy(answer), model.decision_function(X))
+    np.testing.assert_array_equal(to_numpy(other.predict(strict.asarray(X))), model.predict(X))
+    np.testing.assert_array_equal(to_numpy(other.intercept_), model.intercept_)
+
+
+def test_labels_that_are_no_numbers_stay_with_numpy():
+    X, y = clouds(40, classes=2)
+    names = np.array(["no", "yes"])[y]
+    model = RelativeMarginClassifier().fit(strict.asarray(X), names)
+    assert set(model.predict(strict.asarray(X))) == {"no", "yes"}
+
+
+def test_a_model_is_asked_where_it_was_fitted():
+    X, y = clouds(40, classes=2)
+    with pytest.raises(NotFittedError):
+        RelativeMarginClassifier().predict(strict.asarray(X))
+    model = RelativeMarginClassifier().fit(strict.asarray(X), y)
+    with pytest.raises(ValueError, match="must use the same namespace"):
+        model.predict(X)
+
+
+def test_errors_that_mean_too_little_memory():
+    assert out_of_memory(MemoryError())
+    assert out_of_memory(RuntimeError("CUDA out of memory. Tried to allocate 2 GiB"))
+    assert not out_of_memory(ValueError("no solution"))

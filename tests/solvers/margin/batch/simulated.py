@@ -1,0 +1,82 @@
+"""Small problems on Numba's CUDA simulator, next to the same on cores.
+
+Run as a program, because the simulator has to be chosen before Numba is imported. Prints JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+
+from oblong.kernels import Kernel
+from oblong.solvers.margin.batch import cuda_kernels as kernels
+from oblong.solvers.margin.batch.cuda import solve_batch_on_device
+from oblong.solvers.margin.batch.cuda_matrix import DeviceArrays, DeviceRows
+from oblong.solvers.margin.batch.cuda_newton import solve_definite
+from oblong.solvers.margin.batch.cuda_options import CudaOptions
+from oblong.solvers.margin.batch.problem import GramTiles, MarginBatch, RowTiles
+from oblong.solvers.margin.batch.solve import solve_batch
+
+SMALL = CudaOptions(
+    working_set=4, tile=4, panel=2, look=2, newton_after=4, newton_every=4, newton_late=100
+)
+# Six columns of the eight-byte numbers of twelve rows, of a gigabyte that the simulator has.
+CACHED = CudaOptions(
+    working_set=4, tile=4, look=2, memory_share=6 * 12 * 8 / 2**30, sample_above=8, sample_step=2
+)
+
+
+def parts(rng: np.random.Generator) -> dict[str, float]:
+    """Largest errors of kernel values, of a factor and of the solution of a system."""
+    X = rng.normal(size=(5, 2))
+    errors = {}
+    for kernel in (Kernel("poly", 0.7, 3, 1.0), Kernel("sigmoid", 0.2, 3, 0.1), Kernel("rbf", 2.0)):
+        rows = DeviceRows(RowTiles(kernel, X))
+        errors[str(kernel.name)] = np.abs(rows.values(X[:3]) - kernel(X[:3], X)).max()
+    A = rng.normal(size=(2, 4, 4))
+    A = A @ A.swapaxes(1, 2) + np.eye(4)
+    factored, inverse, rhs = A.copy(), np.empty((2, 2, 2)), rng.normal(size=(2, 4, 2))
+    kernels.factor_panel[2, 2](factored, 2, inverse)
+    L = np.linalg.cholesky(A[:, 2:, 2:])
+    errors["factor"] = np.abs(np.tril(factored[:, 2:, 2:]) - L).max()
+    errors["inverse"] = np.abs(inverse - np.linalg.inv(L)).max()
+    matrix = SimpleNamespace(arrays=DeviceArrays(A), dtype=A.dtype, stream=0)
+    solution = solve_definite(matrix, 2, A.copy(), rhs.copy())
+    errors["solution"] = np.abs(solution - np.linalg.solve(A, rhs)).max()
+    return errors
+
+
+def main() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(12, 2)) + np.repeat([[1.0, 0.5], [-0.5, 0.0]], 6, axis=0)
+    rbf, linear = Kernel("rbf", 0.5), Kernel("linear")
+    rows = {
+        "rbf, Newton steps": (RowTiles(rbf, X), [2.0], SMALL),
+        "linear": (RowTiles(linear, X), [0.5], replace(SMALL, working_set=16)),
+        "cached columns": (RowTiles(rbf, X), [1.0], CACHED),
+        "precomputed": (GramTiles(rbf(X), True), [1.0], replace(SMALL, working_set=16)),
+    }
+    found: dict[str, dict[str, float]] = {"parts": parts(rng)}
+    for name, (matrix, Cs, options) in rows.items():
+        batch = MarginBatch(
+            matrix, np.array([[[0, 6], [6, 12]]]), np.array([[1.0, -1.0]]),
+            np.linspace(0.5, 1.5, 12), np.array(Cs), np.array([0.5] if "rbf" in name else []),
+            tol=1e-4,
+        )  # fmt: skip
+        device, cores = solve_batch_on_device(batch, device=options), solve_batch(batch)
+        found[name] = {
+            "converged": bool((device.status == 0).all()),
+            "gap": float(device.relative_gap.max()),
+            "violation": float(device.violation.max()),
+            "dual": (device.dual_objective[0, -1] / cores.dual_objective[0, -1] - 1.0),
+            "bias": device.bias[0, -1] - cores.bias[0, -1],
+            "sum": float(np.abs(device.coefs[0].sum(axis=1)).max()),
+        }
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
