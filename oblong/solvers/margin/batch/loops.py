@@ -145,7 +145,14 @@ def _ascend(rows, K, p, s, c, u, right, left, work, some, target, tiny, snap, al
     chosen, block, numbers, terms, slopes = some
     no_weights = block[:0].reshape(0, 0)
     steps = 0
-    burst = max(50, q // 4) if q >= _SHRUNK else allowed
+    burst = allowed
+    if q >= _SHRUNK:
+        # From zero it takes longer to find out which rows matter than from a solution nearby.
+        burst = max(50, q // 4)
+        for i in range(q):
+            if c[i] != 0.0:
+                burst = max(50, q // 12)
+                break
     while True:
         taken, violation = ascend(
             K, rows.weights, rows.diagonal, p, s, c, u, right, left, work, target, tiny, snap,
