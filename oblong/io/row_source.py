@@ -114,8 +114,8 @@ def open_rows(
     ...                 print(f"{120 - k},{19 + part},banana", file=file)
     ...     rows = open_rows(os.path.join(folder, "part-*.csv"), target="kind")
     ...     model = LinearRelativeMarginClassifier().fit(rows)
-    >>> model.predict([[150, 8]])
-    array(['apple'], dtype='<U6')
+    >>> model.feature_names_in_, model.converged_
+    (array(['weight', 'length'], dtype=object), True)
     """
     size, room = int(batch_size), as_bytes(memory)
     if size < 1:

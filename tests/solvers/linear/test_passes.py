@@ -114,6 +114,12 @@ def test_sparse_rows(form):
     )
 
 
+def test_sparse_rows_that_fit_are_kept():
+    X = sp.random(3000, 50_000, 1e-4, format="csr", random_state=0)
+    passes = LocalPasses(ArrayRows(X, np.arange(3000) % 2, memory=2e6, block_rows=500))
+    assert first_look(passes, extremes=False, options=SMALL).whole
+
+
 def test_weights_are_copies_and_zero_is_absence():
     X, y = flips(3000)
     weight = np.random.default_rng(3).integers(0, 3, len(y)).astype(float)

@@ -29,7 +29,7 @@ import scipy.sparse as sp
 from oblong._core.progress import Progress, ProgressCallback
 from oblong.solvers.linear.options import DEFAULTS, LinearOptions
 from oblong.solvers.linear.passes.bands import SCALES, BandQuestion, Point, answer_bands, near
-from oblong.solvers.linear.passes.first import FirstLook, Frame, Metric, Moments, look
+from oblong.solvers.linear.passes.first import FirstLook, Frame, Metric, Moments, look, row_bytes
 from oblong.solvers.linear.passes.rows import ArrayRows, LocalPasses, Part, Passes, together
 from oblong.solvers.linear.passes.working_set import STATE_BYTES, WorkingSet
 from oblong.solvers.linear.problem import LinearResult
@@ -135,10 +135,12 @@ def first_look(
     """Run the first pass; with `hold`, all rows are kept if memory allows for them."""
     lengths = passes.source.lengths
     assert lengths is not None
-    n, d = sum(lengths), passes.source.n_features
-    fits = n * (8 * (d + 1) + STATE_BYTES) <= passes.source.memory
+    n, fits = sum(lengths), False
+    if hold and n:
+        size = passes.run(row_bytes, only=int(np.argmax(np.array(lengths) > 0))).rows
+        fits = n * (size + STATE_BYTES) <= passes.source.memory
     wanted = _wanted(n, options)
-    tau = 1.0 if (hold and fits) or wanted >= n else wanted / n
+    tau = 1.0 if fits or wanted >= n else wanted / n
     return look(passes, tau, extremes=extremes, widest=options.band_columns)
 
 
