@@ -15,8 +15,9 @@ from oblong.batch._base import KernelClassifier
 from oblong.batch._one_vs_one import pairs_of
 from oblong.batch._pairwise import PairFit
 from oblong.solvers.linear.passes.first import FirstLook, Frame
+from oblong.solvers.linear.passes.problem import PassProblem
 from oblong.solvers.linear.passes.rows import LocalPasses, Passes, RowSource
-from oblong.solvers.linear.passes.solve import PassProblem, first_look, solve_passes
+from oblong.solvers.linear.passes.solve import first_look, solve_passes
 
 __all__ = ["PassClassifier", "take_columns"]
 

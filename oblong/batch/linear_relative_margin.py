@@ -14,7 +14,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from oblong.batch._pairwise import PairFit
 from oblong.batch._passes import PassClassifier
 from oblong.solvers.linear.options import DEFAULTS
-from oblong.solvers.linear.passes.solve import PassProblem, solve_in_bands
+from oblong.solvers.linear.passes.problem import PassProblem
+from oblong.solvers.linear.passes.solve import solve_in_bands
 from oblong.solvers.linear.relative import solve_linear_relative_margin
 
 __all__ = ["LinearRelativeMarginClassifier"]

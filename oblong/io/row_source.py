@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from oblong._core.text import quote
-from oblong.io.arrow import arrow_labels, arrow_numbers
+from oblong.io.columnar import arrow_block, arrow_errors, arrow_file, open_npy, parquet_file
 from oblong.io.csv import Columns, Csv
 from oblong.io.errors import DataFileError
 from oblong.io.labels import LabelCodes
@@ -114,8 +113,8 @@ def open_rows(
     ...                 print(f"{120 - k},{19 + part},banana", file=file)
     ...     rows = open_rows(os.path.join(folder, "part-*.csv"), target="kind")
     ...     model = LinearRelativeMarginClassifier().fit(rows)
-    >>> model.predict([[150, 8]])
-    array(['apple'], dtype='<U6')
+    >>> model.feature_names_in_, model.converged_
+    (array(['weight', 'length'], dtype=object), True)
     """
     size, room = int(batch_size), as_bytes(memory)
     if size < 1:
@@ -284,23 +283,23 @@ class FileRows:
         self.n_features = len(self.feature_names)
 
     def _index_parquet(self, path: str, kind: str, size: int) -> None:
-        with _arrow_errors(path):
-            meta = _parquet(path).metadata
+        with arrow_errors(path):
+            meta = parquet_file(path).metadata
             lengths = [meta.row_group(g).num_rows for g in range(meta.num_row_groups)]
             names = meta.schema.to_arrow_schema().names
         self._take_names(names, source_name(path))
         self._add_grouped(lengths, size)
 
     def _index_arrow(self, path: str, kind: str, size: int) -> None:
-        with _arrow_errors(path):
-            reader = _ipc(path)
+        with arrow_errors(path):
+            reader = arrow_file(path)
             lengths = [reader.get_batch(g).num_rows for g in range(reader.num_record_batches)]
             names = reader.schema.names
         self._take_names(names, source_name(path))
         self._add_grouped(lengths, size)
 
     def _index_npy(self, path: str, kind: str, size: int) -> None:
-        array = _npy(path)
+        array = open_npy(path)
         n, d = array.shape
         self._same_width(d - (self.target is not None), path)
         for start in range(0, n, size):
@@ -393,7 +392,7 @@ class FileRows:
         return Block(batch.matrix(self.n_features), y, batch.weights)
 
     def _read_npy(self, file: _File, piece: _Piece) -> Block:
-        array = _npy(file.path)[slice(*piece.where)]
+        array = open_npy(file.path)[slice(*piece.where)]
         if self.target is None:
             return Block(array)
         column = int(self.target) % array.shape[1]
@@ -407,48 +406,17 @@ class FileRows:
         assert self.feature_names is not None
         names = [*self.feature_names]
         names += [str(name) for name in (self.target, self.weight) if name is not None]
-        with _arrow_errors(file.path):
+        with arrow_errors(file.path):
             if file.kind == "parquet":
-                reader = _parquet(file.path)
+                reader = parquet_file(file.path)
                 table = reader.read_row_groups(list(piece.where), names, use_threads=False)
             else:
-                ipc = _ipc(file.path)
+                ipc = arrow_file(file.path)
                 batches = [ipc.get_batch(g).select(names) for g in piece.where]
                 table = pa.Table.from_batches(batches)
-        return _block(table, self.feature_names, self.target, self.weight, file.path, piece.first)
-
-
-def _block(
-    table: Any, features: Sequence[str], target: Any, weight: Any, path: str, first: int = 1
-) -> Block:
-    """Columns of an Arrow table as rows, whose first one is row `first` of the file."""
-    from pyarrow import types
-
-    source = source_name(path)
-    plain = [types.is_floating, types.is_integer]
-
-    def numbers(name: str) -> np.ndarray:
-        column = table.column(name)
-        if any(test(column.type) for test in plain):
-            return column.to_numpy()
-        return arrow_numbers(column, True, source, name)
-
-    single = all(table.schema.field(name).type == "float" for name in features)
-    X = np.empty((len(features), table.num_rows), np.float32 if single else np.float64).T
-    y = weights = None
-    try:
-        for j, name in enumerate(features):
-            X[:, j] = numbers(name)
-        if target is not None:
-            labels = LabelCodes(steady=True)
-            codes = arrow_labels(table.column(target), labels, source, target)
-            y = np.array(labels.values())[codes]
-        if weight is not None:
-            weights = numbers(weight)
-    except DataFileError as error:
-        row = None if error.row is None else error.row + first - 1
-        raise DataFileError(source, error.problem, row=row, column=error.column) from None
-    return Block(X, y, weights)
+        return arrow_block(
+            table, self.feature_names, self.target, self.weight, file.path, piece.first
+        )
 
 
 def _arrow_in_memory(
@@ -461,53 +429,7 @@ def _arrow_in_memory(
     features = list(columns or [name for name in table.column_names if name not in others])
     for name in [*features, *(name for name in (target, weight) if name is not None)]:
         find_column(table.column_names, name, "Arrow data")
-    found = _block(table, features, target, weight, "Arrow data")
+    found = arrow_block(table, features, target, weight, "Arrow data")
     rows = ArrayRows(*found, block_rows=size, memory=memory)
     rows.feature_names = features
     return rows
-
-
-def _npy(path: str) -> np.ndarray:
-    try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        reason = (str(error).splitlines() or ["?"])[0][:100]
-        raise DataFileError(source_name(path), f"damaged NPY file ({reason})") from None
-    if array.ndim != 2 or array.dtype.kind not in "fiu":
-        problem = f"expected rows of numbers, got shape {array.shape} of {array.dtype}"
-        raise DataFileError(source_name(path), problem)
-    return array
-
-
-def _parquet(path: str) -> Any:
-    import pyarrow.parquet as pq
-
-    return pq.ParquetFile(path)
-
-
-def _ipc(path: str) -> Any:
-    import pyarrow as pa
-
-    return pa.ipc.open_file(pa.memory_map(path))
-
-
-class _arrow_errors:
-    """Turn errors of Arrow into ours, with the name of the file."""
-
-    def __init__(self, path: str) -> None:
-        self.source = source_name(path)
-
-    def __enter__(self) -> None:
-        try:
-            import pyarrow  # noqa: F401
-        except ImportError:
-            problem = 'this format needs pyarrow: pip install "oblong[cli]"'
-            raise DataFileError(self.source, problem) from None
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        import pyarrow as pa
-
-        if isinstance(error, (pa.ArrowException, OSError)):
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0][:100]
-            problem = f"damaged or unreadable ({quote(reason)})"
-            raise DataFileError(self.source, problem) from None

@@ -85,12 +85,19 @@ def test_the_same_bits_as_without_a_cluster(client):
     assert model.n_passes_ == local.n_passes_
     exact = LinearRelativeMarginClassifier(spread=0.5, tol=1e-8).fit(X, y)
     np.testing.assert_allclose(model.objective_, exact.objective_, rtol=1e-7)
-    # Workers and threads, and no cluster at all.
-    client.cluster.scale(1)
-    again = DaskLinearRelativeMarginClassifier(**BANDS).fit(*arrays(X, y))
-    np.testing.assert_array_equal(again.coef_, local.coef_)
-    client.cluster.scale(2)
     assert left_behind(client) == 0
+
+
+@pytest.mark.parametrize(("workers", "threads"), [(1, 1), (3, 1), (1, 3)])
+def test_the_number_of_workers_changes_nothing(workers, threads):
+    X, y = rows()
+    options = {"n_workers": workers, "threads_per_worker": threads, "dashboard_address": ":0"}
+    with (
+        LocalCluster(processes=False, **options) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        model = DaskLinearRelativeMarginClassifier(client=client, **BANDS).fit(*arrays(X, y))
+    np.testing.assert_array_equal(model.coef_, local_fit(X, y).coef_)
 
 
 @pytest.fixture
@@ -299,7 +306,7 @@ def test_what_is_asked_wrongly(client):
 def test_a_cluster_without_workers_is_an_error(monkeypatch):
     monkeypatch.setattr(passes, "_PATIENCE", 1.0)
     monkeypatch.setattr(passes, "_LOOK", 0.3)
-    options = {"n_workers": 0, "dashboard_address": None, "processes": False}
+    options = {"n_workers": 0, "dashboard_address": ":0", "processes": False}
     X, y = rows(200)
     with LocalCluster(**options) as cluster, Client(cluster, set_as_default=False) as empty:
         with pytest.raises(ConnectionError, match="no workers"):

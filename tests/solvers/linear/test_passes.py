@@ -12,8 +12,9 @@ from oblong.solvers.linear.options import LinearOptions
 from oblong.solvers.linear.passes import bands
 from oblong.solvers.linear.passes.bands import BandQuestion, Point, answer_bands, near, pieces
 from oblong.solvers.linear.passes.first import Metric, look
+from oblong.solvers.linear.passes.problem import PassProblem
 from oblong.solvers.linear.passes.rows import ArrayRows, LocalPasses, Part, Tree, combined
-from oblong.solvers.linear.passes.solve import PassProblem, first_look, solve_passes
+from oblong.solvers.linear.passes.solve import first_look, solve_passes
 from oblong.solvers.linear.passes.working_set import WorkingSet
 from oblong.solvers.linear.relative import solve_linear_relative_margin
 
@@ -112,6 +113,12 @@ def test_sparse_rows(form):
     assert found.objective == pytest.approx(
         in_memory(X, y, FORMS[form]).solution.objective, rel=1e-6
     )
+
+
+def test_sparse_rows_that_fit_are_kept():
+    X = sp.random(3000, 50_000, 1e-4, format="csr", random_state=0)
+    passes = LocalPasses(ArrayRows(X, np.arange(3000) % 2, memory=2e6, block_rows=500))
+    assert first_look(passes, extremes=False, options=SMALL).whole
 
 
 def test_weights_are_copies_and_zero_is_absence():

@@ -18,7 +18,7 @@ from oblong.solvers.linear.passes.rows import (
     hashed,
 )
 
-__all__ = ["FirstLook", "Frame", "Metric", "Moments", "look", "stacked"]
+__all__ = ["FirstLook", "Frame", "Metric", "Moments", "look", "row_bytes", "stacked"]
 
 # Rows of which the first block tells a centre.
 _PROBED = 1024
@@ -149,6 +149,12 @@ def stacked(parts: Sequence[Any]) -> Any:
     if len(parts) == 1:
         return parts[0]
     return sp.vstack(parts, format="csr") if sp.issparse(parts[0]) else np.concatenate(parts)
+
+
+def row_bytes(rows: Present) -> Part:
+    """Bytes of a row in double precision, as the rows of a block have them."""
+    n, d = rows.X.shape
+    return Part({}, {}, 12.0 * rows.X.nnz / max(n, 1) if sp.issparse(rows.X) else 8.0 * d)
 
 
 def look(passes: Passes, tau: float, *, extremes: bool = False, widest: int = 512) -> FirstLook:

@@ -29,95 +29,17 @@ import scipy.sparse as sp
 from oblong._core.progress import Progress, ProgressCallback
 from oblong.solvers.linear.options import DEFAULTS, LinearOptions
 from oblong.solvers.linear.passes.bands import SCALES, BandQuestion, Point, answer_bands, near
-from oblong.solvers.linear.passes.first import FirstLook, Frame, Metric, Moments, look
+from oblong.solvers.linear.passes.first import FirstLook, Metric, Moments, look, row_bytes
+from oblong.solvers.linear.passes.problem import PassProblem, PassResult
 from oblong.solvers.linear.passes.rows import ArrayRows, LocalPasses, Part, Passes, together
 from oblong.solvers.linear.passes.working_set import STATE_BYTES, WorkingSet
 from oblong.solvers.linear.problem import LinearResult
 from oblong.solvers.linear.relative import solve_linear_relative_margin
 
-__all__ = ["PassProblem", "PassResult", "first_look", "solve_in_bands", "solve_passes"]
+__all__ = ["first_look", "solve_in_bands", "solve_passes"]
 
 # Relative error of a sum of products, whose errors have random signs.
 _UNIT = 4.0 * float(np.finfo(float).eps)
-
-
-@dataclass(frozen=True)
-class PassProblem:
-    """One binary problem.
-
-    Attributes
-    ----------
-    codes : tuple of int
-        Places of the negative and the positive label among the labels.
-    C : tuple of float
-        Penalties of rows of weight one, of the two classes.
-    B, spread, D
-        As for :func:`~oblong.solvers.linear.relative.solve_linear_relative_margin`.
-    nu : float or None
-        With ``D``: rows of weight ``s`` cost ``D ν s / Σ s`` per unit beyond the bound.
-    intercept : bool
-        Whether there is a bias.
-    frame : Frame or None
-        Coordinates in which the weights are short.
-    """
-
-    codes: tuple[int, int]
-    C: tuple[float, float]
-    B: float | None = None
-    spread: float = 0.5
-    D: float | None = None
-    nu: float | None = None
-    intercept: bool = True
-    frame: Frame | None = None
-
-
-@dataclass(frozen=True)
-class PassResult:
-    """A model with its certificate.
-
-    Attributes
-    ----------
-    coef, bias : ndarray and float
-        The model, in the coordinates of the problem.
-    t : float
-        The bound.
-    theta : float
-        Largest absolute output of the support vector machine; NaN where it was not solved.
-    largest : float
-        Largest absolute output of the model.
-    objective, dual_objective, rounding : float
-        Value for all rows, a lower bound of the best one, and what rounding may hide.
-    n_passes, working_rows : int
-        Passes over the rows, and most rows that were gathered.
-    status : {"converged", "max_iter", "stalled"}
-        Why the method stopped.
-    closed : bool
-        Whether the last pass found no row on another piece of its loss than its group.
-    """
-
-    coef: np.ndarray
-    bias: float
-    t: float
-    theta: float
-    largest: float
-    objective: float
-    dual_objective: float
-    rounding: float
-    n_passes: int
-    working_rows: int
-    status: str
-    closed: bool
-
-    @property
-    def B(self) -> float:
-        """The bound, by its other name."""
-        return self.t
-
-    @property
-    def relative_gap(self) -> float:
-        """Objective minus lower bound, rounding included, over the objective."""
-        gap = max(self.objective - self.dual_objective, 0.0) + self.rounding
-        return gap / max(abs(self.objective), np.finfo(float).tiny)
 
 
 def _wanted(n: int, options: LinearOptions = DEFAULTS) -> int:
@@ -135,10 +57,12 @@ def first_look(
     """Run the first pass; with `hold`, all rows are kept if memory allows for them."""
     lengths = passes.source.lengths
     assert lengths is not None
-    n, d = sum(lengths), passes.source.n_features
-    fits = n * (8 * (d + 1) + STATE_BYTES) <= passes.source.memory
+    n, fits = sum(lengths), False
+    if hold and n:
+        size = passes.run(row_bytes, only=int(np.argmax(np.array(lengths) > 0))).rows
+        fits = n * (size + STATE_BYTES) <= passes.source.memory
     wanted = _wanted(n, options)
-    tau = 1.0 if (hold and fits) or wanted >= n else wanted / n
+    tau = 1.0 if fits or wanted >= n else wanted / n
     return look(passes, tau, extremes=extremes, widest=options.band_columns)
 
 

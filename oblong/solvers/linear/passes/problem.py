@@ -1,0 +1,90 @@
+"""A linear margin problem of rows that are read in passes, and its solution."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from oblong.solvers.linear.passes.first import Frame
+
+__all__ = ["PassProblem", "PassResult"]
+
+
+@dataclass(frozen=True)
+class PassProblem:
+    """One binary problem.
+
+    Attributes
+    ----------
+    codes : tuple of int
+        Places of the negative and the positive label among the labels.
+    C : tuple of float
+        Penalties of rows of weight one, of the two classes.
+    B, spread, D
+        As for :func:`~oblong.solvers.linear.relative.solve_linear_relative_margin`.
+    nu : float or None
+        With ``D``: rows of weight ``s`` cost ``D ν s / Σ s`` per unit beyond the bound.
+    intercept : bool
+        Whether there is a bias.
+    frame : Frame or None
+        Coordinates in which the weights are short.
+    """
+
+    codes: tuple[int, int]
+    C: tuple[float, float]
+    B: float | None = None
+    spread: float = 0.5
+    D: float | None = None
+    nu: float | None = None
+    intercept: bool = True
+    frame: Frame | None = None
+
+
+@dataclass(frozen=True)
+class PassResult:
+    """A model with its certificate.
+
+    Attributes
+    ----------
+    coef, bias : ndarray and float
+        The model, in the coordinates of the problem.
+    t : float
+        The bound.
+    theta : float
+        Largest absolute output of the support vector machine; NaN where it was not solved.
+    largest : float
+        Largest absolute output of the model.
+    objective, dual_objective, rounding : float
+        Value for all rows, a lower bound of the best one, and what rounding may hide.
+    n_passes, working_rows : int
+        Passes over the rows, and most rows that were gathered.
+    status : {"converged", "max_iter", "stalled"}
+        Why the method stopped.
+    closed : bool
+        Whether the last pass found no row on another piece of its loss than its group.
+    """
+
+    coef: np.ndarray
+    bias: float
+    t: float
+    theta: float
+    largest: float
+    objective: float
+    dual_objective: float
+    rounding: float
+    n_passes: int
+    working_rows: int
+    status: str
+    closed: bool
+
+    @property
+    def B(self) -> float:
+        """The bound, by its other name."""
+        return self.t
+
+    @property
+    def relative_gap(self) -> float:
+        """Objective minus lower bound, rounding included, over the objective."""
+        gap = max(self.objective - self.dual_objective, 0.0) + self.rounding
+        return gap / max(abs(self.objective), np.finfo(float).tiny)
