@@ -70,7 +70,7 @@ def check_sound(value: Any) -> None:
             array = array.data if sp.issparse(array) else array
             floats = isinstance(array, np.ndarray) and array.dtype.kind == "f"
             # A comparison with nan is false.
-            if floats and array.size and not np.abs(array).max() <= _LARGEST:
+            if floats and array.size and not float(np.abs(array).max()) <= _LARGEST:
                 raise Unsound(f"{name} holds what is not a number, or none of its size")
         for kind, check in _CHECKS:
             if isinstance(value, kind):

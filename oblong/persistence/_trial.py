@@ -1,4 +1,4 @@
-"""A loaded model tried on a row or two: what cannot predict them is no model.
+"""A loaded model tried on a few rows: what cannot predict them is no model.
 
 The checks of :mod:`oblong.persistence._soundness` keep compiled code from reading where it must
 not. Here all else that a changed file may hold shows itself: wrong shapes and types, parameters
@@ -32,6 +32,8 @@ _METHODS = (
     "mahalanobis",
     "score_samples",
 )
+# A number that other sides of arrays rarely have, with which they could be confused.
+_ROWS = 7
 _BY_CLASS = ("decision_function", "predict_proba", "predict_p")
 # From so many columns on rows are sparse, if the model takes such.
 _WIDE, _WIDEST = 10_000, 1_000_000
@@ -62,7 +64,9 @@ def check_usable(model: Any) -> None:
             raise Unsound(f"the model cannot predict ({type(error).__name__})") from None
     classes = getattr(model, "classes_", None)
     for name, values in found.items():
-        if 2 not in values.shape or (values.dtype.kind == "f" and not np.isfinite(values).all()):
+        if _ROWS not in values.shape or (
+            values.dtype.kind == "f" and not np.isfinite(values).all()
+        ):
             raise Unsound(f"{name} gives no proper numbers")
         # A path has a column per spread.
         by_class = name in _BY_CLASS and not hasattr(model, "spreads")
@@ -87,14 +91,15 @@ def _outputs(model: Any, rows: Any) -> dict[str, np.ndarray]:
     for name in _METHODS:
         if hasattr(model, name):
             values = getattr(model, name)(rows)
-            found[name] = values.data if sp.issparse(values) else np.asarray(values)
-            if sp.issparse(values):
-                found[name] = np.append(values.data, [0.0, 0.0])[:2]
+            if not sp.issparse(values):
+                found[name] = np.asarray(values)
+            else:
+                found[name] = np.append(values.data, np.zeros(_ROWS))[:_ROWS]
     return found
 
 
 def _rows(model: Any) -> Any:
-    """Two equal rows of ones, or of what stands there in training; None if there is no telling."""
+    """Equal rows of ones, or of what stands there in training; None if there is no telling."""
     count = getattr(model, "n_features_in_", None)
     if count is None and "n_features_in_" not in vars(model):
         # It does not say how wide its rows are.
@@ -105,10 +110,11 @@ def _rows(model: Any) -> Any:
     if cells is None:
         return None
     if any(cell != 1.0 for cell in cells):
-        return np.array([cells, cells], dtype=object)
+        return np.array([cells] * _ROWS, dtype=object)
     if count > _WIDE:
-        return sp.csr_matrix(([1.0, 1.0], [0, 0], [0, 1, 2]), shape=(2, count))
-    return np.ones((2, count))
+        ones, first = np.ones(_ROWS), np.zeros(_ROWS, dtype=np.int32)
+        return sp.csr_matrix((ones, first, np.arange(_ROWS + 1)), shape=(_ROWS, count))
+    return np.ones((_ROWS, count))
 
 
 def _cells(model: Any, count: int) -> list[Any] | None:

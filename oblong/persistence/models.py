@@ -94,9 +94,9 @@ def load(path: str | os.PathLike[str]) -> Any:
     r"""Load a model that :func:`save` wrote.
 
     Nothing in the file is executed. Its types are looked up in a fixed list, every array is
-    checked before it is made, and the file is compared with its digests. The model is tried on two
-    rows, so that one that cannot predict is refused here and not later. A file can still hold a
-    model that predicts nonsense: only load files from a source that you trust.
+    checked before it is made, and the file is compared with its digests. The model is tried on a
+    few rows, so that one that cannot predict is refused here and not later. A file can still hold
+    a model that predicts nonsense: only load files from a source that you trust.
 
     Parameters
     ----------
