@@ -109,8 +109,11 @@ def fit_anywhere(model: Any, fit: Callable[..., None], X: Any, y: Any, *others: 
         fit(*map(to_numpy, (X, y, *others)))
     finally:
         vars(model).pop("_rows_on_device", None)
-    for part in (model, vars(model).get("best_estimator_")):
-        for name, value in list(vars(part).items() if place and part is not None else ()):
+    if place is None:
+        return
+    parts = [model, *(value for name, value in vars(model).items() if name == "best_estimator_")]
+    for part in parts:
+        for name, value in list(vars(part).items()):
             if name == "support_vectors_" and place.cuda and len(value):
                 # Quicker than to carry them there once more.
                 part.support_vectors_ = X[part.support_]
@@ -160,6 +163,7 @@ class ArraysAnywhere:
     """
 
     _rows_on_device: Any = None
+    support_vectors_: Any
 
     def _fit(self, *data: Any) -> None:
         fit_anywhere(self, super()._fit, *data)  # type: ignore[misc]

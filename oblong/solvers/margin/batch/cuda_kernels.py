@@ -13,12 +13,14 @@ every sum is fixed: a fit on a device gives the same model each time.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numba import config, cuda
 
 __all__ = [
     "PANEL",
+    "SIMULATED",
     "THREADS",
     "TILE",
     "add_columns",
@@ -38,6 +40,8 @@ __all__ = [
     "walk",
 ]
 
+# Whether kernels run in Numba's simulator.
+SIMULATED = bool(getattr(config, "ENABLE_CUDASIM", 0))
 # Most threads of a block that reduces, and with that coefficients of a working set.
 THREADS = 1024
 # Threads of the kernels that do not reduce.
@@ -48,14 +52,15 @@ PANEL = 64
 _PADDED = (PANEL, PANEL + 1)
 # Halvings of the interval in which the smallest chosen violation lies, and of that of a step. The
 # simulator takes its time.
-_HALVINGS = 2 if config.ENABLE_CUDASIM else 10
-_STEP_HALVINGS = 20 if config.ENABLE_CUDASIM else 50
+_HALVINGS = 2 if SIMULATED else 10
+_STEP_HALVINGS = 20 if SIMULATED else 50
 # Curvature, over the diagonal, below which a pair counts as flat.
 _FLAT = 1e-7
 
 
 # A block of 1024 threads has 64 registers for each of them.
-_kernel = cuda.jit if config.ENABLE_CUDASIM else cuda.jit(max_registers=64)
+_jit: Any = cuda.jit
+_kernel = _jit if SIMULATED else _jit(max_registers=64)
 
 
 @cuda.jit(device=True)
@@ -120,7 +125,7 @@ def _extremes_by_warps(high, low, which, t, size, value, place, other):
 
 
 # The simulator knows no exchange between the threads of a warp.
-_extremes = _extremes_in_shared_memory if config.ENABLE_CUDASIM else _extremes_by_warps
+_extremes = _extremes_in_shared_memory if SIMULATED else _extremes_by_warps
 
 
 @cuda.jit(device=True)

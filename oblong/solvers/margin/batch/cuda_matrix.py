@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import config, cuda
+from numba import cuda
 
 from oblong._core.threads import chunks
-from oblong.solvers.margin.batch.cuda_kernels import TILE, kernel_values
+from oblong.solvers.margin.batch.cuda_kernels import SIMULATED, TILE, kernel_values
 from oblong.solvers.margin.batch.problem import GramTiles, RowTiles
 
 __all__ = ["DeviceArrays", "DeviceMatrix", "DeviceRows", "launch"]
@@ -93,7 +93,7 @@ class DeviceArrays:
 
 def launch(kernel: Any, grid: Any, threads: int, stream: Any, *args: Any) -> None:
     """Start a kernel; arrays of CuPy and PyTorch are handed over where they are."""
-    if not config.ENABLE_CUDASIM:
+    if not SIMULATED:
         args = tuple(
             cuda.as_cuda_array(arg, sync=False)
             if type(arg).__module__.partition(".")[0] in ("torch", "cupy")
@@ -137,10 +137,11 @@ class DeviceRows:
         if self.kernel.name == "linear":
             return
         coef0 = np.array([self.kernel.coef0], dtype=str(G.dtype).rpartition(".")[2])
-        threads, most = (4, 1) if config.ENABLE_CUDASIM else (TILE, 4096)
+        threads, most = (4, 1) if SIMULATED else (TILE, 4096)
         launch(
             kernel_values, (-(-G.shape[1] // threads), min(G.shape[0], most)), threads, self.stream,
-            G, left, right, _KINDS[self.kernel.name], cuda.to_device(coef0), self.kernel.degree,
+            G, left, right, _KINDS[str(self.kernel.name)], cuda.to_device(coef0),
+            self.kernel.degree,
         )  # fmt: skip
 
     def block(self, left: Any, right: Any) -> Any:
@@ -194,7 +195,7 @@ class DeviceMatrix:
                 units += half_norm
             else:
                 with np.errstate(over="ignore"):
-                    self.diagonal = _POINTWISE[kernel.name](norms, kernel.coef0, kernel.degree)
+                    self.diagonal = _POINTWISE[str(kernel.name)](norms, kernel.coef0, kernel.degree)
                 largest = float(np.abs(self.diagonal).max())
                 coarse = not _SINGLE_RANGE[0] < largest < _SINGLE_RANGE[1]
                 units += kernel.degree if kernel.name == "poly" else 0.0
