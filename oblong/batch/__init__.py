@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from oblong.batch.margin_regressor import MarginRegressor
     from oblong.batch.relative_margin import RelativeMarginClassifier
     from oblong.batch.relative_margin_cv import RelativeMarginClassifierCV
-    from oblong.batch.relative_margin_path import RelativeMarginPath, relative_margin_path
+    from oblong.batch.margin_path import RelativeMarginPath, relative_margin_path
     from oblong.batch.sigma import SigmaSVC
     from oblong.batch.universum import UniversumSVC
 
@@ -33,7 +33,7 @@ __getattr__, __dir__ = lazy_names(
         "oblong.batch.margin_regressor": ["MarginRegressor"],
         "oblong.batch.relative_margin": ["RelativeMarginClassifier"],
         "oblong.batch.relative_margin_cv": ["RelativeMarginClassifierCV"],
-        "oblong.batch.relative_margin_path": ["RelativeMarginPath", "relative_margin_path"],
+        "oblong.batch.margin_path": ["RelativeMarginPath", "relative_margin_path"],
         "oblong.batch.sigma": ["SigmaSVC"],
         "oblong.batch.universum": ["UniversumSVC"],
     },

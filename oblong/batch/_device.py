@@ -18,6 +18,7 @@ from sklearn.utils._array_api import _convert_to_numpy, get_namespace_and_device
 from sklearn.utils.validation import check_is_fitted
 
 from oblong._core.threads import chunks
+from oblong.batch._pairwise import PairwiseKernelClassifier
 from oblong.kernels import Kernel
 from oblong.solvers.margin.batch.problem import RowTiles
 
@@ -221,6 +222,10 @@ class ArraysAnywhere:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
         tags.array_api_support = True
         return tags
+
+
+for _method in ("decision_function", "predict"):
+    getattr(ArraysAnywhere, _method).__doc__ = getattr(PairwiseKernelClassifier, _method).__doc__
 
 
 def _check_ready() -> None:

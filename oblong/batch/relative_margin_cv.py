@@ -25,7 +25,7 @@ from oblong._core.threads import available_threads, single_threaded_blas
 from oblong.batch._device import fit_anywhere, out_of_memory, same_place
 from oblong.batch._relative_margin_folds import FoldScores, Grid, GridFold
 from oblong.batch.relative_margin import RelativeMarginClassifier
-from oblong.batch.relative_margin_path import SPREADS, check_spreads
+from oblong.batch.margin_path import SPREADS, check_spreads
 from oblong.kernels import KERNELS
 
 __all__ = ["RelativeMarginClassifierCV"]

@@ -172,6 +172,8 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace | int:
     parser.add_argument("--version", action="version", version=f"oblong {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     words = sys.argv[1:] if argv is None else argv
+    if any("\0" in word for word in words):
+        return _complain("no argument may have a null character", BAD_INPUT)
     first = words[0] if words else ""
     if first in _COMMANDS:
         import_module(f"oblong.cli.commands.{first}").add_parser(commands)

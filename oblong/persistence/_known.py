@@ -43,7 +43,7 @@ import oblong.batch
 import oblong.geometry
 import oblong.online
 import oblong.svm
-from oblong.batch.relative_margin_path import RelativeMarginPathClassifier
+from oblong.batch.margin_path import RelativeMarginPathClassifier
 from oblong.geometry._kernel_rows import KernelizedRows
 from oblong.kernels import Kernel
 from oblong.linalg.feature_map import LinearMap, PivotMap

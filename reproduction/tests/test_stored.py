@@ -16,8 +16,12 @@ STORED = {path.stem: path for path in sorted(RESULTS.glob("*.json"))}
 pytestmark = pytest.mark.skipif(not STORED, reason="the results are not part of this copy")
 
 
+# Questions of ours that wait for their run; those of the papers are all stored.
+TO_COME = {"rmm-when"}
+
+
 def test_every_stored_result_is_of_an_experiment():
-    assert STORED.keys() == catalogue().keys()
+    assert STORED.keys() | TO_COME == catalogue().keys()
 
 
 @pytest.mark.parametrize("name", [name for name in catalogue() if name in STORED])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -26,7 +27,7 @@ def test_help_lists_every_command(capsys):
     assert main(["--help"]) == 0
     out = capsys.readouterr().out
     for name, about in _COMMANDS.items():
-        assert f"    {name} " in out
+        assert re.search(rf"^    {name}\b", out, re.M)
         assert about in out
 
 

@@ -97,7 +97,7 @@ def solve_relative_margin(
     )
     theta = float(np.abs(svm.outputs).max())
     B = max(1.0, 1.0 + spread * (theta - 1.0))
-    if theta <= B and svm.status == "converged":
+    if spread == 1.0 or (theta <= B and svm.status == "converged"):
         return RelativeMarginResult(svm, B, theta, svm.n_iter)
     bounded = solve_margin(
         columns,
