@@ -23,7 +23,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_N
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test test-lowest fuzz lint format docs bench clean
+.PHONY: help install demo test coverage test-lowest fuzz lint format docs bench clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,7 +31,7 @@ help: ## show this list
 install: $(VENV)/.stamp-test ## make .venv with oblong (editable) and the test tools
 	@echo "oblong is installed in $(VENV); activate it with: source $(BIN)/activate"
 
-demo: $(VENV)/.stamp-cli ## compare the classifiers on a built-in data set
+demo: $(VENV)/.stamp-cli ## compare classifiers on two built-in data sets
 	@$(BIN)/oblong compare --report $(REPORT)
 
 # Workers share the cache of compiled code; files are kept together so that few functions are compiled twice.
@@ -40,11 +40,15 @@ PYTEST := -m pytest --numprocesses $(WORKERS) --maxprocesses 8 --dist loadfile
 # Coverage does not see into compiled code, so the small tests of what is compiled also run as plain Python.
 LOOPS := $(addprefix tests/solvers/,margin online) tests/linalg tests/test_kernels.py
 
-test: lint $(VENV)/.stamp-river ## run the linters and the whole test suite with coverage
+test: lint $(VENV)/.stamp-river ## run the linters and the whole test suite
 	@echo "==> tests, without compilation"
+	@$(ONE_THREAD) OBLONG_DISABLE_JIT=1 $(BIN)/python $(PYTEST) --few 1 -m 'not large' $(LOOPS)
+	@echo "==> tests"
+	@$(ONE_THREAD) $(BIN)/python $(PYTEST)
+
+coverage: $(VENV)/.stamp-river ## run the tests with coverage, compiled code included
 	@$(ONE_THREAD) OBLONG_DISABLE_JIT=1 $(BIN)/python $(PYTEST) --few 1 -m 'not large' \
 		--cov --cov-report= $(LOOPS)
-	@echo "==> tests"
 	@$(ONE_THREAD) $(BIN)/python $(PYTEST) --cov --cov-append --cov-report term
 
 test-lowest: ## run the tests with the oldest supported dependencies, in .venv-lowest

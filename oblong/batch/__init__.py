@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from oblong.batch.ellipsoidal_svc import EllipsoidalSVC
     from oblong.batch.kernel_fisher import KernelFisherClassifier
     from oblong.batch.linear_relative_margin import LinearRelativeMarginClassifier
+    from oblong.batch.margin_path import RelativeMarginPath, relative_margin_path
     from oblong.batch.margin_regressor import MarginRegressor
     from oblong.batch.relative_margin import RelativeMarginClassifier
     from oblong.batch.relative_margin_cv import RelativeMarginClassifierCV
-    from oblong.batch.margin_path import RelativeMarginPath, relative_margin_path
     from oblong.batch.sigma import SigmaSVC
     from oblong.batch.universum import UniversumSVC
 

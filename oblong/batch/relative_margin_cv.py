@@ -24,8 +24,8 @@ from oblong._core.rollback import all_or_nothing
 from oblong._core.threads import available_threads, single_threaded_blas
 from oblong.batch._device import fit_anywhere, out_of_memory, same_place
 from oblong.batch._relative_margin_folds import FoldScores, Grid, GridFold
-from oblong.batch.relative_margin import RelativeMarginClassifier
 from oblong.batch.margin_path import SPREADS, check_spreads
+from oblong.batch.relative_margin import RelativeMarginClassifier
 from oblong.kernels import KERNELS
 
 __all__ = ["RelativeMarginClassifierCV"]

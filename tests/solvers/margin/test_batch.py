@@ -117,6 +117,7 @@ def test_pairs_are_solved_and_certified(kernel, gram, C):
     _check(batch, solve_batch(batch))
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("tiled_rows", [0, 400])
 @pytest.mark.parametrize("bounds", [1.0, 1.7, np.inf])
 def test_given_bounds(bounds, tiled_rows):
@@ -138,6 +139,7 @@ def test_grid_of_penalties_and_spreads():
     np.testing.assert_allclose(loose.largest[:, 1:4], found.largest[:, 1:4], atol=0.02)
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("gram", [False, True])
 def test_the_careful_solver_takes_over(gram):
     """Where the loop gives up, or is not used at all, the result is the same."""

@@ -92,6 +92,7 @@ def test_the_solver_takes_it_up_where_pair_steps_crawl(rows):
     assert found.n_iter < 100_000
 
 
+@pytest.mark.large
 def test_blocks_of_a_larger_problem():
     """Working sets go inside as well."""
     problem = make_problem("rbf", 200, 1e3, 1.02, seed=7)
@@ -104,6 +105,7 @@ def test_blocks_of_a_larger_problem():
     assert found.dual_objective == pytest.approx(expected.dual_objective, rel=2e-3)
 
 
+@pytest.mark.large
 def test_an_inner_point_is_kept_where_breakpoints_cannot_be_told():
     """Rounding of the outputs of a large matrix hides which coefficients are at their ends."""
     rng = np.random.default_rng(0)
