@@ -19,6 +19,7 @@ from oblong_reproduction import Cell, Results, RunSettings, Sets, catalogue, fin
 from oblong_reproduction._data import KNOWN
 from oblong_reproduction.ekm import table as ekm_table
 from oblong_reproduction.rmm import (
+    _distributions,
     _models,
     _pairs,
     _products,
@@ -407,3 +408,31 @@ def test_figure_8_takes_the_cells_of_table_2():
         assert cell.owner == "rmm-table2"
         assert cell.parameters == own[cell.name].parameters
         assert cell.draw == own[cell.name].draw
+
+
+@pytest.mark.parametrize("model", [_distributions.ODM(C=5.0), _distributions.LDM(C=2.0)])
+def test_rivals_are_optimal(model):
+    cp = pytest.importorskip("cvxpy")
+    X, y = load_digits(n_class=2, return_X_y=True)
+    X, y, n = X[:40] / 16.0, y[:40], 40
+    sign, K = 2.0 * y - 1.0, model.set_params(gamma=0.3).fit(X, y)._kernel(X)
+    w, root = cp.Variable(n), np.linalg.cholesky(K + 1e-10 * np.eye(n))
+
+    def objective(m, norm, total, square, positive):
+        if isinstance(model, _distributions.ODM):
+            C, low = model.C / (1 - model.theta) ** 2, positive(1 - model.theta - m)
+            return norm / 2 + C * (
+                square(low) + model.upsilon * square(positive(m - 1 - model.theta))
+            )
+        variance = square(m - total(m) / n) / n
+        hinge = model.C * total(positive(1 - m))
+        return norm / 2 + 2 * model.lambda1 * variance - model.lambda2 * total(m) / n + hinge
+
+    there = objective(
+        cp.multiply(sign, root @ w), cp.sum_squares(w), cp.sum, cp.sum_squares, cp.pos
+    )
+    best = cp.Problem(cp.Minimize(there)).solve(solver=cp.CLARABEL)
+    f = K @ model.coef_
+    ours = objective(sign * f, model.coef_ @ f, np.sum, lambda v: v @ v, lambda v: np.maximum(v, 0))
+    np.testing.assert_allclose(ours, best, rtol=1e-6)
+    assert abs(model.dual_gap_) < 1e-8

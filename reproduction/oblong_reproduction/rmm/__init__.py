@@ -5,6 +5,7 @@ from oblong_reproduction.rmm.digit_figures import FIGURE_7, FIGURE_8
 from oblong_reproduction.rmm.digits import TABLE_2
 from oblong_reproduction.rmm.gaussians import FIGURE_3, FIGURE_4, FIGURE_5, FIGURE_6
 from oblong_reproduction.rmm.newsgroups import FIGURE_9
+from oblong_reproduction.rmm.rivals import RIVALS
 from oblong_reproduction.rmm.runtime import FIGURE_10
 from oblong_reproduction.rmm.toys import FIGURE_1, TABLE_1
 from oblong_reproduction.rmm.universum import TABLE_3
@@ -25,6 +26,7 @@ EXPERIMENTS = (
     TABLE_4,
     FIGURE_10,
     WHEN,
+    RIVALS,
 )
 
 __all__ = ["EXPERIMENTS"]
