@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import doctest
-import importlib
+import importlib.util
 import inspect
 import re
 import shlex
@@ -177,6 +177,15 @@ def test_every_benchmark_has_its_place():
     marks = re.findall(r"<!-- table: (\w+) -->", (DOCS / "performance.md").read_text("utf-8"))
     tables = [path.stem for path in (ROOT / "benchmarks" / "results").glob("*.md")]
     assert sorted(marks) == sorted(tables)
+
+
+def test_the_errors_in_the_readme_are_the_stored_ones():
+    script = DOCS / "make_readme_tables.py"
+    spec = importlib.util.spec_from_file_location(script.stem, script)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert module.readme(text) == text
 
 
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/performance.md"])

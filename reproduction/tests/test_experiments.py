@@ -26,6 +26,7 @@ from oblong_reproduction.rmm import (
     _votes,
     benchmarks,
     digits,
+    joint,
     newsgroups,
     runtime,
     universum,
@@ -381,11 +382,33 @@ def test_benchmark_choice_and_second_stage():
     assert chosen["kfda"]["alpha"] == middle
     assert chosen["rmm_tied"].keys() == {"C", "D", "nu", "gamma"}
     found = benchmarks._test_cell(sets, rng(), **later[0].parameters)
-    assert all(len(found[method]) == 10 for method in benchmarks._TITLES)
+    assert all(len(found[method]) == 10 for method in benchmarks.TITLES)
     verdicts = {
         row.verdict for row in benchmarks._rows(Results([{**later[0].parameters, **found}]))
     }
     assert "not run" in verdicts
+
+
+def test_joint_choice_and_second_stage():
+    X, y = load_digits(n_class=2, return_X_y=True)
+    X = X[:100, [20, 28, 36]] + np.random.default_rng(2).standard_normal((100, 3)) * 4
+    split = np.array([np.random.default_rng(k).permutation(100)[:60] for k in range(10)])
+    sets = FakeSets(Dataset(X, y[:100], None, ("0", "1"), "fake"), train_idx=split)
+    options = {"stage": "choice", "set": "heart", "folds": 3, "full": False}
+    cells = [
+        {"split": i, "method": method, **options}
+        | joint._choice_cell(sets, rng(), split=i, method=method, **options)
+        for i in range(3)
+        for method in ("svm", "kfda")
+    ]
+    cells += [{**cell, "method": m} for cell in cells[::2] for m in ("sigma", "rmm_tied", "rmm")]
+    later = joint._test_cells(True, Results(cells))
+    tried = sorted((c for c in cells if c["method"] == "kfda"), key=lambda cell: cell["error"])
+    chosen = later[0].parameters["chosen"]
+    assert chosen["kfda"] == tried[1]["parameters"]
+    assert chosen["svm"] == chosen["rmm"]
+    assert len(joint._candidates("rmm", 1.0, True)) == 7 * 6 * 4 * 4
+    assert all(p["D"] > 0.0 for p in joint._candidates("rmm", 1.0, True))
 
 
 def test_runtime_cell_reports_times(fake_digits):

@@ -77,10 +77,10 @@ class ODM(_TwoClasses):
                 new[rows] = linalg.solve(system, target, assume_a="pos")
             step, image = new - c, K @ new
             length = 1.0
-            start = value(f, c @ f)
+            start = value(f, float(c @ f))
             while length > 1e-10:
                 trial_c, trial_f = c + length * step, f + length * (image - f)
-                if value(trial_f, trial_c @ trial_f) <= start * (1.0 + 1e-14):
+                if value(trial_f, float(trial_c @ trial_f)) <= start * (1.0 + 1e-14):
                     break
                 length *= 0.5
             c, f = trial_c, trial_f
@@ -97,7 +97,7 @@ class ODM(_TwoClasses):
         )
         stiff = 2.0 * penalty * np.where(a >= 0.0, 1.0, self.upsilon)
         width = np.where(a >= 0.0, 1.0 - self.theta, 1.0 + self.theta)
-        primal = value(f, c @ f)
+        primal = value(f, float(c @ f))
         dual = float(width @ a - 0.5 * (a / stiff) @ a - 0.5 * (y * a) @ K @ (y * a))
         return c, (primal - dual) / max(primal, 1e-300)
 

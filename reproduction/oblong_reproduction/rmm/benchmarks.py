@@ -21,9 +21,9 @@ from oblong_reproduction._experiment import Cell, Choice, Experiment, Results
 from oblong_reproduction._verdict import Row, claim, mean_row, statement
 from oblong_reproduction.rmm._paper import PAPER
 
-__all__ = ["TABLE_4"]
+__all__ = ["PARTITIONS", "PUBLISHED", "TABLE_4", "TITLES", "make", "partition"]
 
-_TITLES = {
+TITLES = {
     "svm": "SVM",
     "kfda": "KFDA",
     "sigma": "Σ-SVM",
@@ -31,7 +31,7 @@ _TITLES = {
     "rmm": "RMM",
 }
 # Test errors in per cent with their deviations, in the order of the titles.
-_PUBLISHED = {
+PUBLISHED = {
     "banana": ((10.5, 0.4), (10.8, 0.5), (10.5, 0.4), (10.4, 0.4), (10.4, 0.4)),
     "breast_cancer": ((25.3, 4.6), (26.6, 4.8), (28.8, 4.6), (25.9, 4.5), (25.4, 4.6)),
     "diabetis": ((23.1, 1.7), (23.2, 1.8), (24.2, 1.9), (23.1, 1.7), (23.0, 1.7)),
@@ -46,13 +46,13 @@ _PUBLISHED = {
     "twonorm": ((2.4, 0.1), (2.4, 0.2), (2.5, 0.2), (2.4, 0.1), (2.4, 0.1)),
     "waveform": ((9.9, 0.4), (9.9, 0.4), (10.5, 0.5), (10.0, 0.4), (9.7, 0.4)),
 }
-_PARTITIONS = {"image": 20, "splice": 20}
+PARTITIONS = {"image": 20, "splice": 20}
 _SCALES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 _PENALTIES = (0.3, 1.0, 3.0, 10.0, 100.0, 1000.0)
 _QUICK_SETS = ("breast_cancer", "heart", "thyroid")
 
 
-def _partition(sets: Sets, name: str, split: int) -> tuple[np.ndarray, ...]:
+def partition(sets: Sets, name: str, split: int) -> tuple[np.ndarray, ...]:
     """Training and test rows of one partition, scaled by the training rows."""
     data = sets.load(f"ida_{name}")
     train = sets.extra(f"ida_{name}", "train_idx")[split].astype(int)
@@ -63,7 +63,8 @@ def _partition(sets: Sets, name: str, split: int) -> tuple[np.ndarray, ...]:
     return X[train], data.y[train], X[test], data.y[test]
 
 
-def _make(method: str, parameters: dict[str, float]) -> Any:
+def make(method: str, parameters: dict[str, float]) -> Any:
+    """The classifier of a method."""
     made = {"svm": RelativeMarginClassifier, "kfda": KernelFisherClassifier, "sigma": SigmaSVC}
     fixed = {"spread": 1.0} if method == "svm" else {}
     return made.get(method, RelativeMarginClassifier)(**fixed, **parameters)
@@ -80,7 +81,7 @@ def _search(
     errors = np.zeros(len(candidates))
     for train, held in folds:
         for k, parameters in enumerate(candidates):
-            model = _make(method, parameters).fit(X[train], y[train])
+            model = make(method, parameters).fit(X[train], y[train])
             errors[k] += np.mean(model.predict(X[held]) != y[held]) / len(folds)
     best = int(np.argmin(np.round(errors, 9)))
     return candidates[best], float(errors[best])
@@ -97,7 +98,7 @@ def _choice_cell(
     full: bool,
 ) -> dict:
     """Parameters of every method, chosen on the training rows of one partition."""
-    X, y, _, _ = _partition(sets, set, split)
+    X, y, _, _ = partition(sets, set, split)
     unit = 1.0 / float(np.median(pdist(X, "sqeuclidean")) or 1.0)
     cut = StratifiedKFold(folds, shuffle=True, random_state=int(rng.integers(2**31)))
     parts = list(cut.split(X, y))
@@ -111,7 +112,7 @@ def _choice_cell(
     # The error of leaving each row out is exact and costs no fits.
     ridges = [10.0**k for k in range(-3, 3)]
     fisher = [{"alpha": a, "gamma": s * unit} for s in scales for a in ridges]
-    left_out = [float(_make("kfda", p).fit(X, y).loo_error_[0]) for p in fisher]
+    left_out = [float(make("kfda", p).fit(X, y).loo_error_[0]) for p in fisher]
     result["kfda"] = fisher[int(np.argmin(np.round(left_out, 9)))]
     shares, prices, outliers = [0.1, 0.5, 0.9, 0.99], [0.1, 1.0, 10.0, 100.0], [2.0, 5.0, 20.0]
     if not full:
@@ -139,11 +140,11 @@ def _test_cell(
     sets: Sets, rng: np.random.Generator, *, stage: str, set: str, splits: list[int], chosen: dict
 ) -> dict:
     """Test errors of every method on some partitions, with parameters chosen before."""
-    result: dict = {method: [] for method in _TITLES}
+    result: dict = {method: [] for method in TITLES}
     for split in splits:
-        X, y, Z, z = _partition(sets, set, split)
-        for method in _TITLES:
-            model = _make(method, chosen[method]).fit(X, y)
+        X, y, Z, z = partition(sets, set, split)
+        for method in TITLES:
+            model = make(method, chosen[method]).fit(X, y)
             result[method].append(100.0 * float(np.mean(model.predict(Z) != z)))
     return result
 
@@ -157,19 +158,19 @@ def _choice_cells(quick: bool) -> list[Cell]:
                 "stage": "choice",
                 "set": name,
                 "split": i,
-                "folds": 3 if quick or name in _PARTITIONS else 5,
+                "folds": 3 if quick or name in PARTITIONS else 5,
                 "full": not quick,
             },
             data=(f"ida_{name}",),
         )
-        for name in (_QUICK_SETS if quick else _PUBLISHED)
+        for name in (_QUICK_SETS if quick else PUBLISHED)
         for i in range(1 if quick else 5)
     ]
 
 
 def _test_cells(quick: bool, results: Results) -> list[Cell]:
     cells = []
-    for name in _PUBLISHED:
+    for name in PUBLISHED:
         found = results.where(stage="choice", set=name)
         if not found:
             continue
@@ -178,9 +179,9 @@ def _test_cells(quick: bool, results: Results) -> list[Cell]:
                 key: float(np.median([cell[method][key] for cell in found]))
                 for key in found[0][method]
             }
-            for method in _TITLES
+            for method in TITLES
         }
-        number = 10 if quick else _PARTITIONS.get(name, 100)
+        number = 10 if quick else PARTITIONS.get(name, 100)
         cells += [
             Cell(
                 f"test/{name}/{start}",
@@ -200,7 +201,7 @@ def _test_cells(quick: bool, results: Results) -> list[Cell]:
 
 def _choices(results: Results) -> Iterator[Choice]:
     for cell in results.where(stage="choice"):
-        for method, title in _TITLES.items():
+        for method, title in TITLES.items():
             chosen = cell[method]
             if method in ("svm", "rmm_tied"):
                 yield Choice(f"{title}, C", chosen["C"], _PENALTIES)
@@ -214,16 +215,16 @@ def _choices(results: Results) -> Iterator[Choice]:
 
 def _rows(results: Results) -> Iterator[Row]:
     pairs = []
-    for name, published in _PUBLISHED.items():
+    for name, published in PUBLISHED.items():
         found = results.where(stage="test", set=name)
-        errors = {m: np.concatenate([c[m] for c in found] or [[]]) for m in _TITLES}
-        for (method, title), numbers in zip(_TITLES.items(), published):
+        errors = {m: np.concatenate([c[m] for c in found] or [[]]) for m in TITLES}
+        for (method, title), numbers in zip(TITLES.items(), published):
             what = f"{name}, {title}"
             yield mean_row(
                 what,
                 numbers[0],
                 errors[method],
-                standard_error=numbers[1] / np.sqrt(_PARTITIONS.get(name, 100)),
+                standard_error=numbers[1] / np.sqrt(PARTITIONS.get(name, 100)),
                 printed=f"{numbers[0]} ± {numbers[1]} %",
                 unit="%",
             )
@@ -237,7 +238,7 @@ def _rows(results: Results) -> Iterator[Row]:
             else:
                 yield claim(what, "lower mean", errors["rmm"], errors["svm"], unit="%")
     if pairs:
-        columns = [numbers for name, numbers in _PUBLISHED.items()]
+        columns = [numbers for name, numbers in PUBLISHED.items()]
         before = sum(rmm[0] < svm[0] for svm, *_, rmm in columns)
         lost = sum(rmm[0] > svm[0] for svm, *_, rmm in columns)
         yield wins(
@@ -257,7 +258,7 @@ TABLE_4 = Experiment(
     then=_test_cells,
     rows=_rows,
     minutes=30,
-    data=tuple(f"ida_{name}" for name in _PUBLISHED),
+    data=tuple(f"ida_{name}" for name in PUBLISHED),
     protocol=(
         "Gaussian kernel. Parameters are chosen by 5-fold cross-validation (3-fold for image and "
         "splice; leave-one-out for KFDA) on the training rows of the first five partitions; the "
