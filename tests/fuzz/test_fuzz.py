@@ -19,6 +19,9 @@ COUNT = 150
 MOST_ROWS = 60
 # Problems of a full run that were once wrong, and quick to look at.
 ONCE_WRONG = [
+    # A stall rule that a negative gap defeats; a bound that rounding breaks.
+    ("RelativeMarginClassifier", 500438),
+    ("relative_margin_path", 500232),
     ("LinearRelativeMarginClassifier", 107),
     ("LinearRelativeMarginClassifier", 427),
     ("SigmaSVC", 106),

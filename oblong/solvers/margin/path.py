@@ -121,7 +121,7 @@ def solve_relative_margin_path(
     margins: list[MarginResult] = [svm] * len(shares)
     last, steps = svm, svm.n_iter
     for k in np.argsort(-shares, kind="stable"):
-        if theta <= B[k]:
+        if shares[k] == 1.0 or (theta <= B[k] and svm.status == "converged"):
             continue
         # The bounds differ in the outer slopes only.
         pieces = Pieces(bounded.breakpoints, bounded.slopes.copy())

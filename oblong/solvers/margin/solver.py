@@ -486,6 +486,8 @@ class _Watch:
 
     def see(self, violation: float, gap: float, work: float) -> None:
         """Note the state after a round, and the work done so far."""
+        # That of an indefinite matrix may be negative, and a tenth less than itself.
+        gap = max(gap, 0.0)
         if violation < 0.9 * self.violation or gap < 0.9 * self.gap:
             self.violation = min(self.violation, violation)
             self.gap = min(self.gap, gap)
