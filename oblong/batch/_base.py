@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -64,6 +65,7 @@ class KernelClassifier(CertifiedExpansion, PairwiseKernelClassifier):
         self.verbose = verbose
         self.random_state = random_state
 
+    @abstractmethod
     def _solve_pair(
         self,
         columns: SymmetricColumns,
@@ -76,7 +78,6 @@ class KernelClassifier(CertifiedExpansion, PairwiseKernelClassifier):
 
         ``weights`` are the sample weights alone, of which ``C`` has the class weights on top.
         """
-        raise NotImplementedError
 
     def _keep(self, solutions: Sequence[Any]) -> None:
         """Keep nothing but what all kernel classifiers keep."""

@@ -46,9 +46,9 @@ __all__ = ["add_parser"]
 # One task of the kind the library is for, with many classes, and one where it has no advantage.
 DEFAULT_DATA = ("digits", "breast_cancer")
 DEFAULT_REPORT = "oblong-report.html"
-# Seconds from which on a comparison is too long to start without a word.
+# A comparison that takes more seconds than this is announced before it starts.
 _TOO_LONG = 600.0
-# Rows from which on the time is estimated before the start.
+# With at least this many rows the time is estimated before the start.
 _MANY_ROWS = 3000
 
 _DESCRIPTION = """\
