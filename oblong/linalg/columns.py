@@ -431,9 +431,11 @@ class KernelColumns:
         if self._diagonal is None:
             return np.zeros(self.n)
         units = 4.0
-        if self._rows.half_norms is not None and not self._rows.coarse:
-            # The exponent is a small difference of the norms.
-            units += float(self._rows.half_norms.max(initial=0.0))
+        if self._rows.half_norms is not None:
+            # The exponent is a small difference of the norms; by differences of the rows, its error
+            # is that of rows rounded where they lie, times their distance.
+            largest = float(self._rows.half_norms.max(initial=0.0))
+            units += 4.0 * np.sqrt(2.0 * largest) if self._rows.coarse else largest
         elif self.kernel.name == "poly":
             units += self.kernel.degree
         return _rounding(self._diagonal, columns, coef, units * float(np.finfo(dtype).eps))
