@@ -171,8 +171,7 @@ def solve_binary(
     if constant is not None:
         messages.append(_FLAT)
         result = replace(result, w=np.zeros_like(result.w), b=constant)
-    lost = np.zeros(len(t)) if outside is None else outside
-    result, rounded = _as_stored(F, y, caps, pi, lost, result, setting, evaluate)
+    result, rounded = _as_stored(F, y, caps, pi, outside, result, setting, evaluate)
     return BinarySolution(result, caps, pi, r_star, tuple(messages), rounded)
 
 
@@ -181,7 +180,7 @@ def _as_stored(
     y: np.ndarray,
     caps: np.ndarray,
     pi: np.ndarray,
-    lost: np.ndarray,
+    outside: np.ndarray | None,
     result: EllipsoidalSVMResult,
     setting: EllipsoidalSetting,
     evaluate: Evaluate,
@@ -198,10 +197,13 @@ def _as_stored(
     q, r, alpha, t = result.q, setting.r, result.alpha, row_norms(F)
     # A difference of squared lengths as small as this is rounding in them alone.
     least = _EPS * t**2
-    whole = q + pi * (r / (1.0 - r)) * (np.maximum(lost, least) if lost.any() else lost)
+    lost = np.zeros(len(t)) if outside is None else outside
+    factor = pi * (r / (1.0 - r))
+    whole = q + factor * lost
+    largest = whole if outside is None else whole + factor * least
     before, value, worst = (
         _of_outputs(y, caps, result, r, f, q)
-        for f, q in ((result.outputs, q), (outputs, whole), (outputs - y * error, whole))
+        for f, q in ((result.outputs, q), (outputs, whole), (outputs - y * error, largest))
     )
     unit = r * len(result.w)
     objective = result.objective + (value - before)

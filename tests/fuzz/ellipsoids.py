@@ -53,9 +53,12 @@ def ellipsoid(problem: Problem, model: Any, outcome: Outcome, converged: bool) -
     lost = np.abs(offsets - seen)[omega > 0].max(axis=0)
     extent = np.abs(offsets)[omega > 0].max(axis=0)
     units = np.abs(points)[omega > 0].max(axis=0)
-    # Rows in single precision tell no directions that are rounding there.
-    rounding = 16 * float(np.finfo(problem.X.dtype).eps)
-    if not (lost <= 1e-6 * extent + max(1e-9, rounding) * units).all():
+    # Rows in single precision tell no directions that are rounding there, and none tell those that
+    # are thinner than the rounding of a column far from the origin.
+    eps = float(np.finfo(problem.X.dtype).eps)
+    spread = np.ptp(points[omega > 0], axis=0)
+    thin = eps * (units[spread > 0] / spread[spread > 0]).max(initial=0)
+    if not (lost <= (1e-6 + thin) * extent + max(1e-9, 16 * eps) * units).all():
         outcome.add("objective", f"rows are off the hull by {float((lost / extent).max()):.3g}")
     if known is None:
         _judge_volume(model, outcome)
@@ -160,7 +163,7 @@ def ellipsoidal_svm(problem: Problem, model: Any, outcome: Outcome, converged: b
     if consistent:
         # The dimension of the span, as far as the digits of the rows determine it.
         span = _span(longdouble(X[rows])) if kernel.name == "linear" else p
-        if span is None:
+        if span != p:
             outcome.add("unchecked", "the digits of the rows do not tell their rank")
             return
         caps = penalties * (r * span / (omega.sum() * nu)) / t

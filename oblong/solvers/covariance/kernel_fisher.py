@@ -143,6 +143,8 @@ def solve_kernel_fisher(
     miss = np.abs(residual - ridge * coef) + error
     objective = 0.5 * float(norm) + 0.5 * float((residual**2 / ridge).sum())
     gap = 0.5 * float((miss**2 / ridge).sum()) + 0.5 * rounded**2 + abs(bias * math.fsum(coef))
+    # What rounding of the outputs hides in the objective.
+    gap += float((np.abs(residual) / ridge) @ error)
     if not math.isfinite(objective + gap):
         raise ValueError("the objective is not finite: scale the data, or choose another alpha")
     # From the image alone, next to which the regression's bias may be large.
