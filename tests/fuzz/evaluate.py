@@ -129,6 +129,7 @@ def _judge_error(problem: Problem, error: BaseException, outcome: Outcome) -> No
 
 def _finite(problem: Problem, model: Any, outcome: Outcome) -> bool:
     """Whether the attributes and the outputs are numbers."""
+    outputs_of = getattr(model, "decision_function", None) or model.predict
     names = ("objective_", "dual_gap_", "intercept_", "coef_", "dual_coef_", "objective")
     names += ("dual_gap", "intercept", "coef", "gap_", "log_volume_", "center_", "factor_")
     indefinite = problem.params.get("kernel") == "sigmoid"
@@ -141,12 +142,12 @@ def _finite(problem: Problem, model: Any, outcome: Outcome) -> bool:
             outcome.add("nan", f"{name} is not finite")
             return False
     try:
-        outputs = model.decision_function(problem.X)
+        outputs = outputs_of(problem.X)
     except ValueError as error:
         outcome.add("nan" if "finite" not in str(error) else "declined", f"predict: {error}")
         return False
     if not np.isfinite(outputs).all():
-        outcome.add("nan", "decision_function is not finite")
+        outcome.add("nan", "the outputs are not finite")
         return False
     return True
 
@@ -154,13 +155,14 @@ def _finite(problem: Problem, model: Any, outcome: Outcome) -> bool:
 def _precision(problem: Problem, model: Any, outcome: Outcome) -> None:
     """Outputs for the same rows in single and in double precision."""
     X = problem.X
+    outputs_of = getattr(model, "decision_function", None) or model.predict
     single = X.astype(np.float32)
     values = single.data if sp.issparse(single) else single
     if not np.isfinite(values).all() or problem.params.get("kernel") == "precomputed":
         return
     try:
-        low = np.asarray(model.decision_function(single), dtype=np.float64)
-        high = np.asarray(model.decision_function(single.astype(np.float64)))
+        low = np.asarray(outputs_of(single), dtype=np.float64)
+        high = np.asarray(outputs_of(single.astype(np.float64)))
     except ValueError as error:
         outcome.add("declined", f"predict in single precision: {error}")
         return

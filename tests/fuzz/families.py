@@ -28,6 +28,7 @@ from tests.fuzz.exact import (
     positive_solve,
 )
 from tests.fuzz.problems import Problem
+from tests.fuzz.regression import regression
 
 
 def dense_coefficients(model: Any) -> np.ndarray:
@@ -412,4 +413,5 @@ JUDGES = {
     "MinimumVolumeEllipsoid": ellipsoid,
     "EllipsoidalSVC": ellipsoidal_svm,
     "OnlineEllipsoidalSVC": online_ellipsoidal_svm,
+    "MarginRegressor": regression,
 }

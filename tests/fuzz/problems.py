@@ -26,6 +26,7 @@ ESTIMATORS = {
     "relative_margin_path": 1,
     "RelativeMarginClassifierCV": 1,
     "OnlineEllipsoidalSVC": 1,
+    "MarginRegressor": 2,
 }
 
 
@@ -305,6 +306,24 @@ def _online(name: str, seed: int, rng: np.random.Generator) -> Problem:
     return Problem(name, seed, params, _dress(rng, X), y, _weights(rng, y))
 
 
+def _regression(name: str, seed: int, rng: np.random.Generator) -> Problem:
+    X, labels = _rows(rng)
+    y = labels + rng.normal(size=len(labels)) * rng.choice([0.0, 0.1, 1.0])
+    y = y * _log_uniform(rng, -4, 4) + rng.choice([0.0, 0.0, 1.0, 1e3, 1e6])
+    params = {"C": _penalty(rng), **_kernel(rng), **_tolerance(rng)}
+    scale = float(y.std()) or 1.0
+    if rng.random() < 0.5:
+        params["epsilon"] = _pick(rng, 0.0, 0.1 * scale, scale)
+    else:
+        params |= {"loss": "quantile", "quantile": _pick(rng, 0.5, 0.9, 0.05)}
+        if rng.random() < 0.3:
+            room = scale * _pick(rng, 0.01, 1.0)
+            params["bounds"] = (float(y.min()) - room, float(y.max()) + room)
+    X = _prepared(rng, params, X)
+    y = y[: X.shape[0]]
+    return Problem(name, seed, params, X, y, _weights(rng, labels[: len(y)]))
+
+
 _MAKERS = {
     "RelativeMarginClassifier": _relative_margin,
     "LinearRelativeMarginClassifier": _linear,
@@ -317,4 +336,5 @@ _MAKERS = {
     "relative_margin_path": _path,
     "RelativeMarginClassifierCV": _cross_validated,
     "OnlineEllipsoidalSVC": _online,
+    "MarginRegressor": _regression,
 }

@@ -15,12 +15,14 @@ Takeuchi, Le, Sears and Smola, "Nonparametric Quantile Estimation", JMLR 7 (2006
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from oblong._core.progress import ProgressCallback
 from oblong.linalg.columns import SymmetricColumns
+from oblong.solvers.margin.options import DEFAULTS
 from oblong.solvers.margin.problem import Pieces
 from oblong.solvers.margin.solver import MarginResult, solve_margin
 
@@ -135,4 +137,30 @@ def solve_regression(
     margin = solve_margin(
         columns, pieces, tol=tol, max_iter=max_iter, progress=progress, stage="regression"
     )
+    hidden = _hidden_by_center(margin, y, center, C, epsilon or 0.0)
+    margin = replace(
+        margin, objective=margin.objective + hidden, rounding=margin.rounding + hidden
+    )
+    if margin.status == "converged" and not margin.relative_gap <= DEFAULTS.promise(tol):
+        margin = replace(margin, status="stalled")
     return RegressionResult(margin, center, margin.n_iter)
+
+
+def _hidden_by_center(
+    margin: MarginResult, y: np.ndarray, center: float, C: np.ndarray, epsilon: float
+) -> float:
+    """What the rounding of shifted targets and of the bias that is stored can add to the loss.
+
+    No loss is steeper than ``C``. Where the tube is wide enough, or the sums are exact, nothing.
+    """
+    shifted = y - center
+    error = np.abs(_sum_error(y, -center)) + abs(_sum_error(margin.bias, center))
+    excess = np.abs(shifted - margin.outputs) - epsilon
+    return float(C @ (np.maximum(excess + error, 0.0) - np.maximum(excess, 0.0)))
+
+
+def _sum_error(a: Any, b: float) -> Any:
+    """What ``a + b`` lacks of the sum, exactly (Knuth's two-sum)."""
+    total = a + b
+    part = total - a
+    return (a - (total - part)) + (b - part)
