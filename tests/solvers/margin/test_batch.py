@@ -127,6 +127,13 @@ def test_given_bounds(bounds, tiled_rows):
     assert np.isnan(found.theta).all()
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_groups_on_both_sides_of_the_limit_of_tiles(seed):
+    # A group of many rows computes some of a block that a small group then needs whole.
+    batch = _batch(KERNELS[1], (30, 9, 26, 14, 8, 33), seed=seed)
+    _check(batch, solve_batch(batch, options=replace(DEFAULTS, tiled_rows=40)))
+
+
 def test_grid_of_penalties_and_spreads():
     batch = _batch(
         KERNELS[1], (30, 45, 20), gram=True, Cs=(0.1, 1.0, 50.0), spreads=(1.0, 0.3, 0.0)
