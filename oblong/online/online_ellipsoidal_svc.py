@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -31,11 +32,11 @@ __all__ = ["OnlineEllipsoidalSVC"]
 
 # Passes after which all rows that are worth it have a weight.
 _PATIENCE = 20
-_LEFT_OUT = ("multi_class", "k_best", "allow_new_classes", "calibration")
 # What only a fit knows.
 _OF_A_FIT = ("objective_", "dual_gap_", "converged_")
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class OnlineEllipsoidalSVC(OnlineClassifier):
     r"""Linear ellipsoidal support vector machine for streams, with a certificate after a fit.
 
@@ -165,17 +166,21 @@ class OnlineEllipsoidalSVC(OnlineClassifier):
     True
     """
 
+    nu: float = 0.2
+    trace_bound: float | str | None = "auto"
+    formulation: str = "consistent"
+    batch_size: int | str = "auto"
+    max_iter: int = 1000
+    tol: float | None = 1e-2
+    average: bool = True
+
     # There is one binary problem per class.
     multi_class = "ovr"
-    _state: OnlineEllipsoidalState
+    _state: OnlineEllipsoidalState = field(init=False)
     _forgotten = ("_state", "_vocabulary")
 
     _parameter_constraints: ClassVar[dict] = {
-        **{
-            name: constraint
-            for name, constraint in OnlineClassifier._parameter_constraints.items()
-            if name not in _LEFT_OUT
-        },
+        **OnlineClassifier._parameter_constraints,
         "nu": [Interval(Real, 0.0, None, closed="neither")],
         "trace_bound": [
             StrOptions({"auto"}),
@@ -185,37 +190,6 @@ class OnlineEllipsoidalSVC(OnlineClassifier):
         "formulation": [StrOptions({"consistent", "paper"})],
         "batch_size": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
     }
-
-    def __init__(
-        self,
-        *,
-        nu: float = 0.2,
-        trace_bound: float | str | None = "auto",
-        formulation: str = "consistent",
-        batch_size: int | str = "auto",
-        fit_intercept: bool = True,
-        max_iter: int = 1000,
-        tol: float | None = 1e-2,
-        shuffle: bool = True,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
-        average: bool = True,
-        random_state: Any = None,
-    ) -> None:
-        self.nu = nu
-        self.trace_bound = trace_bound
-        self.formulation = formulation
-        self.batch_size = batch_size
-        self.fit_intercept = fit_intercept
-        self.max_iter = max_iter
-        self.tol = tol
-        self.shuffle = shuffle
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.average = average
-        self.random_state = random_state
 
     # The model -----------------------------------------------------------------------------------
 
