@@ -82,24 +82,10 @@ def _learn_kernel_rows(
             span[1] = m + 1
             updates = model.counters[UPDATES]
             learn_rows(
-                values,
-                columns,
-                span,
-                order,
-                labels[i : i + 1],
-                ones,
-                True,
-                model.table,
-                model.covariance,
-                model.scale,
-                model.total,
-                model.counters,
-                model.work,
-                model.settings,
-                model.codes,
-                model.units,
-                nothing,
-            )
+                values, columns, span, order, labels[i : i + 1], ones, True,
+                model.table, model.covariance, model.scale, model.total, model.counters,
+                model.work, model.settings, model.codes, model.units, nothing,
+            )  # fmt: skip
             if model.counters[UPDATES] == updates:
                 continue
             if rest > 0.0 and rest > tol * diagonal[i] and m < budget:
