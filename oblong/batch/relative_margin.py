@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -17,6 +18,7 @@ from oblong.batch._base import KernelClassifier
 from oblong.batch._device import ArraysAnywhere, out_of_memory, select
 from oblong.batch._one_vs_one import pairs_of, places_of
 from oblong.batch._pairwise import PairFit, PairTable
+from oblong.batch._parameters import MarginParameters
 from oblong.linalg.columns import SymmetricColumns
 from oblong.solvers.linear.relative import (
     LinearRelativeMarginResult,
@@ -42,7 +44,8 @@ _FEW_CLASSES, _FEW_ROWS = 5, 1024
 _DENSE = 1 << 24
 
 
-class RelativeMarginClassifier(ArraysAnywhere, KernelClassifier):
+@dataclass(kw_only=True, eq=False, repr=False)
+class RelativeMarginClassifier(MarginParameters, ArraysAnywhere, KernelClassifier):
     r"""Relative margin machine: a support vector machine with bounded outputs.
 
     A support vector machine makes the margin large, whatever the spread of the data. The
@@ -202,6 +205,13 @@ class RelativeMarginClassifier(ArraysAnywhere, KernelClassifier):
     True
     """
 
+    B: float | None = None
+    spread: float = 0.5
+    D: float | None = None
+    nu: float | None = None
+    shrinking: bool = True
+    probability: bool = False
+
     _parameter_constraints: ClassVar[dict] = {
         **KernelClassifier._parameter_constraints,
         "B": [Interval(Real, 1.0, None, closed="left"), None],
@@ -211,53 +221,6 @@ class RelativeMarginClassifier(ArraysAnywhere, KernelClassifier):
         "shrinking": ["boolean"],
         "probability": ["boolean"],
     }
-
-    def __init__(
-        self,
-        *,
-        C: float = 1.0,
-        B: float | None = None,
-        spread: float = 0.5,
-        D: float | None = None,
-        nu: float | None = None,
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        tol: float = 1e-3,
-        max_iter: int = -1,
-        class_weight: Any = None,
-        cache_size: float = 1024,
-        decision_function_shape: str = "ovr",
-        break_ties: str | bool = "first",
-        shrinking: bool = True,
-        probability: bool = False,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(
-            C=C,
-            kernel=kernel,
-            gamma=gamma,
-            degree=degree,
-            coef0=coef0,
-            tol=tol,
-            max_iter=max_iter,
-            class_weight=class_weight,
-            cache_size=cache_size,
-            decision_function_shape=decision_function_shape,
-            break_ties=break_ties,
-            n_jobs=n_jobs,
-            verbose=verbose,
-            random_state=random_state,
-        )
-        self.B = B
-        self.spread = spread
-        self.D = D
-        self.nu = nu
-        self.shrinking = shrinking
-        self.probability = probability
 
     def _check_rows(self, X: Any) -> None:
         super()._check_rows(X)
