@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Iterator
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -187,10 +188,10 @@ class OnlineClassifier(PassParameters, ClassifierMixin, BaseEstimator):
         weights = self._class_weighted(weights, labels, whole=True)
         self._state = self._passes(self._new_state(X.dtype), Rows.of(X), labels, weights, X)
 
-    def _passes(
-        self, state: Any, rows: Rows, labels: np.ndarray, weights: np.ndarray, X: Any
-    ) -> State:
-        """Pass over the rows until nothing gets better, and return the best model."""
+    def _orders(
+        self, rows: Rows, labels: np.ndarray, weights: np.ndarray
+    ) -> tuple[Iterator[np.ndarray], np.ndarray, np.ndarray]:
+        """The rows of each pass in their order; which rows these are; and those held out."""
         random_state = check_random_state(self.random_state)
         present = np.flatnonzero(weights > 0.0)
         keys = held = present[:0]
@@ -199,13 +200,21 @@ class OnlineClassifier(PassParameters, ClassifierMixin, BaseEstimator):
         if self.early_stopping:
             share = self.validation_fraction
             held, present = hold_out(present, keys, weights, share, random_state)
+        orders = (
+            present[shuffled(keys[present], random_state)] if self.shuffle else present
+            for _ in range(self.max_iter)
+        )
+        return orders, present, held
+
+    def _passes(
+        self, state: Any, rows: Rows, labels: np.ndarray, weights: np.ndarray, X: Any
+    ) -> State:
+        """Pass over the rows until nothing gets better, and return the best model."""
+        orders, _, held = self._orders(rows, labels, weights)
         best, kept, stale = np.inf, state, 0
         limit = 0.0 if self.tol is None else float(self.tol)
-        for iteration in range(1, self.max_iter + 1):
+        for iteration, order in enumerate(orders, 1):
             self.n_iter_ = iteration
-            order = present
-            if self.shuffle:
-                order = present[shuffled(keys[present], random_state)]
             mistakes, rounds = state.mistakes, state.rounds
             state.calibrates(iteration == 1)
             self._learn(state, rows, labels, weights, order)

@@ -11,12 +11,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from oblong.online._base import OnlineClassifier
 from oblong.online._labels import encode
-from oblong.online._rows import hold_out
 from oblong.online.room import columns_of
 from oblong.solvers.esvm.online.state import (
     Certificate,
@@ -25,7 +23,6 @@ from oblong.solvers.esvm.online.state import (
     largest_length,
     merge_models,
 )
-from oblong.solvers.online.order import row_keys, shuffled
 from oblong.solvers.online.rows import Rows
 
 __all__ = ["OnlineEllipsoidalSVC"]
@@ -250,25 +247,15 @@ class OnlineEllipsoidalSVC(OnlineClassifier):
     ) -> OnlineEllipsoidalState:
         """Pass over the rows until the gap is small, or held-out rows tell to stop."""
         self._forget_certificate()
-        random_state = check_random_state(self.random_state)
-        present = np.flatnonzero(weights > 0.0)
-        keys = held = present[:0]
-        if self.shuffle or self.early_stopping:
-            keys = row_keys(*rows[:4], labels, random_state)
-        if self.early_stopping:
-            share = self.validation_fraction
-            held, present = hold_out(present, keys, weights, share, random_state)
+        orders, present, held = self._orders(rows, labels, weights)
         learned = weights.copy()
         learned[held] = 0.0
         state.announce(1.0 if state.unit else largest_length(X[present], state.bias))
         hits = np.zeros((len(weights), state.n_outputs + 1))
         best, kept, stale, look = np.inf, state, 0, 1
         certificates: list[Certificate] = []
-        for iteration in range(1, self.max_iter + 1):
+        for iteration, order in enumerate(orders, 1):
             self.n_iter_ = iteration
-            order = present
-            if self.shuffle:
-                order = present[shuffled(keys[present], random_state)]
             state.learn(rows, labels, weights, order, hits)
             if self.early_stopping:
                 error = self._held_out_error(state, X, labels, weights, held)

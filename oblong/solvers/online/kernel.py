@@ -195,13 +195,9 @@ class KernelState:
         self.inner.calibrates(learns)
 
     def learn(
-        self,
-        rows: Rows,
-        labels: np.ndarray,
-        weights: np.ndarray,
-        order: np.ndarray | None = None,
-        options: OnlineOptions = DEFAULT,
-    ) -> None:
+        self, rows: Rows, labels: np.ndarray, weights: np.ndarray,
+        order: np.ndarray | None = None, options: OnlineOptions = DEFAULT,
+    ) -> None:  # fmt: skip
         """Learn from rows, one after the other; see :meth:`OnlineState.learn`."""
         n = len(rows.indptr) - 1
         if rows.dense:

@@ -186,14 +186,9 @@ def scale_until(data, indices, indptr, dense, start, units):
 
 
 def learn_scaled(
-    state: OnlineState,
-    rows: Rows,
-    labels: np.ndarray,
-    weights: np.ndarray,
-    order: np.ndarray,
-    options: OnlineOptions,
-    record: np.ndarray = NOTHING,
-) -> None:
+    state: OnlineState, rows: Rows, labels: np.ndarray, weights: np.ndarray, order: np.ndarray,
+    options: OnlineOptions, record: np.ndarray = NOTHING,
+) -> None:  # fmt: skip
     """Learn with units where blocks of rows would be learned from at once.
 
     Rows are taken one by one as long as units grow, and together where they do not.
