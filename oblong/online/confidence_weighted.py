@@ -14,7 +14,7 @@ from oblong.solvers.online.rules import Rule, confidence_weighted
 
 __all__ = ["ConfidenceWeightedClassifier"]
 
-# Variances of a diagonal shape below this share of the initial one are held there.
+# Variances of a diagonal covariance below this share of the initial one are held there.
 FLOOR = 1e-12
 
 
@@ -119,9 +119,9 @@ class ConfidenceWeightedClassifier(GaussianClassifier):
     -----
     The rule demands that every example be classified rightly: on noisy labels the Gaussian shrinks
     without end, and a soft rule does better. The variant "stdev" does not change if weights are
-    multiplied by :math:`2^k` and variances by :math:`4^k`; with a full shape the learner changes
-    its unit so whenever the variances leave the range of numbers, which costs no digit and
-    changes no prediction. With a diagonal shape variances are held above
+    multiplied by :math:`2^k` and variances by :math:`4^k`; with a full covariance the learner
+    changes its unit so whenever the variances leave the range of numbers, which costs no digit and
+    changes no prediction. With a diagonal covariance variances are held above
     :math:`10^{-12}` of the initial one. Either case warns.
 
     References

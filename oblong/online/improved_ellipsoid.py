@@ -17,9 +17,10 @@ from oblong.solvers.online.rules import MISTAKE, Rule, improved_ellipsoid
 
 __all__ = ["ImprovedEllipsoidClassifier"]
 
-# Variances of a diagonal shape are compared with each other only: far from underflow they may go.
+# Variances of a diagonal covariance, of which only ratios matter, are held above this share of the
+# initial one, far from underflow.
 _FLOOR = 1e-30
-# How far the logarithms of the factors of a diagonal shape may drift apart.
+# How far the logarithms of the factors of a diagonal covariance may drift apart.
 _DRIFT = 40.0
 
 
@@ -47,7 +48,7 @@ class ImprovedEllipsoidClassifier(SecondOrderClassifier):
         exponentially forgetting second-order method; with the default, after a dozen
         updates, it is close to passive-aggressive learning.
     c : float, default=0.1
-        Share of the first example in the shape, at least 0 and below 1.
+        Share of the first example in the covariance, at least 0 and below 1.
     initial_scale : float, default=1.0
         Scale of the first ellipsoid. It cancels in the update and does not change the weights.
     trigger : {"margin", "mistake"}, default="margin"
@@ -130,8 +131,8 @@ class ImprovedEllipsoidClassifier(SecondOrderClassifier):
 
     Notes
     -----
-    Decisions do not change if the shape is multiplied by a number, and the learner does so whenever
-    the shape leaves the range of numbers.
+    Decisions do not change if the covariance is multiplied by a number, and the learner does so
+    whenever the covariance leaves the range of numbers.
 
     References
     ----------
@@ -188,7 +189,7 @@ class ImprovedEllipsoidClassifier(SecondOrderClassifier):
     # A diagonal that never stops to change --------------------------------------------------------
 
     def _span(self) -> int:
-        """Examples after which the factors of a diagonal shape have drifted apart; 0 for never."""
+        """Examples after which the factors of a diagonal have drifted apart; 0 for never."""
         if self.covariance != "diag" or self.b < 1.0:
             return 0
         return max(1, int(_DRIFT / -math.log1p(-self.c) / self._steps()))
@@ -201,7 +202,7 @@ class ImprovedEllipsoidClassifier(SecondOrderClassifier):
             super()._learn(state, rows, labels, weights, order)
             return
         order = np.arange(len(labels)) if order is None else order
-        # Copies of a row change a diagonal shape as rows do.
+        # Copies of a row change a diagonal covariance as rows do.
         ends = (state.rounds + np.cumsum(np.ceil(weights[order]))) // span
         full = np.flatnonzero(np.diff(ends, prepend=state.rounds // span)) + 1
         parts = np.split(order, full)

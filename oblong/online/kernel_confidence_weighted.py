@@ -25,7 +25,7 @@ class KernelConfidenceWeightedClassifier(RuleClassifier):
     r"""Confidence-weighted learning in the feature space of a kernel.
 
     The rule is that of :class:`ConfidenceWeightedClassifier` with the variant "stdev" and a full
-    shape: each example moves a Gaussian over functions as little as it takes to be classified
+    covariance: each example moves a Gaussian over functions as little as it takes to be classified
     rightly with the probability :math:`\eta` [1]_. The Gaussian is kept in coordinates of the span
     of a dictionary, the examples that caused updates and are not close to the span of those before
     them.

@@ -113,7 +113,7 @@ class NormalHerdClassifier(GaussianClassifier):
     References
     ----------
     .. [1] K. Crammer and D. D. Lee, "Learning via Gaussian Herding", Advances in Neural
-       Information Processing Systems 23, 2010. With a diagonal shape this is their variant
+       Information Processing Systems 23, 2010. With a diagonal covariance this is their variant
        "exact".
 
     Examples

@@ -27,7 +27,7 @@ class PassiveAggressiveClassifier(LinearOnlineClassifier):
         \quad \text{such that} \quad y \, w \cdot x \ge 1 - \xi, \quad \xi \ge 0,
 
     with :math:`\xi = 0` (PA, variant 0), :math:`p = 1` (PA-I) or :math:`p = 2` (PA-II). It is a
-    first-order method: the baseline of the learners with a shape matrix. The intercept is the
+    first-order method: the baseline of the learners with a covariance. The intercept is the
     weight of a constant feature and counts in the norm.
 
     With several classes the constraint is on the right class against the best other one, or on
