@@ -18,9 +18,9 @@ Adding a learner
    and double precision, two or more classes, label sets, weights and averages. Many a learner needs
    no new branch: the second-order perceptron is AROW that learns from mistakes only.
 2. *The estimator*, one file here: a subclass of
-   :class:`~oblong.online._linear.GaussianClassifier` (or of ``SecondOrderClassifier`` if outputs have
-   no probabilities, of ``LinearOnlineClassifier`` if there is no covariance), a dataclass of its own
-   parameters, with their constraints and ``_rule``. ``_variance`` gives the initial variance. Class
+   :class:`~oblong.online._linear.GaussianClassifier` (or of ``SecondOrderClassifier`` if outputs
+   have no probabilities, of ``LinearOnlineClassifier`` if there is no covariance), a dataclass of
+   its own parameters, with constraints and ``_rule``. ``_variance`` gives the initial one. Class
    attributes: ``_multilabel`` (indicator matrices are taken; a parameter
    ``multilabel="ovr" | "rank"`` goes with it) and ``_product`` (merged models multiply, which takes
    ``λ = 1``).
