@@ -34,13 +34,9 @@ class KernelClassifier(CertifiedExpansion, PairwiseKernelClassifier):
 
     @abstractmethod
     def _solve_pair(
-        self,
-        columns: SymmetricColumns,
-        y: np.ndarray,
-        C: np.ndarray,
-        progress: ProgressCallback | None,
-        weights: np.ndarray,
-    ) -> Any:
+        self, columns: SymmetricColumns, y: np.ndarray, C: np.ndarray,
+        progress: ProgressCallback | None, weights: np.ndarray,
+    ) -> Any:  # fmt: skip
         """Solve one binary problem; the result has ``margin`` and ``n_iter``.
 
         ``weights`` are the sample weights alone, of which ``C`` has the class weights on top.

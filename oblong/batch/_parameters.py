@@ -15,6 +15,7 @@ __all__ = [
     "RunParameters",
     "SolverParameters",
     "VoteParameters",
+    "check_bound",
 ]
 
 
@@ -60,3 +61,13 @@ class MarginParameters(KernelParameters, SolverParameters, VoteParameters):
     C: float = 1.0
     class_weight: Any = None
     cache_size: float = 1024
+
+
+def check_bound(B: float | None, D: float | None, nu: float | None) -> None:
+    """Refuse parameters of a relative margin that contradict each other."""
+    if D is None and nu is not None:
+        raise ValueError(f"nu={nu!r} needs D: it lets rows exceed the bound that D penalises")
+    if D is not None and B is not None:
+        raise ValueError(
+            f"B={B!r} fixes the bound and D={D!r} asks for it to be learned: set only one of them"
+        )

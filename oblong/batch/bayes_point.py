@@ -280,12 +280,7 @@ class BayesPointClassifier(KernelParameters, SolverParameters, OneVsRestMixin, K
         )
 
     def _store(
-        self,
-        X: Any,
-        kept: np.ndarray,
-        labels: np.ndarray,
-        members: list[np.ndarray],
-        fits: list[PairFit],
+        self, X: Any, kept: np.ndarray, labels: np.ndarray, members: list, fits: list[PairFit]
     ) -> None:
         self._directions = np.array([fit.direction for fit in fits])
         self._roots = [fit.solution.result.root for fit in fits]

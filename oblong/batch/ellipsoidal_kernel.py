@@ -385,13 +385,9 @@ class EllipsoidalKernelClassifier(MarginParameters, PassClassifier):
         )
 
     def _solve_pair(
-        self,
-        columns: SymmetricColumns,
-        y: np.ndarray,
-        C: np.ndarray,
-        progress: ProgressCallback | None,
-        weights: np.ndarray,
-    ) -> _PlainResult:
+        self, columns: SymmetricColumns, y: np.ndarray, C: np.ndarray,
+        progress: ProgressCallback | None, weights: np.ndarray,
+    ) -> _PlainResult:  # fmt: skip
         return _PlainResult(
             solve_svm(
                 columns,
@@ -405,12 +401,7 @@ class EllipsoidalKernelClassifier(MarginParameters, PassClassifier):
         )
 
     def _store(
-        self,
-        X: Any,
-        kept: np.ndarray,
-        labels: np.ndarray,
-        members: list[np.ndarray],
-        fits: list[PairFit],
+        self, X: Any, kept: np.ndarray, labels: np.ndarray, members: list, fits: list[PairFit]
     ) -> None:
         self._kernel_coef = None
         if self._basis() is not None and self.kernel != "linear":

@@ -346,12 +346,7 @@ class EllipsoidalSVC(
         return rows, np.linalg.lstsq(F[rows].T.astype(float), w, rcond=None)[0]
 
     def _store(
-        self,
-        X: Any,
-        kept: np.ndarray,
-        labels: np.ndarray,
-        members: list[np.ndarray],
-        fits: list[PairFit],
+        self, X: Any, kept: np.ndarray, labels: np.ndarray, members: list, fits: list[PairFit]
     ) -> None:
         dense = np.array([fit.coef for fit in fits])
         support = np.flatnonzero(dense.any(axis=0))

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from oblong.batch._pairwise import PairFit
-from oblong.batch._parameters import SolverParameters, VoteParameters
+from oblong.batch._parameters import SolverParameters, VoteParameters, check_bound
 from oblong.batch._passes import PassClassifier
 from oblong.solvers.linear.options import DEFAULTS
 from oblong.solvers.linear.passes.problem import PassProblem
@@ -190,15 +190,7 @@ class LinearRelativeMarginClassifier(SolverParameters, VoteParameters, PassClass
     coef0 = 0.0
 
     def _check_rows(self, X: Any) -> None:
-        if self.D is None and self.nu is not None:
-            raise ValueError(
-                f"nu={self.nu!r} needs D: it lets rows exceed the bound that D penalises"
-            )
-        if self.D is not None and self.B is not None:
-            raise ValueError(
-                f"B={self.B!r} fixes the bound and D={self.D!r} asks for it to be learned: set "
-                f"one of them to None"
-            )
+        check_bound(self.B, self.D, self.nu)
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
 
     def _pass_form(self) -> dict[str, Any]:
@@ -249,12 +241,7 @@ class LinearRelativeMarginClassifier(SolverParameters, VoteParameters, PassClass
         )
 
     def _store(
-        self,
-        X: Any,
-        kept: np.ndarray,
-        labels: np.ndarray,
-        members: list[np.ndarray],
-        fits: list[PairFit],
+        self, X: Any, kept: np.ndarray, labels: np.ndarray, members: list, fits: list[PairFit]
     ) -> None:
         self._store_passes(fits)
 

@@ -18,7 +18,7 @@ from oblong.batch._base import KernelClassifier
 from oblong.batch._device import ArraysAnywhere, out_of_memory, select
 from oblong.batch._one_vs_one import pairs_of, places_of
 from oblong.batch._pairwise import PairFit, PairTable
-from oblong.batch._parameters import MarginParameters
+from oblong.batch._parameters import MarginParameters, check_bound
 from oblong.linalg.columns import SymmetricColumns
 from oblong.solvers.linear.relative import (
     LinearRelativeMarginResult,
@@ -229,15 +229,7 @@ class RelativeMarginClassifier(MarginParameters, ArraysAnywhere, KernelClassifie
                 "probability=True is not supported: wrap the classifier in "
                 "oblong.CalibratedMarginClassifier"
             )
-        if self.D is None and self.nu is not None:
-            raise ValueError(
-                f"nu={self.nu!r} needs D: it lets rows exceed the bound that D penalises"
-            )
-        if self.D is not None and self.B is not None:
-            raise ValueError(
-                f"B={self.B!r} fixes the bound and D={self.D!r} asks for it to be learned: set "
-                f"only one of them"
-            )
+        check_bound(self.B, self.D, self.nu)
 
     def _if_indefinite(self) -> str | None:
         if self.B is None and self.D is None and self.spread == 1.0:
@@ -245,13 +237,9 @@ class RelativeMarginClassifier(MarginParameters, ArraysAnywhere, KernelClassifie
         return "a bound has no solution; use another kernel, or no bound (spread=1)"
 
     def _solve_pair(
-        self,
-        columns: SymmetricColumns,
-        y: np.ndarray,
-        C: np.ndarray,
-        progress: ProgressCallback | None,
-        weights: np.ndarray,
-    ) -> RelativeMarginResult:
+        self, columns: SymmetricColumns, y: np.ndarray, C: np.ndarray,
+        progress: ProgressCallback | None, weights: np.ndarray,
+    ) -> RelativeMarginResult:  # fmt: skip
         if self.D is not None:
             return solve_variable_bound(
                 columns,
@@ -281,14 +269,9 @@ class RelativeMarginClassifier(MarginParameters, ArraysAnywhere, KernelClassifie
         return size <= _DENSE or not (sp.issparse(X) or callable(self.kernel))
 
     def _fit_rows(
-        self,
-        X: Any,
-        kept: np.ndarray,
-        rows: Any,
-        labels: np.ndarray,
-        penalties: np.ndarray,
-        weights: np.ndarray,
-    ) -> Sequence[PairFit]:
+        self, X: Any, kept: np.ndarray, rows: Any,
+        labels: np.ndarray, penalties: np.ndarray, weights: np.ndarray,
+    ) -> Sequence[PairFit]:  # fmt: skip
         counts = np.bincount(labels)
         largest = int(np.sort(counts)[-2:].sum())
         # Of a few small pairs each can have the last digits, and large ones their own threads.
