@@ -246,12 +246,7 @@ class LinearRelativeMarginClassifier(SolverParameters, VoteParameters, PassClass
         self._store_passes(fits)
 
     def _store_passes(self, fits: Sequence[PairFit]) -> None:
-        self.coef_ = np.array([fit.direction for fit in fits])
-        self.intercept_ = np.array([fit.bias for fit in fits])
-        self.dual_gap_ = np.array([fit.relative_gap for fit in fits])
-        self.objective_ = np.array([fit.objective for fit in fits])
-        self.n_iter_ = np.array([fit.n_iter for fit in fits], dtype=np.int64)
-        self.converged_ = all(fit.status == "converged" for fit in fits)
+        self._store_weights(fits)
 
     def _keep(self, solutions: Sequence[Any]) -> None:
         self.B_ = np.array([found.B for found in solutions])
