@@ -16,6 +16,7 @@ JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
 OUTPUT ?=
 
 BIN := $(VENV)/bin
+COMMA := ,
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 # One test process a core is the parallelism; threads inside each would only fight over the cores.
@@ -23,7 +24,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_N
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test coverage test-lowest fuzz lint format docs bench clean
+.PHONY: help install demo test test-plain coverage test-lowest fuzz lint format docs bench clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,19 +35,24 @@ install: $(VENV)/.stamp-test ## make .venv with oblong (editable) and the test t
 demo: $(VENV)/.stamp-cli ## compare classifiers on two built-in data sets
 	@$(BIN)/oblong compare --report $(REPORT)
 
-# Workers share the cache of compiled code; files are kept together so that few functions are compiled twice.
-PYTEST := -m pytest --numprocesses $(WORKERS) --maxprocesses 8 --dist loadfile
+# Workers share the cache of compiled code; files are kept together so that few functions are compiled
+# twice, in the order of tests/conftest.py.
+PYTEST := -m pytest --numprocesses $(WORKERS) --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
 # Coverage does not see into compiled code, so the small tests of what is compiled also run as plain Python.
 LOOPS := $(addprefix tests/solvers/,margin online) tests/linalg tests/test_kernels.py
 
-test: lint $(VENV)/.stamp-river ## run the linters and the whole test suite
-	@echo "==> tests, without compilation"
-	@$(ONE_THREAD) OBLONG_DISABLE_JIT=1 $(BIN)/python $(PYTEST) --few 1 -m 'not large' $(LOOPS)
+# The linters use one core, and the first tests share the others with them.
+test: $(VENV)/.stamp-test ## run the linters and the whole test suite
+	@$(MAKE) --no-print-directory --jobs 2 lint test-plain
 	@echo "==> tests"
 	@$(ONE_THREAD) $(BIN)/python $(PYTEST)
 
-coverage: $(VENV)/.stamp-river ## run the tests with coverage, compiled code included
+test-plain: $(VENV)/.stamp-test
+	@echo "==> tests, without compilation"
+	@$(ONE_THREAD) OBLONG_DISABLE_JIT=1 $(BIN)/python $(PYTEST) --few 1 -m 'not large' $(LOOPS)
+
+coverage: $(VENV)/.stamp-test ## run the tests with coverage, compiled code included
 	@$(ONE_THREAD) OBLONG_DISABLE_JIT=1 $(BIN)/python $(PYTEST) --few 1 -m 'not large' \
 		--cov --cov-report= $(LOOPS)
 	@$(ONE_THREAD) $(BIN)/python $(PYTEST) --cov --cov-append --cov-report term
@@ -90,11 +96,13 @@ clean: ## remove .venv and everything that was built
 
 # One stamp per extra, made after a complete install and stale only when pyproject.toml changes. The
 # tests and the documentation also need the experiments of the papers, a distribution of their own.
-# The extras test, docs and bench contain the extra cli, so installing any of them covers it; river
-# comes after test only, for its own requirements do not go with the oldest versions of others.
+# The extras test, docs and bench contain the extra cli, so installing any of them covers it. River
+# comes with test here, and not in the extra: its requirements do not go with the oldest versions of
+# others. Modules are compiled when they are first imported, which most of them never are.
 $(VENV)/.stamp-%: pyproject.toml reproduction/pyproject.toml | $(VENV)/.stamp-venv
 	@echo "==> installing oblong[$*] in $(VENV) (once; takes a minute)"
-	@$(PIP) install --editable ".[$*]" $(if $(filter test docs,$*),--editable reproduction)
+	@$(PIP) install --no-compile --editable ".[$(if $(filter test,$*),test$(COMMA)river,$*)]" \
+		$(if $(filter test docs,$*),--editable reproduction)
 	@touch $(VENV)/.stamp-cli $@
 
 $(VENV)/.stamp-venv:

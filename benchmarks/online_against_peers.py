@@ -11,6 +11,8 @@ kept):
   ``dsymv`` and ``dsyr``, and to what the same products would take at the speed of one large
   product of matrices;
 - *one*: one row at a time, as arrays and dicts, next to River;
+- *instructions*: what is written in instructions of LLVM, prefetching and products of small
+  matrices, next to plain loops and no prefetching;
 - *first*: the first call with nothing compiled yet, and with all compiled;
 - *text*: error and time on news and on Reuters, next to SGD, passive-aggressive, LinearSVC.
 """
@@ -276,6 +278,82 @@ def one(threads: int, repeats: int, data: str | None) -> list[dict]:
 
 # The first call -----------------------------------------------------------------------------------
 
+INSTRUCTIONS = """
+import sys, time, types
+import numba, numpy as np, scipy.sparse as sp
+from oblong import AROWClassifier
+loop = numba.njit(nogil=True, fastmath={{"nnan", "nsz", "contract"}}, error_model="numpy")
+@loop
+def fold(S, q, x, product):
+    product[:] = 0.0
+    for r in range(len(S)):
+        for c in range(len(S)):
+            S[r, c] -= q[r] * q[c]
+            product[c] += x[r] * S[r, c]
+@loop
+def multiply(S, x, product):
+    product[:] = 0.0
+    for r in range(len(S)):
+        for c in range(len(S)):
+            product[c] += x[r] * S[r, c]
+@loop
+def subtract(S, q):
+    for r in range(len(S)):
+        for c in range(len(S)):
+            S[r, c] -= q[r] * q[c]
+@loop
+def prefetch(table, j):
+    return
+if {plain}:
+    own = dict(fold=fold, multiply=multiply, subtract=subtract, prefetch=prefetch)
+    sys.modules["oblong.solvers.online.instructions"] = types.SimpleNamespace(**own)
+rng, n, d, entries = np.random.default_rng(0), {n}, {d}, 100
+if {sparse}:
+    columns = np.sort(rng.integers(0, d, (n, entries), dtype=np.int32), axis=1).ravel()
+    values, spans = np.abs(rng.standard_normal(n * entries)), np.arange(n + 1) * entries
+    X = sp.csr_matrix((values, columns, spans), shape=(n, d))
+    X.sum_duplicates()
+else:
+    X = rng.standard_normal((n, d))
+y = X @ rng.standard_normal(d) + 3 * rng.standard_normal(n) > 0
+times = []
+for _ in range({repeats} + 1):
+    start = time.process_time()
+    AROWClassifier(covariance="diag" if {sparse} else "full").partial_fit(X, y, classes=[0, 1])
+    times.append(time.process_time() - start)
+print(min(times[1:]) / n)
+"""
+
+
+def instructions(threads: int, repeats: int, data: str | None) -> list[dict]:
+    found = []
+    for name, sizes in (
+        ("sparse, diag", {"n": int(100_000 * SCALE), "d": 1_000_000, "sparse": True}),
+        ("dense, full", {"n": int(100_000 * SCALE), "d": 50, "sparse": False}),
+    ):
+        seconds = {}
+        # Compiled code is told by its sources, which are the same here.
+        for method in ("oblong AROW", "oblong AROW, plain loops"):
+            script = INSTRUCTIONS.format(plain="plain" in method, repeats=repeats, **sizes)
+            with tempfile.TemporaryDirectory() as empty:
+                seconds[method] = printed(script, NUMBA_CACHE_DIR=empty)
+        data = f"instructions, {name}, {sizes['n']} x {sizes['d']}"
+        found += compared(data, "float64", threads, seconds)
+    return found
+
+
+def printed(script: str, **environment: str) -> float:
+    """The number that a script prints in a fresh process."""
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return float(done.stdout)
+
+
 FIRST = """
 import time
 import numpy as np
@@ -292,15 +370,8 @@ def first(threads: int, repeats: int, data: str | None) -> list[dict]:
     for shape, d in (("diag", 50), ("full", 50), ("full", 200)):
         with tempfile.TemporaryDirectory() as empty:
             for method in ("nothing compiled", "all compiled"):
-                done = subprocess.run(
-                    [sys.executable, "-c", FIRST.format(shape=shape, d=d)],
-                    env={**os.environ, "NUMBA_CACHE_DIR": empty},
-                    capture_output=True,
-                    text=True,
-                    check=True,
-                )
                 name = f"first call, {shape}, 200 x {d}"
-                seconds = float(done.stdout)
+                seconds = printed(FIRST.format(shape=shape, d=d), NUMBA_CACHE_DIR=empty)
                 found.append(row(name, "float64", threads, f"oblong AROW, {method}", seconds))
     return found
 
@@ -348,6 +419,7 @@ PARTS = {
     "dense": dense,
     "blocks": blocks,
     "one": one,
+    "instructions": instructions,
     "first": first,
     "text": text,
 }

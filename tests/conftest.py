@@ -31,7 +31,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+# Files that take longest: last in line, they would keep one worker busy while the others wait.
+_LONG = {
+    "test_array_api.py",
+    "test_calibration.py",
+    "test_compare.py",
+    "test_cuda_simulator.py",
+    "test_dask.py",
+    "test_documentation.py",
+    "test_river.py",
+}
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.name not in _LONG)
     if (few := config.getoption("few")) is None:
         return
     seen: Counter[str] = Counter()

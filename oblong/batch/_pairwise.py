@@ -182,14 +182,9 @@ class PairwiseKernelClassifier(ClassifierMixin, KernelExpansion):
         return
 
     def _fit_rows(
-        self,
-        X: Any,
-        kept: np.ndarray,
-        rows: Any,
-        labels: np.ndarray,
-        penalties: np.ndarray,
-        weights: np.ndarray,
-    ) -> Sequence[PairFit]:
+        self, X: Any, kept: np.ndarray, rows: Any,
+        labels: np.ndarray, penalties: np.ndarray, weights: np.ndarray,
+    ) -> Sequence[PairFit]:  # fmt: skip
         """Solve every pair and keep the solutions; return at least those that did not converge.
 
         ``rows`` are those of ``X`` that are ``kept``.
@@ -225,12 +220,7 @@ class PairwiseKernelClassifier(ClassifierMixin, KernelExpansion):
         return fits, members
 
     def _store(
-        self,
-        X: Any,
-        kept: np.ndarray,
-        labels: np.ndarray,
-        members: list[np.ndarray],
-        fits: list[PairFit],
+        self, X: Any, kept: np.ndarray, labels: np.ndarray, members: list, fits: list[PairFit]
     ) -> None:
         self._store_table(X, kept, labels, PairTable.of(fits, members, labels))
 

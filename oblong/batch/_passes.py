@@ -129,6 +129,9 @@ class PassClassifier(KernelClassifier):
         self.n_support_ = np.zeros(n_classes, dtype=np.int32)
         self.support_vectors_ = np.empty((0, d))
         self.dual_coef_ = np.empty((n_classes - 1, 0))
+        self._store_weights(fits)
+
+    def _store_weights(self, fits: Sequence[PairFit]) -> None:
         self.coef_ = np.array([fit.direction for fit in fits])
         self.intercept_ = np.array([fit.bias for fit in fits])
         self.dual_gap_ = np.array([fit.relative_gap for fit in fits])

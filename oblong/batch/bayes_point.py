@@ -18,6 +18,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from oblong.batch._base import KernelClassifier
 from oblong.batch._one_vs_rest import OneVsRestMixin, positive_classes, solve_each
 from oblong.batch._pairwise import PairFit
+from oblong.batch._parameters import KernelParameters, SolverParameters
 from oblong.linalg.feature_map import PivotMap, feature_map, row_norms, spanning_rows
 from oblong.linalg.orientation import upright_rotation
 from oblong.solvers.bayes_point.solve import BayesPointResult, solve_bayes_point
@@ -39,7 +40,8 @@ class _Solution:
     empty: bool
 
 
-class BayesPointClassifier(OneVsRestMixin, KernelClassifier):
+@dataclass(kw_only=True, eq=False, repr=False)
+class BayesPointClassifier(KernelParameters, SolverParameters, OneVsRestMixin, KernelClassifier):
     r"""Bayes point machine: the mean of all classifiers that agree with the labels.
 
     Every weight vector :math:`w` of the version space :math:`\{w : y_i\, w \cdot \varphi_i > 0\}`
@@ -168,6 +170,14 @@ class BayesPointClassifier(OneVsRestMixin, KernelClassifier):
            [0.  , 0.49, 0.51]])
     """
 
+    soft: float = 0.0
+    method: str = "ep"
+    n_samples: int = 10_000
+    fit_intercept: bool = True
+    rank: int | None = None
+    tol: float = 1e-5
+    cache_size: float = 1024
+
     _parameter_constraints: ClassVar[dict] = {
         **{
             name: rule
@@ -180,41 +190,6 @@ class BayesPointClassifier(OneVsRestMixin, KernelClassifier):
         "fit_intercept": ["boolean"],
         "rank": [Interval(Integral, 1, None, closed="left"), None],
     }
-
-    def __init__(
-        self,
-        *,
-        soft: float = 0.0,
-        method: str = "ep",
-        n_samples: int = 10_000,
-        fit_intercept: bool = True,
-        rank: int | None = None,
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        tol: float = 1e-5,
-        max_iter: int = -1,
-        cache_size: float = 1024,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-    ) -> None:
-        self.soft = soft
-        self.method = method
-        self.n_samples = n_samples
-        self.fit_intercept = fit_intercept
-        self.rank = rank
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.tol = tol
-        self.max_iter = max_iter
-        self.cache_size = cache_size
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
 
     # Fitting ------------------------------------------------------------------------------------
 
@@ -305,12 +280,7 @@ class BayesPointClassifier(OneVsRestMixin, KernelClassifier):
         )
 
     def _store(
-        self,
-        X: Any,
-        kept: np.ndarray,
-        labels: np.ndarray,
-        members: list[np.ndarray],
-        fits: list[PairFit],
+        self, X: Any, kept: np.ndarray, labels: np.ndarray, members: list, fits: list[PairFit]
     ) -> None:
         self._directions = np.array([fit.direction for fit in fits])
         self._roots = [fit.solution.result.root for fit in fits]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -16,6 +16,7 @@ from oblong._core.threads import chunks
 from oblong.batch._base import KernelClassifier
 from oblong.batch._one_vs_one import pairs_of
 from oblong.batch._pairwise import PairFit
+from oblong.batch._parameters import MarginParameters
 from oblong.batch._passes import PassClassifier
 from oblong.geometry import MinimumVolumeEllipsoid
 from oblong.linalg.columns import SymmetricColumns
@@ -51,7 +52,8 @@ class _PlainResult:
         return self.margin.n_iter
 
 
-class EllipsoidalKernelClassifier(PassClassifier):
+@dataclass(kw_only=True, eq=False, repr=False)
+class EllipsoidalKernelClassifier(MarginParameters, PassClassifier):
     r"""Ellipsoidal kernel machine: a support vector machine in the geometry of an ellipsoid.
 
     The bounds that speak for a large margin compare it with the size of a ball around the data.
@@ -202,8 +204,16 @@ class EllipsoidalKernelClassifier(PassClassifier):
     True
     """
 
-    ellipsoid_: MinimumVolumeEllipsoid | None
-    _kernel_coef: np.ndarray | None
+    coverage: float = 1.0
+    E: float | None = None
+    center: bool = True
+    shape: str = "mvee"
+    rank: int | None = None
+    ridge: float | None = None
+    estimator_tol: float = 1e-6
+
+    ellipsoid_: MinimumVolumeEllipsoid | None = field(init=False)
+    _kernel_coef: np.ndarray | None = field(init=False)
 
     _parameter_constraints: ClassVar[dict] = {
         **KernelClassifier._parameter_constraints,
@@ -215,55 +225,6 @@ class EllipsoidalKernelClassifier(PassClassifier):
         "ridge": [Interval(Real, 0.0, None, closed="neither"), None],
         "estimator_tol": [Interval(Real, 0.0, None, closed="neither")],
     }
-
-    def __init__(
-        self,
-        *,
-        C: float = 1.0,
-        coverage: float = 1.0,
-        E: float | None = None,
-        center: bool = True,
-        shape: str = "mvee",
-        rank: int | None = None,
-        ridge: float | None = None,
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        tol: float = 1e-3,
-        estimator_tol: float = 1e-6,
-        max_iter: int = -1,
-        class_weight: Any = None,
-        cache_size: float = 1024,
-        decision_function_shape: str = "ovr",
-        break_ties: str = "first",
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(
-            C=C,
-            kernel=kernel,
-            gamma=gamma,
-            degree=degree,
-            coef0=coef0,
-            tol=tol,
-            max_iter=max_iter,
-            class_weight=class_weight,
-            cache_size=cache_size,
-            decision_function_shape=decision_function_shape,
-            break_ties=break_ties,
-            n_jobs=n_jobs,
-            verbose=verbose,
-            random_state=random_state,
-        )
-        self.coverage = coverage
-        self.E = E
-        self.center = center
-        self.shape = shape
-        self.rank = rank
-        self.ridge = ridge
-        self.estimator_tol = estimator_tol
 
     def _fit_pairs(
         self, X: Any, labels: np.ndarray, penalties: np.ndarray, weights: np.ndarray
@@ -424,13 +385,9 @@ class EllipsoidalKernelClassifier(PassClassifier):
         )
 
     def _solve_pair(
-        self,
-        columns: SymmetricColumns,
-        y: np.ndarray,
-        C: np.ndarray,
-        progress: ProgressCallback | None,
-        weights: np.ndarray,
-    ) -> _PlainResult:
+        self, columns: SymmetricColumns, y: np.ndarray, C: np.ndarray,
+        progress: ProgressCallback | None, weights: np.ndarray,
+    ) -> _PlainResult:  # fmt: skip
         return _PlainResult(
             solve_svm(
                 columns,
@@ -444,12 +401,7 @@ class EllipsoidalKernelClassifier(PassClassifier):
         )
 
     def _store(
-        self,
-        X: Any,
-        kept: np.ndarray,
-        labels: np.ndarray,
-        members: list[np.ndarray],
-        fits: list[PairFit],
+        self, X: Any, kept: np.ndarray, labels: np.ndarray, members: list, fits: list[PairFit]
     ) -> None:
         self._kernel_coef = None
         if self._basis() is not None and self.kernel != "linear":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -22,6 +22,7 @@ from oblong.batch._ellipsoidal_machine import (
 from oblong.batch._ellipsoidal_outputs import EllipsoidalOutputsMixin
 from oblong.batch._one_vs_rest import solve_each
 from oblong.batch._pairwise import PairFit
+from oblong.batch._parameters import KernelParameters, SolverParameters
 from oblong.linalg.definite import check_kernel_definite
 from oblong.linalg.feature_map import (
     PivotMap,
@@ -44,7 +45,14 @@ _NO_WEIGHT = 1e-9
 _CANCELLED = 1e-6
 
 
-class EllipsoidalSVC(EllipsoidMetricMixin, EllipsoidalOutputsMixin, KernelClassifier):
+@dataclass(kw_only=True, eq=False, repr=False)
+class EllipsoidalSVC(
+    KernelParameters,
+    SolverParameters,
+    EllipsoidMetricMixin,
+    EllipsoidalOutputsMixin,
+    KernelClassifier,
+):
     r"""Ellipsoidal support vector machine: the centre of an ellipsoid in the version space.
 
     All weight vectors that put the training rows on their right sides make up the version space.
@@ -200,6 +208,19 @@ class EllipsoidalSVC(EllipsoidMetricMixin, EllipsoidalOutputsMixin, KernelClassi
     (3, 2)
     """
 
+    nu: float = 0.2
+    r: float = 0.99
+    margin: str = "soft"
+    formulation: str = "consistent"
+    fit_intercept: bool | str = True
+    normalize: bool = False
+    rank: int | None = None
+    solver: str = "auto"
+    tol: float = 1e-6
+    class_weight: Any = None
+    warm_start: bool = False
+    cache_size: float = 1024
+
     _parameter_constraints: ClassVar[dict] = {
         **{
             name: rule
@@ -216,51 +237,6 @@ class EllipsoidalSVC(EllipsoidMetricMixin, EllipsoidalOutputsMixin, KernelClassi
         "solver": [StrOptions({"auto", "ipm", "newton", "smo"})],
         "warm_start": ["boolean"],
     }
-
-    def __init__(
-        self,
-        *,
-        nu: float = 0.2,
-        r: float = 0.99,
-        margin: str = "soft",
-        formulation: str = "consistent",
-        fit_intercept: bool | str = True,
-        normalize: bool = False,
-        rank: int | None = None,
-        solver: str = "auto",
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        tol: float = 1e-6,
-        max_iter: int = -1,
-        class_weight: Any = None,
-        warm_start: bool = False,
-        cache_size: float = 1024,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-    ) -> None:
-        self.nu = nu
-        self.r = r
-        self.margin = margin
-        self.formulation = formulation
-        self.fit_intercept = fit_intercept
-        self.normalize = normalize
-        self.rank = rank
-        self.solver = solver
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.tol = tol
-        self.max_iter = max_iter
-        self.class_weight = class_weight
-        self.warm_start = warm_start
-        self.cache_size = cache_size
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
 
     # Fitting ------------------------------------------------------------------------------------
 
@@ -371,12 +347,7 @@ class EllipsoidalSVC(EllipsoidMetricMixin, EllipsoidalOutputsMixin, KernelClassi
         return rows, np.linalg.lstsq(F[rows].T.astype(float), w, rcond=None)[0]
 
     def _store(
-        self,
-        X: Any,
-        kept: np.ndarray,
-        labels: np.ndarray,
-        members: list[np.ndarray],
-        fits: list[PairFit],
+        self, X: Any, kept: np.ndarray, labels: np.ndarray, members: list, fits: list[PairFit]
     ) -> None:
         dense = np.array([fit.coef for fit in fits])
         support = np.flatnonzero(dense.any(axis=0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -13,12 +14,16 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval
 
 from oblong.batch._pairwise import PairFit, PairwiseKernelClassifier
+from oblong.batch._parameters import KernelParameters, RunParameters, VoteParameters
 from oblong.solvers.covariance.kernel_fisher import KernelFisherResult, solve_kernel_fisher
 
 __all__ = ["KernelFisherClassifier"]
 
 
-class KernelFisherClassifier(PairwiseKernelClassifier):
+@dataclass(kw_only=True, eq=False, repr=False)
+class KernelFisherClassifier(
+    KernelParameters, VoteParameters, RunParameters, PairwiseKernelClassifier
+):
     r"""Regularised kernel Fisher discriminant.
 
     The direction that parts the means :math:`m_\pm` of two classes best, relative to the
@@ -118,33 +123,12 @@ class KernelFisherClassifier(PairwiseKernelClassifier):
     array([0.  , 0.  , 0.04])
     """
 
+    alpha: float = 1.0
+
     _parameter_constraints: ClassVar[dict] = {
         **PairwiseKernelClassifier._parameter_constraints,
         "alpha": [Interval(Real, 0.0, None, closed="neither")],
     }
-
-    def __init__(
-        self,
-        *,
-        alpha: float = 1.0,
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        decision_function_shape: str = "ovr",
-        break_ties: str = "first",
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.alpha = alpha
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.decision_function_shape = decision_function_shape
-        self.break_ties = break_ties
-        self.n_jobs = n_jobs
-        self.random_state = random_state
 
     def _fit_pair(
         self, X: Any, y: np.ndarray, penalties: np.ndarray, weights: np.ndarray, threads: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -12,6 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from oblong.batch._pairwise import PairFit
+from oblong.batch._parameters import SolverParameters, VoteParameters, check_bound
 from oblong.batch._passes import PassClassifier
 from oblong.solvers.linear.options import DEFAULTS
 from oblong.solvers.linear.passes.problem import PassProblem
@@ -21,7 +23,8 @@ from oblong.solvers.linear.relative import solve_linear_relative_margin
 __all__ = ["LinearRelativeMarginClassifier"]
 
 
-class LinearRelativeMarginClassifier(PassClassifier):
+@dataclass(kw_only=True, eq=False, repr=False)
+class LinearRelativeMarginClassifier(SolverParameters, VoteParameters, PassClassifier):
     r"""Linear relative margin machine, for many rows, dense or sparse.
 
     The model of :class:`RelativeMarginClassifier` [1]_ with the linear kernel: a support vector
@@ -151,6 +154,17 @@ class LinearRelativeMarginClassifier(PassClassifier):
     True
     """
 
+    C: float = 1.0
+    B: float | None = None
+    spread: float = 0.5
+    D: float | None = None
+    nu: float | None = None
+    fit_intercept: bool = True
+    solver: str = "auto"
+    tol: float = 1e-4
+    max_iter: int = 1000
+    class_weight: Any = None
+
     _parameter_constraints: ClassVar[dict] = {
         "C": [Interval(Real, 0.0, None, closed="neither")],
         "B": [Interval(Real, 1.0, None, closed="left"), None],
@@ -175,51 +189,8 @@ class LinearRelativeMarginClassifier(PassClassifier):
     degree = 1
     coef0 = 0.0
 
-    def __init__(
-        self,
-        *,
-        C: float = 1.0,
-        B: float | None = None,
-        spread: float = 0.5,
-        D: float | None = None,
-        nu: float | None = None,
-        fit_intercept: bool = True,
-        solver: str = "auto",
-        tol: float = 1e-4,
-        max_iter: int = 1000,
-        class_weight: Any = None,
-        decision_function_shape: str = "ovr",
-        break_ties: str = "first",
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-    ) -> None:
-        self.C = C
-        self.B = B
-        self.spread = spread
-        self.D = D
-        self.nu = nu
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.class_weight = class_weight
-        self.decision_function_shape = decision_function_shape
-        self.break_ties = break_ties
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
-
     def _check_rows(self, X: Any) -> None:
-        if self.D is None and self.nu is not None:
-            raise ValueError(
-                f"nu={self.nu!r} needs D: it lets rows exceed the bound that D penalises"
-            )
-        if self.D is not None and self.B is not None:
-            raise ValueError(
-                f"B={self.B!r} fixes the bound and D={self.D!r} asks for it to be learned: set "
-                f"one of them to None"
-            )
+        check_bound(self.B, self.D, self.nu)
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
 
     def _pass_form(self) -> dict[str, Any]:
@@ -270,22 +241,12 @@ class LinearRelativeMarginClassifier(PassClassifier):
         )
 
     def _store(
-        self,
-        X: Any,
-        kept: np.ndarray,
-        labels: np.ndarray,
-        members: list[np.ndarray],
-        fits: list[PairFit],
+        self, X: Any, kept: np.ndarray, labels: np.ndarray, members: list, fits: list[PairFit]
     ) -> None:
         self._store_passes(fits)
 
     def _store_passes(self, fits: Sequence[PairFit]) -> None:
-        self.coef_ = np.array([fit.direction for fit in fits])
-        self.intercept_ = np.array([fit.bias for fit in fits])
-        self.dual_gap_ = np.array([fit.relative_gap for fit in fits])
-        self.objective_ = np.array([fit.objective for fit in fits])
-        self.n_iter_ = np.array([fit.n_iter for fit in fits], dtype=np.int64)
-        self.converged_ = all(fit.status == "converged" for fit in fits)
+        self._store_weights(fits)
 
     def _keep(self, solutions: Sequence[Any]) -> None:
         self.B_ = np.array([found.B for found in solutions])

@@ -10,6 +10,7 @@ import numpy as np
 
 from oblong.batch._base import KernelClassifier
 from oblong.batch._pairwise import PairFit
+from oblong.batch._parameters import MarginParameters
 from oblong.solvers.margin.path import (
     RelativeMarginPathResult,
     solve_relative_margin_path,
@@ -20,7 +21,7 @@ __all__ = ["SPREADS", "RelativeMarginPath", "check_spreads", "relative_margin_pa
 SPREADS = (1.0, 0.5, 0.25, 0.1, 0.05, 0.02, 0.0)
 
 
-class RelativeMarginPathClassifier(KernelClassifier):
+class RelativeMarginPathClassifier(MarginParameters, KernelClassifier):
     """A kernel classifier of two classes with one solution for each spread.
 
     Its outputs have one column per spread, where those of other classifiers have one per pair.

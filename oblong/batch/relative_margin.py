@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -17,6 +18,7 @@ from oblong.batch._base import KernelClassifier
 from oblong.batch._device import ArraysAnywhere, out_of_memory, select
 from oblong.batch._one_vs_one import pairs_of, places_of
 from oblong.batch._pairwise import PairFit, PairTable
+from oblong.batch._parameters import MarginParameters, check_bound
 from oblong.linalg.columns import SymmetricColumns
 from oblong.solvers.linear.relative import (
     LinearRelativeMarginResult,
@@ -42,7 +44,8 @@ _FEW_CLASSES, _FEW_ROWS = 5, 1024
 _DENSE = 1 << 24
 
 
-class RelativeMarginClassifier(ArraysAnywhere, KernelClassifier):
+@dataclass(kw_only=True, eq=False, repr=False)
+class RelativeMarginClassifier(MarginParameters, ArraysAnywhere, KernelClassifier):
     r"""Relative margin machine: a support vector machine with bounded outputs.
 
     A support vector machine makes the margin large, whatever the spread of the data. The
@@ -202,6 +205,13 @@ class RelativeMarginClassifier(ArraysAnywhere, KernelClassifier):
     True
     """
 
+    B: float | None = None
+    spread: float = 0.5
+    D: float | None = None
+    nu: float | None = None
+    shrinking: bool = True
+    probability: bool = False
+
     _parameter_constraints: ClassVar[dict] = {
         **KernelClassifier._parameter_constraints,
         "B": [Interval(Real, 1.0, None, closed="left"), None],
@@ -212,53 +222,6 @@ class RelativeMarginClassifier(ArraysAnywhere, KernelClassifier):
         "probability": ["boolean"],
     }
 
-    def __init__(
-        self,
-        *,
-        C: float = 1.0,
-        B: float | None = None,
-        spread: float = 0.5,
-        D: float | None = None,
-        nu: float | None = None,
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        tol: float = 1e-3,
-        max_iter: int = -1,
-        class_weight: Any = None,
-        cache_size: float = 1024,
-        decision_function_shape: str = "ovr",
-        break_ties: str | bool = "first",
-        shrinking: bool = True,
-        probability: bool = False,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(
-            C=C,
-            kernel=kernel,
-            gamma=gamma,
-            degree=degree,
-            coef0=coef0,
-            tol=tol,
-            max_iter=max_iter,
-            class_weight=class_weight,
-            cache_size=cache_size,
-            decision_function_shape=decision_function_shape,
-            break_ties=break_ties,
-            n_jobs=n_jobs,
-            verbose=verbose,
-            random_state=random_state,
-        )
-        self.B = B
-        self.spread = spread
-        self.D = D
-        self.nu = nu
-        self.shrinking = shrinking
-        self.probability = probability
-
     def _check_rows(self, X: Any) -> None:
         super()._check_rows(X)
         if self.probability:
@@ -266,15 +229,7 @@ class RelativeMarginClassifier(ArraysAnywhere, KernelClassifier):
                 "probability=True is not supported: wrap the classifier in "
                 "oblong.CalibratedMarginClassifier"
             )
-        if self.D is None and self.nu is not None:
-            raise ValueError(
-                f"nu={self.nu!r} needs D: it lets rows exceed the bound that D penalises"
-            )
-        if self.D is not None and self.B is not None:
-            raise ValueError(
-                f"B={self.B!r} fixes the bound and D={self.D!r} asks for it to be learned: set "
-                f"only one of them"
-            )
+        check_bound(self.B, self.D, self.nu)
 
     def _if_indefinite(self) -> str | None:
         if self.B is None and self.D is None and self.spread == 1.0:
@@ -282,13 +237,9 @@ class RelativeMarginClassifier(ArraysAnywhere, KernelClassifier):
         return "a bound has no solution; use another kernel, or no bound (spread=1)"
 
     def _solve_pair(
-        self,
-        columns: SymmetricColumns,
-        y: np.ndarray,
-        C: np.ndarray,
-        progress: ProgressCallback | None,
-        weights: np.ndarray,
-    ) -> RelativeMarginResult:
+        self, columns: SymmetricColumns, y: np.ndarray, C: np.ndarray,
+        progress: ProgressCallback | None, weights: np.ndarray,
+    ) -> RelativeMarginResult:  # fmt: skip
         if self.D is not None:
             return solve_variable_bound(
                 columns,
@@ -318,14 +269,9 @@ class RelativeMarginClassifier(ArraysAnywhere, KernelClassifier):
         return size <= _DENSE or not (sp.issparse(X) or callable(self.kernel))
 
     def _fit_rows(
-        self,
-        X: Any,
-        kept: np.ndarray,
-        rows: Any,
-        labels: np.ndarray,
-        penalties: np.ndarray,
-        weights: np.ndarray,
-    ) -> Sequence[PairFit]:
+        self, X: Any, kept: np.ndarray, rows: Any,
+        labels: np.ndarray, penalties: np.ndarray, weights: np.ndarray,
+    ) -> Sequence[PairFit]:  # fmt: skip
         counts = np.bincount(labels)
         largest = int(np.sort(counts)[-2:].sum())
         # Of a few small pairs each can have the last digits, and large ones their own threads.

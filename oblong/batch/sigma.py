@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -14,6 +15,7 @@ from oblong._core.threads import chunks
 from oblong.batch._base import KernelClassifier
 from oblong.batch._one_vs_one import pairs_of
 from oblong.batch._pairwise import PairFit
+from oblong.batch._parameters import MarginParameters
 from oblong.batch._passes import PassClassifier
 from oblong.linalg.low_rank import LowRank, pivoted_cholesky
 from oblong.solvers.covariance.sigma import (
@@ -35,7 +37,8 @@ _DEFAULT_RANK = 1000
 _ROUND_OFF = 1e-12
 
 
-class SigmaSVC(PassClassifier):
+@dataclass(kw_only=True, eq=False, repr=False)
+class SigmaSVC(MarginParameters, PassClassifier):
     r"""Σ-SVM: a support vector machine that keeps the spread of its outputs small.
 
     Where a support vector machine penalises the length of its weight vector alone, the Σ-SVM
@@ -155,50 +158,14 @@ class SigmaSVC(PassClassifier):
     True
     """
 
+    D: float = 0.5
+    rank: int | None = None
+
     _parameter_constraints: ClassVar[dict] = {
         **KernelClassifier._parameter_constraints,
         "D": [Interval(Real, 0.0, 1.0, closed="left")],
         "rank": [Interval(Integral, 1, None, closed="left"), None],
     }
-
-    def __init__(
-        self,
-        *,
-        C: float = 1.0,
-        D: float = 0.5,
-        rank: int | None = None,
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        tol: float = 1e-3,
-        max_iter: int = -1,
-        class_weight: Any = None,
-        cache_size: float = 1024,
-        decision_function_shape: str = "ovr",
-        break_ties: str = "first",
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(
-            C=C,
-            kernel=kernel,
-            gamma=gamma,
-            degree=degree,
-            coef0=coef0,
-            tol=tol,
-            max_iter=max_iter,
-            class_weight=class_weight,
-            cache_size=cache_size,
-            decision_function_shape=decision_function_shape,
-            break_ties=break_ties,
-            n_jobs=n_jobs,
-            verbose=verbose,
-            random_state=random_state,
-        )
-        self.D = D
-        self.rank = rank
 
     def _if_indefinite(self) -> str:
         return "there is no covariance; use another kernel"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -16,12 +17,14 @@ from sklearn.utils.validation import validate_data
 from oblong._core.rollback import all_or_nothing
 from oblong.batch._base import KernelClassifier
 from oblong.batch._pairwise import PairFit
+from oblong.batch._parameters import MarginParameters
 from oblong.solvers.margin.universum import UniversumResult, solve_universum
 
 __all__ = ["UniversumSVC"]
 
 
-class UniversumSVC(KernelClassifier):
+@dataclass(kw_only=True, eq=False, repr=False)
+class UniversumSVC(MarginParameters, KernelClassifier):
     r"""Support vector machine with Universum points, which belong to no class.
 
     Universum points [1]_ come from the same domain as the rows, but belong to neither class: of
@@ -136,53 +139,16 @@ class UniversumSVC(KernelClassifier):
     array([5, 8])
     """
 
+    C_universum: float = 1.0
+    epsilon: float = 0.1
+    n_averages: int = 0
+
     _parameter_constraints: ClassVar[dict] = {
         **KernelClassifier._parameter_constraints,
         "C_universum": [Interval(Real, 0.0, None, closed="neither")],
         "epsilon": [Interval(Real, 0.0, None, closed="left")],
         "n_averages": [Interval(Integral, 0, None, closed="left")],
     }
-
-    def __init__(
-        self,
-        *,
-        C: float = 1.0,
-        C_universum: float = 1.0,
-        epsilon: float = 0.1,
-        n_averages: int = 0,
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        tol: float = 1e-3,
-        max_iter: int = -1,
-        class_weight: Any = None,
-        cache_size: float = 1024,
-        decision_function_shape: str = "ovr",
-        break_ties: str = "first",
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(
-            C=C,
-            kernel=kernel,
-            gamma=gamma,
-            degree=degree,
-            coef0=coef0,
-            tol=tol,
-            max_iter=max_iter,
-            class_weight=class_weight,
-            cache_size=cache_size,
-            decision_function_shape=decision_function_shape,
-            break_ties=break_ties,
-            n_jobs=n_jobs,
-            verbose=verbose,
-            random_state=random_state,
-        )
-        self.C_universum = C_universum
-        self.epsilon = epsilon
-        self.n_averages = n_averages
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(

@@ -162,9 +162,9 @@ def margin_rmm(
     # Where the landmarks are the rows themselves, one side of their bound is the margin's.
     sides = [-tilt, tilt] if landmarks is not None else [-np.sqrt(D / bar) * signed]
     spread = np.column_stack([np.vstack(sides), np.ones(sum(len(side) for side in sides))])
-    street = np.column_stack([signed / np.sqrt(bar), np.zeros(len(signed))])
+    between = np.column_stack([signed / np.sqrt(bar), np.zeros(len(signed))])
     result = solve_least_distance(
-        np.vstack([street, spread]), np.repeat([1.0, 0.0], [len(street), len(spread)])
+        np.vstack([between, spread]), np.repeat([1.0, 0.0], [len(between), len(spread)])
     )
     w = result.point[:-1] / np.sqrt(bar)
     size = np.sqrt(bar * (w @ w) + D * np.max(np.abs(points @ w)) ** 2)

@@ -45,7 +45,7 @@ class VCEstimate:
         Radius of the smallest ball around the rows, after the map to the unit ball in case of
         an ellipsoid.
     margin : float
-        Width of the widest street between the classes, there as well; zero if there is none.
+        Width of the widest margin between the classes, there as well; zero if there is none.
     n_features : int
         Dimension of the space that the rows span.
     gap : float
@@ -66,7 +66,7 @@ class VCEstimate:
 def vc_gap_tolerant(*, diameter: float, margin: float, n_features: int) -> int:
     r"""Bound the VC dimension of gap-tolerant classifiers in a ball.
 
-    Linear classifiers that keep a street of width :math:`M` between the classes, for points in a
+    Linear classifiers that keep a margin of width :math:`M` between the classes, for points in a
     ball of diameter :math:`D` in :math:`m` dimensions, shatter at most
 
     .. math:: \min\{\lceil D^2 / M^2 \rceil,\, m\} + 1
@@ -78,7 +78,7 @@ def vc_gap_tolerant(*, diameter: float, margin: float, n_features: int) -> int:
     diameter : float
         Diameter :math:`D` of the ball, at least zero.
     margin : float
-        Width :math:`M` of the street, above zero.
+        Width :math:`M` of the margin, above zero.
     n_features : int
         Number of dimensions :math:`m`.
 
@@ -106,15 +106,15 @@ def vc_gap_tolerant(*, diameter: float, margin: float, n_features: int) -> int:
 
 
 def vc_sphere(X: Any, y: Any, *, kernel: str = "linear") -> VCEstimate:
-    r"""Estimate the VC dimension of the support vector machine's street in a ball.
+    r"""Estimate the VC dimension of the support vector machine's margin in a ball.
 
     With the radius :math:`R` of the smallest ball around the rows and the weight vector
-    :math:`w` of the support vector machine without slack, whose street has the width
+    :math:`w` of the support vector machine without slack, whose margin has the width
     :math:`2 / \|w\|`,
 
     .. math:: h = \min\{\lceil R^2 \|w\|^2 \rceil,\, m\} + 1 .
 
-    It is an estimate and no bound on the risk: ball and street were chosen on the data.
+    It is an estimate and no bound on the risk: ball and margin were chosen on the data.
 
     Parameters
     ----------
@@ -143,10 +143,10 @@ def vc_sphere(X: Any, y: Any, *, kernel: str = "linear") -> VCEstimate:
 def vc_ellipsoid(
     X: Any, y: Any, *, coverage: float = 1.0, center: bool = True, kernel: str = "linear"
 ) -> VCEstimate:
-    r"""Estimate the VC dimension of the ellipsoidal kernel machine's street.
+    r"""Estimate the VC dimension of the ellipsoidal kernel machine's margin.
 
     The estimate of :func:`vc_sphere` for the rows :math:`t = \Sigma^{-1/2} (x - \mu)`, where
-    :math:`\mu` and :math:`\Sigma` are those of the minimum-volume ellipsoid: the street is that
+    :math:`\mu` and :math:`\Sigma` are those of the minimum-volume ellipsoid: the margin is that
     of the ellipsoidal kernel machine without slack, and the radius is one at most if all rows
     are inside. An ellipsoid with the largest half-axis :math:`R` fits into a ball of radius
     :math:`R`, so fewer points can be shattered in it at the same margin (theorem 2.2 of
@@ -278,11 +278,11 @@ def _separable(X: Any, y: Any, kernel: str, center: bool) -> tuple[np.ndarray, n
 def _estimate(rows: np.ndarray, sign: np.ndarray) -> VCEstimate:
     n_features = int(np.linalg.matrix_rank(rows - rows.mean(axis=0)))
     ball = solve_enclosing_ball(rows)
-    street = solve_hard_margin(rows, sign)
-    if street.margin == 0.0:
+    widest = solve_hard_margin(rows, sign)
+    if widest.margin == 0.0:
         return VCEstimate(n_features + 1, np.inf, ball.radius, 0.0, n_features, 0.0)
-    ratio = 2.0 * ball.radius / street.margin
-    least = 2.0 * ball.lower_bound / street.upper_bound
+    ratio = 2.0 * ball.radius / widest.margin
+    least = 2.0 * ball.lower_bound / widest.upper_bound
     gap = max(0.0, 1.0 - (least / ratio) ** 2)
     if gap > _COARSE:
         warnings.warn(
@@ -291,7 +291,7 @@ def _estimate(rows: np.ndarray, sign: np.ndarray) -> VCEstimate:
             stacklevel=3,
         )
     value = _dimension(ratio, n_features)
-    return VCEstimate(value, ratio**2, ball.radius, street.margin, n_features, gap)
+    return VCEstimate(value, ratio**2, ball.radius, widest.margin, n_features, gap)
 
 
 def _dimension(ratio: float, n_features: int) -> int:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
-__all__ = ["INK", "as_mapping", "class_style", "model_style", "require_pyplot"]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["INK", "Display", "as_mapping", "class_style", "model_style", "require_pyplot"]
 
 INK = "#3b4252"
 
@@ -26,6 +29,26 @@ def require_pyplot() -> ModuleType:
     except ImportError:
         raise ImportError('the displays need matplotlib: pip install "oblong[plot]"') from None
     return pyplot
+
+
+class Display:
+    """Base of the displays: the axes that they draw on."""
+
+    ax_: Axes
+    figure_: Any
+
+    def _axes(self, ax: Axes | None, width: float, height: float) -> Axes:
+        """The given axes, or those of a new figure."""
+        if ax is None:
+            return require_pyplot().subplots(figsize=(width, height), layout="constrained")[1]
+        return ax
+
+    def _drawn(self, ax: Axes, hidden: Sequence[str] = ("top", "right")) -> Self:
+        """Hide sides of the frame, and keep the axes."""
+        for side in hidden:
+            ax.spines[side].set_visible(False)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
 
 
 def model_style(position: int) -> dict[str, Any]:

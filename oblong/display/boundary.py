@@ -9,7 +9,8 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
-from oblong.display._style import as_mapping, class_style, model_style, require_pyplot
+from oblong.display._plane import draw_points, grid_around, plane_points
+from oblong.display._style import Display, as_mapping, model_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["BoundaryDisplay"]
 
 
-class BoundaryDisplay:
+class BoundaryDisplay(Display):
     """Decision boundaries of classifiers in the plane, over the points.
 
     It is best made with :meth:`from_estimator`.
@@ -69,16 +70,10 @@ class BoundaryDisplay:
 
     @classmethod
     def from_estimator(
-        cls,
-        estimators: ClassifierMixin | Mapping[str, ClassifierMixin],
-        X: Any,
-        y: Any,
-        *,
-        grid_resolution: int = 200,
-        class_names: Sequence[str] | None = None,
-        axis_labels: Sequence[str] | None = None,
-        ax: Axes | None = None,
-    ) -> BoundaryDisplay:
+        cls, estimators: ClassifierMixin | Mapping[str, ClassifierMixin], X: Any, y: Any, *,
+        grid_resolution: int = 200, class_names: Sequence[str] | None = None,
+        axis_labels: Sequence[str] | None = None, ax: Axes | None = None,
+    ) -> BoundaryDisplay:  # fmt: skip
         """Evaluate fitted classifiers on a grid and plot their boundaries.
 
         Parameters
@@ -103,18 +98,10 @@ class BoundaryDisplay:
         BoundaryDisplay
             The display, plotted.
         """
-        if axis_labels is None and hasattr(X, "columns"):
-            axis_labels = tuple(str(c) for c in X.columns)
-        points, y = np.asarray(X, dtype=float), column_or_1d(y)
-        if points.ndim != 2 or points.shape[1] != 2:
-            raise ValueError(f"expected points with 2 features, got the shape {points.shape}")
+        points, axis_labels = plane_points(X, axis_labels)
+        y = column_or_1d(y)
         check_consistent_length(points, y)
-        low, high = points.min(axis=0), points.max(axis=0)
-        room = 0.06 * np.where(high > low, high - low, 1.0)
-        xx0, xx1 = np.meshgrid(
-            *(np.linspace(a, b, grid_resolution) for a, b in zip(low - room, high + room))
-        )
-        grid = _like(X, np.column_stack([xx0.ravel(), xx1.ravel()]))
+        xx0, xx1, grid = grid_around(X, points, grid_resolution, 0.06)
         responses = {}
         for name, estimator in as_mapping(estimators).items():
             check_is_fitted(estimator)
@@ -123,12 +110,9 @@ class BoundaryDisplay:
         return display.plot(class_names=class_names, axis_labels=axis_labels, ax=ax)
 
     def plot(
-        self,
-        *,
-        class_names: Sequence[str] | None = None,
-        axis_labels: Sequence[str] | None = None,
-        ax: Axes | None = None,
-    ) -> BoundaryDisplay:
+        self, *, class_names: Sequence[str] | None = None,
+        axis_labels: Sequence[str] | None = None, ax: Axes | None = None,
+    ) -> BoundaryDisplay:  # fmt: skip
         """Draw the display.
 
         Parameters
@@ -140,26 +124,8 @@ class BoundaryDisplay:
         ax : matplotlib Axes, optional
             Where to draw; a new figure by default.
         """
-        plt = require_pyplot()
-        if ax is None:
-            _, ax = plt.subplots(figsize=(6.4, 4.8), layout="constrained")
-        classes = np.unique(self.y)
-        names = [str(c) for c in (classes if class_names is None else class_names)]
-        if len(names) != len(classes):
-            raise ValueError(f"expected {len(classes)} class names, got {len(names)}")
-        for position, (label, name) in enumerate(zip(classes, names)):
-            style = class_style(position)
-            x0, x1 = self.X[self.y == label].T
-            ax.scatter(
-                x0,
-                x1,
-                s=20,
-                alpha=0.75,
-                linewidths=0.4,
-                edgecolors="white",
-                label=name,
-                **style,
-            )
+        ax = self._axes(ax, 6.4, 4.8)
+        entries = draw_points(ax, self.X, self.y, class_names, axis_labels) + len(self.responses)
         for position, (name, responses) in enumerate(self.responses.items()):
             style = model_style(position)
             for response in responses:
@@ -177,28 +143,12 @@ class BoundaryDisplay:
                     )
             # A contour has no legend entry of its own.
             ax.plot([], [], label=name, linewidth=1.9, **style)
-        if axis_labels is not None:
-            ax.set_xlabel(axis_labels[0])
-            ax.set_ylabel(axis_labels[1])
         ax.set_xlim(self.xx0.min(), self.xx0.max())
         ax.set_ylim(self.xx1.min(), self.xx1.max())
-        for side in ("top", "right"):
-            ax.spines[side].set_visible(False)
-        entries = len(classes) + len(self.responses)
         ax.legend(
             loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, ncols=1 + entries // 17
         )
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
-
-
-def _like(X: Any, grid: np.ndarray) -> Any:
-    """Give the grid the columns of a pandas or polars frame, so that no estimator warns."""
-    if hasattr(X, "iloc"):
-        return type(X)(grid, columns=X.columns)
-    if hasattr(X, "schema"):
-        return type(X)(grid, schema=X.columns)
-    return grid
+        return self._drawn(ax)
 
 
 def _responses(estimator: ClassifierMixin, grid: Any) -> list[np.ndarray]:

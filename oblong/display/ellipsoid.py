@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
-from oblong.display._style import INK, as_mapping, class_style, model_style, require_pyplot
-from oblong.display.boundary import _like
+from oblong.display._plane import draw_points, grid_around, plane_points
+from oblong.display._style import INK, Display, as_mapping, model_style, require_pyplot
 from oblong.geometry import MinimumVolumeEllipsoid
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ __all__ = ["EllipsoidDisplay"]
 _CORNERS = 256
 
 
-class EllipsoidDisplay:
+class EllipsoidDisplay(Display):
     """Ellipsoids in the plane, over the points.
 
     A linear ellipsoid is drawn as the ellipse it is, that of a kernel form as the contour of
@@ -76,16 +76,10 @@ class EllipsoidDisplay:
 
     @classmethod
     def from_estimator(
-        cls,
-        estimators: BaseEstimator | Mapping[str, BaseEstimator],
-        X: Any,
-        y: Any = None,
-        *,
-        grid_resolution: int = 200,
-        class_names: Sequence[str] | None = None,
-        axis_labels: Sequence[str] | None = None,
-        ax: Axes | None = None,
-    ) -> EllipsoidDisplay:
+        cls, estimators: BaseEstimator | Mapping[str, BaseEstimator], X: Any, y: Any = None, *,
+        grid_resolution: int = 200, class_names: Sequence[str] | None = None,
+        axis_labels: Sequence[str] | None = None, ax: Axes | None = None,
+    ) -> EllipsoidDisplay:  # fmt: skip
         """Find the boundaries of fitted ellipsoids and plot them.
 
         Parameters
@@ -111,11 +105,7 @@ class EllipsoidDisplay:
         EllipsoidDisplay
             The display, plotted.
         """
-        if axis_labels is None and hasattr(X, "columns"):
-            axis_labels = tuple(str(c) for c in X.columns)
-        points = np.asarray(X, dtype=float)
-        if points.ndim != 2 or points.shape[1] != 2:
-            raise ValueError(f"expected points with 2 features, got the shape {points.shape}")
+        points, axis_labels = plane_points(X, axis_labels)
         y = None if y is None else column_or_1d(y)
         check_consistent_length(points, y)
         curves, centers = {}, {}
@@ -130,12 +120,9 @@ class EllipsoidDisplay:
         return display.plot(class_names=class_names, axis_labels=axis_labels, ax=ax)
 
     def plot(
-        self,
-        *,
-        class_names: Sequence[str] | None = None,
-        axis_labels: Sequence[str] | None = None,
-        ax: Axes | None = None,
-    ) -> EllipsoidDisplay:
+        self, *, class_names: Sequence[str] | None = None,
+        axis_labels: Sequence[str] | None = None, ax: Axes | None = None,
+    ) -> EllipsoidDisplay:  # fmt: skip
         """Draw the display.
 
         Parameters
@@ -147,19 +134,8 @@ class EllipsoidDisplay:
         ax : matplotlib Axes, optional
             Where to draw; a new figure by default.
         """
-        plt = require_pyplot()
-        classes = [] if self.y is None else list(np.unique(self.y))
-        names = [str(c) for c in (classes if class_names is None else class_names)]
-        if len(names) != len(classes):
-            raise ValueError(f"expected {len(classes)} class names, got {len(names)}")
-        if ax is None:
-            _, ax = plt.subplots(figsize=(6.4, 4.8), layout="constrained")
-        dots: dict[str, Any] = {"s": 20, "alpha": 0.75, "linewidths": 0.4, "edgecolors": "white"}
-        if self.y is None:
-            ax.scatter(self.X[:, 0], self.X[:, 1], color="#8a93a3", **dots)
-        for position, (label, name) in enumerate(zip(classes, names)):
-            x0, x1 = self.X[self.y == label].T
-            ax.scatter(x0, x1, label=name, **dots, **class_style(position))
+        ax = self._axes(ax, 6.4, 4.8)
+        n_classes = draw_points(ax, self.X, self.y, class_names, axis_labels)
         for position, (name, curves) in enumerate(self.curves.items()):
             # A single ellipsoid needs no dashes to be told from others.
             style = model_style(position) if len(self.curves) > 1 else {"color": INK}
@@ -168,15 +144,9 @@ class EllipsoidDisplay:
             if name in self.centers:
                 ax.plot(*self.centers[name], marker="+", markersize=8, color=style["color"])
             ax.plot([], [], label=name, linewidth=1.9, **style)
-        if axis_labels is not None:
-            ax.set_xlabel(axis_labels[0])
-            ax.set_ylabel(axis_labels[1])
-        for side in ("top", "right"):
-            ax.spines[side].set_visible(False)
-        if len(classes) + len(self.curves) > 1:
+        if n_classes + len(self.curves) > 1:
             ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return self._drawn(ax)
 
 
 def _ellipsoid_of(estimator: Any) -> tuple[Any, MinimumVolumeEllipsoid]:
@@ -217,12 +187,8 @@ def _contour(
     # A dependency of matplotlib, which finds its own contours with it.
     from contourpy import contour_generator
 
-    low, high = points.min(axis=0), points.max(axis=0)
-    room = 0.35 * np.where(high > low, high - low, 1.0)
-    axes = [np.linspace(a, b, resolution) for a, b in zip(low - room, high + room)]
-    xx0, xx1 = np.meshgrid(*axes)
-    grid = _like(X, np.column_stack([xx0.ravel(), xx1.ravel()]))
+    xx0, xx1, grid = grid_around(X, points, resolution, 0.35)
     squares = ellipsoid.mahalanobis(grid if steps is None else steps.transform(grid))
-    lines = contour_generator(axes[0], axes[1], squares.reshape(xx0.shape)).lines(1.0)
+    lines = contour_generator(xx0[0], xx1[:, 0], squares.reshape(xx0.shape)).lines(1.0)
     # Generators of the default kind return arrays of points only.
     return cast(list[np.ndarray], lines)

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
-from oblong.display._style import INK, as_mapping, model_style, require_pyplot
+from oblong.display._style import INK, Display, as_mapping, model_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["MarginDisplay"]
 
 
-class MarginDisplay:
+class MarginDisplay(Display):
     r"""Distribution of the signed outputs :math:`y f(x)` of classifiers, one ridge for each.
 
     An output below 0 is an error, one below 1 is inside the margin. The relative margin machine
@@ -63,15 +63,9 @@ class MarginDisplay:
 
     @classmethod
     def from_estimator(
-        cls,
-        estimators: ClassifierMixin | Mapping[str, ClassifierMixin],
-        X: Any,
-        y: Any,
-        *,
-        pair: tuple[object, object] | None = None,
-        bins: int = 40,
-        ax: Axes | None = None,
-    ) -> MarginDisplay:
+        cls, estimators: ClassifierMixin | Mapping[str, ClassifierMixin], X: Any, y: Any, *,
+        pair: tuple[object, object] | None = None, bins: int = 40, ax: Axes | None = None,
+    ) -> MarginDisplay:  # fmt: skip
         """Compute the signed outputs of fitted classifiers and plot them.
 
         Parameters
@@ -115,10 +109,8 @@ class MarginDisplay:
         ax : matplotlib Axes, optional
             Where to draw; a new figure by default.
         """
-        plt = require_pyplot()
         count = len(self.margins)
-        if ax is None:
-            _, ax = plt.subplots(figsize=(7.0, 1.0 + 1.1 * count), layout="constrained")
+        ax = self._axes(ax, 7.0, 1.0 + 1.1 * count)
         everything = np.concatenate([*self.margins.values(), [0.0, 1.0]])
         edges = np.linspace(everything.min(), everything.max(), bins + 1)
         for position, (name, values) in enumerate(self.margins.items()):
@@ -162,10 +154,7 @@ class MarginDisplay:
         ax.tick_params(axis="y", length=0)
         ax.set_ylim(-0.05, count + 0.15)
         ax.set_xlabel("signed output  y f(x)")
-        for side in ("top", "right", "left"):
-            ax.spines[side].set_visible(False)
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return self._drawn(ax, ("top", "right", "left"))
 
 
 def _signed_outputs(

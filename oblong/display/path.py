@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from oblong.batch import RelativeMarginClassifierCV, RelativeMarginPath
-from oblong.display._style import model_style, require_pyplot
+from oblong.display._style import Display, model_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["PathDisplay"]
 
 
-class PathDisplay:
+class PathDisplay(Display):
     """Error and relative margin along a path of spreads.
 
     The spread falls from left (1, the support vector machine) to right (0, every output held
@@ -160,9 +160,7 @@ class PathDisplay:
         ax : matplotlib Axes, optional
             Where to draw; a new figure by default.
         """
-        plt = require_pyplot()
-        if ax is None:
-            _, ax = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
+        ax = self._axes(ax, 6.4, 3.6)
         # Spreads crowd towards zero: give each the same room.
         places = np.arange(len(self.spreads))
         error, margin = model_style(1), model_style(2)
@@ -189,7 +187,6 @@ class PathDisplay:
         ax.set_ylabel("error", color=error["color"])
         other.set_ylabel("relative margin", color=margin["color"])
         other.set_ylim(0.0, 1.05 * max(1.0, float(np.max(self.relative_margins))))
-        for axes in (ax, other):
-            axes.spines["top"].set_visible(False)
-        self.ax_, self.margin_ax_, self.figure_ = ax, other, ax.figure
-        return self
+        other.spines["top"].set_visible(False)
+        self.margin_ax_ = other
+        return self._drawn(ax, ["top"])

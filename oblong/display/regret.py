@@ -13,7 +13,7 @@ from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.multiclass import unique_labels
 from sklearn.utils.validation import _num_samples, check_consistent_length
 
-from oblong.display._style import as_mapping, model_style, require_pyplot
+from oblong.display._style import Display, as_mapping, model_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["RegretDisplay"]
 
 
-class RegretDisplay:
+class RegretDisplay(Display):
     """Cumulative mistakes of online learners.
 
     Every example is predicted before it is learned from, so that each is a test. A learner whose
@@ -67,18 +67,10 @@ class RegretDisplay:
 
     @classmethod
     def from_estimator(
-        cls,
-        estimators: ClassifierMixin | Mapping[str, ClassifierMixin],
-        X: Any,
-        y: Any,
-        *,
-        n_repeats: int = 1,
-        n_points: int = 200,
-        batch_size: int = 1,
-        rate: bool = False,
-        random_state: int | np.random.RandomState | None = None,
-        ax: Axes | None = None,
-    ) -> RegretDisplay:
+        cls, estimators: ClassifierMixin | Mapping[str, ClassifierMixin], X: Any, y: Any, *,
+        n_repeats: int = 1, n_points: int = 200, batch_size: int = 1, rate: bool = False,
+        random_state: int | np.random.RandomState | None = None, ax: Axes | None = None,
+    ) -> RegretDisplay:  # fmt: skip
         """Let learners go through a stream and plot their mistakes.
 
         Parameters
@@ -193,9 +185,7 @@ class RegretDisplay:
         ax : matplotlib Axes, optional
             Where to draw; a new figure by default.
         """
-        plt = require_pyplot()
-        if ax is None:
-            _, ax = plt.subplots(figsize=(6.4, 4.0), layout="constrained")
+        ax = self._axes(ax, 6.4, 4.0)
         for position, (name, counts) in enumerate(self.mistakes.items()):
             values = counts / self.rounds if rate else counts
             mean, deviation = values.mean(axis=0), values.std(axis=0)
@@ -214,9 +204,7 @@ class RegretDisplay:
         ax.set_xlim(left=0, auto=None)
         ax.set_ylim(bottom=0, auto=None)
         ax.legend(frameon=False)
-        ax.spines[["top", "right"]].set_visible(False)
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return self._drawn(ax)
 
 
 def _wrong(y_true: np.ndarray, y_pred: np.ndarray) -> np.ndarray:

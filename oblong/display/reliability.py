@@ -11,7 +11,7 @@ from scipy.stats import beta
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
-from oblong.display._style import INK, as_mapping, model_style, require_pyplot
+from oblong.display._style import INK, Display, as_mapping, model_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["ReliabilityDisplay"]
 
 
-class ReliabilityDisplay:
+class ReliabilityDisplay(Display):
     """Observed frequencies against predicted probabilities.
 
     Rows with similar probabilities are taken together. Right probabilities lie on the diagonal:
@@ -78,15 +78,9 @@ class ReliabilityDisplay:
 
     @classmethod
     def from_estimator(
-        cls,
-        estimators: ClassifierMixin | Mapping[str, ClassifierMixin],
-        X: Any,
-        y: Any,
-        *,
-        label: object = None,
-        n_bins: int = 10,
-        ax: Axes | None = None,
-    ) -> ReliabilityDisplay:
+        cls, estimators: ClassifierMixin | Mapping[str, ClassifierMixin], X: Any, y: Any, *,
+        label: object = None, n_bins: int = 10, ax: Axes | None = None,
+    ) -> ReliabilityDisplay:  # fmt: skip
         """Compare the probabilities of fitted classifiers with the labels, and plot that.
 
         Parameters
@@ -144,9 +138,7 @@ class ReliabilityDisplay:
         ax : matplotlib Axes, optional
             Where to draw; a new figure by default.
         """
-        plt = require_pyplot()
-        if ax is None:
-            _, ax = plt.subplots(figsize=(4.6, 4.4), layout="constrained")
+        ax = self._axes(ax, 4.6, 4.4)
         ax.plot([0, 1], [0, 1], color=INK, linewidth=1.0, zorder=0)
         for position, (name, p) in enumerate(self.predicted.items()):
             frequency, count = self.observed[name], self.counts[name]
@@ -165,7 +157,4 @@ class ReliabilityDisplay:
         ax.set_ylim(-0.02, 1.02)
         ax.set_aspect("equal")
         ax.legend(frameon=False, loc="upper left")
-        for side in ("top", "right"):
-            ax.spines[side].set_visible(False)
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return self._drawn(ax)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
-from oblong.display._style import INK, class_style, require_pyplot
+from oblong.display._style import INK, Display, class_style, require_pyplot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["SetSizeDisplay"]
 
 
-class SetSizeDisplay:
+class SetSizeDisplay(Display):
     """Sizes of prediction sets against the confidence asked for.
 
     Each confidence has the shares of rows whose set is empty, has one class, two classes and so
@@ -129,12 +129,10 @@ class SetSizeDisplay:
         ax : matplotlib Axes, optional
             Where to draw; a new figure by default.
         """
-        plt = require_pyplot()
-        if ax is None:
-            _, ax = plt.subplots(figsize=(6.0, 4.0), layout="constrained")
+        ax = self._axes(ax, 6.0, 4.0)
         k = self.shares.shape[1] - 1
         names = ["empty", "1 class", *(f"{size} classes" for size in range(2, k + 1))]
-        greys = plt.get_cmap("Greys")(np.linspace(0.05, 0.6, k + 1))
+        greys = require_pyplot().get_cmap("Greys")(np.linspace(0.05, 0.6, k + 1))
         ax.stackplot(self.confidences, self.shares.T, labels=names, colors=greys)
         if self.coverage is not None:
             ax.plot(self.confidences, self.confidences, color=INK, linewidth=1.0)
@@ -147,5 +145,4 @@ class SetSizeDisplay:
         ax.set_xlim(self.confidences[0], self.confidences[-1])
         ax.set_ylim(0.0, 1.0)
         ax.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return self._drawn(ax, [])

@@ -18,11 +18,12 @@ Adding a learner
    and double precision, two or more classes, label sets, weights and averages. Many a learner needs
    no new branch: the second-order perceptron is AROW that learns from mistakes only.
 2. *The estimator*, one file here: a subclass of
-   :class:`~oblong.online._linear.SecondOrderClassifier` (or of ``LinearOnlineClassifier`` if it has
-   no covariance) with its parameters, their constraints, and ``_rule``. ``_variance`` gives the
-   initial variance. Class attributes: ``_gaussian`` (there are probabilities), ``_multilabel``
-   (indicator matrices are taken; a parameter ``multilabel="ovr" | "rank"`` goes with it) and
-   ``_product`` (merged models multiply, which takes ``λ = 1``).
+   :class:`~oblong.online._linear.GaussianClassifier` (or of ``SecondOrderClassifier`` if outputs
+   have no probabilities, of ``LinearOnlineClassifier`` if there is no covariance), a dataclass of
+   its own parameters, with constraints and ``_rule``. ``_variance`` gives the initial one. Class
+   attributes: ``_multilabel`` (indicator matrices are taken; a parameter
+   ``multilabel="ovr" | "rank"`` goes with it) and ``_product`` (merged models multiply, which takes
+   ``λ = 1``).
 3. *Exports*: here, in ``oblong/__init__.py``, and in ``oblong/cli/streaming/learners.py``.
 4. *Tests*: a line in each list of ``tests/online/learners.py``, which scikit-learn's checks and the
    tests of the invariances go through, and the closed form against a convex solver in

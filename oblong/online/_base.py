@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Iterator
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.multiclass import unique_labels
 from sklearn.utils.validation import check_is_fitted
 
 from oblong._core.class_weights import class_factors
 from oblong._core.rollback import all_or_nothing
 from oblong.online._labels import check_weights, encode, indicator, is_multilabel
+from oblong.online._parameters import PassParameters
 from oblong.online._rows import checked_rows, hold_out
 from oblong.solvers.online.order import row_keys, shuffled
 from oblong.solvers.online.rows import Rows
@@ -26,24 +28,15 @@ from oblong.solvers.online.state import State
 __all__ = ["OnlineClassifier"]
 
 
-class OnlineClassifier(ClassifierMixin, BaseEstimator):
+class OnlineClassifier(PassParameters, ClassifierMixin, BaseEstimator):
     """Base of the online learners: input, passes and prediction.
 
     A subclass gives a :class:`~oblong.solvers.online.state.State` that has seen nothing
     (:meth:`_new_state`) and says whether weights may be fractions (:meth:`_is_soft`).
     """
 
-    # Parameters and attributes that every learner has, as a parameter or for good.
-    fit_intercept: bool
     multi_class: str
-    max_iter: int
-    tol: float | None
-    shuffle: bool
-    early_stopping: bool
-    validation_fraction: float
-    n_iter_no_change: int
-    average: bool
-    random_state: Any
+
     classes_: np.ndarray
     multilabel_: bool
     n_features_in_: int
@@ -61,8 +54,6 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
 
     _parameter_constraints: ClassVar[dict] = {
         "fit_intercept": ["boolean"],
-        "multi_class": [StrOptions({"top1", "kbest", "ovr"})],
-        "k_best": [Interval(Integral, 1, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0.0, None, closed="left"), None],
         "shuffle": ["boolean"],
@@ -70,8 +61,6 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         "validation_fraction": [Interval(Real, 0.0, 1.0, closed="neither")],
         "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
         "average": ["boolean"],
-        "allow_new_classes": ["boolean"],
-        "calibration": [StrOptions({"platt"}), None],
         "random_state": ["random_state"],
     }
 
@@ -102,12 +91,7 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
             )
 
     def _learn(
-        self,
-        state: Any,
-        rows: Rows,
-        labels: np.ndarray,
-        weights: np.ndarray,
-        order: np.ndarray | None = None,
+        self, state: Any, rows: Rows, labels: np.ndarray, weights: np.ndarray, order: Any = None
     ) -> None:
         """Learn from rows of a batch, in the given order."""
         state.learn(rows, labels, weights, order)
@@ -204,10 +188,10 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         weights = self._class_weighted(weights, labels, whole=True)
         self._state = self._passes(self._new_state(X.dtype), Rows.of(X), labels, weights, X)
 
-    def _passes(
-        self, state: Any, rows: Rows, labels: np.ndarray, weights: np.ndarray, X: Any
-    ) -> State:
-        """Pass over the rows until nothing gets better, and return the best model."""
+    def _orders(
+        self, rows: Rows, labels: np.ndarray, weights: np.ndarray
+    ) -> tuple[Iterator[np.ndarray], np.ndarray, np.ndarray]:
+        """The rows of each pass in their order; which rows these are; and those held out."""
         random_state = check_random_state(self.random_state)
         present = np.flatnonzero(weights > 0.0)
         keys = held = present[:0]
@@ -216,13 +200,21 @@ class OnlineClassifier(ClassifierMixin, BaseEstimator):
         if self.early_stopping:
             share = self.validation_fraction
             held, present = hold_out(present, keys, weights, share, random_state)
+        orders = (
+            present[shuffled(keys[present], random_state)] if self.shuffle else present
+            for _ in range(self.max_iter)
+        )
+        return orders, present, held
+
+    def _passes(
+        self, state: Any, rows: Rows, labels: np.ndarray, weights: np.ndarray, X: Any
+    ) -> State:
+        """Pass over the rows until nothing gets better, and return the best model."""
+        orders, _, held = self._orders(rows, labels, weights)
         best, kept, stale = np.inf, state, 0
         limit = 0.0 if self.tol is None else float(self.tol)
-        for iteration in range(1, self.max_iter + 1):
+        for iteration, order in enumerate(orders, 1):
             self.n_iter_ = iteration
-            order = present
-            if self.shuffle:
-                order = present[shuffled(keys[present], random_state)]
             mistakes, rounds = state.mistakes, state.rounds
             state.calibrates(iteration == 1)
             self._learn(state, rows, labels, weights, order)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -13,6 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from oblong.online._merge import merge_models
 from oblong.online._one_row import OneRow
+from oblong.online._parameters import LinearParameters
 from oblong.online._rule_based import RuleClassifier
 from oblong.online.room import (
     add_class,
@@ -27,21 +29,17 @@ from oblong.solvers.online.state import OnlineState
 from oblong.solvers.online.structures.table import row_scores
 from oblong.solvers.online.units import in_rows
 
-__all__ = ["FORGETTING", "LinearOnlineClassifier", "SecondOrderClassifier"]
+__all__ = ["GaussianClassifier", "LinearOnlineClassifier", "SecondOrderClassifier"]
 
-# The constraint of the parameter that only Gaussian learners have.
-FORGETTING = {"forgetting": [Interval(Real, 0.0, 1.0, closed="right")]}
 _STRUCTURES = {"full": FULL, "diag": DIAGONAL, "sketch": SKETCH}
 
 
-class LinearOnlineClassifier(RuleClassifier):
+class LinearOnlineClassifier(LinearParameters, RuleClassifier):
     """Base of the linear learners, which take one example at a time, new features and classes."""
-
-    allow_new_classes: bool
-    normalize: bool
 
     _parameter_constraints: ClassVar[dict] = {
         **RuleClassifier._parameter_constraints,
+        "allow_new_classes": ["boolean"],
         "normalize": ["boolean"],
     }
 
@@ -410,14 +408,14 @@ class LinearOnlineClassifier(RuleClassifier):
         return state.bias * state.weights()[0] * state.weight_unit
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SecondOrderClassifier(LinearOnlineClassifier):
     """Base of the learners that have a covariance of a chosen structure."""
 
-    covariance: str
-    sketch_size: int
+    covariance: str = "full"
+    sketch_size: int = 16
 
     _has_covariance = True
-    _gaussian = True
 
     _parameter_constraints: ClassVar[dict] = {
         **LinearOnlineClassifier._parameter_constraints,
@@ -445,3 +443,17 @@ class SecondOrderClassifier(LinearOnlineClassifier):
         for j in np.flatnonzero(units == 0.0) - 1:
             found[:, j, j if full else ...] = math.inf
         return found[0] if state.task == SINGLE else found
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class GaussianClassifier(SecondOrderClassifier):
+    """Base of the learners whose covariance is that of a Gaussian over weight vectors."""
+
+    forgetting: float = 1.0
+
+    _gaussian = True
+
+    _parameter_constraints: ClassVar[dict] = {
+        **SecondOrderClassifier._parameter_constraints,
+        "forgetting": [Interval(Real, 0.0, 1.0, closed="right")],
+    }

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import expit, ndtr
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 
 from oblong.online._base import OnlineClassifier
+from oblong.online._parameters import RuleParameters
 from oblong.online._rows import checked_rows
 from oblong.solvers.online.rows import Rows
 from oblong.solvers.online.rules import Rule
@@ -31,11 +34,16 @@ def has_probabilities(estimator: Any) -> bool:
     return estimator._gaussian or estimator._is_calibrated()
 
 
-class RuleClassifier(OnlineClassifier):
+class RuleClassifier(RuleParameters, OnlineClassifier):
     """Base of the learners whose examples follow a rule (:meth:`_rule`)."""
 
-    k_best: int
-    calibration: str | None
+    _parameter_constraints: ClassVar[dict] = {
+        **OnlineClassifier._parameter_constraints,
+        "multi_class": [StrOptions({"top1", "kbest", "ovr"})],
+        "k_best": [Interval(Integral, 1, None, closed="left")],
+        "calibration": [StrOptions({"platt"}), None],
+    }
+
     _state: RuleState
 
     # Whether there is a covariance.
@@ -57,12 +65,7 @@ class RuleClassifier(OnlineClassifier):
     # Learning ------------------------------------------------------------------------------------
 
     def _learn(
-        self,
-        state: Any,
-        rows: Rows,
-        labels: np.ndarray,
-        weights: np.ndarray,
-        order: np.ndarray | None = None,
+        self, state: Any, rows: Rows, labels: np.ndarray, weights: np.ndarray, order: Any = None
     ) -> None:
         before = state.health
         state.learn(rows, labels, weights, order)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -11,11 +12,11 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from oblong.online._linear import SecondOrderClassifier
 from oblong.solvers.online.rows import Rows
 from oblong.solvers.online.rules import MISTAKE, Rule, classical_ellipsoid
-from oblong.solvers.online.state import OnlineState
 
 __all__ = ["ClassicalEllipsoidClassifier"]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ClassicalEllipsoidClassifier(SecondOrderClassifier):
     r"""Classical ellipsoid method (CELLIP): an ellipsoid around all weight vectors that are right.
 
@@ -147,13 +148,18 @@ class ClassicalEllipsoidClassifier(SecondOrderClassifier):
     1.0
     """
 
-    _gaussian = False
+    gamma: float = 0.1
+    a: float = 1.0
+    trigger: str = "margin"
+    ellipsoid: str = "paper"
+    on_infeasible: str = "reset"
+    multilabel: str = "ovr"
+
     _multilabel = True
     _product = False
 
     _parameter_constraints: ClassVar[dict] = {
         **SecondOrderClassifier._parameter_constraints,
-        # Which shape a factor of some classes is to scale, a shared one does not say.
         "gamma": [Interval(Real, 0.0, None, closed="neither")],
         "a": [Interval(Real, 0.0, 1.0, closed="right")],
         "trigger": [StrOptions({"margin", "mistake"})],
@@ -161,55 +167,6 @@ class ClassicalEllipsoidClassifier(SecondOrderClassifier):
         "on_infeasible": [StrOptions({"reset", "skip", "raise"})],
         "multilabel": [StrOptions({"ovr", "rank"})],
     }
-
-    def __init__(
-        self,
-        *,
-        gamma: float = 0.1,
-        a: float = 1.0,
-        trigger: str = "margin",
-        ellipsoid: str = "paper",
-        on_infeasible: str = "reset",
-        multilabel: str = "ovr",
-        covariance: str = "full",
-        sketch_size: int = 16,
-        fit_intercept: bool = True,
-        multi_class: str = "top1",
-        k_best: int = 3,
-        max_iter: int = 5,
-        tol: float | None = 1e-3,
-        shuffle: bool = True,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
-        average: bool = False,
-        allow_new_classes: bool = False,
-        calibration: str | None = None,
-        normalize: bool = False,
-        random_state: Any = None,
-    ) -> None:
-        self.gamma = gamma
-        self.a = a
-        self.trigger = trigger
-        self.ellipsoid = ellipsoid
-        self.on_infeasible = on_infeasible
-        self.multilabel = multilabel
-        self.covariance = covariance
-        self.sketch_size = sketch_size
-        self.fit_intercept = fit_intercept
-        self.multi_class = multi_class
-        self.k_best = k_best
-        self.max_iter = max_iter
-        self.tol = tol
-        self.shuffle = shuffle
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.average = average
-        self.allow_new_classes = allow_new_classes
-        self.calibration = calibration
-        self.normalize = normalize
-        self.random_state = random_state
 
     def _rule(self, n_features: int) -> Rule:
         margin = float(self.a * self.gamma)
@@ -230,12 +187,7 @@ class ClassicalEllipsoidClassifier(SecondOrderClassifier):
         return self._learned().health.resets
 
     def _learn(
-        self,
-        state: OnlineState,
-        rows: Rows,
-        labels: np.ndarray,
-        weights: np.ndarray,
-        order: np.ndarray | None = None,
+        self, state: Any, rows: Rows, labels: np.ndarray, weights: np.ndarray, order: Any = None
     ) -> None:
         if self.on_infeasible != "raise":
             super()._learn(state, rows, labels, weights, order)

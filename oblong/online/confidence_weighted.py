@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from scipy.special import ndtri
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from oblong.online._linear import FORGETTING, SecondOrderClassifier
+from oblong.online._linear import GaussianClassifier
 from oblong.solvers.online.rules import Rule, confidence_weighted
 
 __all__ = ["ConfidenceWeightedClassifier"]
 
-# Variances of a diagonal shape below this share of the initial one are held there.
+# Variances of a diagonal covariance below this share of the initial one are held there.
 FLOOR = 1e-12
 
 
-class ConfidenceWeightedClassifier(SecondOrderClassifier):
+@dataclass(kw_only=True, eq=False, repr=False)
+class ConfidenceWeightedClassifier(GaussianClassifier):
     r"""Confidence-weighted learning: a Gaussian over weight vectors, sure of every example.
 
     Each example moves the Gaussian as little as it takes to be classified rightly with the
@@ -117,9 +119,9 @@ class ConfidenceWeightedClassifier(SecondOrderClassifier):
     -----
     The rule demands that every example be classified rightly: on noisy labels the Gaussian shrinks
     without end, and a soft rule does better. The variant "stdev" does not change if weights are
-    multiplied by :math:`2^k` and variances by :math:`4^k`; with a full shape the learner changes
-    its unit so whenever the variances leave the range of numbers, which costs no digit and
-    changes no prediction. With a diagonal shape variances are held above
+    multiplied by :math:`2^k` and variances by :math:`4^k`; with a full covariance the learner
+    changes its unit so whenever the variances leave the range of numbers, which costs no digit and
+    changes no prediction. With a diagonal covariance variances are held above
     :math:`10^{-12}` of the initial one. Either case warns.
 
     References
@@ -140,60 +142,18 @@ class ConfidenceWeightedClassifier(SecondOrderClassifier):
     array([ True, False, False])
     """
 
+    confidence: float = 0.9
+    variant: str = "stdev"
+    initial_variance: float = 1.0
+
     _warns_unit = True
 
     _parameter_constraints: ClassVar[dict] = {
-        **SecondOrderClassifier._parameter_constraints,
-        **FORGETTING,
+        **GaussianClassifier._parameter_constraints,
         "confidence": [Interval(Real, 0.5, 1.0, closed="neither")],
         "variant": [StrOptions({"stdev", "var"})],
         "initial_variance": [Interval(Real, 0.0, None, closed="neither")],
     }
-
-    def __init__(
-        self,
-        *,
-        confidence: float = 0.9,
-        variant: str = "stdev",
-        initial_variance: float = 1.0,
-        covariance: str = "full",
-        sketch_size: int = 16,
-        fit_intercept: bool = True,
-        multi_class: str = "top1",
-        k_best: int = 3,
-        max_iter: int = 5,
-        tol: float | None = 1e-3,
-        shuffle: bool = True,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
-        average: bool = False,
-        allow_new_classes: bool = False,
-        calibration: str | None = None,
-        forgetting: float = 1.0,
-        normalize: bool = False,
-        random_state: Any = None,
-    ) -> None:
-        self.confidence = confidence
-        self.variant = variant
-        self.initial_variance = initial_variance
-        self.covariance = covariance
-        self.sketch_size = sketch_size
-        self.fit_intercept = fit_intercept
-        self.multi_class = multi_class
-        self.k_best = k_best
-        self.max_iter = max_iter
-        self.tol = tol
-        self.shuffle = shuffle
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.average = average
-        self.allow_new_classes = allow_new_classes
-        self.calibration = calibration
-        self.forgetting = forgetting
-        self.normalize = normalize
-        self.random_state = random_state
 
     def _rule(self, n_features: int) -> Rule:
         phi, of_variance = float(ndtri(self.confidence)), self.variant == "var"

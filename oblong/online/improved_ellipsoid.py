@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -13,16 +14,17 @@ from oblong.online._linear import SecondOrderClassifier
 from oblong.solvers.online.balance import rebalance
 from oblong.solvers.online.rows import Rows
 from oblong.solvers.online.rules import MISTAKE, Rule, improved_ellipsoid
-from oblong.solvers.online.state import OnlineState
 
 __all__ = ["ImprovedEllipsoidClassifier"]
 
-# Variances of a diagonal shape are compared with each other only: far from underflow they may go.
+# Variances of a diagonal covariance, of which only ratios matter, are held above this share of the
+# initial one, far from underflow.
 _FLOOR = 1e-30
-# How far the logarithms of the factors of a diagonal shape may drift apart.
+# How far the logarithms of the factors of a diagonal covariance may drift apart.
 _DRIFT = 40.0
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ImprovedEllipsoidClassifier(SecondOrderClassifier):
     r"""Improved ellipsoid method (IELLIP): an ellipsoid method for data with noise.
 
@@ -46,7 +48,7 @@ class ImprovedEllipsoidClassifier(SecondOrderClassifier):
         exponentially forgetting second-order method; with the default, after a dozen
         updates, it is close to passive-aggressive learning.
     c : float, default=0.1
-        Share of the first example in the shape, at least 0 and below 1.
+        Share of the first example in the covariance, at least 0 and below 1.
     initial_scale : float, default=1.0
         Scale of the first ellipsoid. It cancels in the update and does not change the weights.
     trigger : {"margin", "mistake"}, default="margin"
@@ -129,8 +131,8 @@ class ImprovedEllipsoidClassifier(SecondOrderClassifier):
 
     Notes
     -----
-    Decisions do not change if the shape is multiplied by a number, and the learner does so whenever
-    the shape leaves the range of numbers.
+    Decisions do not change if the covariance is multiplied by a number, and the learner does so
+    whenever the covariance leaves the range of numbers.
 
     References
     ----------
@@ -148,13 +150,19 @@ class ImprovedEllipsoidClassifier(SecondOrderClassifier):
     True
     """
 
-    _gaussian = False
+    gamma: float = 0.1
+    b: float = 0.3
+    c: float = 0.1
+    initial_scale: float = 1.0
+    trigger: str = "margin"
+    decay_on: str = "updates"
+    multilabel: str = "ovr"
+
     _multilabel = True
     _product = False
 
     _parameter_constraints: ClassVar[dict] = {
         **SecondOrderClassifier._parameter_constraints,
-        # Which shape a factor of some classes is to scale, a shared one does not say.
         "gamma": [Interval(Real, 0.0, None, closed="neither")],
         "b": [Interval(Real, 0.0, 1.0, closed="right")],
         "c": [Interval(Real, 0.0, 1.0, closed="left")],
@@ -163,57 +171,6 @@ class ImprovedEllipsoidClassifier(SecondOrderClassifier):
         "decay_on": [StrOptions({"updates", "rounds"})],
         "multilabel": [StrOptions({"ovr", "rank"})],
     }
-
-    def __init__(
-        self,
-        *,
-        gamma: float = 0.1,
-        b: float = 0.3,
-        c: float = 0.1,
-        initial_scale: float = 1.0,
-        trigger: str = "margin",
-        decay_on: str = "updates",
-        multilabel: str = "ovr",
-        covariance: str = "full",
-        sketch_size: int = 16,
-        fit_intercept: bool = True,
-        multi_class: str = "top1",
-        k_best: int = 3,
-        max_iter: int = 5,
-        tol: float | None = 1e-3,
-        shuffle: bool = True,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
-        average: bool = False,
-        allow_new_classes: bool = False,
-        calibration: str | None = None,
-        normalize: bool = False,
-        random_state: Any = None,
-    ) -> None:
-        self.gamma = gamma
-        self.b = b
-        self.c = c
-        self.initial_scale = initial_scale
-        self.trigger = trigger
-        self.decay_on = decay_on
-        self.multilabel = multilabel
-        self.covariance = covariance
-        self.sketch_size = sketch_size
-        self.fit_intercept = fit_intercept
-        self.multi_class = multi_class
-        self.k_best = k_best
-        self.max_iter = max_iter
-        self.tol = tol
-        self.shuffle = shuffle
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.average = average
-        self.allow_new_classes = allow_new_classes
-        self.calibration = calibration
-        self.normalize = normalize
-        self.random_state = random_state
 
     def _rule(self, n_features: int) -> Rule:
         gamma = float(self.gamma)
@@ -232,25 +189,20 @@ class ImprovedEllipsoidClassifier(SecondOrderClassifier):
     # A diagonal that never stops to change --------------------------------------------------------
 
     def _span(self) -> int:
-        """Examples after which the factors of a diagonal shape have drifted apart; 0 for never."""
+        """Examples after which the factors of a diagonal have drifted apart; 0 for never."""
         if self.covariance != "diag" or self.b < 1.0:
             return 0
         return max(1, int(_DRIFT / -math.log1p(-self.c) / self._steps()))
 
     def _learn(
-        self,
-        state: OnlineState,
-        rows: Rows,
-        labels: np.ndarray,
-        weights: np.ndarray,
-        order: np.ndarray | None = None,
+        self, state: Any, rows: Rows, labels: np.ndarray, weights: np.ndarray, order: Any = None
     ) -> None:
         span = self._span()
         if not span:
             super()._learn(state, rows, labels, weights, order)
             return
         order = np.arange(len(labels)) if order is None else order
-        # Copies of a row change a diagonal shape as rows do.
+        # Copies of a row change a diagonal covariance as rows do.
         ends = (state.rounds + np.cumsum(np.ceil(weights[order]))) // span
         full = np.flatnonzero(np.diff(ends, prepend=state.rounds // span)) + 1
         parts = np.split(order, full)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -19,11 +20,12 @@ from oblong.solvers.online.state import OnlineState
 __all__ = ["KernelConfidenceWeightedClassifier"]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class KernelConfidenceWeightedClassifier(RuleClassifier):
     r"""Confidence-weighted learning in the feature space of a kernel.
 
     The rule is that of :class:`ConfidenceWeightedClassifier` with the variant "stdev" and a full
-    shape: each example moves a Gaussian over functions as little as it takes to be classified
+    covariance: each example moves a Gaussian over functions as little as it takes to be classified
     rightly with the probability :math:`\eta` [1]_. The Gaussian is kept in coordinates of the span
     of a dictionary, the examples that caused updates and are not close to the span of those before
     them.
@@ -135,17 +137,21 @@ class KernelConfidenceWeightedClassifier(RuleClassifier):
     True
     """
 
+    confidence: float = 0.9
+    kernel: Any = "rbf"
+    gamma: Any = "scale"
+    degree: int = 3
+    coef0: float = 0.0
+    budget: int | None = None
+    dictionary_tol: float = 1e-4
+
     _has_covariance = True
     _gaussian = True
     _warns_unit = True
-    _state: KernelState
+    _state: KernelState = field(init=False)
 
     _parameter_constraints: ClassVar[dict] = {
-        **{
-            name: constraint
-            for name, constraint in RuleClassifier._parameter_constraints.items()
-            if name != "allow_new_classes"
-        },
+        **RuleClassifier._parameter_constraints,
         "confidence": [Interval(Real, 0.5, 1.0, closed="neither")],
         "kernel": [StrOptions(set(KERNELS) - {"precomputed"}), callable],
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="left")],
@@ -154,49 +160,6 @@ class KernelConfidenceWeightedClassifier(RuleClassifier):
         "budget": [Interval(Integral, 1, None, closed="left"), None],
         "dictionary_tol": [Interval(Real, 0.0, 1.0, closed="left")],
     }
-
-    def __init__(
-        self,
-        *,
-        confidence: float = 0.9,
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        budget: int | None = None,
-        dictionary_tol: float = 1e-4,
-        fit_intercept: bool = True,
-        multi_class: str = "top1",
-        k_best: int = 3,
-        max_iter: int = 5,
-        tol: float | None = 1e-3,
-        shuffle: bool = True,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
-        average: bool = False,
-        calibration: str | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.confidence = confidence
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.budget = budget
-        self.dictionary_tol = dictionary_tol
-        self.fit_intercept = fit_intercept
-        self.multi_class = multi_class
-        self.k_best = k_best
-        self.max_iter = max_iter
-        self.tol = tol
-        self.shuffle = shuffle
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.average = average
-        self.calibration = calibration
-        self.random_state = random_state
 
     def _rule(self, n_features: int) -> Rule:
         return confidence_weighted(float(ndtri(self.confidence)))

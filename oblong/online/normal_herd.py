@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar
 
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from oblong.online._linear import FORGETTING, SecondOrderClassifier
+from oblong.online._linear import GaussianClassifier
 from oblong.solvers.online.rules import Rule, normal_herd
 
 __all__ = ["NormalHerdClassifier"]
 
 
-class NormalHerdClassifier(SecondOrderClassifier):
+@dataclass(kw_only=True, eq=False, repr=False)
+class NormalHerdClassifier(GaussianClassifier):
     r"""Gaussian herding (NHERD): moves every weight vector of a Gaussian towards its margin.
 
     Each example with a margin below 1 maps weight vectors linearly,
@@ -111,7 +113,7 @@ class NormalHerdClassifier(SecondOrderClassifier):
     References
     ----------
     .. [1] K. Crammer and D. D. Lee, "Learning via Gaussian Herding", Advances in Neural
-       Information Processing Systems 23, 2010. With a diagonal shape this is their variant
+       Information Processing Systems 23, 2010. With a diagonal covariance this is their variant
        "exact".
 
     Examples
@@ -125,55 +127,14 @@ class NormalHerdClassifier(SecondOrderClassifier):
     True
     """
 
+    C: float = 1.0
+    class_weight: Any = None
+
     _parameter_constraints: ClassVar[dict] = {
-        **SecondOrderClassifier._parameter_constraints,
-        **FORGETTING,
+        **GaussianClassifier._parameter_constraints,
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "C": [Interval(Real, 0.0, None, closed="neither")],
     }
-
-    def __init__(
-        self,
-        *,
-        C: float = 1.0,
-        covariance: str = "full",
-        sketch_size: int = 16,
-        fit_intercept: bool = True,
-        multi_class: str = "top1",
-        k_best: int = 3,
-        max_iter: int = 5,
-        tol: float | None = 1e-3,
-        shuffle: bool = True,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
-        average: bool = False,
-        allow_new_classes: bool = False,
-        calibration: str | None = None,
-        class_weight: Any = None,
-        forgetting: float = 1.0,
-        normalize: bool = False,
-        random_state: Any = None,
-    ) -> None:
-        self.C = C
-        self.covariance = covariance
-        self.sketch_size = sketch_size
-        self.fit_intercept = fit_intercept
-        self.multi_class = multi_class
-        self.k_best = k_best
-        self.max_iter = max_iter
-        self.tol = tol
-        self.shuffle = shuffle
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.average = average
-        self.allow_new_classes = allow_new_classes
-        self.calibration = calibration
-        self.class_weight = class_weight
-        self.forgetting = forgetting
-        self.normalize = normalize
-        self.random_state = random_state
 
     def _rule(self, n_features: int) -> Rule:
         return normal_herd(float(self.C))

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 import warnings
+from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from oblong.online._base import OnlineClassifier
 from oblong.online._labels import encode
-from oblong.online._rows import hold_out
 from oblong.online.room import columns_of
 from oblong.solvers.esvm.online.state import (
     Certificate,
@@ -24,18 +23,17 @@ from oblong.solvers.esvm.online.state import (
     largest_length,
     merge_models,
 )
-from oblong.solvers.online.order import row_keys, shuffled
 from oblong.solvers.online.rows import Rows
 
 __all__ = ["OnlineEllipsoidalSVC"]
 
 # Passes after which all rows that are worth it have a weight.
 _PATIENCE = 20
-_LEFT_OUT = ("multi_class", "k_best", "allow_new_classes", "calibration")
 # What only a fit knows.
 _OF_A_FIT = ("objective_", "dual_gap_", "converged_")
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class OnlineEllipsoidalSVC(OnlineClassifier):
     r"""Linear ellipsoidal support vector machine for streams, with a certificate after a fit.
 
@@ -165,17 +163,21 @@ class OnlineEllipsoidalSVC(OnlineClassifier):
     True
     """
 
+    nu: float = 0.2
+    trace_bound: float | str | None = "auto"
+    formulation: str = "consistent"
+    batch_size: int | str = "auto"
+    max_iter: int = 1000
+    tol: float | None = 1e-2
+    average: bool = True
+
     # There is one binary problem per class.
     multi_class = "ovr"
-    _state: OnlineEllipsoidalState
+    _state: OnlineEllipsoidalState = field(init=False)
     _forgotten = ("_state", "_vocabulary")
 
     _parameter_constraints: ClassVar[dict] = {
-        **{
-            name: constraint
-            for name, constraint in OnlineClassifier._parameter_constraints.items()
-            if name not in _LEFT_OUT
-        },
+        **OnlineClassifier._parameter_constraints,
         "nu": [Interval(Real, 0.0, None, closed="neither")],
         "trace_bound": [
             StrOptions({"auto"}),
@@ -185,37 +187,6 @@ class OnlineEllipsoidalSVC(OnlineClassifier):
         "formulation": [StrOptions({"consistent", "paper"})],
         "batch_size": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
     }
-
-    def __init__(
-        self,
-        *,
-        nu: float = 0.2,
-        trace_bound: float | str | None = "auto",
-        formulation: str = "consistent",
-        batch_size: int | str = "auto",
-        fit_intercept: bool = True,
-        max_iter: int = 1000,
-        tol: float | None = 1e-2,
-        shuffle: bool = True,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
-        average: bool = True,
-        random_state: Any = None,
-    ) -> None:
-        self.nu = nu
-        self.trace_bound = trace_bound
-        self.formulation = formulation
-        self.batch_size = batch_size
-        self.fit_intercept = fit_intercept
-        self.max_iter = max_iter
-        self.tol = tol
-        self.shuffle = shuffle
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.average = average
-        self.random_state = random_state
 
     # The model -----------------------------------------------------------------------------------
 
@@ -276,25 +247,15 @@ class OnlineEllipsoidalSVC(OnlineClassifier):
     ) -> OnlineEllipsoidalState:
         """Pass over the rows until the gap is small, or held-out rows tell to stop."""
         self._forget_certificate()
-        random_state = check_random_state(self.random_state)
-        present = np.flatnonzero(weights > 0.0)
-        keys = held = present[:0]
-        if self.shuffle or self.early_stopping:
-            keys = row_keys(*rows[:4], labels, random_state)
-        if self.early_stopping:
-            share = self.validation_fraction
-            held, present = hold_out(present, keys, weights, share, random_state)
+        orders, present, held = self._orders(rows, labels, weights)
         learned = weights.copy()
         learned[held] = 0.0
         state.announce(1.0 if state.unit else largest_length(X[present], state.bias))
         hits = np.zeros((len(weights), state.n_outputs + 1))
         best, kept, stale, look = np.inf, state, 0, 1
         certificates: list[Certificate] = []
-        for iteration in range(1, self.max_iter + 1):
+        for iteration, order in enumerate(orders, 1):
             self.n_iter_ = iteration
-            order = present
-            if self.shuffle:
-                order = present[shuffled(keys[present], random_state)]
             state.learn(rows, labels, weights, order, hits)
             if self.early_stopping:
                 error = self._held_out_error(state, X, labels, weights, held)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 
@@ -14,6 +15,7 @@ from oblong.solvers.online.rules import Rule, passive_aggressive
 __all__ = ["PassiveAggressiveClassifier"]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PassiveAggressiveClassifier(LinearOnlineClassifier):
     r"""Passive-aggressive learning: the smallest step that gives an example its margin.
 
@@ -25,7 +27,7 @@ class PassiveAggressiveClassifier(LinearOnlineClassifier):
         \quad \text{such that} \quad y \, w \cdot x \ge 1 - \xi, \quad \xi \ge 0,
 
     with :math:`\xi = 0` (PA, variant 0), :math:`p = 1` (PA-I) or :math:`p = 2` (PA-II). It is a
-    first-order method: the baseline of the learners with a shape matrix. The intercept is the
+    first-order method: the baseline of the learners with a covariance. The intercept is the
     weight of a constant feature and counts in the norm.
 
     With several classes the constraint is on the right class against the best other one, or on
@@ -116,6 +118,10 @@ class PassiveAggressiveClassifier(LinearOnlineClassifier):
     True
     """
 
+    C: float = 1.0
+    variant: int = 0
+    multilabel: str = "ovr"
+
     _multilabel = True
 
     _parameter_constraints: ClassVar[dict] = {
@@ -124,45 +130,6 @@ class PassiveAggressiveClassifier(LinearOnlineClassifier):
         "variant": [Options(Integral, {0, 1, 2})],
         "multilabel": [StrOptions({"ovr", "rank"})],
     }
-
-    def __init__(
-        self,
-        *,
-        C: float = 1.0,
-        variant: int = 0,
-        multilabel: str = "ovr",
-        fit_intercept: bool = True,
-        multi_class: str = "top1",
-        k_best: int = 3,
-        max_iter: int = 5,
-        tol: float | None = 1e-3,
-        shuffle: bool = True,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
-        average: bool = False,
-        allow_new_classes: bool = False,
-        calibration: str | None = None,
-        normalize: bool = False,
-        random_state: Any = None,
-    ) -> None:
-        self.C = C
-        self.variant = variant
-        self.multilabel = multilabel
-        self.fit_intercept = fit_intercept
-        self.multi_class = multi_class
-        self.k_best = k_best
-        self.max_iter = max_iter
-        self.tol = tol
-        self.shuffle = shuffle
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.average = average
-        self.allow_new_classes = allow_new_classes
-        self.calibration = calibration
-        self.normalize = normalize
-        self.random_state = random_state
 
     def _rule(self, n_features: int) -> Rule:
         cap = float(self.C) if self.variant == 1 else math.inf

@@ -43,8 +43,8 @@ class RiverClassifier(_Base):
 
     Notes
     -----
-    With many features that come up over time, ``covariance="diag"`` is the choice: a full shape
-    matrix has the square of their number of entries. Text and categories have to be turned into
+    With many features that come up over time, ``covariance="diag"`` is the choice: a full
+    covariance has the square of their number of entries. Text and categories have to be turned into
     numbers before, as for every linear model of River.
 
     The learner that has learned is ``model_``; it can be saved, merged, and asked for predictions

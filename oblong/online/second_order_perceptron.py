@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from sklearn.utils._param_validation import Interval
 
-from oblong.online._linear import FORGETTING, SecondOrderClassifier
+from oblong.online._linear import GaussianClassifier
 from oblong.solvers.online.rules import Rule, second_order_perceptron
 
 __all__ = ["SecondOrderPerceptron"]
 
 
-class SecondOrderPerceptron(SecondOrderClassifier):
+@dataclass(kw_only=True, eq=False, repr=False)
+class SecondOrderPerceptron(GaussianClassifier):
     r"""The second-order perceptron: a perceptron in the geometry of its own mistakes.
 
     Over the examples :math:`(x_i, y_i)` that were mistakes so far it predicts [1]_ the sign of
@@ -119,52 +121,12 @@ class SecondOrderPerceptron(SecondOrderClassifier):
     True
     """
 
+    a: float = 1.0
+
     _parameter_constraints: ClassVar[dict] = {
-        **SecondOrderClassifier._parameter_constraints,
-        **FORGETTING,
+        **GaussianClassifier._parameter_constraints,
         "a": [Interval(Real, 0.0, None, closed="neither")],
     }
-
-    def __init__(
-        self,
-        *,
-        a: float = 1.0,
-        covariance: str = "full",
-        sketch_size: int = 16,
-        fit_intercept: bool = True,
-        multi_class: str = "top1",
-        k_best: int = 3,
-        max_iter: int = 5,
-        tol: float | None = 1e-3,
-        shuffle: bool = True,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
-        average: bool = False,
-        allow_new_classes: bool = False,
-        calibration: str | None = None,
-        forgetting: float = 1.0,
-        normalize: bool = False,
-        random_state: Any = None,
-    ) -> None:
-        self.a = a
-        self.covariance = covariance
-        self.sketch_size = sketch_size
-        self.fit_intercept = fit_intercept
-        self.multi_class = multi_class
-        self.k_best = k_best
-        self.max_iter = max_iter
-        self.tol = tol
-        self.shuffle = shuffle
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.average = average
-        self.allow_new_classes = allow_new_classes
-        self.calibration = calibration
-        self.forgetting = forgetting
-        self.normalize = normalize
-        self.random_state = random_state
 
     def _rule(self, n_features: int) -> Rule:
         return second_order_perceptron()

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from scipy.special import ndtri
 from sklearn.utils._param_validation import Interval, Options
 
-from oblong.online._linear import FORGETTING, SecondOrderClassifier
+from oblong.online._linear import GaussianClassifier
 from oblong.online.confidence_weighted import FLOOR
 from oblong.solvers.online.rules import Rule, soft_confidence_weighted
 
 __all__ = ["SoftConfidenceWeightedClassifier"]
 
 
-class SoftConfidenceWeightedClassifier(SecondOrderClassifier):
+@dataclass(kw_only=True, eq=False, repr=False)
+class SoftConfidenceWeightedClassifier(GaussianClassifier):
     r"""Soft confidence-weighted learning (SCW): what falls short of the confidence is penalised.
 
     Each example moves the Gaussian to the minimum [1]_ of
@@ -138,61 +140,18 @@ class SoftConfidenceWeightedClassifier(SecondOrderClassifier):
     True
     """
 
+    confidence: float = 0.9
+    C: float = 1.0
+    variant: int = 1
+    initial_variance: float = 1.0
+
     _parameter_constraints: ClassVar[dict] = {
-        **SecondOrderClassifier._parameter_constraints,
-        **FORGETTING,
+        **GaussianClassifier._parameter_constraints,
         "confidence": [Interval(Real, 0.5, 1.0, closed="neither")],
         "C": [Interval(Real, 0.0, None, closed="neither")],
         "variant": [Options(Integral, {1, 2})],
         "initial_variance": [Interval(Real, 0.0, None, closed="neither")],
     }
-
-    def __init__(
-        self,
-        *,
-        confidence: float = 0.9,
-        C: float = 1.0,
-        variant: int = 1,
-        initial_variance: float = 1.0,
-        covariance: str = "full",
-        sketch_size: int = 16,
-        fit_intercept: bool = True,
-        multi_class: str = "top1",
-        k_best: int = 3,
-        max_iter: int = 5,
-        tol: float | None = 1e-3,
-        shuffle: bool = True,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
-        average: bool = False,
-        allow_new_classes: bool = False,
-        calibration: str | None = None,
-        forgetting: float = 1.0,
-        normalize: bool = False,
-        random_state: Any = None,
-    ) -> None:
-        self.confidence = confidence
-        self.C = C
-        self.variant = variant
-        self.initial_variance = initial_variance
-        self.covariance = covariance
-        self.sketch_size = sketch_size
-        self.fit_intercept = fit_intercept
-        self.multi_class = multi_class
-        self.k_best = k_best
-        self.max_iter = max_iter
-        self.tol = tol
-        self.shuffle = shuffle
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.average = average
-        self.allow_new_classes = allow_new_classes
-        self.calibration = calibration
-        self.forgetting = forgetting
-        self.normalize = normalize
-        self.random_state = random_state
 
     def _rule(self, n_features: int) -> Rule:
         phi, squared = float(ndtri(self.confidence)), self.variant == 2

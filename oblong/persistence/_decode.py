@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from typing import Any, NoReturn
 
 import numpy as np
 import scipy.sparse as sp
 
 from oblong.persistence._encode import DTYPES, TYPES, padded
-from oblong.persistence._known import known_types
+from oblong.persistence._known import is_record, known_types
 from oblong.persistence._legacy import upgraded
 from oblong.persistence._soundness import Unsound, check_sound
 
@@ -232,7 +232,8 @@ class Decoder:
         if known is None:
             _refuse(f"the type {kind[:80]!r}, which is not one of a model")
         result: Any = object.__new__(known)
-        if is_dataclass(known):
+        record = is_record(known)
+        if record:
             names = {field.name for field in fields(known)}
             if set(attributes) != names:
                 _refuse(f"a {known.__name__} with other attributes than it has")
@@ -240,9 +241,9 @@ class Decoder:
             # An attribute never stands in for a method.
             if not name.isidentifier() or name.startswith("__"):
                 _refuse("an attribute without a proper name")
-            if not is_dataclass(known) and callable(getattr(known, name, None)):
+            if not record and callable(getattr(known, name, None)):
                 _refuse(f"an attribute in place of the method {name[:40]}")
-            if is_dataclass(known):
+            if record:
                 object.__setattr__(result, name, value)
             else:
                 vars(result)[name] = value

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from oblong.persistence._known import known_types, name_of
+from oblong.persistence._known import is_record, known_types, name_of
 
 __all__ = ["ALIGNMENT", "DTYPES", "TYPES", "Encoder", "Unsaveable", "padded"]
 
@@ -120,7 +120,7 @@ class Encoder:
                 what = f"a {kind.__module__}.{kind.__qualname__}, which a model file cannot hold"
             raise Unsaveable(place, f"expected data, got {what}")
         self.types.add(name)
-        if is_dataclass(value):
+        if is_record(kind):
             state = {field.name: getattr(value, field.name) for field in fields(value)}
         else:
             # What pickle would keep: caches that an object can do without are left out there.

@@ -53,7 +53,7 @@ from oblong.solvers.esvm.solve import EllipsoidalSVMResult
 from oblong.solvers.online.kernel import KernelState
 from oblong.solvers.online.state import OnlineState
 
-__all__ = ["known_types", "name_of"]
+__all__ = ["is_record", "known_types", "name_of"]
 
 # What stands around a classifier in a pipeline, and the folds that it may be given. Trees and
 # neighbours are not here: they are objects of compiled code whose memory a file could corrupt.
@@ -123,3 +123,8 @@ def known_types() -> dict[str, type]:
 def name_of(known: type) -> str:
     """How a file names a type: its package and its own name."""
     return f"{known.__module__.partition('.')[0]}.{known.__name__}"
+
+
+def is_record(known: type) -> bool:
+    """Whether the fields of a type are all of its state; an estimator learns more than those."""
+    return is_dataclass(known) and not issubclass(known, BaseEstimator)

@@ -43,7 +43,7 @@ def dicts(X):
 
 @needs_river
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("name", ["PA", "AROW", "CW-Stdev", "AROW-diag", "AROW-sketch", "AROW-ovr"])
+@pytest.mark.parametrize("name", ["PA", "AROW-sketch"])
 def test_checks_of_river(name):
     from river.checks import check_estimator
 

@@ -106,18 +106,9 @@ class StoredOutputs:
 
 
 def certify_kernel(
-    K: np.ndarray,
-    outputs: StoredOutputs,
-    g: np.ndarray,
-    bias: float,
-    c: np.ndarray,
-    scale: float,
-    *,
-    y: np.ndarray,
-    C: np.ndarray,
-    D: float,
-    share: np.ndarray,
-) -> Certificate:
+    K: np.ndarray, outputs: StoredOutputs, g: np.ndarray, bias: float, c: np.ndarray, scale: float,
+    *, y: np.ndarray, C: np.ndarray, D: float, share: np.ndarray,
+) -> Certificate:  # fmt: skip
     """Certify the Σ-SVM ``f = K g + bias`` with the dual point ``c``.
 
     With ``v = w·(φ - μ)`` the two are related by ``c = (1-D) g + D diag(p) v``. For the residual
@@ -163,20 +154,10 @@ def certify_kernel(
 
 
 def certify_linear(
-    X: Any,
-    outputs: StoredOutputs,
-    w: np.ndarray,
-    bias: float,
-    c: np.ndarray,
-    scale: float,
-    *,
-    y: np.ndarray,
-    C: np.ndarray,
-    D: float,
-    share: np.ndarray,
-    mean: np.ndarray,
-    factor: np.ndarray,
-) -> Certificate:
+    X: Any, outputs: StoredOutputs, w: np.ndarray, bias: float, c: np.ndarray, scale: float,
+    *, y: np.ndarray, C: np.ndarray, D: float, share: np.ndarray,
+    mean: np.ndarray, factor: np.ndarray,
+) -> Certificate:  # fmt: skip
     """Certify the Σ-SVM ``f = w·x + bias`` with the dual point ``c``.
 
     With ``M = (1-D)I + DΣ`` and ``m = Σ c_i (x_i - μ)``, the residual ``r = m - M w`` gives

@@ -5,7 +5,7 @@ ones the next row needs, but we do.
 
 The update and the product of a small symmetric matrix are short loops over several rows, and a
 compiler must assume that the rows overlap. Written out, learning with 50 features and a full
-covariance is a fifth faster (``benchmarks/online_against_peers.py``, part *dense*).
+covariance takes a fifth less time (``benchmarks/online_against_peers.py``, part *instructions*).
 """
 
 from __future__ import annotations

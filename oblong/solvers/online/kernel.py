@@ -61,6 +61,8 @@ def _learn_kernel_rows(
     """
     values, ones, nothing = np.zeros(columns.size), np.ones(1), np.empty((0, 0))
     order, span = np.zeros(1, dtype=np.int64), np.zeros(2, dtype=np.int64)
+    # True, and not as a constant, for which the loop over rows would be compiled once more.
+    dense = m >= 0
     for i in range(start, diagonal.size):
         copies = int(weights[i])
         for copy in range(copies):
@@ -82,24 +84,10 @@ def _learn_kernel_rows(
             span[1] = m + 1
             updates = model.counters[UPDATES]
             learn_rows(
-                values,
-                columns,
-                span,
-                order,
-                labels[i : i + 1],
-                ones,
-                True,
-                model.table,
-                model.covariance,
-                model.scale,
-                model.total,
-                model.counters,
-                model.work,
-                model.settings,
-                model.codes,
-                model.units,
-                nothing,
-            )
+                values, columns, span, order, labels[i : i + 1], ones, dense,
+                model.table, model.covariance, model.scale, model.total, model.counters,
+                model.work, model.settings, model.codes, model.units, nothing,
+            )  # fmt: skip
             if model.counters[UPDATES] == updates:
                 continue
             if rest > 0.0 and rest > tol * diagonal[i] and m < budget:
@@ -207,13 +195,9 @@ class KernelState:
         self.inner.calibrates(learns)
 
     def learn(
-        self,
-        rows: Rows,
-        labels: np.ndarray,
-        weights: np.ndarray,
-        order: np.ndarray | None = None,
-        options: OnlineOptions = DEFAULT,
-    ) -> None:
+        self, rows: Rows, labels: np.ndarray, weights: np.ndarray,
+        order: np.ndarray | None = None, options: OnlineOptions = DEFAULT,
+    ) -> None:  # fmt: skip
         """Learn from rows, one after the other; see :meth:`OnlineState.learn`."""
         n = len(rows.indptr) - 1
         if rows.dense:

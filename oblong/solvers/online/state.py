@@ -322,14 +322,10 @@ class OnlineState(NamedNumbers):
         return learn_full if self.structure == FULL else learn_table
 
     def learn(
-        self,
-        rows: Rows,
-        labels: np.ndarray,
-        weights: np.ndarray,
-        order: np.ndarray | None = None,
-        options: OnlineOptions = DEFAULT,
+        self, rows: Rows, labels: np.ndarray, weights: np.ndarray,
+        order: np.ndarray | None = None, options: OnlineOptions = DEFAULT,
         record: np.ndarray = NOTHING,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Learn from rows, one after the other.
 
         Parameters

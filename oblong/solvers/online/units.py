@@ -34,6 +34,7 @@ from oblong.solvers.online.slots import (
     ROUNDS,
     SIGMA,
     SKETCH,
+    STRUCTURE,
 )
 from oblong.solvers.online.structures.full import add_precision
 from oblong.solvers.online.structures.sketch import downdate
@@ -83,8 +84,10 @@ def fits(columns, values, units, scaled, ahead):
 
 
 @compiled
-def _enlarge(structure, j, ratio, table, covariance, scale, total, counters, settings, spare):
+def _enlarge(model, j, ratio, spare):
     """Make the unit of a feature larger, and its prior tighter; ``spare`` is destroyed."""
+    table, covariance, scale, total = model.table, model.covariance, model.scale, model.total
+    counters, settings, structure = model.counters, model.settings, model.codes[STRUCTURE]
     n_outputs, initial = scale.shape[0], settings[INITIAL_VARIANCE]
     ratio = min(ratio, _LARGEST_RATIO)
     square = ratio * ratio
@@ -143,21 +146,9 @@ def _enlarge(structure, j, ratio, table, covariance, scale, total, counters, set
 
 
 @compiled
-def enter(
-    structure,
-    columns,
-    values,
-    scaled,
-    units,
-    table,
-    covariance,
-    scale,
-    total,
-    counters,
-    settings,
-    spare,
-):
+def enter(columns, values, scaled, model, spare):
     """Divide a row by the units, of which those that it has outgrown are made larger."""
+    units = model.units
     for p in range(values.size):
         x = values[p]
         scaled[p] = 0.0
@@ -167,18 +158,7 @@ def enter(
         unit = units[j]
         if size > unit:
             if unit > 0.0:
-                _enlarge(
-                    structure,
-                    j,
-                    size / unit,
-                    table,
-                    covariance,
-                    scale,
-                    total,
-                    counters,
-                    settings,
-                    spare,
-                )
+                _enlarge(model, j, size / unit, spare)
             units[j] = size
             scaled[p] = 1.0 if x > 0.0 else -1.0
         else:
@@ -206,14 +186,9 @@ def scale_until(data, indices, indptr, dense, start, units):
 
 
 def learn_scaled(
-    state: OnlineState,
-    rows: Rows,
-    labels: np.ndarray,
-    weights: np.ndarray,
-    order: np.ndarray,
-    options: OnlineOptions,
-    record: np.ndarray = NOTHING,
-) -> None:
+    state: OnlineState, rows: Rows, labels: np.ndarray, weights: np.ndarray, order: np.ndarray,
+    options: OnlineOptions, record: np.ndarray = NOTHING,
+) -> None:  # fmt: skip
     """Learn with units where blocks of rows would be learned from at once.
 
     Rows are taken one by one as long as units grow, and together where they do not.
@@ -255,18 +230,7 @@ def in_units(state: OnlineState, units: np.ndarray) -> OnlineState:
     spare = np.zeros(max(len(state.table), len(state.work)))
     model = state.model
     for j in grown:
-        _enlarge(
-            state.structure,
-            int(j),
-            units[j] / state.units[j],
-            model.table,
-            model.covariance,
-            model.scale,
-            model.total,
-            model.counters,
-            model.settings,
-            spare,
-        )
+        _enlarge(model, int(j), units[j] / state.units[j], spare)
     state.units[:n] = np.maximum(units[:n], state.units[:n])
     return state
 

@@ -65,7 +65,11 @@ def partition(sets: Sets, name: str, split: int) -> tuple[np.ndarray, ...]:
 
 def make(method: str, parameters: dict[str, float]) -> Any:
     """The classifier of a method."""
-    made = {"svm": RelativeMarginClassifier, "kfda": KernelFisherClassifier, "sigma": SigmaSVC}
+    made: dict[str, Any] = {
+        "svm": RelativeMarginClassifier,
+        "kfda": KernelFisherClassifier,
+        "sigma": SigmaSVC,
+    }
     fixed = {"spread": 1.0} if method == "svm" else {}
     return made.get(method, RelativeMarginClassifier)(**fixed, **parameters)
 

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ import pytest
 import oblong
 from oblong.cli import main
 from oblong.cli.commands import compare
-from oblong.cli.comparison import plan
+from oblong.cli.comparison import grids, plan
 from oblong.datasets import make_tilted_gaussians
 
 BOTH = ["--models", "svm-linear,rmm-linear", "--cv", "2", "--jobs", "1"]
@@ -33,6 +34,17 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("OBLONG_DATA", raising=False)
     return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def short_searches(monkeypatch):
+    """Two values of each parameter: what the grids hold is tested with them."""
+
+    def short(grid):
+        return lambda unit: {name: values[:2] for name, values in grid(unit).items()}
+
+    models = {name: replace(m, grid=short(m.grid)) for name, m in grids._MODELS.items()}
+    monkeypatch.setattr(grids, "_MODELS", models)
 
 
 def table_rows(stdout):

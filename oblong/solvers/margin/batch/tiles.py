@@ -84,7 +84,9 @@ def prepare(tiles: RowTiles | GramTiles) -> tuple[TileSource, Exact] | None:
     if isinstance(tiles, GramTiles):
         diagonal = tiles.K.diagonal().astype(np.float64)
         exact = Exact(np.empty((0, 0)), diagonal, np.empty(0), 4.0 * single, 4.0 * eps)
-        source = TileSource(_GRAM, 0, 0.0, tiles.K, none, none, flat)
+        # In either order the rows of a symmetric matrix are at hand, and one order is compiled.
+        K = np.ascontiguousarray(tiles.K.T if tiles.K.flags.f_contiguous else tiles.K)
+        source = TileSource(_GRAM, 0, 0.0, K, none, none, flat)
         return (source, exact) if _in_range(diagonal) else None
     kernel, X = tiles.kernel, tiles.X
     if kernel.name not in _KINDS or sp.issparse(X):

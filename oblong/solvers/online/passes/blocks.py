@@ -120,14 +120,9 @@ def _apply(
 
 
 def learn_blocks(
-    state: OnlineState,
-    rows: Rows,
-    labels: np.ndarray,
-    weights: np.ndarray,
-    order: np.ndarray,
-    options: OnlineOptions = DEFAULT,
-    record: np.ndarray = NOTHING,
-) -> None:
+    state: OnlineState, rows: Rows, labels: np.ndarray, weights: np.ndarray, order: np.ndarray,
+    options: OnlineOptions = DEFAULT, record: np.ndarray = NOTHING,
+) -> None:  # fmt: skip
     """Learn from rows, one after the other, with a full covariance.
 
     Parameters
@@ -147,14 +142,9 @@ def learn_blocks(
 
 
 def _learn(
-    state: OnlineState,
-    rows: Rows,
-    labels: np.ndarray,
-    weights: np.ndarray,
-    order: np.ndarray,
-    options: OnlineOptions,
-    record: np.ndarray,
-) -> None:
+    state: OnlineState, rows: Rows, labels: np.ndarray, weights: np.ndarray, order: np.ndarray,
+    options: OnlineOptions, record: np.ndarray,
+) -> None:  # fmt: skip
     block, model = _Block(state, options), state.model
     outputs, shortest = state.n_outputs, options.shortest_block
     labels, left = labels[order], weights[order]

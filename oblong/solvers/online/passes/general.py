@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from oblong._core.compile import compiled
 from oblong.solvers.online.forgetting import hold, renew
-from oblong.solvers.online.passes.one_row import moderate
+from oblong.solvers.online.passes.one_row import moderate, row_at
 from oblong.solvers.online.round import (
     LOOK,
     answer,
@@ -35,6 +35,7 @@ from oblong.solvers.online.slots import (
     UNIT_FIXED,
     UNIT_OF_COVARIANCE,
     UPDATES,
+    Model,
 )
 from oblong.solvers.online.structures.full import full_product, full_update, rescale
 from oblong.solvers.online.structures.sketch import sketch_product, sketch_update
@@ -70,24 +71,9 @@ def _has_room(covariance, scale, steps):
 
 @compiled
 def learn_rows(
-    data,
-    indices,
-    indptr,
-    order,
-    labels,
-    weights,
-    dense,
-    table,
-    covariance,
-    scale,
-    total,
-    counters,
-    work,
-    settings,
-    codes,
-    units,
-    record,
-):
+    data, indices, indptr, order, labels, weights, dense,
+    table, covariance, scale, total, counters, work, settings, codes, units, record,
+):  # fmt: skip
     """Learn from examples, one after the other.
 
     Parameters
@@ -117,35 +103,20 @@ def learn_rows(
     elif structure == SKETCH:
         length = covariance.shape[2]
     scores, taken = work[:n_outputs], work[n_outputs : 2 * n_outputs]
-    first_product = work[2 * n_outputs : 2 * n_outputs + length]
-    second_product = work[2 * n_outputs + length : 2 * n_outputs + 2 * length]
+    products = work[2 * n_outputs : 2 * n_outputs + 2 * length].reshape(2, length)
     back = work[2 * n_outputs + 2 * length : 2 * n_outputs + 3 * length]
     forgetting = settings[FORGETTING]
     scaled = room_for_row(indptr, units, data)
+    model = Model(table, covariance, scale, total, counters, work, settings, codes, units)
     for position in range(order.size):
         i = order[position]
-        start, n = indptr[i], indptr[i + 1] - indptr[i]
-        values = data[start : start + n]
-        columns = indices[:n] if dense else indices[start : start + n]
+        columns, values = row_at(i, data, indices, indptr, dense)
         if structure == SKETCH and weights[i] > 0.0 and not _has_room(covariance, scale, n_steps):
             return position
         if units.size > 0 and weights[i] > 0.0:
             if not fits(columns, values, units, scaled, indices[:0]):
-                enter(
-                    structure,
-                    columns,
-                    values,
-                    scaled,
-                    units,
-                    table,
-                    covariance,
-                    scale,
-                    total,
-                    counters,
-                    settings,
-                    first_product,
-                )
-            values = scaled[:n]
+                enter(columns, values, scaled, model, products[0])
+            values = scaled[: values.size]
         row_labels = labels[i]
         remaining = weights[i]
         while remaining > 0.0:
@@ -168,26 +139,15 @@ def learn_rows(
                 m = sign * scores[first] - (scores[second] if second >= 0 else 0.0)
                 if m >= limit:
                     continue
-                numbers = scale[first if task == EACH else 0]
+                sides, n_sides = (first, second), 2 if second >= 0 else 1
+                own = scale[first if task == EACH else 0]
                 alpha, tau, factor, va, vb = 0.0, 0.0, 1.0, 0.0, 0.0
                 if forgetting < 1.0 and structure == DIAGONAL:
-                    hold(columns, table, scale, first, initial)
-                    if second >= 0:
-                        hold(columns, table, scale, second, initial)
+                    for side in range(n_sides):
+                        hold(columns, table, scale, sides[side], initial)
                 for again in range(2):
-                    va = _variance(
-                        structure,
-                        columns,
-                        values,
-                        bias,
-                        table,
-                        covariance,
-                        scale,
-                        first,
-                        first_product,
-                    )
-                    if second >= 0:
-                        vb = _variance(
+                    for side in range(n_sides):
+                        v = _variance(
                             structure,
                             columns,
                             values,
@@ -195,27 +155,22 @@ def learn_rows(
                             table,
                             covariance,
                             scale,
-                            second,
-                            second_product,
+                            sides[side],
+                            products[side],
                         )
+                        va, vb = (va, v) if side else (v, vb)
                     v = va + vb
-                    alpha, tau, factor = answer(
-                        rule, m, v, part, settings, numbers, counters, again
-                    )
+                    alpha, tau, factor = answer(rule, m, v, part, settings, own, counters, again)
                     if factor != 0.0:
                         break
-                    reset(structure, table, covariance, scale, first, initial)
-                    if second >= 0:
-                        reset(structure, table, covariance, scale, second, initial)
+                    for side in range(n_sides):
+                        reset(structure, table, covariance, scale, sides[side], initial)
                 if alpha <= 0.0:
                     continue
                 changed = True
-                for side in range(2):
-                    k = first if side == 0 else second
-                    if k < 0:
-                        break
-                    v, move = (va, sign * alpha) if side == 0 else (vb, -alpha)
-                    product = first_product if side == 0 else second_product
+                for side in range(n_sides):
+                    k, product = sides[side], products[side]
+                    v, move = (vb, -alpha) if side else (va, sign * alpha)
                     sigma = scale[k, SIGMA]
                     scores[k] += move * v
                     if structure == FULL:

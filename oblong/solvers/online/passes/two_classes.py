@@ -12,7 +12,7 @@ import math
 
 from oblong._core.compile import compiled, fast_max
 from oblong.solvers.online.forgetting import RENEWAL, hold, renew
-from oblong.solvers.online.passes.one_row import moderate
+from oblong.solvers.online.passes.one_row import moderate, row_at
 from oblong.solvers.online.round import (
     LOOK,
     answer,
@@ -41,6 +41,7 @@ from oblong.solvers.online.slots import (
     UNIT_FIXED,
     UNIT_OF_COVARIANCE,
     UPDATES,
+    Model,
 )
 from oblong.solvers.online.structures.full import full_product, rescale
 from oblong.solvers.online.units import enter, fits, room_for_row
@@ -142,24 +143,9 @@ def _update(columns, values, bias, table, total, step, precision, floor, past, f
 
 @compiled
 def learn_table(
-    data,
-    indices,
-    indptr,
-    order,
-    labels,
-    weights,
-    dense,
-    table,
-    covariance,
-    scale,
-    total,
-    counters,
-    work,
-    settings,
-    codes,
-    units,
-    record,
-):
+    data, indices, indptr, order, labels, weights, dense,
+    table, covariance, scale, total, counters, work, settings, codes, units, record,
+):  # fmt: skip
     """Learn with a diagonal covariance or none; as ``learn_rows`` of the general loop."""
     if order.size == 1 and dense and not moderate(data):
         return -1
@@ -167,15 +153,15 @@ def learn_table(
     free_factor = codes[INVARIANCE] == UNIT_OF_COVARIANCE
     initial = settings[INITIAL_VARIANCE]
     bias, floor, limit = settings[BIAS], settings[FLOOR], settings[LIMIT]
-    scores, numbers = work[:1], scale[0]
+    scores, own = work[:1], scale[0]
     forgetting = settings[FORGETTING]
     fades = forgetting < 1.0 and structure == DIAGONAL
     scaled = room_for_row(indptr, units, data)
+    model = Model(table, covariance, scale, total, counters, work, settings, codes, units)
     for position in range(order.size):
         i = order[position]
-        start, n = indptr[i], indptr[i + 1] - indptr[i]
-        values = data[start : start + n]
-        columns = indices[:n] if dense else indices[start : start + n]
+        columns, values = row_at(i, data, indices, indptr, dense)
+        n = values.size
         following, later = indices[:0], indices[:0]
         if not dense and position + _AHEAD < order.size:
             o = order[position + _AHEAD]
@@ -186,20 +172,7 @@ def learn_table(
             if following.size > 0:
                 ahead = indices[indptr[o] : indptr[o + 1]]
             if not fits(columns, values, units, scaled, ahead):
-                enter(
-                    structure,
-                    columns,
-                    values,
-                    scaled,
-                    units,
-                    table,
-                    covariance,
-                    scale,
-                    total,
-                    counters,
-                    settings,
-                    work,
-                )
+                enter(columns, values, scaled, model, work)
             values = scaled[:n]
         row_labels = labels[i]
         positive = row_labels[0] == 1
@@ -219,9 +192,7 @@ def learn_table(
             if m < limit:
                 for again in range(2):
                     v *= scale[0, SIGMA]
-                    alpha, tau, factor = answer(
-                        rule, m, v, part, settings, numbers, counters, again
-                    )
+                    alpha, tau, factor = answer(rule, m, v, part, settings, own, counters, again)
                     if factor != 0.0:
                         break
                     reset(structure, table, covariance, scale, 0, initial)
@@ -271,24 +242,9 @@ def _largest(S):
 
 @compiled
 def learn_full(
-    data,
-    indices,
-    indptr,
-    order,
-    labels,
-    weights,
-    dense,
-    table,
-    covariance,
-    scale,
-    total,
-    counters,
-    work,
-    settings,
-    codes,
-    units,
-    record,
-):
+    data, indices, indptr, order, labels, weights, dense,
+    table, covariance, scale, total, counters, work, settings, codes, units, record,
+):  # fmt: skip
     """Learn with a full covariance; as ``learn_rows`` of the general loop."""
     if order.size == 1 and dense and not moderate(data):
         return -1
@@ -296,7 +252,7 @@ def learn_full(
     bias, limit, phi = settings[BIAS], settings[LIMIT], settings[PHI]
     size = table.shape[0]
     S, w = covariance[0], table[:, 0]
-    scores, numbers = work[:1], scale[0]
+    scores, own = work[:1], scale[0]
     product, pending = work[2 : 2 + size], work[2 + size : 2 + 2 * size]
     row = work[2 + 2 * size : 2 + 3 * size]
     waits = False
@@ -310,30 +266,17 @@ def learn_full(
         row[r] = 0.0
     row[0] = bias
     scaled = room_for_row(indptr, units, data)
+    model = Model(table, covariance, scale, total, counters, work, settings, codes, units)
     for position in range(order.size):
         i = order[position]
-        start, n = indptr[i], indptr[i + 1] - indptr[i]
-        values = data[start : start + n]
-        columns = indices[:n] if dense else indices[start : start + n]
+        columns, values = row_at(i, data, indices, indptr, dense)
+        n = values.size
         if units.size > 0 and weights[i] > 0.0:
             if not fits(columns, values, units, scaled, indices[:0]):
                 if waits:
                     subtract(S, pending)
                     waits = False
-                enter(
-                    FULL,
-                    columns,
-                    values,
-                    scaled,
-                    units,
-                    table,
-                    covariance,
-                    scale,
-                    total,
-                    counters,
-                    settings,
-                    product,
-                )
+                enter(columns, values, scaled, model, product)
                 if bounded:
                     bound = phi * phi * _largest(S) * scale[0, SIGMA]
             values = scaled[:n]
@@ -372,9 +315,7 @@ def learn_full(
                         waits = False
                         v = _inner(row, product)
                     v *= scale[0, SIGMA]
-                    alpha, tau, factor = answer(
-                        rule, m, v, part, settings, numbers, counters, again
-                    )
+                    alpha, tau, factor = answer(rule, m, v, part, settings, own, counters, again)
                     if factor != 0.0:
                         break
                     reset(FULL, table, covariance, scale, 0, initial)

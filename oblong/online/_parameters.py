@@ -1,0 +1,44 @@
+"""Parameters that online learners share, with their defaults.
+
+Learners are dataclasses by keyword, so that an ``__init__`` that stores its arguments, as
+scikit-learn asks for, is written by Python from the parameters of a learner and of its bases.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["LinearParameters", "PassParameters", "RuleParameters"]
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PassParameters:
+    """Parameters of the passes over the rows."""
+
+    fit_intercept: bool = True
+    max_iter: int = 5
+    tol: float | None = 1e-3
+    shuffle: bool = True
+    early_stopping: bool = False
+    validation_fraction: float = 0.1
+    n_iter_no_change: int = 5
+    average: bool = False
+    random_state: Any = None
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class RuleParameters:
+    """Parameters of the learners that follow a rule."""
+
+    multi_class: str = "top1"
+    k_best: int = 3
+    calibration: str | None = None
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class LinearParameters:
+    """Parameters of the learners with a weight for each feature."""
+
+    allow_new_classes: bool = False
+    normalize: bool = False
