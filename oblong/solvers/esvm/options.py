@@ -74,6 +74,8 @@ class EsvmOptions:
         Limit on iterations that must be allowed before some are spent on models of the dual.
     evaluations : int
         Evaluations of the dual before the interior point method takes over; 3 to 5 are usual.
+    centre_steps : int
+        Newton steps to the analytic centre of a hard margin with a kernel; 3 to 16 are usual.
     moves_per_row : int
         Pairs of weights to move in one model, per row.
     zero_weight : float
@@ -151,6 +153,7 @@ class EsvmOptions:
     kernel_last_halvings: int = 4
     models_from_limit: int = 50
     evaluations: int = 12
+    centre_steps: int = 36
     moves_per_row: int = 40
     zero_weight: float = 0.01
     single_condition: float = 1e5
