@@ -232,6 +232,10 @@ class LogDetState:
         level = sigma * mu if slides else None
         if t >= 0.1 and self.attempt(step, t, before, self.options.halvings, level):
             return True
+        if not self.dual_mode and self.n <= self.options.dual_digits:
+            # The matrix in the weights has digits that the one in the entries of B has lost.
+            self.dual_mode = True
+            return self.advance()
         sigma = max(sigma, 0.3)
         step = system.direction(sigma * mu, zero)
         t = min(1.0, self.options.to_boundary * self.longest(step, room, False))
