@@ -148,7 +148,7 @@ class EsvmOptions:
     at_bound: float = 1e-3
 
     kernel_rows_per_column: int = 4
-    kernel_from: int = 100
+    kernel_from: int = 20
     kernel_halvings: int = 3
     kernel_last_halvings: int = 4
     models_from_limit: int = 50
