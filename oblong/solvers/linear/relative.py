@@ -15,10 +15,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from oblong._core.progress import ProgressCallback
+from oblong.linalg.columns import ExplicitColumns
 from oblong.solvers.linear.descent import solve_descent
 from oblong.solvers.linear.interior_point import solve_interior_point
 from oblong.solvers.linear.options import DEFAULTS, LinearOptions
 from oblong.solvers.linear.problem import LinearProblem, LinearResult, LinearRows, as_stored
+from oblong.solvers.margin.relative import solve_relative_margin
 
 __all__ = ["LinearRelativeMarginResult", "choose_method", "solve_linear_relative_margin"]
 
@@ -130,6 +132,13 @@ def solve_linear_relative_margin(
     """
     if method == "auto":
         method = choose_method(X, options)
+        few = X.shape[0] <= options.kernel_rows and X.shape[0] * X.shape[1] <= options.small
+        # A limit that pair steps need not keep is too large to be meant.
+        if few and intercept and not D and not 0 <= max_iter < options.kernel_from_limit:
+            bound = (B, spread) if D is None else (None, 1.0)
+            few_rows = _by_kernel(X, y, C, *bound, tol, progress, options)
+            if few_rows and few_rows.solution.relative_gap <= min(tol, options.kernel_gap):
+                return few_rows
     solve, problem, back = _prepared(
         X, y, C, intercept, method, threads, tol, rng, progress, options
     )
@@ -167,6 +176,49 @@ def solve_linear_relative_margin(
     task = replace(problem, B=B)
     found = settle(task, solve(task, left, "relative margin", svm))
     return LinearRelativeMarginResult(found, B, theta, svm.n_iter + found.n_iter)
+
+
+def _by_kernel(
+    X: Any,
+    y: np.ndarray,
+    C: np.ndarray,
+    B: float | None,
+    spread: float,
+    tol: float,
+    progress: ProgressCallback | None,
+    options: LinearOptions,
+) -> LinearRelativeMarginResult | None:
+    """Solve for few rows by their products, with compiled steps where others are calls of NumPy.
+
+    None where pair steps would be many: large penalties of long rows.
+    """
+    rows = LinearRows(X.toarray() if sp.issparse(X) else X, centred=True)
+    centred = rows.dense(0, rows.n)
+    products = centred @ centred.T
+    if not float(C.max()) * float(products.diagonal().mean()) <= options.kernel_penalty:
+        return None
+    found = solve_relative_margin(
+        ExplicitColumns(products),
+        y,
+        C,
+        B=B,
+        spread=spread,
+        tol=tol,
+        max_iter=options.kernel_steps * rows.n,
+        progress=progress,
+    )
+    margin, task = found.margin, LinearProblem(rows, y, C)
+    if not found.theta <= found.B:
+        task = replace(task, B=found.B)
+    c = task.feasible(margin.dual_coef)
+    w = c @ centred
+    bias = margin.bias if rows.shift is None else margin.bias - float(rows.shift @ w)
+    solution = LinearResult(
+        w, bias, found.B, margin.outputs, c, 0.0, 0.0, found.n_iter, "converged"
+    )
+    return LinearRelativeMarginResult(
+        as_stored(X, task, solution), found.B, found.theta, found.n_iter
+    )
 
 
 def _prepared(

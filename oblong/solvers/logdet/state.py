@@ -11,7 +11,7 @@ from oblong.linalg.log_det import inverse_factor
 from oblong.solvers.logdet.newton import DualSystem, NewtonStep, NewtonSystem, PrimalSystem
 from oblong.solvers.logdet.options import LogDetOptions
 
-__all__ = ["LogDetState"]
+__all__ = ["LogDetState", "NewtonSystem"]
 
 
 class LogDetState:
