@@ -235,9 +235,7 @@ def _prepared(
 ) -> tuple[Any, LinearProblem, Any]:
     """Settle how a problem is solved, the problem, and how its solution is brought back."""
     if method == "descent":
-        rows = LinearRows(X, threads)
-        _check_finite(rows)
-        problem = LinearProblem(rows, y, C, intercept=intercept)
+        problem = LinearProblem(LinearRows(X, threads), y, C, intercept=intercept)
         rng = np.random.default_rng(0) if rng is None else rng
 
         def descend(

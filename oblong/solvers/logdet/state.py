@@ -15,7 +15,35 @@ __all__ = ["LogDetState", "NewtonSystem"]
 
 
 class LogDetState:
-    """The iterate, and what follows from it."""
+    """The iterate, and what follows from it.
+
+    Parameters
+    ----------
+    F : ndarray of shape (n, p)
+        Vectors ``φ_i`` in rows, in double precision. Their scale should be near one.
+    start : ndarray of shape (n,)
+        Starting point, with ``0 < start < caps`` and ``M(start)`` positive definite.
+    r : float, default=1.0
+        Weight of the log-determinant.
+    M0 : ndarray of shape (p, p), optional
+        Constant part of ``M``; zero by default.
+    caps : ndarray of shape (n,), optional
+        Caps ``C_i``; infinite by default.
+    signs : ndarray of shape (n,), optional
+        Signs ``y_i``; one by default.
+    offset : float or ndarray of shape (n,), default=0.0
+        Offsets ``o_i``.
+    total : float, optional
+        The number ``t``; None for a problem without ``b``.
+    direction : bool, default=False
+        Whether the problem has ``w``.
+    v0 : ndarray of shape (p,), optional
+        Constant part of ``v``, from rows that are held at their caps.
+    scale : ndarray of shape (n,), optional
+        Factors ``π_i`` of ``φ_i φ_i'`` in ``M`` and of ``φ_i'B φ_i``; one by default.
+    options : LogDetOptions, optional
+        Settings of the method.
+    """
 
     def __init__(
         self,
