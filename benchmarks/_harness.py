@@ -72,27 +72,32 @@ def earlier(name: str, without: str) -> list[dict]:
 
 
 def interleaved(
-    tasks: Mapping[str, Callable[[], Any]], repeats: int, least: float = 0.0
+    tasks: Mapping[str, Callable[[], Any]],
+    repeats: int,
+    least: float = 0.0,
+    processor: bool = False,
 ) -> dict[str, float]:
     """Median seconds of each task, after one warm-up, in turns so that drift hits all alike.
 
     In its turn a task is run as often as it takes to fill ``least`` seconds, so that tasks of a
-    millisecond are not measured with the caches that another has left behind.
+    millisecond are not measured with the caches that another has left behind. With ``processor``
+    the seconds are those of the processor, in all threads.
     """
+    now = time.process_time if processor else time.perf_counter
     numbers = {}
     for name, task in tasks.items():
         task()
-        start = time.perf_counter()
+        start = now()
         if least:
             task()
-        numbers[name] = max(1, math.ceil(least / max(1e-6, time.perf_counter() - start)))
+        numbers[name] = max(1, math.ceil(least / max(1e-6, now() - start)))
     times: dict[str, list[float]] = {name: [] for name in tasks}
     for _ in range(repeats):
         for name, task in tasks.items():
-            start = time.perf_counter()
+            start = now()
             for _ in range(numbers[name]):
                 task()
-            times[name].append((time.perf_counter() - start) / numbers[name])
+            times[name].append((now() - start) / numbers[name])
     return {name: statistics.median(values) for name, values in times.items()}
 
 

@@ -25,6 +25,7 @@ MORE = (
     "online_health",
     "play_latency",
     "reading_files",
+    "small_fits",
     "stream_against_vw",
 )
 

@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from oblong.batch._base import KernelClassifier
 from oblong.batch._ellipsoid_metric import EllipsoidMetricMixin
-from oblong.batch._ellipsoidal_machine import (
+from oblong.batch._ellipsoidal_binary import (
     BinarySolution,
     EllipsoidalSetting,
     solve_binary,

@@ -73,7 +73,8 @@ class LinearRelativeMarginClassifier(SolverParameters, VoteParameters, PassClass
         the band method makes a few passes over the rows and solves for those near the margin
         and the bound. "auto" takes the first up to 3000 columns, unless the rows are sparse
         enough for the second, or dense and many, from 300,000 on, and ``B`` is not given: then
-        the third. A row source is always solved by the band method.
+        the third. Up to 200 rows are first tried by the steps of the kernel form. A row source is
+        always solved by the band method.
     tol : float, default=1e-4
         Largest relative gap between primal and dual objective.
     max_iter : int, default=1000

@@ -134,17 +134,8 @@ def solve_bayes_point(
         rng = np.random.default_rng() if rng is None else rng
         assert inside is not None
         return _sampled(sites, inside, found, n_samples, rng, progress, options)
-    return _propagated(found)
-
-
-def _propagated(found: Propagated) -> BayesPointResult:
     return BayesPointResult(
-        found.w,
-        found.root(),
-        found.log_evidence,
-        found.residual,
-        found.n_iter,
-        found.status,
+        found.w, found.root(), found.log_evidence, found.residual, found.n_iter, found.status
     )
 
 

@@ -18,7 +18,6 @@ smaller value than ::
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from types import ModuleType
 
 import numpy as np
@@ -26,52 +25,14 @@ from scipy.linalg import LinAlgError
 
 from oblong.linalg.log_det import inverse_factor
 from oblong.solvers.esvm.options import EsvmOptions
-from oblong.solvers.esvm.solve import moment_factor, solve_ellipsoidal_svm
+from oblong.solvers.esvm.problem import balanced, smallest_ratio
+from oblong.solvers.esvm.solve import (
+    EllipsoidalSVMResult,
+    moment_factor,
+    solve_ellipsoidal_svm,
+)
 
-__all__ = ["ExactEllipsoidalSVMResult", "solve_exact_ellipsoidal_svm"]
-
-
-@dataclass(frozen=True)
-class ExactEllipsoidalSVMResult:
-    """Solution of the second-order cone problem.
-
-    Attributes
-    ----------
-    w : ndarray of shape (p,)
-        Direction, of length at most one.
-    b : float
-        Intercept; zero if none is fitted.
-    E : ndarray of shape (p, p)
-        Half axes of the ellipsoid.
-    alpha : ndarray of shape (n,)
-        Dual weights.
-    q : ndarray of shape (n,)
-        ``|E φ_i|``.
-    outputs : ndarray of shape (n,)
-        ``φ_i'w + b``.
-    objective : float
-        Value of the solution; infinite if rows without slack are on the wrong side.
-    dual_objective : float
-        Value that no feasible point is below.
-    gap : float
-        Difference of the two over ``r p``.
-    n_iter : int
-        Iterations of the conic solver.
-    status : {"converged", "inseparable", "stalled"}
-        Whether the gap is small enough, and if not, why.
-    """
-
-    w: np.ndarray
-    b: float
-    E: np.ndarray
-    alpha: np.ndarray
-    q: np.ndarray
-    outputs: np.ndarray
-    objective: float
-    dual_objective: float
-    gap: float
-    n_iter: int
-    status: str
+__all__ = ["solve_exact_ellipsoidal_svm"]
 
 
 def solve_exact_ellipsoidal_svm(
@@ -83,7 +44,7 @@ def solve_exact_ellipsoidal_svm(
     fit_intercept: bool = True,
     tol: float = 1e-5,
     options: EsvmOptions | None = None,
-) -> ExactEllipsoidalSVMResult:
+) -> EllipsoidalSVMResult:
     """Solve the ellipsoidal support vector machine without its relaxation.
 
     Parameters
@@ -105,8 +66,9 @@ def solve_exact_ellipsoidal_svm(
 
     Returns
     -------
-    ExactEllipsoidalSVMResult
-        The solution with its gap.
+    EllipsoidalSVMResult
+        The solution with its gap. The half axes ``E`` of the ellipsoid take the place of ``B``, so
+        that ``q_i`` is ``|E φ_i|`` and ``E = r G'G``.
 
     Raises
     ------
@@ -119,7 +81,8 @@ def solve_exact_ellipsoidal_svm(
     >>> from oblong.solvers.esvm.exact import solve_exact_ellipsoidal_svm
     >>> X, y = np.array([[1.0, 0.0], [-1.0, 0.0]]), np.array([1.0, -1.0])
     >>> result = solve_exact_ellipsoidal_svm(X, y, caps=np.full(2, np.inf), r=0.9)
-    >>> result.w.round(3).tolist(), float(result.E[0, 0].round(3))
+    >>> E = 0.9 * result.factor.T @ result.factor
+    >>> result.w.round(3).tolist(), float(E[0, 0].round(3))
     ([1.0, 0.0], 1.0)
     """
     cp = _conic()
@@ -143,7 +106,13 @@ def solve_exact_ellipsoidal_svm(
             cp, rows[chosen], side[chosen], penalties[chosen], r, fit_intercept, tol
         )
         if found is None:
-            return _nothing(F, "inseparable" if np.isinf(penalties).any() else "stalled")
+            status, zero = (
+                "inseparable" if np.isinf(penalties).any() else "stalled",
+                np.zeros(len(F)),
+            )
+            values = np.inf, -np.inf, np.inf
+            G = np.eye(p) / np.sqrt(r)
+            return EllipsoidalSVMResult(np.zeros(p), 0.0, zero, zero, G, zero, *values, 0, status)
         (w, bias, E, weights), count = found
         n_iter += count
         image = rows @ E
@@ -228,7 +197,7 @@ def _conic_solution(
 
 def _one_column(
     F: np.ndarray, y: np.ndarray, caps: np.ndarray, r: float, fit_intercept: bool, tol: float
-) -> ExactEllipsoidalSVMResult:
+) -> EllipsoidalSVMResult:
     """Numbers: ``|E φ| = E φ² / |φ|``, so that the relaxed problem is the problem itself."""
     length = np.abs(F[:, 0])
     pi = 1.0 / np.where(length > 0.0, length, 1.0)
@@ -251,14 +220,6 @@ def _conic() -> ModuleType:
     return cvxpy
 
 
-def _nothing(F: np.ndarray, status: str) -> ExactEllipsoidalSVMResult:
-    n, p = F.shape
-    zero = np.zeros(n)
-    return ExactEllipsoidalSVMResult(
-        np.zeros(p), 0.0, np.eye(p), zero, zero, zero, np.inf, -np.inf, np.inf, 0, status
-    )
-
-
 def _certified(
     F: np.ndarray,
     y: np.ndarray,
@@ -268,7 +229,7 @@ def _certified(
     point: tuple[np.ndarray, float, np.ndarray, np.ndarray],
     n_iter: int,
     tol: float,
-) -> ExactEllipsoidalSVMResult:
+) -> EllipsoidalSVMResult:
     """Value of the point, made feasible, and the bound that its weights give."""
     w, b, E, alpha = point
     p = F.shape[1]
@@ -279,9 +240,7 @@ def _certified(
     outputs = F @ w + b
     side = y * outputs
     hard = np.isinf(caps)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(q > 0.0, side / q, np.inf)
-    shrink = min(1.0, float(np.min(ratio[hard], initial=1.0)))
+    shrink = min(1.0, smallest_ratio(side[hard], q[hard])) if hard.any() else 1.0
     objective = np.inf
     if shrink > 0.0:
         sign, log_det = np.linalg.slogdet(shrink * E)
@@ -289,12 +248,7 @@ def _certified(
         loss = float(caps[soft] @ np.maximum(shrink * q[soft] - side[soft], 0.0))
         if sign > 0:
             objective = -r * log_det + (1.0 - r) * shrink * float(np.trace(E)) + loss
-    if fit_intercept:
-        for heavier in (1.0, -1.0):
-            ours = y == heavier
-            mine, other = float(alpha[ours].sum()), float(alpha[~ours].sum())
-            if mine > other:
-                alpha = np.where(ours, alpha * (other / mine), alpha)
+    alpha = balanced(alpha, y) if fit_intercept else alpha
     directions = np.divide(image, q[:, None], out=np.zeros_like(image), where=q[:, None] > 0.0)
     half = (F.T * alpha) @ directions
     v = (alpha * y) @ F
@@ -307,6 +261,9 @@ def _certified(
     status = "converged" if gap <= tol else "stalled"
     if objective == np.inf and hard.any():
         status = "inseparable"
-    return ExactEllipsoidalSVMResult(
-        w, b, E, alpha, q, outputs, objective, dual, gap, n_iter, status
-    )
+    try:
+        G, _ = inverse_factor(r * np.linalg.inv(E))
+    except LinAlgError:
+        # No ellipsoid, of a problem without a solution.
+        G = np.zeros((p, p))
+    return EllipsoidalSVMResult(w, b, alpha, q, G, outputs, objective, dual, gap, n_iter, status)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.linalg import LinAlgError
 
+from oblong.solvers.esvm.kernel.centre import solve_from_centre
 from oblong.solvers.esvm.kernel.dual import solve_by_models
 from oblong.solvers.esvm.kernel.state import KernelState
 from oblong.solvers.esvm.problem import Certified, EsvmProblem
@@ -19,7 +20,10 @@ __all__ = ["solve_by_interior_point", "solve_rows"]
 def solve_by_interior_point(problem: EsvmProblem, polish: bool = False) -> tuple[Certified, str]:
     """Solve with all rows in every Newton system; to the last digits, if that is asked for."""
     options = problem.options
-    for tol in (min(problem.tol, options.model_digits), problem.tol) if polish else (problem.tol,):
+    digits = [min(problem.tol, options.model_digits)] if polish else []
+    # Hard margins without the last digits are left to the interior point method.
+    enough = [] if polish and problem.hard is not None else [problem.tol]
+    for tol in digits + enough:
         found = _by_models(problem, tol)
         if found is not None:
             return found, "converged"
@@ -28,16 +32,15 @@ def solve_by_interior_point(problem: EsvmProblem, polish: bool = False) -> tuple
 
 
 def _by_models(problem: EsvmProblem, tol: float) -> Certified | None:
-    """Solve the soft margin of a kernel without a central path; None where that is not possible."""
+    """Solve for a kernel without a central path; None where that is not possible."""
     if not _is_kernel(problem, problem.n) or problem.max_iter < problem.options.models_from_limit:
         return None
-    if problem.hard is not None or not problem.fit_intercept:
+    if not (problem.fit_intercept if problem.hard is None else problem.hard.all()):
         return None
     asked = replace(problem, tol=tol)
     part = Part(asked, None, None)
-    start = part.start(None)
-    assert start is not None
-    found = solve_by_models(asked, part, start)
+    solve = solve_by_models if problem.hard is None else solve_from_centre
+    found = solve(asked, part, part.ray())
     problem.n_iter = asked.n_iter
     return found
 

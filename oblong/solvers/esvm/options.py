@@ -74,6 +74,8 @@ class EsvmOptions:
         Limit on iterations that must be allowed before some are spent on models of the dual.
     evaluations : int
         Evaluations of the dual before the interior point method takes over; 3 to 5 are usual.
+    centre_steps : int
+        Newton steps to the analytic centre of a hard margin with a kernel; 3 to 16 are usual.
     moves_per_row : int
         Pairs of weights to move in one model, per row.
     zero_weight : float
@@ -146,11 +148,12 @@ class EsvmOptions:
     at_bound: float = 1e-3
 
     kernel_rows_per_column: int = 4
-    kernel_from: int = 100
+    kernel_from: int = 20
     kernel_halvings: int = 3
     kernel_last_halvings: int = 4
     models_from_limit: int = 50
     evaluations: int = 12
+    centre_steps: int = 36
     moves_per_row: int = 40
     zero_weight: float = 0.01
     single_condition: float = 1e5

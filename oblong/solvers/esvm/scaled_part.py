@@ -58,7 +58,7 @@ class Part:
     def start(self, near: Certified | None) -> np.ndarray | None:
         """Weights strictly inside their bounds with the right balance; None if there are none."""
         if near is None:
-            return self._ray()
+            return self.ray(1.0 if self.problem.hard is None else self._hard_factor())
         alpha = np.clip(self.length * near.alpha[self.rows], 0.1 * self.caps, 0.9 * self.caps)
         if not self.problem.fit_intercept:
             return alpha
@@ -78,8 +78,8 @@ class Part:
         kernel = n <= options.kernel_rows_per_column * p
         return options.hard_kernel_start if kernel else options.hard_start
 
-    def _ray(self) -> np.ndarray:
-        """Equal weights in each class, scaled to the best dual value along their ray."""
+    def ray(self, factor: float = 1.0) -> np.ndarray:
+        """Equal weights in each class: a factor times the best ones along their ray."""
         y = self.y
         positive = y > 0
         count = np.count_nonzero(positive)
@@ -93,7 +93,5 @@ class Part:
             p, spread = self.problem.p, self.problem.p / trace
             tau = min(self.problem.r * p / max(slope, 1e-300), 10.0 * p * spread)
             tau = max(tau - self.ridge * spread, self.ridge * spread)
-        if self.problem.hard is not None:
-            tau *= self._hard_factor()
-        alpha = np.minimum(tau * share, 0.5 * self.caps)
+        alpha = np.minimum(factor * tau * share, 0.5 * self.caps)
         return balanced(alpha, y) if self.problem.fit_intercept else alpha

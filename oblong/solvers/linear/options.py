@@ -27,6 +27,17 @@ class LinearOptions:
         Entries up to which the interior point method solves to ``small_gap``.
     small_gap : float
         Relative gap of small problems: the last digits cost next to nothing there.
+    kernel_rows : int
+        Rows up to which ``"auto"`` tries pair steps on their products first, which take a third of
+        the time (``benchmarks/small_fits.py``).
+    kernel_penalty : float
+        Largest penalty times the mean squared length of a row for that; pair steps crawl beyond.
+    kernel_steps : int
+        Pair steps per row after which the interior point method takes over.
+    kernel_gap : float
+        Relative gap that they have to reach.
+    kernel_from_limit : int
+        Limit on steps that must be allowed: one below it is meant for the interior point method.
     damping : float
         Share of the way to the boundary that an interior point step takes at most while the gap
         is large.
@@ -107,6 +118,12 @@ class LinearOptions:
     rotated: int = 1 << 22
     small: int = 1 << 18
     small_gap: float = 1e-11
+
+    kernel_rows: int = 200
+    kernel_penalty: float = 300.0
+    kernel_steps: int = 50
+    kernel_gap: float = 1e-8
+    kernel_from_limit: int = 100
 
     damping: float = 0.95
     interior_point_steps: int = 300

@@ -15,10 +15,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from oblong._core.progress import ProgressCallback
+from oblong.linalg.columns import ExplicitColumns
 from oblong.solvers.linear.descent import solve_descent
 from oblong.solvers.linear.interior_point import solve_interior_point
 from oblong.solvers.linear.options import DEFAULTS, LinearOptions
 from oblong.solvers.linear.problem import LinearProblem, LinearResult, LinearRows, as_stored
+from oblong.solvers.margin.relative import solve_relative_margin
 
 __all__ = ["LinearRelativeMarginResult", "choose_method", "solve_linear_relative_margin"]
 
@@ -130,9 +132,33 @@ def solve_linear_relative_margin(
     """
     if method == "auto":
         method = choose_method(X, options)
-    solve, problem, back = _prepared(
-        X, y, C, intercept, method, threads, tol, rng, progress, options
-    )
+        few = X.shape[0] <= options.kernel_rows and X.shape[0] * X.shape[1] <= options.small
+        # Pair steps do not count against max_iter, so that a small limit rules them out.
+        if few and intercept and not D and not 0 <= max_iter < options.kernel_from_limit:
+            bound = (B, spread) if D is None else (None, 1.0)
+            few_rows = _by_kernel(X, y, C, *bound, tol, progress, options)
+            if few_rows and few_rows.solution.relative_gap <= min(tol, options.kernel_gap):
+                return few_rows
+    rows, back = _prepared(X, intercept, method, threads, options)
+    problem = LinearProblem(rows, y, C, intercept=intercept)
+    rng = np.random.default_rng(0) if rng is None else rng
+    small = X.shape[0] * min(X.shape) <= options.small
+    shared: dict[str, Any] = {"progress": progress, "options": options}
+
+    def solve(
+        task: LinearProblem, limit: int, stage: str, start: LinearResult | None = None
+    ) -> LinearResult:
+        if method == "descent":
+            begin: dict[str, Any] = {}
+            if start is not None:
+                begin = {"start": start.dual_coef, "start_bias": start.bias}
+            with np.errstate(over="ignore", invalid="ignore"):
+                return solve_descent(
+                    task, tol=tol, max_iter=limit, stage=stage, rng=rng, **begin, **shared
+                )
+        fine = min(tol, options.small_gap) if small else tol
+        found = solve_interior_point(task, tol=fine, max_iter=limit, stage=stage, **shared)
+        return replace(found, status="converged") if found.relative_gap <= tol else found
 
     def settle(task: LinearProblem, found: LinearResult) -> LinearResult:
         """Certify the model as it is stored: rounding may be all that the certificate shows."""
@@ -151,13 +177,13 @@ def solve_linear_relative_margin(
             # No excess can reach such a penalty, as all of them together are at most D.
             U = None
         task = replace(problem, D=float(D), U=U)
-        found = settle(task, solve(task, max_iter, "relative margin", None))
+        found = settle(task, solve(task, max_iter, "relative margin"))
         return LinearRelativeMarginResult(found, found.t, np.nan, found.n_iter)
     if B is not None and D is None:
         task = replace(problem, B=float(B))
-        found = settle(task, solve(task, max_iter, "relative margin", None))
+        found = settle(task, solve(task, max_iter, "relative margin"))
         return LinearRelativeMarginResult(found, float(B), np.nan, found.n_iter)
-    svm = solve(problem, max_iter, "svm", None)
+    svm = solve(problem, max_iter, "svm")
     theta = float(np.abs(svm.outputs).max())
     B = max(1.0, theta if D is not None else 1.0 + spread * (theta - 1.0))
     if theta <= B:
@@ -169,73 +195,71 @@ def solve_linear_relative_margin(
     return LinearRelativeMarginResult(found, B, theta, svm.n_iter + found.n_iter)
 
 
-def _prepared(
+def _by_kernel(
     X: Any,
     y: np.ndarray,
     C: np.ndarray,
-    intercept: bool,
-    method: str,
-    threads: int,
+    B: float | None,
+    spread: float,
     tol: float,
-    rng: np.random.Generator | None,
     progress: ProgressCallback | None,
     options: LinearOptions,
-) -> tuple[Any, LinearProblem, Any]:
-    """Settle how a problem is solved, the problem, and how its solution is brought back."""
+) -> LinearRelativeMarginResult | None:
+    """Solve for few rows by their products, with compiled steps where others are calls of NumPy.
+
+    None where pair steps would be many: large penalties of long rows.
+    """
+    rows = LinearRows(X.toarray() if sp.issparse(X) else X, centred=True)
+    centred = rows.dense(0, rows.n)
+    products = centred @ centred.T
+    if not float(C.max()) * float(products.diagonal().mean()) <= options.kernel_penalty:
+        return None
+    found = solve_relative_margin(
+        ExplicitColumns(products),
+        y,
+        C,
+        B=B,
+        spread=spread,
+        tol=tol,
+        max_iter=options.kernel_steps * rows.n,
+        progress=progress,
+    )
+    margin, task = found.margin, LinearProblem(rows, y, C)
+    if not found.theta <= found.B:
+        task = replace(task, B=found.B)
+    c = task.feasible(margin.dual_coef)
+    w = c @ centred
+    bias = margin.bias if rows.shift is None else margin.bias - float(rows.shift @ w)
+    solution = LinearResult(
+        w, bias, found.B, margin.outputs, c, 0.0, 0.0, found.n_iter, "converged"
+    )
+    return LinearRelativeMarginResult(
+        as_stored(X, task, solution), found.B, found.theta, found.n_iter
+    )
+
+
+def _prepared(
+    X: Any, intercept: bool, method: str, threads: int, options: LinearOptions
+) -> tuple[LinearRows, Callable[[LinearResult], LinearResult]]:
+    """Rows to solve for, and how a solution for them becomes one for the rows as given."""
     if method == "descent":
-        rows = LinearRows(X, threads)
-        _check_finite(rows)
-        problem = LinearProblem(rows, y, C, intercept=intercept)
-        rng = np.random.default_rng(0) if rng is None else rng
-
-        def descend(
-            problem: LinearProblem, limit: int, stage: str, start: LinearResult | None
-        ) -> LinearResult:
-            with np.errstate(over="ignore", invalid="ignore"):
-                return solve_descent(
-                    problem,
-                    tol=tol,
-                    max_iter=limit,
-                    start=None if start is None else start.dual_coef,
-                    start_bias=0.0 if start is None else start.bias,
-                    rng=rng,
-                    progress=progress,
-                    stage=stage,
-                    options=options,
-                )
-
-        return descend, problem, lambda found: found
-
+        return LinearRows(X, threads), lambda found: found
     n, d = X.shape
-    basis = None
     rows = LinearRows(X, threads, centred=intercept)
-    if n < d and n * d <= options.rotated:
-        # The weights lie in the span of the rows: turn it into as many columns as rows, or fewer.
-        basis, factor = _span(rows.dense(0, n))
-        shift = rows.shift
-        rows = LinearRows(factor, threads)
+    if n >= d or n * d > options.rotated:
+        _check_finite(rows)
+        return rows, lambda found: found
+    # The weights lie in the span of the rows: turn it into as many columns as rows, or fewer.
+    basis, factor = _span(rows.dense(0, n))
+    shift, rows = rows.shift, LinearRows(factor, threads)
     _check_finite(rows)
-    problem = LinearProblem(rows, y, C, intercept=intercept)
-    fine = min(tol, options.small_gap) if n * min(n, d) <= options.small else tol
-
-    def interior(
-        problem: LinearProblem, limit: int, stage: str, start: LinearResult | None
-    ) -> LinearResult:
-        found = solve_interior_point(
-            problem, tol=fine, max_iter=limit, progress=progress, stage=stage, options=options
-        )
-        if found.relative_gap <= tol:
-            found = replace(found, status="converged")
-        return found
 
     def back(found: LinearResult) -> LinearResult:
-        if basis is None:
-            return found
         coef = basis(found.coef)
         bias = found.bias if shift is None else found.bias - float(shift @ coef)
         return replace(found, coef=coef, bias=bias)
 
-    return interior, problem, back
+    return rows, back
 
 
 def _span(X: np.ndarray) -> tuple[Callable[[np.ndarray], np.ndarray], np.ndarray]:

@@ -131,16 +131,8 @@ def bound_step(soft, ky, k1, kt, y, dfa, dta, df, dt, mu, a, s, v, e):
     decrease = 0.0
     for i in range(a.size):
         k = ky * y[i] + k1
-        da, ds, de = _direction(
-            soft,
-            k * dfa[i] + kt * dta,
-            k * df[i] + kt * dt,
-            mu,
-            a[i],
-            s[i],
-            v[i],
-            e[i],
-        )
+        dqa, dq = k * dfa[i] + kt * dta, k * df[i] + kt * dt
+        da, ds, de = _direction(soft, dqa, dq, mu, a[i], s[i], v[i], e[i])
         decrease = fast_max(decrease, fast_max(-da / a[i], -ds / s[i]))
         if soft:
             decrease = fast_max(decrease, fast_max(da / v[i], -de / e[i]))
@@ -153,16 +145,8 @@ def advance_rows(soft, ky, k1, kt, y, dfa, dta, df, dt, mu, step, a, s, v, e):
     total = 0.0
     for i in range(a.size):
         k = ky * y[i] + k1
-        da, ds, de = _direction(
-            soft,
-            k * dfa[i] + kt * dta,
-            k * df[i] + kt * dt,
-            mu,
-            a[i],
-            s[i],
-            v[i],
-            e[i],
-        )
+        dqa, dq = k * dfa[i] + kt * dta, k * df[i] + kt * dt
+        da, ds, de = _direction(soft, dqa, dq, mu, a[i], s[i], v[i], e[i])
         a[i] += step * da
         s[i] += step * ds
         total += a[i] * s[i]

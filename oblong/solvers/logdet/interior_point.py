@@ -20,10 +20,10 @@ Ellipsoidal Support Vector Machines, ACML 2010, eq. 6 and 7).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from oblong.solvers.logdet.options import LogDetOptions
 from oblong.solvers.logdet.state import LogDetState
 
 __all__ = ["LogDetResult", "solve_log_det"]
@@ -76,18 +76,9 @@ def solve_log_det(
     F: np.ndarray,
     start: np.ndarray,
     *,
-    r: float = 1.0,
-    M0: np.ndarray | None = None,
-    caps: np.ndarray | None = None,
-    signs: np.ndarray | None = None,
-    offset: float | np.ndarray = 0.0,
-    total: float | None = None,
-    direction: bool = False,
-    v0: np.ndarray | None = None,
-    scale: np.ndarray | None = None,
     tol: float = 1e-9,
     max_iter: int = 100,
-    options: LogDetOptions | None = None,
+    **problem: Any,
 ) -> LogDetResult:
     """Solve a problem with a log-determinant and its dual.
 
@@ -101,30 +92,12 @@ def solve_log_det(
         Vectors ``φ_i`` in rows, in double precision. Their scale should be near one.
     start : ndarray of shape (n,)
         Starting point, with ``0 < start < caps`` and ``M(start)`` positive definite.
-    r : float, default=1.0
-        Weight of the log-determinant.
-    M0 : ndarray of shape (p, p), optional
-        Constant part of ``M``; zero by default.
-    caps : ndarray of shape (n,), optional
-        Caps ``C_i``; infinite by default.
-    signs : ndarray of shape (n,), optional
-        Signs ``y_i``; one by default.
-    offset : float or ndarray of shape (n,), default=0.0
-        Offsets ``o_i``.
-    total : float, optional
-        The number ``t``; None for a problem without ``b``.
-    direction : bool, default=False
-        Whether the problem has ``w``.
-    v0 : ndarray of shape (p,), optional
-        Constant part of ``v``, from rows that are held at their caps.
-    scale : ndarray of shape (n,), optional
-        Factors ``π_i`` of ``φ_i φ_i'`` in ``M`` and of ``φ_i'B φ_i``; one by default.
     tol : float, default=1e-9
         Largest gap.
     max_iter : int, default=100
         Limit on Newton systems.
-    options : LogDetOptions, optional
-        Settings of the method.
+    **problem : object
+        The other parameters of :class:`~oblong.solvers.logdet.state.LogDetState`.
 
     Returns
     -------
@@ -143,20 +116,7 @@ def solve_log_det(
     >>> bool(np.allclose(shape, [[4, 0], [0, 1]], atol=1e-4))
     True
     """
-    state = LogDetState(
-        F,
-        start,
-        r=r,
-        M0=M0,
-        caps=caps,
-        signs=signs,
-        offset=offset,
-        total=total,
-        direction=direction,
-        v0=v0,
-        scale=scale,
-        options=options,
-    )
+    state = LogDetState(F, start, **problem)
     best, merit, idle, n_iter = np.inf, np.inf, 0, 0
     kept = state.keep()
     while True:
@@ -181,7 +141,7 @@ def solve_log_det(
         state.alpha,
         state.s,
         state.u,
-        state.w if direction else None,
+        state.w if state.direction else None,
         state.b,
         state.q,
         state.G,

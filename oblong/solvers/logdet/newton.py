@@ -106,7 +106,8 @@ class NewtonSystem(ABC):
 def _cholesky(N: np.ndarray) -> tuple[np.ndarray, bool]:
     """Factor, with a little more on the diagonal where rounding makes that necessary."""
     for power in range(-14, -4):
-        L, info = dpotrf(N, lower=1, clean=0)
+        # A symmetric matrix, whose transpose LAPACK takes without turning it.
+        L, info = dpotrf(N.T, lower=1, clean=0)
         if info == 0:
             return L, bool(np.isfinite(L.diagonal()).all())
         N.flat[:: len(N) + 1] *= 1.0 + 10.0**power

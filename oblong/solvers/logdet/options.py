@@ -28,6 +28,8 @@ class LogDetOptions:
         reach the last digit for caps that differ by ten orders of magnitude.
     dual_rows : float
         Rows per quadratic feature up to which the Newton system is one in the weights.
+    dual_digits : int
+        Rows up to which it becomes one where the other has no digits left for a step.
     follow_from : float
         Length of ``v``, in complementarity products, from which ``w`` follows ``v`` inside the
         ball. Below it, ``v`` may still vanish, and ``w`` needs a step of its own.
@@ -78,6 +80,7 @@ class LogDetOptions:
     last_halvings: int = 30
     refinements: int = 2
     dual_rows: float = 1.5
+    dual_digits: int = 500
     follow_from: float = 50.0
     follow_until: float = 1e-10
     sampled_rows: int = 3

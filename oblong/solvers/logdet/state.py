@@ -11,11 +11,39 @@ from oblong.linalg.log_det import inverse_factor
 from oblong.solvers.logdet.newton import DualSystem, NewtonStep, NewtonSystem, PrimalSystem
 from oblong.solvers.logdet.options import LogDetOptions
 
-__all__ = ["LogDetState"]
+__all__ = ["LogDetState", "NewtonSystem"]
 
 
 class LogDetState:
-    """The iterate, and what follows from it."""
+    """The iterate, and what follows from it.
+
+    Parameters
+    ----------
+    F : ndarray of shape (n, p)
+        Vectors ``φ_i`` in rows, in double precision. Their scale should be near one.
+    start : ndarray of shape (n,)
+        Starting point, with ``0 < start < caps`` and ``M(start)`` positive definite.
+    r : float, default=1.0
+        Weight of the log-determinant.
+    M0 : ndarray of shape (p, p), optional
+        Constant part of ``M``; zero by default.
+    caps : ndarray of shape (n,), optional
+        Caps ``C_i``; infinite by default.
+    signs : ndarray of shape (n,), optional
+        Signs ``y_i``; one by default.
+    offset : float or ndarray of shape (n,), default=0.0
+        Offsets ``o_i``.
+    total : float, optional
+        The number ``t``; None for a problem without ``b``.
+    direction : bool, default=False
+        Whether the problem has ``w``.
+    v0 : ndarray of shape (p,), optional
+        Constant part of ``v``, from rows that are held at their caps.
+    scale : ndarray of shape (n,), optional
+        Factors ``π_i`` of ``φ_i φ_i'`` in ``M`` and of ``φ_i'B φ_i``; one by default.
+    options : LogDetOptions, optional
+        Settings of the method.
+    """
 
     def __init__(
         self,
@@ -232,6 +260,10 @@ class LogDetState:
         level = sigma * mu if slides else None
         if t >= 0.1 and self.attempt(step, t, before, self.options.halvings, level):
             return True
+        if not self.dual_mode and self.n <= self.options.dual_digits:
+            # The matrix in the weights has digits that the one in the entries of B has lost.
+            self.dual_mode = True
+            return self.advance()
         sigma = max(sigma, 0.3)
         step = system.direction(sigma * mu, zero)
         t = min(1.0, self.options.to_boundary * self.longest(step, room, False))

@@ -77,7 +77,9 @@ class KernelDual:
         None if rounding leaves no factor, or ``v`` is too short to be followed.
         """
         n, part, r = self.problem.n, self.part, self.problem.r
-        vanishes = self.problem.options.vanishing_direction
+        options = self.problem.options
+        soft = self.problem.hard is None
+        vanishes = options.vanishing_direction if soft else options.no_margin
         kind, potrf, lauum = (
             (np.float64, dpotrf, dlauum) if double else (np.float32, spotrf, slauum)
         )

@@ -18,8 +18,7 @@ from scipy.linalg.lapack import dlauum, dpotrf, dpotrs
 from oblong._core.compile import compiled
 from oblong.linalg.log_det import invert_triangle
 from oblong.solvers.esvm.options import EsvmOptions
-from oblong.solvers.logdet.newton import NewtonSystem
-from oblong.solvers.logdet.state import LogDetState
+from oblong.solvers.logdet.state import LogDetState, NewtonSystem
 
 __all__ = ["KernelState", "newton_matrix", "scaled_kernel"]
 

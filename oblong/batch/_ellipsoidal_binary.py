@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from oblong._core.progress import ProgressCallback
 from oblong.linalg.feature_map import combination, row_norms
-from oblong.linalg.log_det import inverse_factor
 from oblong.solvers.esvm.problem import best_bias, smallest_ratio
 from oblong.solvers.esvm.solve import EllipsoidalSVMResult, solve_ellipsoidal_svm
 from oblong.solvers.margin.scaled import solve_scaled_margin
@@ -258,7 +257,7 @@ def _solver(
         from oblong.solvers.esvm.exact import solve_exact_ellipsoidal_svm
 
         def exact(caps: np.ndarray, start: object) -> EllipsoidalSVMResult:
-            found = solve_exact_ellipsoidal_svm(
+            return solve_exact_ellipsoidal_svm(
                 F,
                 y,
                 caps=caps,
@@ -266,11 +265,6 @@ def _solver(
                 fit_intercept=setting.fit_intercept,
                 tol=max(setting.tol, _CONIC_TOL),
             )
-            # The half axes E take the place of B.
-            factor, _ = inverse_factor(setting.r * np.linalg.inv(found.E))
-            shared = {field.name: getattr(found, field.name) for field in fields(found)}
-            del shared["E"]
-            return EllipsoidalSVMResult(factor=factor, **shared)
 
         return exact
 
