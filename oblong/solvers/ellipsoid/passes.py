@@ -7,57 +7,38 @@ largest distance, which is the certificate: blown up by it, the ellipsoid holds 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from oblong._core.progress import Progress, ProgressCallback
+from oblong.solvers.ellipsoid.coordinates import Coordinates
+from oblong.solvers.ellipsoid.coverage_passes import cover_in_passes
 from oblong.solvers.ellipsoid.options import EllipsoidOptions
-from oblong.solvers.ellipsoid.result import EllipsoidResult
+from oblong.solvers.ellipsoid.result import EllipsoidResult, PassEllipsoid
 from oblong.solvers.ellipsoid.solve import solve_ellipsoid
 from oblong.solvers.linear.passes.first import FirstLook, stacked
 from oblong.solvers.linear.passes.rows import Part, Passes, Present, dense_chunks
 
-__all__ = ["PassEllipsoid", "solve_ellipsoid_passes"]
+__all__ = ["solve_ellipsoid_passes"]
 
 # Distance from the hull of the working rows, in deviations of the columns, that is not rounding.
 _OFF_THE_HULL = 1e-6
-
-
-@dataclass(frozen=True)
-class PassEllipsoid:
-    """An ellipsoid around all rows, known by its working rows.
-
-    Attributes
-    ----------
-    result : EllipsoidResult
-        The ellipsoid, with weights and distances of the working rows, and the gap for all rows.
-    X : ndarray
-        The working rows.
-    numbers : ndarray of int
-        Their numbers in the source.
-    n_passes : int
-        Passes over the rows.
-    """
-
-    result: EllipsoidResult
-    X: np.ndarray
-    numbers: np.ndarray
-    n_passes: int
 
 
 def solve_ellipsoid_passes(
     passes: Passes,
     seen: FirstLook,
     *,
+    coverage: float = 1.0,
     center: bool = True,
     tol: float = 1e-6,
     max_iter: int = 1000,
     progress: ProgressCallback | None = None,
     options: EllipsoidOptions | None = None,
 ) -> PassEllipsoid:
-    """Find the ellipsoid of least volume around all rows of a source.
+    """Find the ellipsoid of least volume around the rows of a source, or a share of them.
 
     Parameters
     ----------
@@ -65,32 +46,49 @@ def solve_ellipsoid_passes(
         Who reads the rows.
     seen : FirstLook
         What the first pass found.
-    center, tol, max_iter, progress, options
+    coverage, center, tol, max_iter, progress, options
         As for :func:`~oblong.solvers.ellipsoid.solve.solve_ellipsoid`.
     """
     options = options or EllipsoidOptions()
+    if seen.whole:
+        order = np.argsort(seen.numbers, kind="stable")
+        X, weight = np.asarray(seen.X[order], dtype=np.float64), seen.weight[order]
+        result = solve_ellipsoid(
+            X,
+            coverage=coverage,
+            center=center,
+            sample_weight=weight,
+            tol=tol,
+            max_iter=max_iter,
+            options=options,
+        )
+        if progress is not None:
+            progress(Progress("ellipsoid", 1, result.gap, tol))
+        return PassEllipsoid(result, X, seen.numbers[order], passes.n_passes, weight)
     moments = seen.of(range(len(seen.moments)))
     if moments.covariance.ndim == 1:
         raise ValueError("an ellipsoid in passes takes dense rows of at most 512 columns")
     origin = moments.mean if center else np.zeros_like(moments.mean)
     S = moments.covariance if center else moments.covariance + np.outer(moments.mean, moments.mean)
-    spread = np.sqrt(np.maximum(S.diagonal(), np.finfo(float).tiny))
-    values, vectors = np.linalg.eigh(S / np.outer(spread, spread))
+    scale = np.sqrt(np.maximum(S.diagonal(), 0.0))
+    varies = scale > 0.0
+    spread = np.where(varies, scale, np.sqrt(np.finfo(float).tiny))
+    values, vectors = np.linalg.eigh((S / np.outer(spread, spread))[np.ix_(varies, varies)])
     kept = values > 1e-14 * len(values) * max(values[-1], 1e-300)
-    factor = (vectors / np.sqrt(np.maximum(values, 1e-300)))[:, kept] / spread[:, None]
+    coordinates = Coordinates._of_parts(
+        origin, spread, varies, values[kept], vectors[:, kept], center, options.clear_eigenvalue
+    )
+    how = {"tol": tol, "max_iter": max_iter, "progress": progress, "options": options}
+    # A cap of one or more for every row is none.
+    if (1.0 - coverage) * moments.weight > moments.weight / moments.count * (1.0 + 1e-12):
+        return cover_in_passes(passes, seen, coordinates, coverage=coverage, **how)
     lift, d = int(center), len(origin)
     count = options.pass_rows * (d + lift)
     first = passes.n_passes - 1
-    if seen.whole:
-        X, numbers = seen.X, seen.numbers
-        order = np.argsort(numbers, kind="stable")
-        X, numbers = np.asarray(X, dtype=np.float64)[order], numbers[order]
-    else:
-        found = passes.run(_farthest, origin, factor, None, spread, 0.0, count)
-        X, numbers, _ = _chosen(found.rows, count)
-    inner, outside = tol if seen.whole else options.inner_gap, 1.0
+    found = passes.run(_farthest, origin, coordinates.forward, None, spread, 0.0, count)
+    X, numbers, _ = _chosen(found.rows, count)
+    inner, steps = options.inner_gap, 0
     best: PassEllipsoid | None = None
-    steps = 0
     while True:
         result = solve_ellipsoid(
             X, center=center, tol=inner, max_iter=max(1, max_iter - steps), options=options
@@ -99,25 +97,23 @@ def solve_ellipsoid_passes(
         k = result.factor.shape[1]
         D = k + lift
         back = None if k == d else result.inverse_factor
-        rows: Sequence[Any] = []
-        if not seen.whole:
-            level = 1.0 + 0.1 * tol
-            found = passes.run(_farthest, result.center, result.factor, back, spread, level, count)
-            rows, outside = found.rows, max(1.0, float(found.largest["distance"]))
+        level = 1.0 + 0.1 * tol
+        found = passes.run(_farthest, result.center, result.factor, back, spread, level, count)
+        outside = max(1.0, float(found.largest["distance"]))
         gap = (lift + result.scale * outside) / D - 1.0 if np.isfinite(outside) else np.inf
         gap = max(gap, result.gap)
         if best is None or gap <= best.result.gap:
             grown = _blown_up(result, outside, gap, lift) if np.isfinite(outside) else result
-            best = PassEllipsoid(replace(grown, gap=gap), X, numbers, 0)
+            best = PassEllipsoid(replace(grown, gap=gap), X, numbers, 0, inside=1.0)
         best = replace(best, n_passes=passes.n_passes - first)
         if progress is not None:
             progress(Progress("ellipsoid", best.n_passes, best.result.gap, tol))
         done = best.result.gap <= tol
-        if done or steps >= max_iter or best.n_passes >= options.rounds or seen.whole:
+        if done or steps >= max_iter or best.n_passes >= options.rounds:
             status = "converged" if done else "max_iter"
             return replace(best, result=replace(best.result, status=status, n_iter=steps))
         near = (result.weights > 1e-7) | (result.squared_distances > 0.9)
-        new, new_numbers, _ = _chosen(rows, count)
+        new, new_numbers, _ = _chosen(found.rows, count)
         fresh = ~np.isin(new_numbers, numbers)
         if not fresh.any() and inner <= 1e-3 * tol:
             return replace(best, result=replace(best.result, status="stalled", n_iter=steps))
