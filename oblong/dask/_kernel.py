@@ -234,7 +234,7 @@ class DaskRelativeMarginClassifier(DaskEstimator, RelativeMarginClassifier):
         promise = max(self.tol, 1e-3)
         best: tuple[_Pair, tuple[Any, ...]] | None = None
         lower = -np.inf
-        for turn in range(_ROUNDS):
+        for _ in range(_ROUNDS):
             X, y, weight, numbers = rows
             if D is not None and nu is not None:
                 # The penalty D ν s / Σs of a row is that among all rows.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -25,7 +25,7 @@ from oblong.solvers.linear.passes.rows import (
     row_starts,
 )
 
-__all__ = ["CollectionRows", "DaskPasses", "compute", "find_client"]
+__all__ = ["CollectionRows", "DaskPasses", "blocks_of", "compute", "find_client"]
 
 # Seconds without any worker after which a cluster counts as lost.
 _PATIENCE = 30.0
@@ -52,8 +52,9 @@ def compute(client: Any, last: Any, others: Sequence[Any]) -> tuple[Any, list[An
         return last, rest
     from distributed import wait
 
-    futures = client.compute([last, *others])
+    futures: list[Any] = []
     try:
+        futures = client.compute([last, *others])
         seen = time.monotonic()
         while True:
             try:
@@ -68,13 +69,19 @@ def compute(client: Any, last: Any, others: Sequence[Any]) -> tuple[Any, list[An
                     raise ConnectionError(problem) from None
         found = client.gather(futures)
         return found[0], list(found[1:])
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        # Futures that are cancelled with their cluster raise what is no Exception.
+        if client.status != "running":
+            raise ConnectionError("the connection to the cluster is lost") from error
+        raise
     finally:
-        client.cancel(futures)
+        if client.status == "running":
+            client.cancel(futures)
 
 
 def _n_workers(client: Any) -> int:
-    if client.status != "running":
-        raise ConnectionError("the connection to the cluster is lost")
     return len(client.scheduler_info(n_workers=-1)["workers"])
 
 
@@ -214,13 +221,9 @@ class DaskPasses:
         source, known = self.source, self.source.lengths
         starts = np.zeros(source.n_blocks, int) if known is None else row_starts(known)
         shared = delayed(arguments, traverse=False)
-        files = delayed(source, traverse=False)
         parts = []
-        for k in range(source.n_blocks) if only is None else [only]:
-            if isinstance(source, CollectionRows):
-                block = source.task(k)
-            else:
-                block = delayed(_read, pure=False)(files, k)
+        numbers = range(source.n_blocks) if only is None else [only]
+        for k, block in zip(numbers, blocks_of(source, numbers)):
             work = partial(_run, task, source.place(k), int(starts[k]))
             parts.append(delayed(work, pure=False)(block, shared))
         if only is not None:
@@ -236,6 +239,16 @@ class DaskPasses:
         rows = [delayed(_rows, pure=False)(part) for part in parts]
         total, found = compute(self.client, level[0], rows)
         return total._replace(rows=found)
+
+
+def blocks_of(source: RowSource, numbers: Iterable[int]) -> Iterator[Any]:
+    """Blocks, delayed; those of files are read by the workers."""
+    if isinstance(source, CollectionRows):
+        yield from map(source.task, numbers)
+        return
+    files = delayed(source, traverse=False)
+    for k in numbers:
+        yield delayed(_read, pure=False)(files, k)
 
 
 def _read(source: RowSource, k: int) -> Block:

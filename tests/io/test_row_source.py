@@ -12,9 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
-from sklearn.datasets import dump_svmlight_file
-
 from sklearn.base import clone
+from sklearn.datasets import dump_svmlight_file
 
 from oblong import (
     EllipsoidalKernelClassifier,

@@ -70,9 +70,7 @@ def _answer(rows: Present, question: _Question) -> Part:
         near = ~outside & (q >= question.low) & (order[part] < question.share)
         parts.append((X[near], weight[near], rows.numbers[part][near], q[near]))
     gathered = tuple(stacked([found[i] for found in parts]) for i in range(4)) if parts else None
-    return Part(
-        {"over": over, "inside": inside, "mass": mass, "moments": moments}, {}, gathered
-    )
+    return Part({"over": over, "inside": inside, "mass": mass, "moments": moments}, {}, gathered)
 
 
 def cover_in_passes(
@@ -167,13 +165,11 @@ def cover_in_passes(
             drawn, width = share * n, 2.0 * error
         else:
             width, small = 0.5 * width, (problem, u, numbers, q)
-        width = max(width, float(np.partition(off, min(least, len(off)) - 1)[: least].max()))
+        width = max(width, float(np.partition(off, min(least, len(off)) - 1)[:least].max()))
         low, high = rho - width, rho + width
 
 
-def _covariance(
-    passes: Passes, sample: _Sample, kappa: float, total: float
-) -> PassEllipsoid:
+def _covariance(passes: Passes, sample: _Sample, kappa: float, total: float) -> PassEllipsoid:
     """All weights are equal: the matrix is the covariance, and a pass counts the rows inside."""
     coordinates, first = sample.coordinates, passes.n_passes - 1
     metric, rho = coordinates.metric_of_moments(np.eye(coordinates.D)), coordinates.lift + 1.0

@@ -40,7 +40,8 @@ def test_as_in_memory_whatever_the_blocks(tails, center):
 @pytest.mark.parametrize(("tails", "coverage"), [(50.0, 0.9), (3.0, 0.4), (3.0, 0.998)])
 def test_some_rows_stay_outside(tails, coverage, center):
     rng = np.random.default_rng(1)
-    X = np.vstack([rng.standard_t(tails, (12_000, 3)), np.zeros((300, 3))]) + [2.0, 0.0, 9.0]
+    X = np.vstack([rng.standard_t(tails, (12_000, 3)), np.zeros((300, 3))])
+    X += [2.0, 0.0, 9.0]
     weight = rng.integers(0, 4, len(X)).astype(float)
     exact = solve_ellipsoid(X, coverage=coverage, sample_weight=weight, center=center, tol=1e-9)
     options = EllipsoidOptions(cover_features=1e4)
