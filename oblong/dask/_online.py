@@ -34,8 +34,8 @@ __all__ = [
 _SHARDS = """
     shards : int, default=8
         Models that learn at a time, each from every so many-th partition. The result depends on
-        it, and not on the number of workers. Keep 1,000 rows per shard or more; AROW learns
-        better from shards with ``r`` divided by their number.
+        it, and not on the number of workers. Keep 1,000 rows per shard or more; eight shards
+        of AROW learn better with an eighth of ``r``.
     rounds : int, default=1
         How often the models learn from their shards and are merged: by the product of their
         Gaussians after the first round, by the mean after later ones.

@@ -196,7 +196,9 @@ def _rows(part: Part) -> Any:
     return part.rows
 
 
-def _run(task: Task, place: Place, start: int, block: Block, arguments: Any) -> Part:
+def _run(task: Task, place: Place, start: int, k: int, rows: Any, arguments: Any) -> Part:
+    # A task reads a block of files and works on it, so that no block travels.
+    block = rows if isinstance(rows, Block) else rows.block(k)
     return ask(task, block, place, start, arguments)
 
 
@@ -221,11 +223,12 @@ class DaskPasses:
         source, known = self.source, self.source.lengths
         starts = np.zeros(source.n_blocks, int) if known is None else row_starts(known)
         shared = delayed(arguments, traverse=False)
+        files = None if isinstance(source, CollectionRows) else delayed(source, traverse=False)
         parts = []
-        numbers = range(source.n_blocks) if only is None else [only]
-        for k, block in zip(numbers, blocks_of(source, numbers)):
-            work = partial(_run, task, source.place(k), int(starts[k]))
-            parts.append(delayed(work, pure=False)(block, shared))
+        for k in range(source.n_blocks) if only is None else [only]:
+            work = partial(_run, task, source.place(k), int(starts[k]), k)
+            rows = source.task(k) if isinstance(source, CollectionRows) else files
+            parts.append(delayed(work, pure=False)(rows, shared))
         if only is not None:
             return compute(self.client, parts[0], [])[0]
         self.n_passes += 1

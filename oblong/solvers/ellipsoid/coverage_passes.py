@@ -35,6 +35,8 @@ _SLACK = 1e-9
 _TRACE = 1e-3
 # Passes without progress after which the gap is what it is.
 _PATIENCE = 5
+# Passes that miss the boundary after which rows wherever they are join.
+_MISSES = 3
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ def _answer(rows: Present, question: _Question) -> Part:
     lift, slack = coordinates.lift, _SLACK * (rho - coordinates.lift)
     order = hashed(rows.numbers)
     moments = np.zeros((coordinates.D, coordinates.D))
-    over = inside = mass = 0.0
+    over = inside = mass = close = 0.0
     parts = []
     for part, X in dense_chunks(rows.X):
         image = (X - coordinates.center) @ metric.T - metric.shift
@@ -67,10 +69,16 @@ def _answer(rows: Present, question: _Question) -> Part:
         Z = coordinates.design(X, outside)
         moments += (Z * weight[outside, None]).T @ Z
         mass += float(weight[outside].sum())
-        near = ~outside & (q >= question.low) & (order[part] < question.share)
+        near = ~outside & (q >= question.low)
+        close += float(weight[near].sum())
+        near &= order[part] < question.share
         parts.append((X[near], weight[near], rows.numbers[part][near], q[near]))
     gathered = tuple(stacked([found[i] for found in parts]) for i in range(4)) if parts else None
-    return Part({"over": over, "inside": inside, "mass": mass, "moments": moments}, {}, gathered)
+    return Part(
+        {"over": over, "inside": inside, "mass": mass, "near": close, "moments": moments},
+        {},
+        gathered,
+    )
 
 
 def cover_in_passes(
@@ -108,21 +116,26 @@ def cover_in_passes(
     if kappa * moments.weight <= 1.0 + 1e-12:
         return _covariance(passes, sample, kappa, moments.weight)
     M, rho, low, high, error = sample.start(options)
-    share, drawn, steps, idle = 0.0, float(len(seen.weight)), 0, 0
+    few = (1.0 - coverage) * n <= 0.25 * room
+    high = np.inf if few else high
+    share, drawn, steps, idle, missed = 0.0, float(len(seen.weight)), 0, 0, 0
     # The small problem, once its weights are feasible for all rows.
-    small: tuple[DesignProblem, np.ndarray, np.ndarray, np.ndarray] | None = None
+    small: tuple[DesignProblem, np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None = None
     best: PassEllipsoid | None = None
     while True:
         metric = coordinates.metric_of_moments(M)
         if share < 1.0:
             q = coordinates.leverages(sample.X, metric)
             inside = float(np.mean((q >= low) & (q <= high)))
-            share = room / max(inside * n, 1.0)
+            before, share = share, room / max(inside * n, 1.0)
+            if share <= 1.2 * before:
+                # Levels that do not grow: the rows near the boundary need more room.
+                room, share = 2 * room, 2.0 * share
             share = 1.0 if share > 0.5 else share
         answer = passes.run(_answer, _Question(coordinates, metric, rho, low, high, share))
         n_passes = passes.n_passes - first
         if small is not None:
-            problem, u, numbers, q = small
+            problem, u, numbers, weight, q = small
             gap = max(0.0, rho + kappa * answer.sums["over"] - D) / D
             idle += 1
             if best is None or gap < best.result.gap:
@@ -130,9 +143,9 @@ def cover_in_passes(
                 found = read_out(problem, Design(u, metric, q, rho, gap, "stalled"), kappa, None)
                 # Rows below their caps are not outside, whatever the gap leaves of a distance.
                 slack = _SLACK * (rho - coordinates.lift)
-                spared = (q > rho + slack) & (u < kappa * problem.weights * (1.0 - q + rho))
-                inside = (answer.sums["inside"] + problem.weights[spared].sum()) / moments.weight
-                best = PassEllipsoid(found, problem.X, numbers, 0, problem.weights, inside)
+                spared = (q > rho + slack) & (u < kappa * weight * (1.0 - q + rho))
+                inside = (answer.sums["inside"] + weight[spared].sum()) / moments.weight
+                best = PassEllipsoid(found, problem.X, numbers, 0, weight, inside)
         reached = np.inf if best is None else best.result.gap
         if progress is not None:
             progress(Progress("ellipsoid", n_passes, reached, tol))
@@ -142,13 +155,17 @@ def cover_in_passes(
             result = replace(best.result, status=status, n_iter=steps)
             return replace(best, result=result, n_passes=n_passes)
         X, weight, numbers, q = (stacked([part[i] for part in answer.rows]) for i in range(4))
-        caps, left = kappa * weight / share, 1.0 - kappa * answer.sums["mass"]
-        if not 0.0 < left < caps.sum():
-            # The boundary lies beyond one of the two limits.
-            width = 4.0 * (min(high, 2.0 * rho) - low)
-            rho = high if left <= 0.0 else low
+        near, left = answer.sums["near"], 1.0 - kappa * answer.sums["mass"]
+        enough = len(weight) >= least or missed > _MISSES
+        if not (0.0 < left < kappa * near and enough):
+            # The boundary lies beyond one of the two limits, or next to one.
+            width, missed = 4.0 * (min(high, 2.0 * rho) - low), missed + 1
+            rho = high if left <= 0.0 else rho if left < kappa * near else low
             low, high = rho - width, rho + width if np.isfinite(high) else high
+            if missed > _MISSES:
+                low, high = -np.inf, np.inf
             continue
+        caps = kappa * near / weight.sum() * weight
         # While a share stands for all, the solution is a start and no more.
         inner = tol if share == 1.0 else max(tol, 1e-4)
         problem = DesignProblem(X, coordinates, weight, inner, max_iter - steps, options=options)
@@ -164,9 +181,12 @@ def cover_in_passes(
             error = max(width, 0.3 * error) * np.sqrt(min(1.0, drawn / (share * n)))
             drawn, width = share * n, 2.0 * error
         else:
-            width, small = 0.5 * width, (problem, u, numbers, q)
-        width = max(width, float(np.partition(off, min(least, len(off)) - 1)[:least].max()))
-        low, high = rho - width, rho + width
+            width, small = 0.5 * width, (problem, u, numbers, weight, q)
+        # So many rows, of which a share was seen, leave the weights enough freedom.
+        place = min(len(off), max(1, int(share * least))) - 1
+        width = max(width, float(np.partition(off, place)[place]))
+        # Few rows outside are all gathered: each of them counts.
+        low, high = rho - width, np.inf if few else rho + width
 
 
 def _covariance(passes: Passes, sample: _Sample, kappa: float, total: float) -> PassEllipsoid:

@@ -78,10 +78,18 @@ def solve_ellipsoid_passes(
     coordinates = Coordinates._of_parts(
         origin, spread, varies, values[kept], vectors[:, kept], center, options.clear_eigenvalue
     )
-    how = {"tol": tol, "max_iter": max_iter, "progress": progress, "options": options}
     # A cap of one or more for every row is none.
     if (1.0 - coverage) * moments.weight > moments.weight / moments.count * (1.0 + 1e-12):
-        return cover_in_passes(passes, seen, coordinates, coverage=coverage, **how)
+        return cover_in_passes(
+            passes,
+            seen,
+            coordinates,
+            coverage=coverage,
+            tol=tol,
+            max_iter=max_iter,
+            progress=progress,
+            options=options,
+        )
     lift, d = int(center), len(origin)
     count = options.pass_rows * (d + lift)
     first = passes.n_passes - 1
