@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from oblong._core.progress import Progress, ProgressCallback
+from oblong.solvers.ellipsoid.capped import cover
 from oblong.solvers.ellipsoid.coordinates import Coordinates, Metric
 from oblong.solvers.ellipsoid.options import EllipsoidOptions
 from oblong.solvers.ellipsoid.problem import Design, DesignProblem, best_threshold
@@ -170,7 +171,12 @@ def cover_in_passes(
         inner = tol if share == 1.0 else max(tol, 1e-4)
         problem = DesignProblem(X, coordinates, weight, inner, max_iter - steps, options=options)
         F, M0 = coordinates.design(X, slice(None)), kappa * answer.sums["moments"]
-        u, _ = problem.solve_capped(F, caps, left, M0, options.boundary_gap)
+        if left < 1.0:
+            u, _ = problem.solve_capped(F, caps, left, M0, options.boundary_gap)
+        else:
+            # All rows that count are here, however far out: as in memory.
+            problem.tol *= options.boundary_gap
+            u = cover(problem, kappa * near / weight.sum()).u
         steps += problem.n_iter
         M = M0 + (F * u[:, None]).T @ F
         before, q = q - rho, coordinates.leverages(X, coordinates.metric_of_moments(M))
