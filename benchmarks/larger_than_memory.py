@@ -401,7 +401,8 @@ def main() -> None:
             if not case.startswith("merge"):
                 row["rows x columns"] = f"{count:,} x {10 if 'float32' in case else D}"
             used = row.pop("in passes")
-            if row.get("passes") and used and "formula" not in case and "Dask" not in case:
+            apart = ("formula", "Dask", "memory")
+            if row.get("passes") and used and not any(word in case for word in apart):
                 read = rows["plain read"]["processor seconds"]
                 row["processor seconds per pass / plain read"] = used / row["passes"] / read
             rows[case] = row
