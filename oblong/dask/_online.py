@@ -96,7 +96,7 @@ class DaskOnlineEstimator(DaskEstimator):
             raise ValueError(f"{type(self).__name__} needs labels: y, or target= of a row source")
         client, blocks = self.client_, list(blocks_of(rows, range(rows.n_blocks)))
         found = delayed(_all_labels)([delayed(_labels)(block) for block in blocks])
-        classes, _ = compute(client, found, [])
+        (classes,) = compute(client, [found])
         params = self.get_params(deep=False)
         model = self._local(**{k: v for k, v in params.items() if k not in self._own})
         names = delayed(classes, traverse=False)
@@ -110,7 +110,7 @@ class DaskOnlineEstimator(DaskEstimator):
                     learned = delayed(_learn, pure=False)(learned, block, names)
                 models.append(learned)
             merged = delayed(_merged, pure=False)(models, "mean" if turn else "product")
-        model, _ = compute(client, merged, [])
+        (model,) = compute(client, [merged])
         fitted = {k: v for k, v in vars(model).items() if k not in params}
         self.__dict__.update(fitted)
         take_columns(self, rows)

@@ -19,6 +19,7 @@ from oblong.solvers.linear.passes.rows import (
     Place,
     RowSource,
     Task,
+    Tree,
     ask,
     combined,
     count_rows,
@@ -31,6 +32,8 @@ __all__ = ["CollectionRows", "DaskPasses", "blocks_of", "compute", "find_client"
 _PATIENCE = 30.0
 # Seconds between two looks at the cluster.
 _LOOK = 2.0
+# Blocks, and numbers of their sums, up to which these are added in this process.
+_FEW, _SMALL = 200, 8e6
 
 
 def find_client(client: Any) -> Any:
@@ -45,30 +48,33 @@ def find_client(client: Any) -> Any:
         return None
 
 
-def compute(client: Any, last: Any, others: Sequence[Any]) -> tuple[Any, list[Any]]:
-    """Compute delayed values, `last` depending on all others; nothing is left on the cluster."""
+def compute(client: Any, values: Sequence[Any], watched: int | None = None) -> list[Any]:
+    """Compute delayed values, until one fails; nothing is left on the cluster.
+
+    Only the first `watched` of them are waited for, if all others are done by then.
+    """
     if client is None:
-        last, *rest = dask.compute(last, *others, scheduler="threads")
-        return last, rest
+        return list(dask.compute(*values, scheduler="threads"))
     from distributed import wait
 
     futures: list[Any] = []
     try:
-        futures = client.compute([last, *others])
-        seen = time.monotonic()
-        while True:
+        futures = client.compute(list(values))
+        waiting, seen = set(futures[:watched]), time.monotonic()
+        while waiting:
             try:
                 with client.as_current():
-                    wait(futures[:1], timeout=_LOOK)
-                break
+                    done = wait(list(waiting), timeout=_LOOK, return_when="FIRST_COMPLETED").done
+                waiting -= done
+                if any(future.status != "finished" for future in done):
+                    break
             except TimeoutError:
                 if _n_workers(client):
                     seen = time.monotonic()
                 elif time.monotonic() - seen > _PATIENCE:
                     problem = f"the cluster has had no workers for {_PATIENCE:.0f} seconds"
                     raise ConnectionError(problem) from None
-        found = client.gather(futures)
-        return found[0], list(found[1:])
+        return list(client.gather(futures))
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:
@@ -203,7 +209,7 @@ def _run(task: Task, place: Place, start: int, k: int, rows: Any, arguments: Any
 
 
 class DaskPasses:
-    """Passes by tasks of Dask: only sums go up the tree, and rows are fetched block by block.
+    """Passes by tasks of Dask: many sums are added on the way, and rows are fetched by block.
 
     Parameters
     ----------
@@ -227,11 +233,18 @@ class DaskPasses:
         parts = []
         for k in range(source.n_blocks) if only is None else [only]:
             work = partial(_run, task, source.place(k), int(starts[k]), k)
-            rows = source.task(k) if isinstance(source, CollectionRows) else files
-            parts.append(delayed(work, pure=False)(rows, shared))
+            own = source.task(k) if isinstance(source, CollectionRows) else files
+            parts.append(delayed(work, pure=False)(own, shared))
         if only is not None:
-            return compute(self.client, parts[0], [])[0]
+            return compute(self.client, parts)[0]
         self.n_passes += 1
+        if len(parts) <= _FEW and len(parts) * source.n_features**2 <= _SMALL:
+            # So little that it need not be added on the way.
+            tree, gathered = Tree(), []
+            for part in compute(self.client, parts):
+                gathered.append(part.rows)
+                tree.add(part._replace(rows=None))
+            return tree.total()._replace(rows=gathered)
         level = [delayed(_sums, pure=False)(part) for part in parts]
         while len(level) > 1:
             pairs = [level[i : i + 2] for i in range(0, len(level), 2)]
@@ -240,7 +253,7 @@ class DaskPasses:
                 for pair in pairs
             ]
         rows = [delayed(_rows, pure=False)(part) for part in parts]
-        total, found = compute(self.client, level[0], rows)
+        total, *found = compute(self.client, [*level, *rows], watched=1)
         return total._replace(rows=found)
 
 
