@@ -5,8 +5,8 @@ the working rows, and the largest distance, which is the certificate: blown up b
 holds every row.
 
 If not, rows far outside have their weights at the cap, and rows far inside have none. Seen from a
-model that is nearly right, only rows near its boundary can be otherwise: a pass gathers them, and of
-the rows outside it returns the moments, which is all that the design problem needs to know of them.
+model that is nearly right, only rows near its boundary can be otherwise: a pass gathers these, and
+returns the moments of the rows outside, which is all that the problem needs to know of them.
 The weights that solve the small problem are feasible for all rows, so that the next pass computes
 the gap of all rows, whatever was judged wrongly. While there are too many rows near the boundary, a
 share of them stands for all, which makes a better model and a narrower band for the next pass.
