@@ -295,19 +295,10 @@ class EllipsoidalKernelClassifier(MarginParameters, PassClassifier):
 
     def _pass_frames(self, passes: Passes, seen: FirstLook) -> list[Frame | None]:
         self._kernel_coef, self.ellipsoid_, frame = None, None, None
-        if self.shape == "mvee":
-            self.ellipsoid_ = MinimumVolumeEllipsoid(
-                coverage=self.coverage,
-                E=self.E,
-                center=self.center,
-                ridge=self.ridge,
-                tol=self.estimator_tol,
-                verbose=self.verbose,
-            )
+        if self.shape != "none":
+            self.ellipsoid_ = self._ellipsoid()
             self.ellipsoid_._fit_seen(passes, seen)
             frame = Frame(self.ellipsoid_.center_, self.ellipsoid_.factor_)
-        elif self.shape == "covariance":
-            raise ValueError('a row source takes shape="mvee" or "none"')
         return [frame] * len(pairs_of(len(self.classes_)))
 
     def _store_passes(self, fits: Sequence[PairFit]) -> None:
@@ -315,26 +306,31 @@ class EllipsoidalKernelClassifier(MarginParameters, PassClassifier):
         if self.ellipsoid_ is not None:
             self.converged_ = self.converged_ and self.ellipsoid_.converged_
 
-    def _unit_ball(self, X: Any, weights: np.ndarray) -> UnitBallRows:
-        """Fit the ellipsoid and map the rows."""
+    def _ellipsoid(self, **kernel: Any) -> MinimumVolumeEllipsoid:
         gaussian = self.shape == "covariance"
-        ridged = self.ridge is not None and not gaussian
-        rank = self.rank
-        if ridged and rank is None and self.kernel != "linear":
-            rank = X.shape[0]
-        ellipsoid = MinimumVolumeEllipsoid(
+        return MinimumVolumeEllipsoid(
             # Nothing inside: then every row has the same weight.
             coverage=0.0 if gaussian else self.coverage,
             E=None if gaussian else self.E,
             center=self.center,
+            ridge=None if gaussian else self.ridge,
+            tol=self.estimator_tol,
+            verbose=self.verbose,
+            **kernel,
+        )
+
+    def _unit_ball(self, X: Any, weights: np.ndarray) -> UnitBallRows:
+        """Fit the ellipsoid and map the rows."""
+        ridged = self.ridge is not None and self.shape != "covariance"
+        rank = self.rank
+        if ridged and rank is None and self.kernel != "linear":
+            rank = X.shape[0]
+        ellipsoid = self._ellipsoid(
             kernel=None if self.kernel == "linear" and rank is None else self.kernel,
             gamma=self._gamma,
             degree=self.degree,
             coef0=self.coef0,
             rank=rank,
-            ridge=None if gaussian else self.ridge,
-            tol=self.estimator_tol,
-            verbose=self.verbose,
         )
         # Mapped rows are dense whatever the rows were.
         X = X.toarray() if sp.issparse(X) else X

@@ -1,15 +1,17 @@
 """The relative margin classifier with a kernel, over blocks of rows.
 
-The coefficients of a solution are zero for most rows. Working rows are solved for in this process;
-a pass evaluates the model on all rows and returns the worst of those that the model should have
-known, which join. The dual value of the working rows, with zeros for all others, is a lower bound
-for all rows, and the pass gives the upper bound.
+The coefficients of a solution are zero for most rows. For each pair of classes, working rows are
+solved for in this process; a pass evaluates the models on all rows and returns the worst of those
+that a model should have known, which join. The dual value of the working rows, with zeros for all
+others, is a lower bound for all rows, and the pass gives the upper bound.
 """
 
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -18,13 +20,14 @@ from oblong._core.class_weights import class_factors
 from oblong._core.progress import Progress, print_pass
 from oblong._core.rollback import all_or_nothing
 from oblong.batch import RelativeMarginClassifier
-from oblong.batch._one_vs_one import pairs_of, places_of
+from oblong.batch._one_vs_one import pairs_of
+from oblong.batch._pairwise import PairFit, PairTable
 from oblong.batch._passes import take_columns
 from oblong.dask._estimators import DaskEstimator, over_a_cluster
 from oblong.dask._passes import CollectionRows, DaskPasses
 from oblong.solvers.linear.passes.bands import SCALES
-from oblong.solvers.linear.passes.first import look, stacked
-from oblong.solvers.linear.passes.rows import Part, Present, known_labels
+from oblong.solvers.linear.passes.first import FirstLook, look, stacked
+from oblong.solvers.linear.passes.rows import Part, Present, known_labels, together
 
 __all__ = ["DaskRelativeMarginClassifier"]
 
@@ -33,43 +36,81 @@ _FIRST, _ROUNDS = 2000, 60
 
 _ROWS = """
     working_rows : int, default=50000
-        Most rows that are solved for in this process at a time.
+        Most rows of a pair of classes that are solved for in this process at a time.
 """
 
 
-def _judge(
-    rows: Present, model: Any, bounds: np.ndarray, known: np.ndarray, C: np.ndarray, count: int
-) -> Part:
-    """Losses of a block for every pair of classes, and the rows that violate conditions most."""
-    codes = known_labels(rows, model.classes_)
-    n = rows.X.shape[0]
-    outputs = model._outputs(rows.X) if n else np.zeros((0, len(bounds)))
-    worst = np.full(n, -np.inf)
+@dataclass(frozen=True)
+class _Question:
+    """A model of one pair of classes, to be judged on all rows.
+
+    Attributes
+    ----------
+    pair : tuple of int
+        Places of the positive and the negative label.
+    C : tuple of float
+        Penalties of rows of weight one, likewise.
+    model : RelativeMarginClassifier
+        That of the working rows.
+    bound : float
+        What outputs should not exceed.
+    known : ndarray of int
+        Numbers of the working rows.
+    count : int
+        Most rows that may join.
+    """
+
+    pair: tuple[int, int]
+    C: tuple[float, float]
+    model: Any
+    bound: float
+    known: np.ndarray
+    count: int
+
+
+class _Pair(NamedTuple):
+    """The solution of a pair of classes: its working rows, and the certificate for all rows."""
+
+    fit: PairFit
+    X: Any
+    y: np.ndarray
+    numbers: np.ndarray
+    bound: float
+    theta: float
+    largest: float
+
+
+def _judge(rows: Present, questions: dict[int, _Question], labels: np.ndarray) -> Part:
+    """Losses of a block, and the rows that violate the conditions most."""
+    codes = known_labels(rows, labels)
     sums: dict[Any, Any] = {}
     largest: dict[Any, Any] = {}
-    for p, (positive, negative) in enumerate(pairs_of(len(model.classes_))):
+    found: dict[int, tuple[Any, ...]] = {}
+    for j, question in questions.items():
+        positive, negative = question.pair
         mine = np.flatnonzero((codes == positive) | (codes == negative))
-        f = outputs[mine, p]
-        margins = np.where(codes[mine] == positive, f, -f)
-        weight = rows.weight[mine] * C[codes[mine]]
-        losses = [weight @ np.maximum(1.0 - scale * margins, 0.0) for scale in SCALES]
-        sums[p] = np.array(losses)
-        largest[p] = float(np.abs(f).max(initial=0.0))
-        excess = np.maximum(1.0 - margins, np.abs(f) - bounds[p])
-        worst[mine] = np.maximum(worst[mine], excess)
-    new = np.flatnonzero((worst > model.tol) & ~np.isin(rows.numbers, known))
-    new = new[np.lexsort((new, -worst[new]))][:count]
-    assert rows.y is not None
-    found = (rows.X[new], rows.y[new], rows.weight[new], rows.numbers[new], worst[new])
+        X, y = rows.X[mine], np.where(codes[mine] == positive, 1.0, -1.0)
+        weight, numbers = rows.weight[mine], rows.numbers[mine]
+        f = question.model._outputs(X)[:, 0] if len(mine) else np.zeros(0)
+        C = weight * np.where(y > 0.0, *question.C)
+        losses = [C @ np.maximum(1.0 - scale * y * f, 0.0) for scale in SCALES]
+        beyond = np.abs(f) - question.bound
+        sums[j, "loss"] = np.array(losses)
+        sums[j, "over"] = float(weight @ np.maximum(beyond, 0.0))
+        largest[j, "output"] = float(np.abs(f).max(initial=0.0))
+        excess = np.maximum(1.0 - y * f, beyond)
+        new = np.flatnonzero((excess > question.model.tol) & ~np.isin(numbers, question.known))
+        new = new[np.lexsort((new, -excess[new]))][: question.count]
+        found[j] = X[new], y[new], weight[new], numbers[new], excess[new]
     return Part(sums, largest, found)
 
 
 @over_a_cluster("predict", "decision_function", parameters=_ROWS, working_rows=50_000)
 class DaskRelativeMarginClassifier(DaskEstimator, RelativeMarginClassifier):
-    """:class:`~oblong.RelativeMarginClassifier` on a Dask cluster, with ``B`` or ``spread``.
+    """:class:`~oblong.RelativeMarginClassifier` on a Dask cluster.
 
-    The rows that have a coefficient are kept in this process, where the problem of the working
-    rows is solved; all others are only read. For more rows than that allows, map them to features
+    The rows that have a coefficient are kept in this process, where the problems of the working
+    rows are solved; all others are only read. For more rows than that allows, map them to features
     (:class:`sklearn.kernel_approximation.Nystroem`) and use
     :class:`DaskLinearRelativeMarginClassifier`.
     """
@@ -92,8 +133,9 @@ class DaskRelativeMarginClassifier(DaskEstimator, RelativeMarginClassifier):
         self : object
             The fitted estimator.
         """
-        if self.D is not None or self.kernel == "precomputed":
-            raise ValueError("over blocks, the bound is B or spread, and the kernel is a function")
+        if self.kernel == "precomputed":
+            raise ValueError('over blocks the kernel is a function, not "precomputed"')
+        self._check_rows(None)
         source = X if hasattr(X, "n_blocks") else CollectionRows(X, y, sample_weight, np.inf)
         if not getattr(source, "labelled", True):
             raise ValueError("the rows have no labels")
@@ -107,9 +149,8 @@ class DaskRelativeMarginClassifier(DaskEstimator, RelativeMarginClassifier):
         classes, totals = seen.labels, np.array([part.weight for part in seen.moments])
         if len(classes) < 2:
             raise ValueError(f"expected at least two classes, got {len(classes)}")
-        if len(classes) > 2 and self.B is None and self.spread < 1.0:
-            raise ValueError("over blocks, several classes take B, or spread=1")
-        factors = class_factors(self.class_weight, classes, np.arange(len(classes)), totals)
+        C = class_factors(self.class_weight, classes, np.arange(len(classes)), totals)
+        C = float(self.C) * C
         gamma, every = self.gamma, seen.of(range(len(classes)))
         if gamma == "scale":
             S = every.covariance
@@ -117,88 +158,136 @@ class DaskRelativeMarginClassifier(DaskEstimator, RelativeMarginClassifier):
             gamma = 1.0 / (len(every.mean) * variance) if variance > 0.0 else 1.0
         params = self.get_params(deep=False)
         params = {name: value for name, value in params.items() if name not in self._own}
-        weights = dict(zip(classes.tolist(), factors.tolist()))
-        params |= {"gamma": gamma, "class_weight": weights, "B": None, "spread": 1.0, "verbose": 0}
-        rows: tuple[Any, ...] = (seen.X, classes[seen.codes], seen.weight, seen.numbers)
-        theta, form = np.full(len(pairs_of(len(classes))), np.nan), {"B": self.B}
-        C = float(self.C) * factors
-        if self.B is None:
-            model, rows, values = self._rounds(passes, params, rows, C, "svm")
-            theta = np.array([largest for _, _, largest in values])
-            form = {"B": max(1.0, 1.0 + self.spread * (float(theta[0]) - 1.0))}
-        if self.B is not None or self.spread < 1.0:
-            model, rows, values = self._rounds(passes, params | form, rows, C, "relative margin")
-        fitted = {name: value for name, value in vars(model).items() if name not in params}
-        self.__dict__.update(fitted)
+        params |= {"gamma": gamma, "C": 1.0, "class_weight": None, "verbose": 0}
+        methods = [self._solve(passes, params, seen, C, pair) for pair in pairs_of(len(classes))]
+        found: list[_Pair] = together(passes, methods, _judge, classes)
+        self.classes_, self._gamma = classes, gamma
         take_columns(self, passes.source)
-        self.support_ = rows[3][model.support_]
-        self.objective_ = np.array([value for value, _, _ in values])
-        self.dual_gap_ = np.array([gap for _, gap, _ in values])
-        largest = np.array([largest for _, _, largest in values])
-        self.theta_, self.relative_margin_ = theta, 1.0 / largest
-        self.B_ = theta.copy() if self.B is None and self.spread == 1.0 else model.B_
-        self.n_passes_, self.working_rows_ = passes.n_passes, len(rows[1])
-        promise = max(self.tol, 1e-3)
-        self.converged_ = bool(model.converged_ and self.dual_gap_.max() <= promise)
+        self._store_pairs(found)
+        self.n_passes_ = passes.n_passes
+        self.working_rows_ = max(len(pair.numbers) for pair in found)
         if not self.converged_:
             warnings.warn(
                 f"{type(self).__name__} did not converge to a relative duality gap of "
-                f"{promise:g}: the gap reached is {self.dual_gap_.max():.3g}. Allow more "
-                f"working_rows (now {self.working_rows}).",
+                f"{max(self.tol, 1e-3):g}: the gap reached is {self.dual_gap_.max():.3g}. Allow "
+                f"more working_rows (now {self.working_rows}).",
                 ConvergenceWarning,
                 stacklevel=3,
             )
 
+    def _store_pairs(self, found: list[_Pair]) -> None:
+        """Put the pairs together, over the rows that any of them has kept."""
+        joined, first = np.unique(
+            np.concatenate([pair.numbers for pair in found]), return_index=True
+        )
+        codes = [
+            np.where(pair.y > 0.0, *places)
+            for pair, places in zip(found, pairs_of(len(self.classes_)))
+        ]
+        labels = np.concatenate(codes)[first]
+        members = [np.searchsorted(joined, pair.numbers) for pair in found]
+        table = PairTable.of([pair.fit for pair in found], members, labels)
+        X = stacked([pair.X for pair in found])[first]
+        self._store_table(X, np.arange(len(joined)), labels, table)
+        self.support_ = joined[self.support_]
+        self.B_, self.theta_, largest = np.array([pair[-3:] for pair in found]).T
+        self.relative_margin_ = 1.0 / largest
+
+    def _solve(
+        self,
+        passes: DaskPasses,
+        params: dict[str, Any],
+        seen: FirstLook,
+        C: np.ndarray,
+        pair: tuple[int, int],
+    ) -> Generator[_Question, Part, _Pair]:
+        """Choose the bound of a pair, and solve."""
+        mine = np.flatnonzero((seen.codes == pair[0]) | (seen.codes == pair[1]))
+        y = np.where(seen.codes[mine] == pair[0], 1.0, -1.0)
+        rows: tuple[Any, ...] = (seen.X[mine], y, seen.weight[mine], seen.numbers[mine])
+        total = sum(seen.moments[code].weight for code in pair)
+        # In the order in which the two labels are sorted out.
+        costs = (float(C[pair[0]]), float(C[pair[1]]))
+        if self.D is not None or self.B is not None:
+            found, _ = yield from self._rounds(passes, params, rows, costs, pair, total)
+            return found
+        free = params | {"spread": 1.0}
+        found, rows = yield from self._rounds(passes, free, rows, costs, pair, total)
+        theta = found.largest
+        if self.spread < 1.0 and theta > 1.0:
+            bounded = params | {"B": 1.0 + self.spread * (theta - 1.0)}
+            found, _ = yield from self._rounds(passes, bounded, rows, costs, pair, total)
+        return found._replace(theta=theta)
+
     def _rounds(
-        self, passes: DaskPasses, params: dict, rows: tuple[Any, ...], C: np.ndarray, stage: str
-    ) -> tuple[Any, tuple[Any, ...], list[tuple[float, float, float]]]:
+        self,
+        passes: DaskPasses,
+        params: dict[str, Any],
+        rows: tuple[Any, ...],
+        C: tuple[float, float],
+        pair: tuple[int, int],
+        total: float,
+    ) -> Generator[_Question, Part, tuple[_Pair, tuple[Any, ...]]]:
         """Solve for working rows until no other violates the conditions by more than ``tol``."""
-        best: Any = None
-        bound: Any = -np.inf
+        D, nu = params["D"], params["nu"]
+        bounded = D is not None or params["B"] is not None
         promise = max(self.tol, 1e-3)
-        for turn in range(_ROUNDS):
+        best: tuple[_Pair, tuple[Any, ...]] | None = None
+        lower = -np.inf
+        for _ in range(_ROUNDS):
             X, y, weight, numbers = rows
+            if D is not None and nu is not None:
+                # The penalty D ν s / Σs of a row is that among all rows.
+                params = params | {"nu": nu * float(weight.sum()) / total}
+            model = RelativeMarginClassifier(**params | {"class_weight": {1.0: C[0], -1.0: C[1]}})
             with warnings.catch_warnings():
                 # The certificate below is that of all rows.
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                model = RelativeMarginClassifier(**params).fit(X, y, sample_weight=weight)
-            bounds = np.full(len(model.B_), np.inf) if params["B"] is None else model.B_
+                model.fit(X, y, sample_weight=weight)
+            T = float(model.B_[0]) if bounded else np.inf
             count = max(_FIRST, len(y)) // 2 + 1
-            answer = passes.run(_judge, model, bounds, numbers, C, count)
-            held = _judge(Present(X, y, weight, numbers), model, bounds, numbers, C, 0)
-            bound = np.maximum(bound, model.objective_ * (1.0 - model.dual_gap_))
-            values, scales = [], []
-            for p in range(len(model.B_)):
-                losses, largest = answer.sums[p], float(answer.largest[p])
-                norm = max(0.0, float(model.objective_[p] - held.sums[p][0]))
-                scale = min(1.0, bounds[p] / largest) if largest > 0.0 else 1.0
-                # A chord of a convex function is an upper bound.
-                value = scale**2 * norm + float(np.interp(-scale, -SCALES, losses))
-                gap = max(0.0, value - bound[p]) / max(value, np.finfo(float).tiny)
-                values.append((value, gap, scale * largest))
-                scales.append(scale)
-            worst = max(gap for _, gap, _ in values)
-            if best is None or worst <= max(gap for _, gap, _ in best[2]):
-                best = (_scaled(model, np.array(scales)), rows, values)
+            answer = yield _Question(pair, C, model, T, numbers, count)
+            lower = max(lower, float(model.objective_[0] * (1.0 - model.dual_gap_[0])))
+            losses, largest = answer.sums["loss"], float(answer.largest["output"])
+            scale = 1.0 if D is not None or largest <= T else T / largest
+            # A chord of a convex function is an upper bound.
+            value = scale**2 * _half_square(model) + float(np.interp(-scale, -SCALES, losses))
+            if D is not None:
+                T = T if nu is not None else max(1.0, largest)
+                value += D * T + (0.0 if nu is None else D * nu / total * answer.sums["over"])
+            gap = max(0.0, value - lower) / max(value, np.finfo(float).tiny)
+            if best is None or gap <= best[0].fit.relative_gap:
+                done = model.converged_ and gap <= promise
+                coef = np.zeros(len(y))
+                coef[model.support_] = scale * model.dual_coef_[0]
+                fit = PairFit(
+                    None,
+                    coef,
+                    scale * float(model.intercept_[0]),
+                    value,
+                    gap,
+                    int(model.n_iter_[0]),
+                    "converged" if done else "max_iter",
+                    scale * model.coef_[0] if hasattr(model, "coef_") else None,
+                )
+                own = (T if bounded else largest, float(model.theta_[0]), scale * largest)
+                best = _Pair(fit, X, y, numbers, *own), rows
             if self.verbose:
-                print_pass(Progress(stage, turn + 1, worst, promise))
+                stage = "relative margin" if bounded else "svm"
+                print_pass(Progress(stage, passes.n_passes, gap, promise))
             parts = [part for part in answer.rows if len(part[1])]
             if not parts or len(y) >= self.working_rows:
                 break
             found = [stacked([part[i] for part in parts]) for i in range(5)]
             order = np.lexsort((found[3], -found[4]))[: min(count, self.working_rows - len(y))]
             rows = tuple(stacked([old, new[order]]) for old, new in zip(rows, found))
+        assert best is not None
         return best
 
 
-def _scaled(model: Any, scales: np.ndarray) -> Any:
-    """Shrink the outputs of pairs of classes."""
-    if (scales < 1.0).any():
-        ends = np.concatenate([[0], np.cumsum(model.n_support_)])
-        for scale, pair in zip(scales, pairs_of(len(model.classes_))):
-            for k, place in zip(pair, places_of(*pair)):
-                model.dual_coef_[place, ends[k] : ends[k + 1]] *= scale
-        model.intercept_ = model.intercept_ * scales
-        if hasattr(model, "coef_"):
-            model.coef_ = model.coef_ * scales[:, None]
-    return model
+def _half_square(model: Any) -> float:
+    """Half of the squared norm of a model with two classes."""
+    if hasattr(model, "coef_"):
+        return 0.5 * float(model.coef_[0] @ model.coef_[0])
+    outputs = model._outputs(model.support_vectors_)[:, 0] - model.intercept_[0]
+    return 0.5 * float(model.dual_coef_[0] @ outputs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,18 +19,21 @@ from oblong.solvers.linear.passes.rows import (
     Place,
     RowSource,
     Task,
+    Tree,
     ask,
     combined,
     count_rows,
     row_starts,
 )
 
-__all__ = ["CollectionRows", "DaskPasses", "compute", "find_client"]
+__all__ = ["CollectionRows", "DaskPasses", "blocks_of", "compute", "find_client"]
 
 # Seconds without any worker after which a cluster counts as lost.
 _PATIENCE = 30.0
 # Seconds between two looks at the cluster.
 _LOOK = 2.0
+# Blocks, and numbers of their sums, up to which these are added in this process.
+_FEW, _SMALL = 200, 8e6
 
 
 def find_client(client: Any) -> Any:
@@ -45,36 +48,46 @@ def find_client(client: Any) -> Any:
         return None
 
 
-def compute(client: Any, last: Any, others: Sequence[Any]) -> tuple[Any, list[Any]]:
-    """Compute delayed values, `last` depending on all others; nothing is left on the cluster."""
+def compute(client: Any, values: Sequence[Any], watched: int | None = None) -> list[Any]:
+    """Compute delayed values, until one fails; nothing is left on the cluster.
+
+    Only the first `watched` of them are waited for, if all others are done by then.
+    """
     if client is None:
-        last, *rest = dask.compute(last, *others, scheduler="threads")
-        return last, rest
+        return list(dask.compute(*values, scheduler="threads"))
     from distributed import wait
 
-    futures = client.compute([last, *others])
+    futures: list[Any] = []
     try:
-        seen = time.monotonic()
-        while True:
+        futures = client.compute(list(values))
+        waiting, seen = set(futures[:watched]), time.monotonic()
+        while waiting:
             try:
                 with client.as_current():
-                    wait(futures[:1], timeout=_LOOK)
-                break
+                    done = wait(list(waiting), timeout=_LOOK, return_when="FIRST_COMPLETED").done
+                waiting -= done
+                if any(future.status != "finished" for future in done):
+                    break
             except TimeoutError:
                 if _n_workers(client):
                     seen = time.monotonic()
                 elif time.monotonic() - seen > _PATIENCE:
                     problem = f"the cluster has had no workers for {_PATIENCE:.0f} seconds"
                     raise ConnectionError(problem) from None
-        found = client.gather(futures)
-        return found[0], list(found[1:])
+        return list(client.gather(futures))
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        # Futures that are cancelled with their cluster raise what is no Exception.
+        if client.status != "running":
+            raise ConnectionError("the connection to the cluster is lost") from error
+        raise
     finally:
-        client.cancel(futures)
+        if client.status == "running":
+            client.cancel(futures)
 
 
 def _n_workers(client: Any) -> int:
-    if client.status != "running":
-        raise ConnectionError("the connection to the cluster is lost")
     return len(client.scheduler_info(n_workers=-1)["workers"])
 
 
@@ -189,12 +202,14 @@ def _rows(part: Part) -> Any:
     return part.rows
 
 
-def _run(task: Task, place: Place, start: int, block: Block, arguments: Any) -> Part:
+def _run(task: Task, place: Place, start: int, k: int, rows: Any, arguments: Any) -> Part:
+    # A task reads a block of files and works on it, so that no block travels.
+    block = rows if isinstance(rows, Block) else rows.block(k)
     return ask(task, block, place, start, arguments)
 
 
 class DaskPasses:
-    """Passes by tasks of Dask: only sums go up the tree, and rows are fetched block by block.
+    """Passes by tasks of Dask: many sums are added on the way, and rows are fetched by block.
 
     Parameters
     ----------
@@ -214,18 +229,22 @@ class DaskPasses:
         source, known = self.source, self.source.lengths
         starts = np.zeros(source.n_blocks, int) if known is None else row_starts(known)
         shared = delayed(arguments, traverse=False)
-        files = delayed(source, traverse=False)
+        files = None if isinstance(source, CollectionRows) else delayed(source, traverse=False)
         parts = []
         for k in range(source.n_blocks) if only is None else [only]:
-            if isinstance(source, CollectionRows):
-                block = source.task(k)
-            else:
-                block = delayed(_read, pure=False)(files, k)
-            work = partial(_run, task, source.place(k), int(starts[k]))
-            parts.append(delayed(work, pure=False)(block, shared))
+            work = partial(_run, task, source.place(k), int(starts[k]), k)
+            own = source.task(k) if isinstance(source, CollectionRows) else files
+            parts.append(delayed(work, pure=False)(own, shared))
         if only is not None:
-            return compute(self.client, parts[0], [])[0]
+            return compute(self.client, parts)[0]
         self.n_passes += 1
+        if len(parts) <= _FEW and len(parts) * source.n_features**2 <= _SMALL:
+            # So little that it need not be added on the way.
+            tree, gathered = Tree(), []
+            for part in compute(self.client, parts):
+                gathered.append(part.rows)
+                tree.add(part._replace(rows=None))
+            return tree.total()._replace(rows=gathered)
         level = [delayed(_sums, pure=False)(part) for part in parts]
         while len(level) > 1:
             pairs = [level[i : i + 2] for i in range(0, len(level), 2)]
@@ -234,8 +253,18 @@ class DaskPasses:
                 for pair in pairs
             ]
         rows = [delayed(_rows, pure=False)(part) for part in parts]
-        total, found = compute(self.client, level[0], rows)
+        total, *found = compute(self.client, [*level, *rows], watched=1)
         return total._replace(rows=found)
+
+
+def blocks_of(source: RowSource, numbers: Iterable[int]) -> Iterator[Any]:
+    """Blocks, delayed; those of files are read by the workers."""
+    if isinstance(source, CollectionRows):
+        yield from map(source.task, numbers)
+        return
+    files = delayed(source, traverse=False)
+    for k in numbers:
+        yield delayed(_read, pure=False)(files, k)
 
 
 def _read(source: RowSource, k: int) -> Block:

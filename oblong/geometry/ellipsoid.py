@@ -238,7 +238,9 @@ class MinimumVolumeEllipsoid(UnitBallMap):
         X : array-like of shape (n_samples, n_features)
             Rows, or their kernel matrix of shape (n_samples, n_samples) for
             ``kernel="precomputed"``; or a row source, see :func:`oblong.io.open_rows`, of
-            which all rows have to be inside. Then ``weights_`` are those of ``support_`` only.
+            which ``E``, ``ridge`` and ``kernel`` are not for. Then ``weights_`` are those of
+            ``support_`` only, and with ``coverage < 1`` these are rows near the boundary: all
+            rows farther out have the same weight.
         y : Ignored
             Not used, present for the sake of pipelines.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -261,22 +263,23 @@ class MinimumVolumeEllipsoid(UnitBallMap):
 
     def _fit_seen(self, passes: Passes, seen: FirstLook | None = None) -> None:
         """Fit to rows that are read in passes, of which the first may have been run."""
-        if self.coverage != 1 or self.E is not None or self.ridge is not None or self.kernel:
-            raise ValueError(
-                "a row source takes coverage=1 without E, ridge and kernel: all rows are inside"
-            )
+        if self.E is not None or self.ridge is not None or self.kernel:
+            raise ValueError("a row source takes coverage, without E, ridge and kernel")
         self.n_features_in_ = passes.source.n_features
         self._kernel_rows = None
         found = solve_ellipsoid_passes(
             passes,
             first_look(passes, extremes=False) if seen is None else seen,
+            coverage=float(self.coverage),
             center=self.center,
             tol=float(self.tol),
             max_iter=self.max_iter,
             progress=print_pass if self.verbose else None,
         )
-        self._store(found.X, None, found.result)
-        self.coverage_, self.n_passes_ = 1.0, found.n_passes
+        self._store(found.X, found.row_weights, found.result)
+        self.n_passes_ = found.n_passes
+        if found.inside is not None:
+            self.coverage_ = found.inside
         places = self.support_
         self.weights_ = found.result.weights[places]
         self.support_ = found.numbers[places]

@@ -9,14 +9,38 @@ import numpy as np
 from scipy.linalg.blas import dsymv, dsyrk
 from scipy.linalg.lapack import dpotrf, dpotrs
 
-__all__ = ["GramSum", "factored"]
+__all__ = ["GramSum", "OrderedSum", "factored"]
 
 # Columns up to which a sum of whole matrices costs nothing next to the products.
 _NARROW = 512
 
 
+class OrderedSum:
+    """Sum of arrays by their numbers, in whatever order threads finish.
+
+    Parameters
+    ----------
+    total : ndarray
+        What the arrays with the numbers 0, 1, 2 and so on are added to, in place.
+    """
+
+    def __init__(self, total: np.ndarray) -> None:
+        self.total = total
+        self._early: dict[int, np.ndarray | float] = {}
+        self._next = 0
+        self._lock = Lock()
+
+    def add(self, value: np.ndarray | float, number: int) -> None:
+        """Add an array, or keep it until those before it are there."""
+        with self._lock:
+            self._early[number] = value
+            while self._next in self._early:
+                self.total += self._early.pop(self._next)
+                self._next += 1
+
+
 class GramSum:
-    """Sum of Gram matrices ``X'X`` of chunks of rows, added by number and not as threads finish.
+    """Sum of Gram matrices ``X'X`` of chunks of rows, by their numbers.
 
     Parameters
     ----------
@@ -25,28 +49,20 @@ class GramSum:
     """
 
     def __init__(self, d: int) -> None:
-        self._sum = np.zeros((d, d), order="F")
-        self._early: dict[int, np.ndarray] = {}
-        self._next = 0
-        self._lock = Lock()
+        self._sum = OrderedSum(np.zeros((d, d), order="F"))
 
     def add(self, X: np.ndarray, number: int) -> None:
         """Add the Gram matrix of a chunk, a C-contiguous array in double precision."""
         if X.shape[1] > _NARROW:
             # In place, by one thread; the upper triangle in Fortran's order is C's lower one.
-            dsyrk(1.0, X.T, beta=1.0, c=self._sum, overwrite_c=1)
+            dsyrk(1.0, X.T, beta=1.0, c=self._sum.total, overwrite_c=1)
             return
         # NumPy's product lets other threads run meanwhile, SciPy's does not.
-        gram = X.T @ X
-        with self._lock:
-            self._early[number] = gram
-            while self._next in self._early:
-                self._sum += self._early.pop(self._next)
-                self._next += 1
+        self._sum.add(X.T @ X, number)
 
     def total(self) -> np.ndarray:
         """Return the sum, of which only the lower triangle is sure to be filled in."""
-        return self._sum.T
+        return self._sum.total.T
 
 
 def factored(matrix: np.ndarray) -> Callable[[np.ndarray], np.ndarray] | None:

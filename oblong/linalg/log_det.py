@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from threading import Lock
-
 import numpy as np
 from scipy.linalg import LinAlgError
 from scipy.linalg.blas import dtrmm, strmm
 from scipy.linalg.lapack import dpotrf, dtrtri, strtri
 
 from oblong._core.threads import available_threads, run_chunks
+from oblong.linalg.gram import OrderedSum
 
 __all__ = [
     "inverse_factor",
@@ -121,7 +120,7 @@ def moments(
     Without ``forward``, ``z = x - center``.
     """
     n, d = X.shape if forward is None else (len(X), forward.shape[1])
-    total, lock = np.zeros((d + 1, d)), Lock()
+    total, chunk = OrderedSum(np.zeros((d + 1, d))), chunk_length(d)
 
     def task(start: int, stop: int) -> None:
         part, w = X[start:stop], None if weights is None else weights[start:stop]
@@ -133,13 +132,10 @@ def moments(
         if forward is not None:
             part = part @ forward
         weighted = part if w is None else part * w[:, None]
-        found = weighted.T @ part
-        with lock:
-            total[0] += weighted.sum(axis=0)
-            total[1:] += found
+        total.add(np.vstack([weighted.sum(axis=0), weighted.T @ part]), start // chunk)
 
-    run_chunks(task, n, chunk_length(d), available_threads())
-    return total[0], total[1:]
+    run_chunks(task, n, chunk, available_threads())
+    return total.total[0], total.total[1:]
 
 
 def quadratic_features(Z: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:

@@ -34,6 +34,7 @@ from oblong.dask import (
     DaskSigmaSVC,
 )
 from oblong.dask import _passes as passes
+from oblong.export import to_onnx
 from oblong.io import open_rows
 from oblong.persistence import load, save
 
@@ -89,8 +90,11 @@ def test_the_same_bits_as_without_a_cluster(client):
 
 
 @pytest.mark.parametrize(("workers", "threads"), [(1, 1), (3, 1), (1, 3)])
-def test_the_number_of_workers_changes_nothing(workers, threads):
+def test_the_number_of_workers_changes_nothing(workers, threads, monkeypatch):
     X, y = rows()
+    if workers == 3:
+        # As with many blocks, whose sums are added on the way.
+        monkeypatch.setattr(passes, "_FEW", 0)
     options = {"n_workers": workers, "threads_per_worker": threads, "dashboard_address": ":0"}
     with (
         LocalCluster(processes=False, **options) as cluster,
@@ -189,6 +193,7 @@ def test_back_to_the_local_class(client, tmp_path):
     assert type(local) is LinearRelativeMarginClassifier
     assert local.C == 0.5
     save(local, tmp_path / "model.oblong")
+    assert to_onnx(local).SerializeToString()
     np.testing.assert_array_equal(load(tmp_path / "model.oblong").predict(X), local.predict(X))
     copied = clone(model)
     assert copied.client is client
@@ -216,10 +221,21 @@ def test_other_estimators(client, tmp_path):
     source = open_rows(tmp_path / "rows.npy", target=-1, batch_size=300)
     model = DaskLinearRelativeMarginClassifier().fit(source)
     np.testing.assert_array_equal(model.coef_, LinearRelativeMarginClassifier().fit(source).coef_)
+    inside = DaskMinimumVolumeEllipsoid(memory=3e4, coverage=0.8).fit(array)
+    exact = MinimumVolumeEllipsoid(coverage=0.8).fit(X)
+    assert inside.log_volume_ == pytest.approx(exact.log_volume_, abs=1e-3)
+    assert inside.gap_ <= 1e-6
 
 
 @pytest.mark.parametrize(
-    "form", [{"spread": 1.0}, {"spread": 0.4}, {"B": 1.5}, {"B": 1.5, "kernel": "linear"}]
+    "form",
+    [
+        {"spread": 1.0},
+        {"spread": 0.4},
+        {"B": 1.5, "kernel": "linear"},
+        {"D": 20.0},
+        {"D": 50.0, "nu": 20.0},
+    ],
 )
 def test_kernels_over_blocks(no_client, monkeypatch, form):
     monkeypatch.setattr("oblong.dask._kernel._FIRST", 300)
@@ -255,7 +271,15 @@ def test_kernels_of_several_classes(no_client, monkeypatch):
     exact = RelativeMarginClassifier(B=1.5).fit(X, y)
     np.testing.assert_allclose(model.objective_, exact.objective_, rtol=2e-3)
     assert (model.predict(array).compute() == exact.predict(X)).mean() > 0.99
-    for wrong, message in (({}, "several classes take B"), ({"D": 1.0}, "the bound is B")):
+    spread = DaskRelativeMarginClassifier(spread=0.5).fit(array, labels)
+    exact = RelativeMarginClassifier(spread=0.5).fit(X, y)
+    np.testing.assert_allclose(spread.B_, exact.B_, rtol=1e-2)
+    np.testing.assert_allclose(spread.theta_, exact.theta_, rtol=1e-2)
+    assert (spread.to_local().predict(X) == exact.predict(X)).mean() > 0.99
+    for wrong, message in (
+        ({"kernel": "precomputed"}, 'not "precomputed"'),
+        ({"B": 2.0, "D": 1.0}, "only one of them"),
+    ):
         with pytest.raises(ValueError, match=message):
             DaskRelativeMarginClassifier(**wrong).fit(array, labels)
     with pytest.warns(ConvergenceWarning, match="Allow more working_rows"):
@@ -282,6 +306,9 @@ def test_shards_of_online_learners(no_client):
     ]
     assert min(accuracies) > one - 0.02
     assert type(model.to_local()) is AROWClassifier
+    source = open_rows(X, target=y, batch_size=250)
+    again = DaskAROWClassifier(shards=4, r=2.0).fit(source)
+    np.testing.assert_array_equal(again.coef_, model.coef_)
     assert DaskPassiveAggressiveClassifier().fit(array, labels).score(array, labels) > 0.7
     with pytest.raises(ValueError, match="shards must be a whole number"):
         DaskAROWClassifier(shards=0).fit(array, labels)
@@ -312,3 +339,22 @@ def test_a_cluster_without_workers_is_an_error(monkeypatch):
         with pytest.raises(ConnectionError, match="no workers"):
             DaskLinearRelativeMarginClassifier(client=empty).fit(*arrays(X, y, 100))
         assert left_behind(empty) == 0
+
+
+def test_a_cluster_that_is_lost_is_an_error():
+    X, y = rows(200)
+
+    def slow(block):
+        time.sleep(0.1)
+        return block
+
+    array, labels = arrays(X, y, 10)
+    options = {"n_workers": 1, "dashboard_address": ":0", "processes": False}
+    with LocalCluster(**options) as cluster, Client(cluster, set_as_default=False) as client:
+        model = DaskLinearRelativeMarginClassifier(client=client)
+        closing = threading.Timer(0.5, cluster.close)
+        closing.start()
+        with pytest.raises(ConnectionError, match="is lost"):
+            model.fit(array.map_blocks(slow, dtype=float), labels)
+        closing.join()
+    assert not hasattr(model, "coef_")

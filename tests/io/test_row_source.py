@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.datasets import dump_svmlight_file
 
 from oblong import (
@@ -89,6 +90,7 @@ def test_fits_as_to_arrays(tmp_path):
         LinearRelativeMarginClassifier(tol=1e-8),
         SigmaSVC(kernel="linear", tol=1e-5),
         EllipsoidalKernelClassifier(kernel="linear", C=30.0, tol=1e-6),
+        EllipsoidalKernelClassifier(kernel="linear", shape="covariance", tol=1e-6),
     ):
         kind, params = type(model), model.get_params()
         exact = kind(**params).fit(X, y)
@@ -106,6 +108,14 @@ def test_fits_as_to_arrays(tmp_path):
     assert sphere.gap_ <= 1e-6
     assert (sphere.predict(X) == 1).all()
     assert set(sphere.support_) == set(exact.support_)
+    most = MinimumVolumeEllipsoid(coverage=0.9)
+    part = clone(most).fit(open_rows(folder, columns=features, batch_size=500, memory=2e5))
+    exact = clone(most).fit(X)
+    assert part.log_volume_ == pytest.approx(exact.log_volume_, abs=1e-4)
+    assert part.gap_ <= 1e-6
+    assert part.coverage_ == pytest.approx(exact.coverage_, abs=1e-3)
+    assert (part.predict(X) == exact.predict(X)).mean() > 0.999
+    np.testing.assert_array_equal(part.mahalanobis(X.iloc[part.support_]) > 0.99, True)
 
 
 def test_a_flat_ellipsoid_of_files(tmp_path):
@@ -190,8 +200,8 @@ def test_what_is_asked_wrongly(tmp_path):
         RelativeMarginClassifier().fit(source)
     with pytest.raises(ValueError, match=re.escape('takes kernel="linear"')):
         SigmaSVC().fit(source)
-    with pytest.raises(ValueError, match="coverage=1"):
-        MinimumVolumeEllipsoid(coverage=0.9).fit(source)
+    with pytest.raises(ValueError, match="without E, ridge and kernel"):
+        MinimumVolumeEllipsoid(E=0.9).fit(source)
     with pytest.raises(DataFileError, match="no files there"):
         open_rows(str(tmp_path / "*.parquet"))
     with pytest.raises(DataFileError, match="cannot be read"):

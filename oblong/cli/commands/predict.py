@@ -7,6 +7,7 @@ import csv
 import io
 import sys
 import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -66,6 +67,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         metavar="FILE",
         help="where to write (default: standard output)",
     )
+    large.add_options(parser, memory=False)
     add_dialect_options(parser.add_argument_group("table, where not as in training"))
     parser.set_defaults(run=_run)
 
@@ -73,7 +75,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 def _run(args: argparse.Namespace) -> int:
     from oblong.persistence import load_with_manifest
 
-    folder = large.is_large(args.data)
+    folder = bool(args.cluster) or large.is_large(args.data)
     files, args.data = args.data, args.data[0]
     by_name = not folder and is_set_by_name(args.data)
     check_apart([args.model, *([] if by_name else files)], [args.output])
@@ -89,9 +91,11 @@ def _run(args: argparse.Namespace) -> int:
             raise DataFileError(args.model, problem)
         schema = _schema(model, training, args.model)
         if folder:
-            names, parts = _names(model, training), large.predictions(files, schema)
-            texts = (_predict(model, X, names, args, head=not k) for k, X in enumerate(parts))
-            large.write_predictions(texts, args.output)
+            names = _names(model, training)
+            work = partial(_predict, model, names=names, args=args)
+            large.write_predictions(
+                large.predictions(files, schema, work, args.cluster), args.output
+            )
             return 0
         with busy(f"reading {args.data}"):
             if "hashing" in training:

@@ -6,7 +6,9 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import IO, Any
 
 import numpy as np
@@ -23,7 +25,14 @@ from oblong.datasets import DataFileError
 from oblong.io.dataset import Schema
 from oblong.io.row_source import FileRows, open_rows
 from oblong.solvers.linear.passes.first import look
-from oblong.solvers.linear.passes.rows import Block, LocalPasses, Place
+from oblong.solvers.linear.passes.rows import (
+    Block,
+    LocalPasses,
+    Part,
+    Place,
+    Present,
+    in_order,
+)
 
 __all__ = ["add_options", "is_large", "predictions", "train", "write_predictions"]
 
@@ -31,14 +40,15 @@ __all__ = ["add_options", "is_large", "predictions", "train", "write_predictions
 _CONNECT = 10
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse.ArgumentParser, *, memory: bool = True) -> None:
     """Add the options of rows that are read in passes."""
-    parser.add_argument(
-        "--memory",
-        default="256MB",
-        metavar="SIZE",
-        help="memory for rows of folders that are kept between passes (default: %(default)s)",
-    )
+    if memory:
+        parser.add_argument(
+            "--memory",
+            default="256MB",
+            metavar="SIZE",
+            help="memory for rows of folders that are kept between passes (default: %(default)s)",
+        )
     parser.add_argument(
         "--cluster", metavar="ADDRESS", help="scheduler of a Dask cluster that reads the rows"
     )
@@ -88,13 +98,12 @@ def train(args: argparse.Namespace, classifier: Any) -> int:
     classifier.set_params(verbose=1 if sys.stderr.isatty() or args.cluster else classifier.verbose)
     with plain_warnings():
         try:
-            model, scaler = _fit(args, classifier, source)
+            pipeline, wrong = _fit(args, classifier, source)
         except (ValueError, ConnectionError, OSError) as error:
             if isinstance(error, DataFileError):
                 raise
             raise RunError(f"{args.model} failed: {str(error).splitlines()[0]}") from None
-        pipeline = Pipeline([("scale", scaler), ("model", model)])
-        wrong = sum(int(np.sum(pipeline.predict(b.X) != b.y)) for b in source)
+    model = pipeline[-1]
     seconds = time.perf_counter() - started
     rows, d = len(source), source.n_features
     classes = [str(label) for label in model.classes_]
@@ -146,22 +155,20 @@ def _opened(args: argparse.Namespace) -> FileRows:
     return source
 
 
-def _fit(args: argparse.Namespace, classifier: Any, source: FileRows) -> tuple[Any, Any]:
+def _errors(rows: Present, pipeline: Pipeline) -> Part:
+    """Count the rows of a block that are predicted wrongly."""
+    return Part({"wrong": int(np.sum(pipeline.predict(rows.X) != rows.y))}, {})
+
+
+def _fit(args: argparse.Namespace, classifier: Any, source: FileRows) -> tuple[Pipeline, int]:
+    """Fit the scaling and the classifier, and count the errors on the training rows."""
     client: Any = None
     passes: Any = LocalPasses(source, available_threads())
     if args.cluster:
-        try:
-            from distributed import Client
+        client = _connected(args.cluster)
+        import oblong.dask
+        from oblong.dask._passes import DaskPasses
 
-            import oblong.dask
-            from oblong.dask._passes import DaskPasses
-        except ImportError:
-            problem = 'clusters need Dask: pip install "oblong[dask]"'
-            raise DataFileError("--cluster", problem) from None
-        try:
-            client = Client(args.cluster, timeout=_CONNECT, set_as_default=False)
-        except (OSError, ValueError) as error:
-            raise RunError(f"no cluster at {args.cluster}: {error}") from None
         passes = DaskPasses(source, client)
         kind = getattr(oblong.dask, f"Dask{type(classifier).__name__}")
         classifier = kind(client=client, **classifier.get_params())
@@ -183,25 +190,67 @@ def _fit(args: argparse.Namespace, classifier: Any, source: FileRows) -> tuple[A
         scaler.scale_, scaler.n_features_in_ = scale, source.n_features
         scaler.n_samples_seen_ = np.int64(len(source))
         model = classifier.fit(_ScaledRows(source, shift, scale))
-        model.n_passes_ += 1 + passes.n_passes
-        return (model if client is None else model.to_local()), scaler
+        model = model if client is None else model.to_local()
+        pipeline = Pipeline([("scale", scaler), ("model", model)])
+        wrong = passes.run(_errors, pipeline).sums["wrong"]
+        model.n_passes_ += passes.n_passes
+        return pipeline, wrong
     finally:
         if client is not None:
             client.close()
 
 
-def predictions(data: list[str], schema: Schema) -> Iterator[Any]:
-    """Rows of a folder or of several files with the columns of a model, block by block."""
+def _connected(address: str) -> Any:
+    """Connect to a cluster."""
+    try:
+        from distributed import Client
+    except ImportError:
+        problem = 'clusters need Dask: pip install "oblong[dask]"'
+        raise DataFileError("--cluster", problem) from None
+    try:
+        return Client(address, timeout=_CONNECT, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise RunError(f"no cluster at {address}: {error}") from None
+
+
+def predictions(
+    data: list[str], schema: Schema, predict: Callable[..., str], cluster: str | None
+) -> Iterator[str]:
+    """What ``predict(X, head=...)`` says of a folder or of several files, block by block.
+
+    ``head`` is true for the first block. The blocks are read by threads of this process or by the
+    workers of a cluster, a few at a time.
+    """
     source = open_rows(data, columns=schema.feature_names)
     assert isinstance(source, FileRows)
-    for k, block in enumerate(source):
-        X, width = block.X, block.X.shape[1]
-        if sp.issparse(X) and width < schema.n_features:
-            X.resize(X.shape[0], schema.n_features)
-        elif width != schema.n_features:
-            problem = f"expected {schema.n_features} features as in training, got {width}"
-            raise DataFileError(source.place(k).name, problem)
-        yield X
+    work = partial(_predicted, source, schema, predict)
+    if cluster is None:
+        yield from in_order(work, range(source.n_blocks), available_threads())
+        return
+    with _connected(cluster) as client:
+        held = client.scatter(work)
+        waiting: deque[Any] = deque()
+        for k in range(source.n_blocks):
+            waiting.append(client.submit(_call, held, k, pure=False))
+            if len(waiting) > 2 * max(1, sum(client.nthreads().values())):
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def _call(work: Callable[[int], str], k: int) -> str:
+    return work(k)
+
+
+def _predicted(source: FileRows, schema: Schema, predict: Callable[..., str], k: int) -> str:
+    X = source.block(k).X
+    width = X.shape[1]
+    if sp.issparse(X) and width < schema.n_features:
+        X.resize(X.shape[0], schema.n_features)
+    elif width != schema.n_features:
+        problem = f"expected {schema.n_features} features as in training, got {width}"
+        raise DataFileError(source.place(k).name, problem)
+    return predict(X, head=not k)
 
 
 def write_predictions(parts: Iterator[str], output: Any) -> None:

@@ -31,6 +31,8 @@ class EllipsoidOptions:
         Gap of the working rows' problem, as a share of the gap that the last round left.
     pass_rows : int
         Rows that come back from a block of a source that is read in passes, per dimension.
+    cover_features : float
+        Quadratic features of the rows that such passes gather near a boundary, about.
     copied_share : int
         Rows that can still matter are copied once they are so many, over the number of columns, as
         this multiple of all rows.
@@ -85,6 +87,7 @@ class EllipsoidOptions:
     added_rows: int = 4
     rounds: int = 200
     pass_rows: int = 16
+    cover_features: float = 2e7
     inner_gap: float = 1e-2
     copied_share: int = 4
     weak_direction: float = 1e-3

@@ -10,7 +10,7 @@ from scipy.special import gammaln
 
 from oblong.solvers.ellipsoid.problem import Design, DesignProblem
 
-__all__ = ["EllipsoidResult", "log_unit_ball", "read_out"]
+__all__ = ["EllipsoidResult", "PassEllipsoid", "log_unit_ball", "read_out"]
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,34 @@ class EllipsoidResult:
     n_passes: int
     status: str
     is_simplex: bool = False
+
+
+@dataclass(frozen=True)
+class PassEllipsoid:
+    """An ellipsoid around rows of a source, known by its working rows.
+
+    Attributes
+    ----------
+    result : EllipsoidResult
+        The ellipsoid, with weights and distances of the working rows, and the gap for all rows.
+    X : ndarray
+        The working rows.
+    numbers : ndarray of int
+        Their numbers in the source.
+    n_passes : int
+        Passes over the rows.
+    row_weights : ndarray or None
+        Their weights in the source; None for ones.
+    inside : float
+        Share of all rows inside; None if the working rows are all there are.
+    """
+
+    result: EllipsoidResult
+    X: np.ndarray
+    numbers: np.ndarray
+    n_passes: int
+    row_weights: np.ndarray | None = None
+    inside: float | None = None
 
 
 def read_out(

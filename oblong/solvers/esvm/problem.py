@@ -18,12 +18,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from threading import Lock
 
 import numpy as np
 from scipy.linalg.blas import dsyrk, dtrmm
 
 from oblong._core.threads import available_threads, chunks, run_chunks
+from oblong.linalg.gram import OrderedSum
 from oblong.linalg.log_det import chunk_length, inverse_factor
 from oblong.solvers.esvm.options import EsvmOptions
 from oblong.solvers.margin.scaled import widest_bias
@@ -160,23 +160,22 @@ class EsvmProblem:
             M, v = self._lower_moments(alpha)
             return np.tril(M) + np.tril(M, -1).T, v
         p = self.p
-        M, v, lock = np.zeros((p, p)), np.zeros(p), Lock()
+        total, chunk = OrderedSum(np.zeros((p + 1, p))), self._chunk()
 
         def task(start: int, stop: int) -> None:
             a, rows = alpha[start:stop], self.F[start:stop]
             pi, y = self.pi[start:stop], self.y[start:stop]
             used = np.flatnonzero(a)
             if not len(used):
+                total.add(0.0, start // chunk)
                 return
             if 2 * len(used) < len(a):
                 a, rows, pi, y = a[used], rows[used], pi[used], y[used]
-            first = (a * y) @ rows
-            found = (rows * (a * pi)[:, None]).T @ rows
-            with lock:
-                np.add(M, found, out=M)
-                np.add(v, first, out=v)
+            gram = (rows * (a * pi)[:, None]).T @ rows
+            total.add(np.vstack([(a * y) @ rows, gram]), start // chunk)
 
-        run_chunks(task, self.n, self._chunk(), available_threads())
+        run_chunks(task, self.n, chunk, available_threads())
+        v, M = total.total[0], total.total[1:]
         M = 0.5 * (M + M.T)
         M.flat[:: p + 1] += 1.0 - self.r
         return M, v

@@ -67,9 +67,15 @@ def test_on_a_cluster(parts, capsys):
         found = run(capsys, *train, "--cluster", cluster.scheduler_address, "-o", there)
         assert "passes over the rows" in found.out
         assert "pass 1, relative gap" in found.err
+        for cluster_words in ((), ("--cluster", cluster.scheduler_address)):
+            output = folder / f"labels-{len(cluster_words)}.txt"
+            run(capsys, "predict", there, folder / "big", *cluster_words, "-o", output)
         with Client(cluster) as client:
             assert client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)) == 0
     np.testing.assert_array_equal(load(here)[-1].coef_, load(there)[-1].coef_)
+    labels = [(folder / f"labels-{words}.txt").read_text() for words in (0, 2)]
+    assert labels[0] == labels[1]
+    assert labels[0].count("\n") == 1200
 
 
 def test_what_is_asked_wrongly(parts, capsys, monkeypatch):

@@ -181,7 +181,9 @@ def _chunk(
     }
     C, U = C * stands_for, U * stands_for
     place = np.flatnonzero(rest)
-    present, group = np.unique(piece[place], return_inverse=True)
+    counts = np.bincount(piece[place], minlength=12)
+    present = np.flatnonzero(counts)
+    group = (np.cumsum(counts > 0) - 1)[piece[place]]
     table = np.zeros((len(present), len(y)))
     table[group, place] = C[place]
     beyond = np.bincount(group, U[place], len(present))

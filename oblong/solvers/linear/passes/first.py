@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from oblong._core.threads import chunks
 from oblong.solvers.linear.passes.rows import (
     Part,
     Passes,
@@ -224,24 +225,20 @@ def _probe(rows: Present) -> Part:
 
 
 def _ends(X: np.ndarray) -> np.ndarray:
-    """Rows that are among the smallest or the largest of a column."""
-    ends = [np.argsort(values, axis=0, kind="stable")[:_EXTREMES] for values in (X, -X)]
-    return np.unique(np.concatenate(ends))
-
-
-def _outer(start: int, X: np.ndarray, ends: Any, limits: Any) -> tuple[Any, Any]:
-    """The rows at the ends of the columns so far, and what others have to exceed to join them."""
-    places = np.arange(start, start + len(X))
-    if limits is not None:
-        joining = ((limits[0] > X) | (limits[1] < X)).any(axis=1)
-        if not joining.any():
-            return ends, limits
-        places, X = np.concatenate([ends[0], places[joining]]), np.vstack([ends[1], X[joining]])
-    picked = _ends(X)
-    places, X = places[picked], X[picked]
-    ordered = np.sort(X, axis=0)
-    last = min(_EXTREMES, len(X))
-    return (places, X), (ordered[last - 1], ordered[-last])
+    """Rows that are among the smallest or the largest of a column, the first of equal ones."""
+    parts = list(chunks(len(X), 4096))
+    least = max(0, len(parts) - _EXTREMES)
+    found = []
+    for sign in (1.0, -1.0):
+        # At least as many rows as there are parts whose best reaches the limit reach it too.
+        best = np.array([(sign * X[start:stop]).max(axis=0) for start, stop in parts])
+        limits = np.sort(best, axis=0)[least] if least else np.full(X.shape[1], -np.inf)
+        for values, limit in zip(X.T, limits):
+            values = sign * values
+            reached = np.flatnonzero(values >= limit)
+            order = np.argsort(-values[reached], kind="stable")[:_EXTREMES]
+            found.append(reached[order])
+    return np.unique(np.concatenate(found))
 
 
 def _look(rows: Present, tau: float, centre: np.ndarray | None, extremes: bool, full: bool) -> Part:
@@ -258,13 +255,9 @@ def _look(rows: Present, tau: float, centre: np.ndarray | None, extremes: bool, 
     def add(key: Any, value: Any) -> None:
         sums[key] = sums[key] + value if key in sums else value
 
-    ends: Any = None
-    limits: Any = None
     for part, X in dense_chunks(rows.X):
         if centre is not None:
             X = X - centre
-            if extremes and len(X):
-                ends, limits = _outer(part.start, X, ends, limits)
         for code, label in enumerate(labels):
             mine = codes[part] == code
             if not mine.any():
@@ -283,8 +276,8 @@ def _look(rows: Present, tau: float, centre: np.ndarray | None, extremes: bool, 
                 add((label, "second"), s @ squares)
     keep = np.flatnonzero(hashed(rows.numbers) < tau)
     outer = None
-    if limits is not None:
-        outer = _some(rows, y, ends[0])
+    if extremes and n and centre is not None:
+        outer = _some(rows, y, _ends(rows.X))
     return Part(sums, {}, (_some(rows, y, keep), outer))
 
 

@@ -323,9 +323,11 @@ class LocalPasses:
             return one(only)
         self.n_passes += 1
         tree, rows = Tree(), []
-        for part in in_order(one, range(source.n_blocks), self.threads):
-            rows.append(part.rows)
-            tree.add(part._replace(rows=None))
+        # Held here and not block by block, which would wake up threads of BLAS that then spin.
+        with single_threaded_blas():
+            for part in in_order(one, range(source.n_blocks), self.threads):
+                rows.append(part.rows)
+                tree.add(part._replace(rows=None))
         return tree.total()._replace(rows=rows)
 
 
