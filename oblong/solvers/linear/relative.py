@@ -18,7 +18,13 @@ from oblong._core.progress import ProgressCallback
 from oblong.solvers.linear.descent import solve_descent
 from oblong.solvers.linear.interior_point import solve_interior_point
 from oblong.solvers.linear.options import DEFAULTS, LinearOptions
-from oblong.solvers.linear.problem import LinearProblem, LinearResult, LinearRows, as_stored
+from oblong.solvers.linear.problem import (
+    LinearProblem,
+    LinearResult,
+    LinearRows,
+    as_stored,
+    check_finite,
+)
 
 __all__ = ["LinearRelativeMarginResult", "choose_method", "solve_linear_relative_margin"]
 
@@ -184,7 +190,7 @@ def _prepared(
     """Settle how a problem is solved, the problem, and how its solution is brought back."""
     if method == "descent":
         rows = LinearRows(X, threads)
-        _check_finite(rows)
+        check_finite(rows)
         problem = LinearProblem(rows, y, C, intercept=intercept)
         rng = np.random.default_rng(0) if rng is None else rng
 
@@ -214,7 +220,7 @@ def _prepared(
         basis, factor = _span(rows.dense(0, n))
         shift = rows.shift
         rows = LinearRows(factor, threads)
-    _check_finite(rows)
+    check_finite(rows)
     problem = LinearProblem(rows, y, C, intercept=intercept)
     fine = min(tol, options.small_gap) if n * min(n, d) <= options.small else tol
 
@@ -252,10 +258,3 @@ def _span(X: np.ndarray) -> tuple[Callable[[np.ndarray], np.ndarray], np.ndarray
             return lambda w: (vectors @ (w / lengths)) @ X, vectors * lengths
     basis, factor = np.linalg.qr(X.T)
     return lambda w: basis @ w, factor.T
-
-
-def _check_finite(rows: LinearRows) -> None:
-    """Squares of the numbers enter the Gram matrix, times penalties."""
-    largest = float(rows.squared_norms().max(initial=0.0))
-    if not largest < 1e150:
-        raise ValueError("the squared norms of the rows are not finite: scale the data")
