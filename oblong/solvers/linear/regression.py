@@ -33,15 +33,18 @@ from oblong.solvers.linear.problem import (
     certified,
     check_finite,
 )
+from oblong.solvers.linear.relative import choose_method
 from oblong.solvers.linear.start import Floor, Kind
 
-__all__ = ["solve_linear_regression"]
+__all__ = ["solve_linear_regression", "suits_linear_regression"]
 
 # Shares of a penalty by which a coefficient may miss a kink of its term and be moved to it: the
 # best is taken.
 _SNAPS = (1e-2, 1e-4, 1e-6)
 # Coefficients between kinks, per column, for which a system of equations is solved.
 _MOST_FREE = 8
+# Rows, and rows per column, from which the kernel solver takes longer.
+_LEAST_ROWS, _ROWS_PER_COLUMN = 1000, 3
 
 
 @dataclass(frozen=True)
@@ -121,6 +124,13 @@ def _start(problem: LinearProblem, t: float, options: LinearOptions) -> tuple[li
             bound, slack = share.copy(), np.full(n, t)
             kinds.append(Kind((False, 0.0, side, 0.0), bound, slack, bound, slack))
     return kinds, Floor()
+
+
+def suits_linear_regression(X: Any, options: LinearOptions = DEFAULTS) -> bool:
+    """Whether rows are many and narrow enough for the interior point method."""
+    n, d = X.shape
+    many = n >= max(_LEAST_ROWS, _ROWS_PER_COLUMN * d)
+    return many and choose_method(X, options) == "interior-point"
 
 
 def solve_linear_regression(
