@@ -17,10 +17,10 @@ from oblong.linalg.columns import SymmetricColumns
 from oblong.solvers.linear.regression import solve_linear_regression, suits_linear_regression
 from oblong.solvers.margin.regression import solve_regression
 
-__all__ = ["MarginRegressor"]
+__all__ = ["LINEAR_GAP", "MarginRegressor"]
 
 # Relative gap of linear models: the last digits cost next to nothing there.
-_LINEAR_GAP = 1e-6
+LINEAR_GAP = 1e-6
 
 
 class MarginRegressor(RegressorMixin, CertifiedExpansion):
@@ -260,7 +260,7 @@ class MarginRegressor(RegressorMixin, CertifiedExpansion):
 
     def _linear_fit(self, X: Any, y: np.ndarray, C: np.ndarray, **how: Any) -> PairFit:
         found = solve_linear_regression(
-            X, y, C, tol=min(self.tol, _LINEAR_GAP), threads=available_threads(), **how
+            X, y, C, tol=min(self.tol, LINEAR_GAP), threads=available_threads(), **how
         )
         return PairFit(
             found,

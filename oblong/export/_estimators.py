@@ -15,6 +15,7 @@ from oblong.batch import (
     EllipsoidalKernelClassifier,
     EllipsoidalSVC,
     MarginRegressor,
+    MarginRegressorCV,
     RelativeMarginClassifierCV,
 )
 from oblong.batch._one_vs_one import pairs_of, unpack_coefficients
@@ -396,6 +397,7 @@ Writer = Callable[[Graph, str, Any], Outputs]
 _WRITERS: tuple[tuple[type, Writer], ...] = (
     (CalibratedMarginClassifier, _calibrated_margin),
     (RelativeMarginClassifierCV, _best),
+    (MarginRegressorCV, _best),
     (EllipsoidalSVC, _ellipsoidal),
     (BayesPointClassifier, _bayes_point),
     (EllipsoidalKernelClassifier, _precomputed_ellipsoid),
