@@ -193,7 +193,7 @@ def solve_linear_regression(
     center = float(np.median(y)) if intercept else 0.0
     if bounds is not None:
         center = 0.5 * (bounds[0] + bounds[1])
-    y = y - center
+    given, y = y, y - center
     rows = LinearRows(X, threads, centred=intercept)
     check_finite(rows)
     B = np.inf
@@ -215,9 +215,15 @@ def solve_linear_regression(
         )
         found = _snapped(problem, found, tol)
     stored = as_stored(X, problem, found)
-    # The center is part of the bias that a prediction adds.
-    hidden = UNIT * abs(center) * float(np.maximum(up, over).sum())
-    stored = replace(stored, bias=stored.bias + center, rounding=stored.rounding + hidden)
+    stored = replace(stored, bias=stored.bias + center)
+    if stored.coef.any():
+        # The center is part of the bias that a prediction adds.
+        hidden = UNIT * abs(center) * float(np.maximum(up, over).sum())
+        stored = replace(stored, rounding=stored.rounding + hidden)
+    else:
+        # The outputs are the bias, without a sum that rounds.
+        value = replace(problem, y=given).primal(np.full(len(y), stored.bias), 0.0, B)
+        stored = replace(stored, objective=value, rounding=0.0)
     if stored.status != "max_iter":
         enough = stored.relative_gap <= tol
         stored = replace(stored, status="converged" if enough else "stalled")
