@@ -72,27 +72,31 @@ def earlier(name: str, without: str) -> list[dict]:
 
 
 def interleaved(
-    tasks: Mapping[str, Callable[[], Any]], repeats: int, least: float = 0.0
+    tasks: Mapping[str, Callable[[], Any]],
+    repeats: int,
+    least: float = 0.0,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, float]:
     """Median seconds of each task, after one warm-up, in turns so that drift hits all alike.
 
     In its turn a task is run as often as it takes to fill ``least`` seconds, so that tasks of a
-    millisecond are not measured with the caches that another has left behind.
+    millisecond are not measured with the caches that another has left behind. On one thread
+    ``time.process_time`` is a clock that other work on the machine does not run.
     """
     numbers = {}
     for name, task in tasks.items():
         task()
-        start = time.perf_counter()
+        start = clock()
         if least:
             task()
-        numbers[name] = max(1, math.ceil(least / max(1e-6, time.perf_counter() - start)))
+        numbers[name] = max(1, math.ceil(least / max(1e-6, clock() - start)))
     times: dict[str, list[float]] = {name: [] for name in tasks}
     for _ in range(repeats):
         for name, task in tasks.items():
-            start = time.perf_counter()
+            start = clock()
             for _ in range(numbers[name]):
                 task()
-            times[name].append((time.perf_counter() - start) / numbers[name])
+            times[name].append((clock() - start) / numbers[name])
     return {name: statistics.median(values) for name, values in times.items()}
 
 
@@ -125,6 +129,7 @@ _PACKAGES = (
     "scikit-learn-intelex",
     "skglm",
     "sklearn-contrib-lightning",
+    "rehline",
 )
 
 

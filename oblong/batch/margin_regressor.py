@@ -125,7 +125,7 @@ class MarginRegressor(RegressorMixin, CertifiedExpansion):
     The number of targets below the model of a quantile is at most ``quantile * n``, and that of
     targets not above it at least as much (by weight, up to ``tol``).
 
-    With ``kernel="linear"``, at least 1000 rows and three rows per column, the weights are found
+    With ``kernel="linear"``, at least 400 rows and three rows per column, the weights are found
     directly by an interior point method, in time and memory that grow linearly with the rows, to a
     relative gap of ``min(tol, 1e-6)``.
 

@@ -44,7 +44,7 @@ _SNAPS = (1e-2, 1e-4, 1e-6)
 # Coefficients between kinks, per column, for which a system of equations is solved.
 _MOST_FREE = 8
 # Rows, and rows per column, from which the kernel solver takes longer.
-_LEAST_ROWS, _ROWS_PER_COLUMN = 1000, 3
+_LEAST_ROWS, _ROWS_PER_COLUMN = 400, 3
 
 
 @dataclass(frozen=True)
@@ -221,11 +221,13 @@ def solve_linear_regression(
         hidden = UNIT * abs(center) * float(np.maximum(up, over).sum())
         stored = replace(stored, rounding=stored.rounding + hidden)
     else:
-        # The outputs are the bias, without a sum that rounds.
-        value = replace(problem, y=given).primal(np.full(len(y), stored.bias), 0.0, B)
-        stored = replace(stored, objective=value, rounding=0.0)
+        # The outputs are the bias: what is left of the targets is exact but for its last digit.
+        left = replace(problem, y=given - stored.bias)
+        value = left.primal(np.zeros(len(y)), 0.0, B)
+        stored = replace(stored, objective=value, rounding=UNIT * value)
     if stored.status != "max_iter":
-        enough = stored.relative_gap <= tol
+        proved = stored.relative_gap <= max(tol, options.largest_gap)
+        enough = proved and stored.gap - stored.rounding <= tol * abs(stored.objective)
         stored = replace(stored, status="converged" if enough else "stalled")
     return stored
 
