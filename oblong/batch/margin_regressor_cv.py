@@ -138,10 +138,10 @@ class MarginRegressorCV(RegressorMixin, ParameterSearch):
     >>> from sklearn.preprocessing import StandardScaler
     >>> from oblong import MarginRegressorCV
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> search = MarginRegressorCV(Cs=(10, 30, 100), epsilons=(1, 10))
+    >>> search = MarginRegressorCV(Cs=(1, 10, 100), epsilons=(1, 10))
     >>> model = make_pipeline(StandardScaler(), search).fit(X, y)
     >>> model[-1].best_params_
-    {'C': 30.0, 'epsilon': 10.0, 'gamma': 'scale'}
+    {'C': 10.0, 'epsilon': 1.0, 'gamma': 'scale'}
     >>> round(model[-1].best_score_, 2)
     0.47
     """

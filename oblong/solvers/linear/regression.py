@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from oblong._core.progress import ProgressCallback
 from oblong.solvers.linear.interior_point import solve_interior_point
@@ -43,6 +44,8 @@ __all__ = ["solve_linear_regression", "suits_linear_regression"]
 _SNAPS = (1e-2, 1e-4, 1e-6)
 # Coefficients between kinks, per column, for which a system of equations is solved.
 _MOST_FREE = 8
+# Share of entries from which sparse rows are made dense.
+_DENSE_ENOUGH = 0.5
 # Rows, and rows per column, from which the kernel solver takes longer.
 _LEAST_ROWS, _ROWS_PER_COLUMN = 400, 3
 
@@ -194,6 +197,9 @@ def solve_linear_regression(
     if bounds is not None:
         center = 0.5 * (bounds[0] + bounds[1])
     given, y = y, y - center
+    if sp.issparse(X) and X.nnz > _DENSE_ENOUGH * X.shape[0] * X.shape[1]:
+        # Sparse rows cannot be centred, which costs digits where they are far from the origin.
+        X = X.toarray()
     rows = LinearRows(X, threads, centred=intercept)
     check_finite(rows)
     B = np.inf
