@@ -128,7 +128,7 @@ def test_several_quantiles_never_cross(kernel, n):
     found = model.predict(new)
     assert found.shape == (500, 4)
     assert (np.diff(found[:, ranks], axis=1) >= 0.0).all()
-    np.testing.assert_allclose(np.sort(found, axis=1), np.sort(outputs, axis=1), rtol=1e-12)
+    np.testing.assert_allclose(np.sort(found, axis=1), np.sort(outputs, axis=1), atol=1e-10)
 
 
 def test_linear_models_of_many_rows_are_those_of_the_kernel_solver(monkeypatch):
@@ -142,7 +142,9 @@ def test_linear_models_of_many_rows_are_those_of_the_kernel_solver(monkeypatch):
     np.testing.assert_allclose(fast.coef_, slow.coef_, atol=1e-5)
     np.testing.assert_array_equal(fast.support_, slow.support_)
     np.testing.assert_allclose(fast.dual_coef_, slow.dual_coef_, atol=1e-4)
-    np.testing.assert_allclose(fast.dual_coef_ @ fast.support_vectors_, fast.coef_, atol=1e-9)
+    # The gap bounds how far the combination of the rows can be from the weights.
+    off = fast.dual_coef_[0] @ fast.support_vectors_ - fast.coef_[0]
+    assert 0.5 * off @ off <= fast.dual_gap_ * fast.objective_
 
 
 def test_bounds_hold_on_the_training_rows():
