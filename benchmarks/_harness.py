@@ -130,6 +130,7 @@ _PACKAGES = (
     "scikit-learn-intelex",
     "skglm",
     "sklearn-contrib-lightning",
+    "rehline",
 )
 
 

@@ -4,18 +4,24 @@ Regression with quantiles
 
 `oblong.MarginRegressor` has the loss of support vector regression, or that of a quantile. Here the
 noise grows with `x`: one curve through the middle says nothing of that, three quantiles do.
+`oblong.MarginRegressorCV` chooses the parameters.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
 
-from oblong import MarginRegressor
+from oblong import MarginRegressor, MarginRegressorCV
 
 rng = np.random.default_rng(0)
 x = np.sort(rng.uniform(0.0, 10.0, 400))
 y = np.sin(x) + rng.normal(scale=0.1 + 0.08 * x)
 X, grid = x[:, None], np.linspace(0.0, 10.0, 300)[:, None]
-settings = {"C": 10.0, "gamma": 0.5}
+
+# %%
+# All combinations of three penalties and three kernel widths, scored by the loss of the median:
+search = MarginRegressorCV(loss="quantile", Cs=(1, 10, 100), gammas=(0.1, 0.5, 2.0), cv=5).fit(X, y)
+settings = search.best_params_
+print(settings)
 
 # %%
 # Support vector regression ignores errors up to ``epsilon``:
@@ -26,18 +32,15 @@ print(f"{tube.n_support_[0]} support vectors, a duality gap of {tube.dual_gap_:.
 # Each quantile is a model of its own. The fraction of targets below it is the quantile, up to the
 # rows that the curve passes through.
 levels = [0.1, 0.5, 0.9]
-quantiles = {
-    level: MarginRegressor(loss="quantile", quantile=level, **settings).fit(X, y)
-    for level in levels
-}
-for level, model in quantiles.items():
-    below = np.mean(y < model.predict(X) - model.tol)
+quantiles = MarginRegressor(loss="quantile", quantile=levels, **settings).fit(X, y)
+for level, outputs in zip(levels, quantiles.predict(X).T):
+    below = np.mean(y < outputs - quantiles.tol)
     print(f"quantile {level}: {100 * below:.0f} % of the targets below")
 
 # %%
-# Curves of neighbouring quantiles may cross where there are few rows; sorting the predictions of
-# each row puts them in order.
-curves = np.sort([quantiles[level].predict(grid) for level in levels], axis=0)
+# Curves of neighbouring quantiles may cross where there are few rows; predictions of several
+# quantiles are sorted row by row.
+curves = quantiles.predict(grid).T
 fig, axes = plt.subplots(1, 2, figsize=(8, 3.4), sharey=True, layout="constrained")
 for ax in axes:
     ax.scatter(x, y, s=6, color="0.6")

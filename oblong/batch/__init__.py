@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from oblong.batch.linear_relative_margin import LinearRelativeMarginClassifier
     from oblong.batch.margin_path import RelativeMarginPath, relative_margin_path
     from oblong.batch.margin_regressor import MarginRegressor
+    from oblong.batch.margin_regressor_cv import MarginRegressorCV
     from oblong.batch.relative_margin import RelativeMarginClassifier
     from oblong.batch.relative_margin_cv import RelativeMarginClassifierCV
     from oblong.batch.sigma import SigmaSVC
@@ -31,6 +32,7 @@ __getattr__, __dir__ = lazy_names(
         "oblong.batch.kernel_fisher": ["KernelFisherClassifier"],
         "oblong.batch.linear_relative_margin": ["LinearRelativeMarginClassifier"],
         "oblong.batch.margin_regressor": ["MarginRegressor"],
+        "oblong.batch.margin_regressor_cv": ["MarginRegressorCV"],
         "oblong.batch.relative_margin": ["RelativeMarginClassifier"],
         "oblong.batch.relative_margin_cv": ["RelativeMarginClassifierCV"],
         "oblong.batch.margin_path": ["RelativeMarginPath", "relative_margin_path"],
@@ -47,6 +49,7 @@ __all__ = [
     "KernelFisherClassifier",
     "LinearRelativeMarginClassifier",
     "MarginRegressor",
+    "MarginRegressorCV",
     "RelativeMarginClassifier",
     "RelativeMarginClassifierCV",
     "RelativeMarginPath",

@@ -28,7 +28,7 @@ from oblong.linalg.definite import check_kernel_definite
 from oblong.linalg.fused import add_product
 from oblong.solvers.margin.options import DEFAULTS
 
-__all__ = ["CertifiedExpansion", "KernelExpansion", "PairFit"]
+__all__ = ["ROWS", "CertifiedExpansion", "KernelExpansion", "PairFit"]
 
 # Entries of rows that are multiplied by a weight vector at a time.
 _PREDICTION_BLOCK = 1 << 22
@@ -41,7 +41,7 @@ _PREPARED: WeakKeyDictionary[Any, tuple] = WeakKeyDictionary()
 # Least number of columns for which products of rows are worth the threads of BLAS.
 _WIDE = 256
 # How rows are validated.
-_ROWS: dict[str, Any] = {
+ROWS: dict[str, Any] = {
     "dtype": [np.float64, np.float32],
     "order": "C",
     "accept_sparse": "csr",
@@ -111,7 +111,7 @@ class KernelExpansion(BaseEstimator):
         self, X: Any, y: Any, sample_weight: Any, **targets: Any
     ) -> tuple[Any, np.ndarray, np.ndarray]:
         """Check the rows, the targets and the sample weights."""
-        X, y = validate_data(self, X, y, **_ROWS, **targets)
+        X, y = validate_data(self, X, y, **ROWS, **targets)
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
         if (weights < 0).any():
             raise ValueError("Negative values in sample_weight")
@@ -152,7 +152,7 @@ class KernelExpansion(BaseEstimator):
         Votes count signs, and sums of outputs may cancel: both take them in double precision.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, **_ROWS)
+        X = validate_data(self, X, reset=False, **ROWS)
         with np.errstate(over="ignore", invalid="ignore"):
             outputs = self._evaluate(X)
             outputs = outputs.astype(X.dtype, copy=False) if rounded else outputs

@@ -2,46 +2,41 @@
 
 from __future__ import annotations
 
-import sys
-import warnings
 from dataclasses import replace
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
-from scipy.stats import rankdata
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.metrics import get_scorer, get_scorer_names
 from sklearn.model_selection import check_cv
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from oblong._core.rollback import all_or_nothing
-from oblong._core.threads import available_threads, single_threaded_blas
 from oblong.batch._device import fit_anywhere, out_of_memory, same_place
 from oblong.batch._relative_margin_folds import FoldScores, Grid, GridFold
+from oblong.batch._search import (
+    ParameterSearch,
+    checked_gammas,
+    checked_numbers,
+    refitted,
+    run_folds,
+)
 from oblong.batch.margin_path import SPREADS, check_spreads
 from oblong.batch.relative_margin import RelativeMarginClassifier
 from oblong.kernels import KERNELS
 
 __all__ = ["RelativeMarginClassifierCV"]
 
-# Scores closer than this are equal but for rounding.
-_TIE = 1e-10
 # Pairs of more rows than this profit from several threads.
 _THREADS_ABOVE = 2048
 
 
-def _refitted(estimator: RelativeMarginClassifierCV) -> bool:
-    """Whether the classifier predicts: not if it was asked not to refit."""
-    return bool(estimator.refit) or hasattr(estimator, "best_estimator_")
-
-
-class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
+class RelativeMarginClassifierCV(ClassifierMixin, ParameterSearch):
     r"""Relative margin machine whose C, gamma and spread are chosen by cross-validation.
 
     Every combination of ``Cs``, ``gammas`` and ``spreads`` is scored by cross-validation, and
@@ -245,24 +240,8 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
         return self
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> None:
-        X, y = validate_data(
-            self,
-            X,
-            y,
-            dtype=[np.float64, np.float32],
-            order="C",
-            accept_sparse="csr",
-            accept_large_sparse=False,
-        )
+        X, y, weights = self._training_data(X, y, sample_weight)
         check_classification_targets(y)
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
-        if (weights < 0).any():
-            raise ValueError("Negative values in sample_weight")
-        if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
-            raise ValueError(
-                f"Precomputed matrix must be a square matrix. Input is a {X.shape[0]}x"
-                f"{X.shape[1]} matrix."
-            )
         grid = self._grid()
         classes = np.unique(y[weights > 0])
         if classes.size < 2:
@@ -304,7 +283,7 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
             self.best_estimator_ = self._final().fit(rows, y, sample_weight=kept_weights)
         elif hasattr(self, "best_estimator_"):
             del self.best_estimator_
-        self._warn_unconverged([outcome.gap for outcome in outcomes])
+        self._warn_unconverged(outcomes)
 
     def _scorer(self) -> Any:
         """Return what scores a fold, or None for the accuracy."""
@@ -320,83 +299,24 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
         return scorer
 
     def _grid(self) -> Grid:
-        Cs = np.asarray(self.Cs, dtype=np.float64)
-        if Cs.ndim != 1 or Cs.size == 0 or not (np.isfinite(Cs) & (Cs > 0.0)).all():
-            raise ValueError(f"Cs must be finite numbers above 0, got {self.Cs}")
-        gammas = list(self.gammas)
-        for gamma in gammas:
-            named = isinstance(gamma, str) and gamma in ("scale", "auto")
-            number = isinstance(gamma, Real) and np.isfinite(float(gamma)) and float(gamma) >= 0.0
-            if not (named or number):
-                raise ValueError(
-                    f'gammas must be "scale", "auto" or finite numbers of at least 0, got {gamma!r}'
-                )
-        if not gammas:
-            raise ValueError("gammas must hold at least one value")
-        gammas = [gamma if isinstance(gamma, str) else float(gamma) for gamma in gammas]
-        uses_gamma = self.kernel in ("rbf", "poly", "sigmoid")
-        return Grid(Cs, gammas if uses_gamma else gammas[:1], check_spreads(self.spreads))
+        gammas = checked_gammas(self.gammas, self.kernel)
+        return Grid(checked_numbers("Cs", self.Cs), gammas, check_spreads(self.spreads))
 
     def _run(
         self, search: GridFold, X: Any, y: np.ndarray, weights: np.ndarray | None, splits: list
     ) -> list[FoldScores]:
-        """Work on the folds, in threads if asked to."""
-        jobs = min(len(splits), effective_n_jobs(self.n_jobs))
-        if search.on_device is not None:
-            # All threads would wait for the one device.
-            jobs = 1
+        """Work on the folds, in threads if asked to; all of them would wait for one device."""
         _, counts = np.unique(y, return_counts=True)
         small = np.sort(counts)[-2:].sum() <= _THREADS_ABOVE
-        threads = 1 if jobs > 1 or small else available_threads()
         kernels = search.products(X)
-        tasks = [(kernels, X, y, weights, train, test, threads) for train, test in splits]
-        if threads > 1:
-            return [search.run(*task) for task in tasks]
-        # Small products are slower on several threads than on one.
-        with single_threaded_blas():
-            if jobs == 1:
-                return [search.run(*task) for task in tasks]
-            return Parallel(n_jobs=jobs, prefer="threads")(
-                delayed(search.run)(*task) for task in tasks
-            )
+        run = partial(search.run, kernels, X, y, weights)
+        return run_folds(run, splits, self.n_jobs if search.on_device is None else 1, small)
 
     def _summarise(self, grid: Grid, outcomes: list[FoldScores]) -> None:
         """Set the table of results and the best combination."""
-        params = grid.candidates()
-        scores = np.array([outcome.scores for outcome in outcomes])
-        mean = scores.mean(axis=0)
-        unknown = np.isnan(mean)
-        if unknown.all():
-            raise ValueError(
-                f"scoring={self.scoring!r} is NaN in some fold for every combination of parameters"
-            )
-        if unknown.any():
-            warnings.warn(
-                f"scoring={self.scoring!r} gives NaN for {unknown.sum()} of {unknown.size} "
-                f"combinations, which are ranked last",
-                UserWarning,
-                stacklevel=4,
-            )
-        worst_last = np.where(unknown, -np.inf, mean)
-        results: dict[str, Any] = {
-            f"param_{key}": _column([candidate[key] for candidate in params])
-            for key in ("C", "gamma", "spread")
-        }
-        results["params"] = params
-        results |= {f"split{k}_test_score": row for k, row in enumerate(scores)}
-        results["mean_test_score"] = mean
-        results["std_test_score"] = scores.std(axis=0)
-        results["rank_test_score"] = rankdata(-worst_last, method="min").astype(np.int32)
+        results = self._tabulate(grid.candidates(), outcomes, lambda p: (-p["spread"], p["C"]))
         results["mean_relative_margin"] = np.mean([o.relative_margins for o in outcomes], axis=0)
         self.cv_results_ = results
-        self.n_splits_ = len(outcomes)
-        self.n_iter_ = sum(outcome.n_iter for outcome in outcomes)
-        self.best_index_ = min(
-            np.flatnonzero(worst_last >= worst_last.max() - _TIE),
-            key=lambda k: (-params[k]["spread"], params[k]["C"], k),
-        )
-        self.best_params_ = params[self.best_index_]
-        self.best_score_ = float(mean[self.best_index_])
         self.C_, self.gamma_, self.spread_ = self.best_params_.values()
 
     def _final(self) -> RelativeMarginClassifier:
@@ -416,34 +336,11 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
             random_state=self.random_state,
         )
 
-    def _report(self, message: str) -> None:
-        print(f"[oblong] {message}", file=sys.stderr)
-
-    def _warn_unconverged(self, gaps: list[float]) -> None:
-        if not np.isnan(gaps).all():
-            warnings.warn(
-                f"{type(self).__name__} did not converge to tol={self.tol:g} in some folds. The "
-                f"largest relative duality gap there is {np.nanmax(gaps):.3g}. Scaling the "
-                f"features, or a larger max_iter, may help.",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
-
     def _validated(self, X: Any, method: str) -> Any:
         check_is_fitted(self)
-        if same_place(self, X, method) is not None:
-            return X
-        return validate_data(
-            self,
-            X,
-            dtype=[np.float64, np.float32],
-            order="C",
-            accept_sparse="csr",
-            accept_large_sparse=False,
-            reset=False,
-        )
+        return X if same_place(self, X, method) is not None else super()._validated(X, method)
 
-    @available_if(_refitted)
+    @available_if(refitted)
     def predict(self, X: Any) -> np.ndarray:
         """Predict class labels with the best classifier.
 
@@ -460,7 +357,7 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
         X = self._validated(X, "predict")
         return self.best_estimator_.predict(X)
 
-    @available_if(_refitted)
+    @available_if(refitted)
     def decision_function(self, X: Any) -> np.ndarray:
         """Outputs of the best classifier, see :meth:`RelativeMarginClassifier.decision_function`.
 
@@ -477,34 +374,7 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
         X = self._validated(X, "decision_function")
         return self.best_estimator_.decision_function(X)
 
-    @property
-    def coef_(self) -> np.ndarray:
-        """Weight vectors of the best classifier, for the linear kernel only."""
-        return self._of_best("coef_")
-
-    @property
-    def intercept_(self) -> np.ndarray:
-        """Biases of the best classifier."""
-        return self._of_best("intercept_")
-
-    def _of_best(self, name: str) -> np.ndarray:
-        best = vars(self).get("best_estimator_")
-        if best is None or not hasattr(best, name):
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        return getattr(best, name)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "cv_results_")
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.kernel != "precomputed"
-        tags.input_tags.pairwise = self.kernel == "precomputed"
         tags.array_api_support = True
         return tags
-
-
-def _column(values: list) -> np.ma.MaskedArray:
-    """Values of one parameter as GridSearchCV keeps them: masked, nothing of it hidden."""
-    kind = np.float64 if all(isinstance(value, Real) for value in values) else object
-    return np.ma.MaskedArray(np.array(values, dtype=kind), mask=False)

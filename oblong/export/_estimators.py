@@ -15,6 +15,7 @@ from oblong.batch import (
     EllipsoidalKernelClassifier,
     EllipsoidalSVC,
     MarginRegressor,
+    MarginRegressorCV,
     RelativeMarginClassifierCV,
 )
 from oblong.batch._one_vs_one import pairs_of, unpack_coefficients
@@ -145,7 +146,13 @@ def _expansion(graph: Graph, X: str, model: Any) -> str:
 
 
 def _regressor(graph: Graph, X: str, model: MarginRegressor) -> Outputs:
-    return Outputs(prediction=graph.column(_expansion(graph, X, model)))
+    outputs = _expansion(graph, X, model)
+    if not model._several:
+        return Outputs(prediction=graph.column(outputs))
+    count = graph.constant([len(model.quantile)], np.int64)
+    ordered, _ = graph.nodes_of("TopK", 2, outputs, count, axis=1, largest=0, sorted=1)
+    ranks = np.argsort(np.argsort(model.quantile, kind="stable"))
+    return Outputs(prediction=graph.part(ordered, *ranks.tolist()))
 
 
 def _pairwise(graph: Graph, X: str, model: PairwiseKernelClassifier) -> Outputs:
@@ -390,6 +397,7 @@ Writer = Callable[[Graph, str, Any], Outputs]
 _WRITERS: tuple[tuple[type, Writer], ...] = (
     (CalibratedMarginClassifier, _calibrated_margin),
     (RelativeMarginClassifierCV, _best),
+    (MarginRegressorCV, _best),
     (EllipsoidalSVC, _ellipsoidal),
     (BayesPointClassifier, _bayes_point),
     (EllipsoidalKernelClassifier, _precomputed_ellipsoid),

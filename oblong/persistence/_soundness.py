@@ -264,12 +264,12 @@ def _check_regressor(model: MarginRegressor) -> None:
     _require(isinstance(model.kernel, str) and model.kernel in KERNELS, "kernel")
     if not _fitted(model, "dual_coef_"):
         return
-    n = _features(model)
-    _numbers(model.intercept_, "f", 1)
+    n, k = _features(model), len(np.ravel(model.quantile)) if model._several else 1
+    _numbers(model.intercept_, "f", k)
     count = len(_numbers(model.support_, "i", None))
-    _numbers(model.dual_coef_, "f", 1, count)
+    _numbers(model.dual_coef_, "f", k, count)
     if model.kernel == "linear":
-        _numbers(model.coef_, "f", 1, n)
+        _numbers(model.coef_, "f", k, n)
     if model.kernel != "precomputed":
         _require(_rows(model.support_vectors_, n).shape[0] == count, "support vectors")
 

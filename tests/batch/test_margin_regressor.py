@@ -110,6 +110,43 @@ def test_share_of_targets_below(quantile):
     assert (y < f - 1e-6).mean() <= quantile <= (y <= f + 1e-6).mean()
 
 
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("n", [60, 1200])
+def test_several_quantiles_never_cross(kernel, n):
+    X, y = friedman(n)
+    levels = (0.5, 0.45, 0.05, 0.55)
+    settings = {"loss": "quantile", "kernel": kernel, "gamma": 0.2, "C": 30.0}
+    model = MarginRegressor(**settings, quantile=levels).fit(X, y)
+    alone = [MarginRegressor(**settings, quantile=level).fit(X, y) for level in levels]
+    assert model.converged_
+    assert model.objective_ == pytest.approx([one.objective_ for one in alone], rel=1e-12)
+    assert model.dual_coef_.shape == (4, model.n_support_[0])
+    new = friedman(500, seed=1)[0] * 3.0 - 1.0
+    outputs = np.array([one.predict(new) for one in alone]).T
+    ranks = np.argsort(levels)
+    assert (np.diff(outputs[:, ranks], axis=1) < 0.0).any()
+    found = model.predict(new)
+    assert found.shape == (500, 4)
+    assert (np.diff(found[:, ranks], axis=1) >= 0.0).all()
+    np.testing.assert_allclose(np.sort(found, axis=1), np.sort(outputs, axis=1), atol=1e-10)
+
+
+def test_linear_models_of_many_rows_are_those_of_the_kernel_solver(monkeypatch):
+    X, y = friedman(1100)
+    settings = {"kernel": "linear", "C": 2.0, "tol": 1e-7}
+    fast = MarginRegressor(**settings).fit(X, y, sample_weight=np.arange(1100) % 3)
+    monkeypatch.setattr(module, "suits_linear_regression", lambda X: False)
+    slow = MarginRegressor(**settings).fit(X, y, sample_weight=np.arange(1100) % 3)
+    assert fast.converged_
+    assert fast.objective_ == pytest.approx(slow.objective_, rel=1e-8)
+    np.testing.assert_allclose(fast.coef_, slow.coef_, atol=1e-5)
+    np.testing.assert_array_equal(fast.support_, slow.support_)
+    np.testing.assert_allclose(fast.dual_coef_, slow.dual_coef_, atol=1e-4)
+    # The gap bounds how far the combination of the rows can be from the weights.
+    off = fast.dual_coef_[0] @ fast.support_vectors_ - fast.coef_[0]
+    assert 0.5 * off @ off <= fast.dual_gap_ * fast.objective_
+
+
 def test_bounds_hold_on_the_training_rows():
     X, y = friedman()
     y = np.clip(y, 5.0, 18.0)
@@ -236,6 +273,8 @@ def test_linear_coefficients():
         ({"loss": "quantile", "bounds": (0.0, 1.0, 2.0)}, "two finite numbers"),
         ({"loss": "quantile", "bounds": (0.0, 1.0)}, "hold all targets"),
         ({"loss": "quantile", "quantile": 1.0}, "'quantile' parameter"),
+        ({"loss": "quantile", "quantile": (0.1, 1.0)}, "between 0 and 1"),
+        ({"loss": "quantile", "quantile": ()}, "between 0 and 1"),
         ({"loss": "squared"}, "'loss' parameter"),
         ({"epsilon": -0.1}, "'epsilon' parameter"),
         ({"C": 0.0}, "'C' parameter"),

@@ -74,6 +74,11 @@ def test_regressors_without_support_vectors():
     assert_agrees(oblong.MarginRegressor(epsilon=100.0).fit(X, y))
 
 
+def test_regressors_of_several_quantiles():
+    X, y = rows()
+    assert_agrees(oblong.MarginRegressor(loss="quantile", quantile=(0.9, 0.1, 0.5)).fit(X, y))
+
+
 @pytest.mark.parametrize("labels", [[0, 1, 2], [-5, 3, 10**12], ["a", "é", "z z"], [1.0, 2.0, 9.0]])
 def test_label_types(labels):
     X, y = rows()

@@ -11,6 +11,7 @@ made from chunks of rows. The number of steps, ten to thirty, hardly depends on 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -21,7 +22,7 @@ from oblong.linalg.gram import GramSum, factored
 from oblong.solvers.linear.options import DEFAULTS, LinearOptions
 from oblong.solvers.linear.problem import LinearProblem, LinearResult, certified
 from oblong.solvers.linear.row_loops import advance_rows, bound_step, predict_rows, weigh_rows
-from oblong.solvers.linear.start import Kind, middle
+from oblong.solvers.linear.start import Floor, Kind, middle
 
 __all__ = ["solve_interior_point"]
 
@@ -34,6 +35,7 @@ def solve_interior_point(
     progress: ProgressCallback | None = None,
     stage: str = "interior point",
     options: LinearOptions = DEFAULTS,
+    start: Callable[..., tuple[list[Kind], Floor]] = middle,
 ) -> LinearResult:
     """Solve a linear margin problem by an interior-point method.
 
@@ -52,6 +54,8 @@ def solve_interior_point(
         Name of this problem in the reports.
     options : LinearOptions
         Tuning constants.
+    start : callable
+        Slacks and multipliers for outputs of zero, by the problem, the bound and the options.
 
     Returns
     -------
@@ -60,7 +64,7 @@ def solve_interior_point(
     """
     limit = options.interior_point_steps
     limit = limit if max_iter < 0 else min(max_iter, limit)
-    method = _InteriorPoint(problem, tol, options)
+    method = _InteriorPoint(problem, tol, options, start)
     best: LinearResult | None = None
     idle = 0
     for iteration in range(limit + 1):
@@ -98,7 +102,13 @@ def _ended(result: LinearResult, n_iter: int, status: str) -> LinearResult:
 class _InteriorPoint:
     """State of the iteration: the point ``z``, and slacks and multipliers of the rows."""
 
-    def __init__(self, problem: LinearProblem, tol: float, options: LinearOptions) -> None:
+    def __init__(
+        self,
+        problem: LinearProblem,
+        tol: float,
+        options: LinearOptions,
+        start: Callable[..., tuple[list[Kind], Floor]],
+    ) -> None:
         self.options = options
         self.problem = problem
         self.tol = tol
@@ -113,7 +123,7 @@ class _InteriorPoint:
         self.f = np.zeros(n)
         self.df = np.zeros(n)
         self.affine = np.zeros(n)
-        self.kinds, self.floor = middle(problem, self.t, options)
+        self.kinds, self.floor = start(problem, self.t, options)
         self.pairs = sum(n * (1 + kind.head[0]) for kind in self.kinds) + self.variable
         self.complementarity = sum(
             float(k.a @ k.s) + (float(k.v @ k.e) if k.head[0] else 0.0) for k in self.kinds
@@ -134,6 +144,8 @@ class _InteriorPoint:
 
     def result(self, n_iter: int) -> LinearResult:
         c = np.zeros(self.rows.n)
+        if self.problem.offset is not None:
+            c += self.problem.offset
         for kind in self.kinds:
             _, ky, k1, _ = kind.head
             c += (ky * self.problem.y + k1) * kind.a
@@ -203,7 +215,7 @@ class _InteriorPoint:
 
     def _system(self) -> tuple[np.ndarray, np.ndarray, float]:
         """Newton matrix and right-hand side, in one pass over the rows."""
-        rows, problem = self.rows, self.problem
+        rows, problem, offset = self.rows, self.problem, self.problem.offset
         d, p = rows.d, len(self.z)
         pool = GramSum(d)
         parts = np.zeros((-(-rows.n // rows.chunk), 4, d))
@@ -213,6 +225,8 @@ class _InteriorPoint:
             size = len(X)
             columns = np.zeros((4, size))
             weight, cross, rhs, coef = columns
+            if offset is not None:
+                coef += offset[part]
             total = sums[part.start // rows.chunk]
             for kind in self.kinds:
                 found = weigh_rows(

@@ -30,14 +30,22 @@ import scipy.sparse as sp
 from oblong._core.threads import run_chunks
 from oblong.solvers.linear.row_loops import add_rows, row_norms, row_products
 
-__all__ = ["LinearProblem", "LinearResult", "LinearRows", "as_stored", "certified"]
+__all__ = [
+    "UNIT",
+    "LinearProblem",
+    "LinearResult",
+    "LinearRows",
+    "as_stored",
+    "certified",
+    "check_finite",
+]
 
 # Numbers of a chunk of rows, small enough for the cache.
 _CHUNK = 1 << 18
 # A slope of the loss in the bias this small, relative to the penalties, is rounding.
 _FLAT = 1e-10
 # Relative error of a sum of products, whose errors have random signs.
-_UNIT = 4.0 * float(np.finfo(float).eps)
+UNIT = 4.0 * float(np.finfo(float).eps)
 
 
 class LinearRows:
@@ -199,10 +207,28 @@ class LinearProblem:
         """Whether there is a bound at all."""
         return self.D is not None or np.isfinite(self.B)
 
+    @property
+    def offset(self) -> np.ndarray | None:
+        """Part of the coefficients that is no multiplier of a row, if there is one."""
+        return None
+
+    @property
+    def unit(self) -> float:
+        """Size of outputs that matters."""
+        return 1.0
+
     def excess(self, c: np.ndarray) -> np.ndarray:
         """What the coefficients have beyond the box of the support vector machine."""
         a = self.y * c
         return np.abs(a - np.clip(a, 0.0, self.C))
+
+    def room(self, c: np.ndarray) -> np.ndarray:
+        """How far each coefficient is from the next kink of its term."""
+        a = self.y * c
+        room = np.minimum(np.abs(a), np.abs(self.C - a))
+        if self.bounded and self.U is not None:
+            return np.minimum(room, np.minimum(self.C + self.U - a, self.U + a))
+        return room if self.bounded else np.where((a > 0.0) & (a < self.C), room, 0.0)
 
     def feasible(self, c: np.ndarray) -> np.ndarray:
         """Bring coefficients that keep within their boxes to a point of the dual domain.
@@ -213,12 +239,7 @@ class LinearProblem:
         them, leaves no constraint.
         """
         if self.intercept:
-            a = self.y * c
-            room = np.minimum(np.abs(a), np.abs(self.C - a))
-            if self.bounded and self.U is not None:
-                room = np.minimum(room, np.minimum(self.C + self.U - a, self.U + a))
-            elif not self.bounded:
-                room = np.where((a > 0.0) & (a < self.C), room, 0.0)
+            room = self.room(c)
             total, surplus = room.sum(), c.sum()
             if total > abs(surplus):
                 c = c - (surplus / total) * np.maximum(room, 0.0)
@@ -252,6 +273,27 @@ class LinearProblem:
             if self.U is not None:
                 value += self.U @ np.maximum(np.abs(f) - t, 0.0)
         return float(value)
+
+    def rounding(self, f: np.ndarray, error: np.ndarray, t: float) -> float:
+        """What the losses may grow by if outputs are off by ``error``."""
+        hidden = self.primal(f - self.y * error, 0.0, t) - self.primal(f, 0.0, t)
+        if self.D is not None:
+            hidden += float(error.max()) * (self.D if self.U is None else 0.0)
+            hidden += 0.0 if self.U is None else float(self.U @ error)
+        return hidden
+
+    def kinks(self, u: np.ndarray, t: float) -> tuple[np.ndarray, np.ndarray, float]:
+        """Biases at which the loss of outputs ``u + b`` changes its slope, and by how much.
+
+        The last number is the slope before the first of them.
+        """
+        kinks, jumps = self.y - u, self.C
+        start = -self.C[self.y > 0].sum()
+        if self.U is not None:
+            kinks = np.concatenate([kinks, t - u, -t - u])
+            jumps = np.concatenate([jumps, self.U, self.U])
+            start -= self.U.sum()
+        return kinks, jumps, float(start)
 
 
 @dataclass(frozen=True)
@@ -362,7 +404,7 @@ def as_stored(X: Any, problem: LinearProblem, found: LinearResult) -> LinearResu
     rows = LinearRows(X, problem.rows.threads)
     w, b = found.coef, found.bias
     f = rows.products(w) + b
-    error = _UNIT * (rows.absolute_products(np.abs(w)) + abs(b))
+    error = UNIT * (rows.absolute_products(np.abs(w)) + abs(b))
     worst = float((np.abs(f) + error).max())
     t = found.t
     if problem.D is not None:
@@ -371,10 +413,7 @@ def as_stored(X: Any, problem: LinearProblem, found: LinearResult) -> LinearResu
         scale = problem.B / worst
         w, b, f, error = scale * w, scale * b, scale * f, scale * error
     objective = problem.primal(f, float(w @ w), t)
-    hidden = problem.primal(f - problem.y * error, float(w @ w), t) - objective
-    if problem.D is not None:
-        hidden += float(error.max()) * (problem.D if problem.U is None else 0.0)
-        hidden += 0.0 if problem.U is None else float(problem.U @ error)
+    hidden = problem.rounding(f, error, t)
     dual, doubt = _dual_of_rows(X, problem, found)
     return replace(
         found,
@@ -393,12 +432,12 @@ def _dual_of_rows(X: Any, problem: LinearProblem, found: LinearResult) -> tuple[
     c = found.dual_coef
     rows = LinearRows(X, problem.rows.threads, centred=problem.intercept)
     combined, sizes = rows.combination(c), rows.absolute_combination(np.abs(c))
-    length, error = float(np.linalg.norm(combined)), _UNIT * float(np.linalg.norm(sizes))
+    length, error = float(np.linalg.norm(combined)), UNIT * float(np.linalg.norm(sizes))
     doubt = error * (length + 0.5 * error)
     if problem.intercept:
         # A sum of coefficients other than zero meets every bias, the best one too.
         centre = found.bias if rows.shift is None else found.bias + float(rows.shift @ found.coef)
-        doubt += abs(math.fsum(c)) * 2.0 * max(1.0, abs(centre))
+        doubt += abs(math.fsum(c)) * 2.0 * max(problem.unit, abs(centre))
     dual = problem.dual(c, float(combined @ combined))
     # No coefficients are a dual point too.
     nothing = 0.0 if problem.D is None else problem.D
@@ -411,12 +450,7 @@ def best_bias(problem: LinearProblem, u: np.ndarray, t: float) -> float:
     The loss is convex and piecewise linear in ``b``: sort its kinks and sum its slopes. Where
     the best biases make an interval, its middle is returned, as by the kernel solver.
     """
-    kinks, jumps = problem.y - u, problem.C
-    start = -problem.C[problem.y > 0].sum()
-    if problem.U is not None:
-        kinks = np.concatenate([kinks, t - u, -t - u])
-        jumps = np.concatenate([jumps, problem.U, problem.U])
-        start -= problem.U.sum()
+    kinks, jumps, start = problem.kinks(u, t)
     order = np.argsort(kinks)
     slopes = start + np.cumsum(jumps[order])
     flat = _FLAT * jumps.sum()
@@ -441,3 +475,10 @@ def best_bound(f: np.ndarray, D: float, U: np.ndarray | None) -> float:
     # At t, the slope is D less the sum of U over the rows beyond t: the first to reach D is best.
     place = int(np.searchsorted(np.cumsum(U[order]), D))
     return max(1.0, float(sizes[order[place]])) if place < len(f) else 1.0
+
+
+def check_finite(rows: LinearRows) -> None:
+    """Squares of the numbers enter the Gram matrix, times penalties."""
+    largest = float(rows.squared_norms().max(initial=0.0))
+    if not largest < 1e150:
+        raise ValueError("the squared norms of the rows are not finite: scale the data")

@@ -19,7 +19,13 @@ from oblong.linalg.columns import ExplicitColumns
 from oblong.solvers.linear.descent import solve_descent
 from oblong.solvers.linear.interior_point import solve_interior_point
 from oblong.solvers.linear.options import DEFAULTS, LinearOptions
-from oblong.solvers.linear.problem import LinearProblem, LinearResult, LinearRows, as_stored
+from oblong.solvers.linear.problem import (
+    LinearProblem,
+    LinearResult,
+    LinearRows,
+    as_stored,
+    check_finite,
+)
 from oblong.solvers.margin.relative import solve_relative_margin
 
 __all__ = ["LinearRelativeMarginResult", "choose_method", "solve_linear_relative_margin"]
@@ -247,12 +253,12 @@ def _prepared(
     n, d = X.shape
     rows = LinearRows(X, threads, centred=intercept)
     if n >= d or n * d > options.rotated:
-        _check_finite(rows)
+        check_finite(rows)
         return rows, lambda found: found
     # The weights lie in the span of the rows: turn it into as many columns as rows, or fewer.
     basis, factor = _span(rows.dense(0, n))
     shift, rows = rows.shift, LinearRows(factor, threads)
-    _check_finite(rows)
+    check_finite(rows)
 
     def back(found: LinearResult) -> LinearResult:
         coef = basis(found.coef)
@@ -276,10 +282,3 @@ def _span(X: np.ndarray) -> tuple[Callable[[np.ndarray], np.ndarray], np.ndarray
             return lambda w: (vectors @ (w / lengths)) @ X, vectors * lengths
     basis, factor = np.linalg.qr(X.T)
     return lambda w: basis @ w, factor.T
-
-
-def _check_finite(rows: LinearRows) -> None:
-    """Squares of the numbers enter the Gram matrix, times penalties."""
-    largest = float(rows.squared_norms().max(initial=0.0))
-    if not largest < 1e150:
-        raise ValueError("the squared norms of the rows are not finite: scale the data")

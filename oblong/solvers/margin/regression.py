@@ -15,6 +15,7 @@ Takeuchi, Le, Sears and Smola, "Nonparametric Quantile Estimation", JMLR 7 (2006
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,9 +25,16 @@ from oblong._core.progress import ProgressCallback
 from oblong.linalg.columns import SymmetricColumns
 from oblong.solvers.margin.options import DEFAULTS
 from oblong.solvers.margin.problem import Pieces
+from oblong.solvers.margin.small import SharedColumns
 from oblong.solvers.margin.solver import MarginResult, solve_margin
 
-__all__ = ["RegressionResult", "epsilon_pieces", "quantile_pieces", "solve_regression"]
+__all__ = [
+    "RegressionResult",
+    "epsilon_pieces",
+    "quantile_pieces",
+    "solve_regression",
+    "solve_regressions",
+]
 
 
 @dataclass(frozen=True)
@@ -120,20 +128,7 @@ def solve_regression(
     RegressionResult
         The solution.
     """
-    # The certificate may scale a model towards zero, which has to be a reasonable model then, and
-    # within the bounds. Digits that all targets share would be lost to rounding, too.
-    center = float(np.median(y)) if bounds is None else 0.5 * (bounds[0] + bounds[1])
-    shifted = y - center
-    if epsilon is not None:
-        pieces = epsilon_pieces(shifted, C, epsilon)
-    elif quantile is not None:
-        bound = np.inf
-        if bounds is not None:
-            # A target at a bound stays within it, whatever the rounding of the shift.
-            bound = max(0.5 * (bounds[1] - bounds[0]), float(np.abs(shifted).max()))
-        pieces = quantile_pieces(shifted, C, quantile, bound)
-    else:
-        raise ValueError("epsilon or quantile has to be given")
+    pieces, center = _terms(y, C, epsilon, quantile, bounds)
     margin = solve_margin(
         columns, pieces, tol=tol, max_iter=max_iter, progress=progress, stage="regression"
     )
@@ -144,6 +139,97 @@ def solve_regression(
     if margin.status == "converged" and not margin.relative_gap <= DEFAULTS.promise(tol):
         margin = replace(margin, status="stalled")
     return RegressionResult(margin, center, margin.n_iter)
+
+
+def _terms(
+    y: np.ndarray,
+    C: np.ndarray,
+    epsilon: float | None,
+    quantile: float | None,
+    bounds: tuple[float, float] | None,
+) -> tuple[Pieces, float]:
+    """The terms of a problem, and what its targets are shifted by."""
+    # The certificate may scale a model towards zero, which has to be a reasonable model then, and
+    # within the bounds. Digits that all targets share would be lost to rounding, too.
+    center = float(np.median(y)) if bounds is None else 0.5 * (bounds[0] + bounds[1])
+    shifted = y - center
+    if epsilon is not None:
+        return epsilon_pieces(shifted, C, epsilon), center
+    if quantile is None:
+        raise ValueError("epsilon or quantile has to be given")
+    bound = np.inf
+    if bounds is not None:
+        # A target at a bound stays within it, whatever the rounding of the shift.
+        bound = max(0.5 * (bounds[1] - bounds[0]), float(np.abs(shifted).max()))
+    return quantile_pieces(shifted, C, quantile, bound), center
+
+
+def solve_regressions(
+    K: np.ndarray,
+    y: np.ndarray,
+    v: np.ndarray,
+    Cs: np.ndarray,
+    losses: Sequence[Mapping[str, Any]],
+    *,
+    definite: bool = False,
+    threads: int = 1,
+    tol: float = 1e-3,
+    max_iter: int = -1,
+) -> list[list[RegressionResult]]:
+    """Solve the problems of a grid of penalties and losses over one kernel matrix.
+
+    They share the matrix and what follows from it, and each starts from the better of two solutions
+    nearby.
+
+    Parameters
+    ----------
+    K : ndarray of shape (n, n)
+        The kernel matrix.
+    y, v : ndarray of shape (n,)
+        Targets, and factors of the penalties.
+    Cs : ndarray
+        Penalties, ascending.
+    losses : sequence of mappings
+        The arguments ``epsilon``, ``quantile`` and ``bounds`` of :func:`solve_regression`; those of
+        quantiles are of one quantile.
+    definite : bool, default=False
+        Whether the matrix is positive semidefinite but for rounding.
+    threads : int, default=1
+        Threads for products with it.
+    tol, max_iter
+        As for :func:`~oblong.solvers.margin.solver.solve_margin`.
+
+    Returns
+    -------
+    list of list of RegressionResult
+        For each penalty one solution per loss. Their gaps may be larger than converged ones of
+        :func:`solve_regression`.
+    """
+    columns = SharedColumns(K, threads)
+    columns.definite = definite
+    # The matrix is there: one block of all rows saves the search for those that matter.
+    options = replace(DEFAULTS, one_block=DEFAULTS.batch_rows)
+    found: list[list[RegressionResult]] = []
+    for C in Cs:
+        row: list[RegressionResult] = []
+        for k, loss in enumerate(losses):
+            given = {"epsilon": None, "quantile": None, "bounds": None, **loss}
+            pieces, center = _terms(y, C * v, **given)
+            near = [one.margin for one in row[-1:] + [last[k] for last in found[-1:]]]
+            best = max(near, key=lambda m: pieces.dual(m.dual_coef, m.image), default=None)
+            margin = solve_margin(
+                columns,
+                pieces,
+                tol=tol,
+                max_iter=max_iter,
+                start=None if best is None else best.dual_coef,
+                start_image=None if best is None else best.image,
+                polish=False,
+                options=options,
+            )
+            row.append(RegressionResult(margin, center, margin.n_iter))
+        found.append(row)
+    return found
 
 
 def _hidden_by_center(

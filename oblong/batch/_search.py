@@ -1,0 +1,174 @@
+"""What searches over a grid of parameters share: grid, folds, table, and the chosen model."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+from scipy.stats import rankdata
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from oblong._core.threads import available_threads, single_threaded_blas
+from oblong.batch._expansion import ROWS, KernelExpansion
+
+__all__ = ["ParameterSearch", "checked_gammas", "checked_numbers", "refitted", "run_folds"]
+
+# Scores closer than this are equal but for rounding.
+_TIE = 1e-10
+
+
+def refitted(estimator: Any) -> bool:
+    """Whether a search predicts: not if it was asked not to refit."""
+    return bool(estimator.refit) or hasattr(estimator, "best_estimator_")
+
+
+def checked_numbers(name: str, values: Any, least: float | None = None) -> np.ndarray:
+    """Finite numbers above zero, or of at least ``least``."""
+    numbers = np.asarray(values, dtype=np.float64)
+    inside = numbers > 0.0 if least is None else numbers >= least
+    if numbers.ndim != 1 or numbers.size == 0 or not (np.isfinite(numbers) & inside).all():
+        limit = "above 0" if least is None else f"of at least {least:g}"
+        raise ValueError(f"{name} must be finite numbers {limit}, got {values}")
+    return numbers
+
+
+def checked_gammas(gammas: Any, kernel: Any) -> list:
+    """The gammas, or the first of them where the kernel has none."""
+    gammas = list(gammas)
+    for gamma in gammas:
+        named = isinstance(gamma, str) and gamma in ("scale", "auto")
+        number = isinstance(gamma, Real) and np.isfinite(float(gamma)) and float(gamma) >= 0.0
+        if not (named or number):
+            raise ValueError(
+                f'gammas must be "scale", "auto" or finite numbers of at least 0, got {gamma!r}'
+            )
+    if not gammas:
+        raise ValueError("gammas must hold at least one value")
+    gammas = [gamma if isinstance(gamma, str) else float(gamma) for gamma in gammas]
+    return gammas if kernel in ("rbf", "poly", "sigmoid") else gammas[:1]
+
+
+def run_folds(
+    run: Callable[..., Any], splits: Sequence[tuple], n_jobs: int | None, small: bool
+) -> list:
+    """Call ``run(train, test, threads)`` for all folds, in threads if asked to."""
+    jobs = min(len(splits), effective_n_jobs(n_jobs))
+    threads = 1 if jobs > 1 or small else available_threads()
+    if threads > 1:
+        return [run(*split, threads) for split in splits]
+    # Small products are slower on several threads than on one.
+    with single_threaded_blas():
+        if jobs == 1:
+            return [run(*split, 1) for split in splits]
+        return Parallel(n_jobs=jobs, prefer="threads")(delayed(run)(*split, 1) for split in splits)
+
+
+class ParameterSearch(BaseEstimator):
+    """Base of estimators whose parameters are chosen by cross-validation."""
+
+    scoring: Any
+    tol: float
+    kernel: Any
+    cv_results_: dict[str, Any]
+    best_estimator_: Any
+
+    _training_data = KernelExpansion._training_data
+
+    def _tabulate(
+        self,
+        params: list[dict[str, Any]],
+        outcomes: Sequence[Any],
+        prefer: Callable[[dict[str, Any]], tuple],
+    ) -> dict[str, Any]:
+        """Set the best combination; return the table of results.
+
+        Among equal scores the combination that ``prefer`` puts first wins.
+        """
+        scores = np.array([outcome.scores for outcome in outcomes])
+        mean = scores.mean(axis=0)
+        unknown = np.isnan(mean)
+        if unknown.all():
+            raise ValueError(
+                f"scoring={self.scoring!r} is NaN in some fold for every combination of parameters"
+            )
+        if unknown.any():
+            warnings.warn(
+                f"scoring={self.scoring!r} gives NaN for {unknown.sum()} of {unknown.size} "
+                f"combinations, which are ranked last",
+                UserWarning,
+                stacklevel=5,
+            )
+        worst_last = np.where(unknown, -np.inf, mean)
+        results: dict[str, Any] = {
+            f"param_{key}": _column([candidate[key] for candidate in params]) for key in params[0]
+        }
+        results["params"] = params
+        results |= {f"split{k}_test_score": row for k, row in enumerate(scores)}
+        results["mean_test_score"] = mean
+        results["std_test_score"] = scores.std(axis=0)
+        results["rank_test_score"] = rankdata(-worst_last, method="min").astype(np.int32)
+        self.n_splits_ = len(outcomes)
+        self.n_iter_ = sum(outcome.n_iter for outcome in outcomes)
+        self.best_index_ = min(
+            np.flatnonzero(worst_last >= worst_last.max() - _TIE),
+            key=lambda k: (*prefer(params[k]), k),
+        )
+        self.best_params_ = params[self.best_index_]
+        self.best_score_ = float(mean[self.best_index_])
+        return results
+
+    def _report(self, message: str) -> None:
+        print(f"[oblong] {message}", file=sys.stderr)
+
+    def _warn_unconverged(self, outcomes: Sequence[Any]) -> None:
+        gaps = [outcome.gap for outcome in outcomes]
+        if not np.isnan(gaps).all():
+            warnings.warn(
+                f"{type(self).__name__} did not converge to tol={self.tol:g} in some folds. The "
+                f"largest relative duality gap there is {np.nanmax(gaps):.3g}. Scaling the "
+                f"features, or a larger max_iter, may help.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+    def _validated(self, X: Any, method: str) -> Any:
+        check_is_fitted(self)
+        return validate_data(self, X, reset=False, **ROWS)
+
+    @property
+    def coef_(self) -> np.ndarray:
+        """Weight vectors of the best model, for the linear kernel only."""
+        return self._of_best("coef_")
+
+    @property
+    def intercept_(self) -> np.ndarray:
+        """Biases of the best model."""
+        return self._of_best("intercept_")
+
+    def _of_best(self, name: str) -> np.ndarray:
+        best = vars(self).get("best_estimator_")
+        if best is None or not hasattr(best, name):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(best, name)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "cv_results_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags
+
+
+def _column(values: list) -> np.ma.MaskedArray:
+    """Values of one parameter as GridSearchCV keeps them: masked, nothing of it hidden."""
+    kind = np.float64 if all(isinstance(value, Real) for value in values) else object
+    return np.ma.MaskedArray(np.array(values, dtype=kind), mask=False)

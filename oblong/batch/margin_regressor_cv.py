@@ -1,0 +1,455 @@
+"""Regression with kernels, its parameters chosen by cross-validation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin, _fit_context
+from sklearn.metrics import get_scorer, get_scorer_names, mean_pinball_loss, r2_score
+from sklearn.model_selection import check_cv
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
+
+from oblong._core.rollback import all_or_nothing
+from oblong.batch._fold_models import SearchKernel
+from oblong.batch._search import (
+    ParameterSearch,
+    checked_gammas,
+    checked_numbers,
+    refitted,
+    run_folds,
+)
+from oblong.batch.margin_regressor import LINEAR_GAP, MarginRegressor
+from oblong.kernels import KERNELS, Kernel, resolve_gamma
+from oblong.linalg.definite import check_kernel_definite
+from oblong.solvers.linear.regression import solve_linear_regression, suits_linear_regression
+from oblong.solvers.margin.regression import solve_regressions
+
+__all__ = ["MarginRegressorCV"]
+
+# Folds of more rows than this profit from several threads.
+_THREADS_ABOVE = 2048
+
+
+class MarginRegressorCV(RegressorMixin, ParameterSearch):
+    r"""Support vector or quantile regression whose parameters are chosen by cross-validation.
+
+    Every combination of ``Cs``, ``gammas`` and, for ``loss="epsilon"``, ``epsilons`` is scored by
+    cross-validation, and :class:`MarginRegressor` is fitted to all rows with the best one. The
+    scores are those of :class:`sklearn.model_selection.GridSearchCV`, but the work is shared:
+    distances are computed once, kernel matrices once per fold and gamma, and each solution starts
+    from one nearby.
+
+    Parameters
+    ----------
+    loss : {"epsilon", "quantile"}, default="epsilon"
+        The loss, see :class:`MarginRegressor`.
+    Cs : sequence of float, default=(0.1, 1.0, 10.0, 100.0)
+        Penalties of errors to try.
+    gammas : sequence of {"scale", "auto"} or float, default=("scale",)
+        Kernel coefficients to try. ``"scale"`` is computed from the training part of each fold.
+        Without meaning for the kernels "linear" and "precomputed" and for callables, where only
+        the first is used.
+    epsilons : sequence of float, default=(0.1,)
+        Half widths of the tube to try. For ``loss="epsilon"`` only.
+    quantile : float, default=0.5
+        The quantile. For ``loss="quantile"`` only.
+    bounds : tuple of two floats, default=None
+        Hard bounds on the outputs of the training rows, see :class:`MarginRegressor`.
+    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
+        The kernel function.
+    degree : int, default=3
+        Degree of the polynomial kernel.
+    coef0 : float, default=0.0
+        Constant term of "poly" and "sigmoid".
+    cv : int, cross-validation splitter or iterable, default=None
+        How to split: five folds by default, as in scikit-learn.
+    scoring : str or callable, default=None
+        What to maximise, by the names of scikit-learn. By default the coefficient of determination,
+        or minus the mean quantile loss for ``loss="quantile"``.
+    tol : float, default=1e-3
+        Largest violation of the optimality conditions, on the scale of the targets.
+    max_iter : int, default=-1
+        Limit on the solver's steps for each problem, or -1 for none.
+    cache_size : float, default=1024
+        Memory limit in MB of the kernel cache of the last fit. The folds have no such limit,
+        see the notes.
+    refit : bool, default=True
+        Whether to fit the best regressor to all rows in the end.
+    n_jobs : int, default=None
+        Folds to work on at once, in threads.
+    verbose : int, default=0
+        Whether to report progress on standard error.
+
+    Attributes
+    ----------
+    best_params_ : dict
+        The best combination, with the keys "C", "gamma" and, for ``loss="epsilon"``, "epsilon".
+        Among equal scores the smallest ``C`` wins, then the largest epsilon, then the gamma named
+        first.
+    C_ : float
+        Its penalty.
+    gamma_ : {"scale", "auto"} or float
+        Its gamma.
+    epsilon_ : float or None
+        Its epsilon; None for ``loss="quantile"``.
+    best_score_ : float
+        Its mean score over the folds.
+    best_index_ : int
+        Its place in ``cv_results_``.
+    cv_results_ : dict of str to array
+        As in :class:`sklearn.model_selection.GridSearchCV`: "params", "param_C" and so on,
+        "split0_test_score" and so on, "mean_test_score", "std_test_score", "rank_test_score".
+    n_splits_ : int
+        Number of folds.
+    n_iter_ : int
+        Steps of the solver in all folds.
+    best_estimator_ : MarginRegressor
+        The regressor fitted to all rows, with its certificate, if ``refit``.
+    n_features_in_ : int
+        Number of features seen in :meth:`fit`.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the features, if ``X`` had string names.
+
+    See Also
+    --------
+    MarginRegressor : The model with given parameters.
+
+    Notes
+    -----
+    The products of all rows, and one kernel matrix for each fold at work, are kept in memory: 8
+    bytes for each pair of rows, or 4 above 4096 rows, where single precision is used. For more rows
+    than that allows use :class:`sklearn.model_selection.GridSearchCV`. A linear kernel on many rows
+    needs no such matrix.
+
+    With ``sample_weight`` the scores are weighted as well, so that a row of weight two counts as
+    two rows of the same fold.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from oblong import MarginRegressorCV
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> search = MarginRegressorCV(Cs=(1, 10, 100), epsilons=(1, 10))
+    >>> model = make_pipeline(StandardScaler(), search).fit(X, y)
+    >>> model[-1].best_params_
+    {'C': 10.0, 'epsilon': 1.0, 'gamma': 'scale'}
+    >>> round(model[-1].best_score_, 2)
+    0.47
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        "loss": [StrOptions({"epsilon", "quantile"})],
+        "Cs": ["array-like"],
+        "gammas": ["array-like"],
+        "epsilons": ["array-like"],
+        "quantile": [Interval(Real, 0.0, 1.0, closed="neither")],
+        "bounds": ["array-like", None],
+        "kernel": [StrOptions(set(KERNELS)), callable],
+        "degree": [Interval(Integral, 0, None, closed="left")],
+        "coef0": [Interval(Real, None, None, closed="neither")],
+        "cv": ["cv_object"],
+        "scoring": [StrOptions(set(get_scorer_names())), callable, None],
+        "tol": [Interval(Real, 0.0, None, closed="neither")],
+        "max_iter": [Interval(Integral, -1, None, closed="left")],
+        "cache_size": [Interval(Real, 0.0, None, closed="neither")],
+        "refit": ["boolean"],
+        "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        *,
+        loss: str = "epsilon",
+        Cs: Any = (0.1, 1.0, 10.0, 100.0),
+        gammas: Any = ("scale",),
+        epsilons: Any = (0.1,),
+        quantile: float = 0.5,
+        bounds: tuple[float, float] | None = None,
+        kernel: Any = "rbf",
+        degree: int = 3,
+        coef0: float = 0.0,
+        cv: Any = None,
+        scoring: Any = None,
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        cache_size: float = 1024,
+        refit: bool = True,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.loss = loss
+        self.Cs = Cs
+        self.gammas = gammas
+        self.epsilons = epsilons
+        self.quantile = quantile
+        self.bounds = bounds
+        self.kernel = kernel
+        self.degree = degree
+        self.coef0 = coef0
+        self.cv = cv
+        self.scoring = scoring
+        self.tol = tol
+        self.max_iter = max_iter
+        self.cache_size = cache_size
+        self.refit = refit
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None
+    ) -> MarginRegressorCV:
+        """Choose the parameters and fit the regressor.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training rows, or their kernel matrix for ``kernel="precomputed"``.
+        y : array-like of shape (n_samples,)
+            Targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows, in the fits and in the scores. Rows of weight zero are in the
+            folds but count for nothing.
+        groups : array-like of shape (n_samples,), default=None
+            Groups of rows, for a splitter that keeps them together.
+
+        Returns
+        -------
+        self : object
+            The fitted regressor. If fitting fails or is interrupted, the estimator is left as
+            it was before.
+        """
+        with all_or_nothing(self):
+            self._fit(X, y, sample_weight, groups)
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> None:
+        Cs, gammas = checked_numbers("Cs", self.Cs), checked_gammas(self.gammas, self.kernel)
+        tube = self.loss == "epsilon"
+        epsilons = checked_numbers("epsilons", self.epsilons, 0.0) if tube else np.zeros(1)
+        limits = self._final({})._limits()
+        X, y, weights = self._training_data(X, y, sample_weight, y_numeric=True)
+        y = np.asarray(y, dtype=np.float64)
+        kept = y[weights > 0]
+        if kept.size == 0:
+            raise ValueError(f"{type(self).__name__} needs a row with a weight above zero")
+        if limits is not None and not (limits[0] <= kept.min() and kept.max() <= limits[1]):
+            raise ValueError(
+                f"bounds={self.bounds!r} have to hold all targets, which are between "
+                f"{kept.min():g} and {kept.max():g}"
+            )
+        loss = {"quantile": float(self.quantile), "bounds": limits}
+        search = _Fold(
+            kernel=partial(Kernel, self.kernel, degree=int(self.degree), coef0=float(self.coef0)),
+            Cs=Cs,
+            losses=[{"epsilon": epsilon} for epsilon in epsilons.tolist()] if tube else [loss],
+            gammas=gammas,
+            uses_gamma=self.kernel in ("rbf", "poly", "sigmoid"),
+            how={"tol": self.tol, "max_iter": self.max_iter},
+            score=self._score_of(),
+            report=self._report if self.verbose else None,
+        )
+        kept_weights = None if sample_weight is None else weights
+        splits = list(check_cv(self.cv, y, classifier=False).split(X, y, groups))
+        if self.kernel == "linear" and suits_linear_regression(X):
+            run = partial(search.run, None, X, y, kept_weights)
+        else:
+            numbers = [resolve_gamma(gamma, X) for gamma in gammas if search.uses_gamma]
+            # Parts of the rows may have another "scale".
+            kernels = SearchKernel(self.kernel, X, 2.0 * max(numbers, default=0.5))
+            run = partial(search.run, kernels, X, y, kept_weights)
+        outcomes = run_folds(run, splits, self.n_jobs, len(y) <= _THREADS_ABOVE)
+        params = [
+            {"C": C, **({"epsilon": epsilon} if tube else {}), "gamma": gamma}
+            for C, epsilon, gamma in product(Cs.tolist(), epsilons.tolist(), gammas)
+        ]
+        self.cv_results_ = self._tabulate(
+            params, outcomes, lambda p: (p["C"], -p.get("epsilon", 0.0))
+        )
+        self.C_, self.gamma_ = self.best_params_["C"], self.best_params_["gamma"]
+        self.epsilon_ = self.best_params_.get("epsilon")
+        if self.refit:
+            self.best_estimator_ = self._final(self.best_params_)
+            self.best_estimator_.fit(X, y, sample_weight=kept_weights)
+        elif hasattr(self, "best_estimator_"):
+            del self.best_estimator_
+        self._warn_unconverged(outcomes)
+
+    def _score_of(self) -> Callable[..., float]:
+        """What scores predictions: ``score(rows, targets, predictions, sample_weight=None)``."""
+        if self.scoring is not None:
+            scorer = get_scorer(self.scoring)
+
+            def by_scorer(X: Any, y: np.ndarray, f: np.ndarray, **options: Any) -> float:
+                return scorer(_FixedPredictions(f), X, y, **options)
+
+            return by_scorer
+        if self.loss == "epsilon":
+            return lambda X, y, f, **options: r2_score(y, f, **options)
+        return lambda X, y, f, **options: -mean_pinball_loss(y, f, alpha=self.quantile, **options)
+
+    def _final(self, parameters: dict[str, Any]) -> MarginRegressor:
+        return MarginRegressor(
+            **parameters,
+            loss=self.loss,
+            quantile=self.quantile,
+            bounds=self.bounds,
+            kernel=self.kernel,
+            degree=self.degree,
+            coef0=self.coef0,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            cache_size=self.cache_size,
+            verbose=self.verbose,
+        )
+
+    @available_if(refitted)
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict targets with the best regressor.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows, or kernel values for ``kernel="precomputed"``.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+            The outputs.
+        """
+        X = self._validated(X, "predict")
+        return self.best_estimator_.predict(X)
+
+
+class _FixedPredictions(RegressorMixin, BaseEstimator):
+    """A regressor whose predictions are known, in the shape that scorers ask for."""
+
+    def __init__(self, outputs: np.ndarray) -> None:
+        self._outputs = outputs
+
+    def predict(self, X: Any) -> np.ndarray:
+        return self._outputs
+
+
+@dataclass(frozen=True)
+class _Scores:
+    """Scores of all combinations on one fold; the largest gap that is too large, or NaN; steps."""
+
+    scores: np.ndarray
+    gap: float
+    n_iter: int
+
+
+@dataclass(frozen=True)
+class _Fold:
+    """The search over a grid on one fold."""
+
+    kernel: Callable[..., Kernel]
+    Cs: np.ndarray
+    losses: list[dict[str, Any]]
+    gammas: list
+    uses_gamma: bool
+    how: dict[str, Any]
+    score: Callable[..., float]
+    report: Callable[[str], None] | None
+
+    def run(
+        self,
+        kernels: SearchKernel | None,
+        X: Any,
+        y: np.ndarray,
+        weights: np.ndarray | None,
+        train: np.ndarray,
+        test: np.ndarray,
+        threads: int,
+    ) -> _Scores:
+        """Fit every combination to the training rows and score it on the test rows."""
+        train, test = np.asarray(train), np.asarray(test)
+        if weights is not None:
+            train, test = (part[weights[part] > 0] for part in (train, test))
+        if not (train.size and test.size):
+            raise ValueError(
+                "every fold needs a row to train on and a row to test on, with weights above zero: "
+                "use fewer folds"
+            )
+        own = np.ones(train.size) if weights is None else weights[train]
+        options = {} if weights is None else {"sample_weight": weights[test]}
+        rows = X[train] if self.uses_gamma or kernels is None else None
+        ascending = np.argsort(self.Cs, kind="stable")
+        scores = np.empty((len(self.Cs), len(self.losses), len(self.gammas)))
+        gaps, n_iter = [], 0
+        for place, gamma in enumerate(self.gammas):
+            number = 1.0
+            if self.uses_gamma:
+                number = resolve_gamma(gamma, rows, None if weights is None else own)
+            if kernels is None:
+                models = self._linear(rows, y[train], own, X[test], threads)
+            else:
+                kernel = self.kernel(gamma=number)
+                matrices = kernels.matrices(kernel, train, test)
+                models = self._kernel(kernel, *matrices, y[train], own, threads)
+            for k, (outputs, solution) in enumerate(models):
+                C, loss = divmod(k, len(self.losses))
+                scores[ascending[C], loss, place] = self.score(X[test], y[test], outputs, **options)
+                if solution.status != "converged":
+                    gaps.append(solution.relative_gap)
+                n_iter += solution.n_iter
+            if self.report is not None:
+                self.report(
+                    f"{train.size} rows to train on, {test.size} to test on, gamma {number:.3g}: "
+                    f"best score {scores[:, :, place].max():.4f}"
+                )
+        return _Scores(scores.ravel(), max(gaps, default=float("nan")), n_iter)
+
+    def _kernel(
+        self,
+        kernel: Kernel,
+        K: np.ndarray,
+        K_test: np.ndarray,
+        y: np.ndarray,
+        v: np.ndarray,
+        threads: int,
+    ) -> list[tuple[np.ndarray, Any]]:
+        """Outputs on the test rows, and solutions, penalties ascending."""
+        if self.losses[0].get("bounds") is not None:
+            check_kernel_definite(
+                kernel,
+                lambda chosen: K[np.ix_(chosen, chosen)],
+                len(K),
+                "bounds have no solution; use another kernel, or bounds=None",
+            )
+        found = solve_regressions(
+            K,
+            y,
+            v,
+            np.sort(self.Cs),
+            self.losses,
+            definite=kernel.always_positive_semidefinite,
+            threads=threads,
+            **self.how,
+        )
+        solutions = [solution for row in found for solution in row]
+        coefs = np.array([solution.margin.coef for solution in solutions])
+        outputs = (coefs.astype(K_test.dtype, copy=False) @ K_test.T).astype(np.float64)
+        return [(f + one.bias, one.margin) for f, one in zip(outputs, solutions)]
+
+    def _linear(
+        self, X: Any, y: np.ndarray, v: np.ndarray, X_test: Any, threads: int
+    ) -> list[tuple[np.ndarray, Any]]:
+        """The same by weight vectors, without a kernel matrix."""
+        how = {**self.how, "tol": min(self.how["tol"], LINEAR_GAP), "threads": threads}
+        found = [
+            solve_linear_regression(X, y, C * v, **loss, **how)
+            for C, loss in product(np.sort(self.Cs), self.losses)
+        ]
+        return [(X_test @ one.coef + one.bias, one) for one in found]
