@@ -12,15 +12,18 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from oblong._core.compile import compiled
 from oblong.batch._one_vs_one import pairs_of
 from oblong.kernels import Kernel, KernelRows, distant_squares
-from oblong.solvers.margin.batch.problem import GramTiles, MarginBatch
-from oblong.solvers.margin.batch.solve import solve_batch
+from oblong.solvers.margin.batch.problem import BatchResult, GramTiles, MarginBatch
+from oblong.solvers.margin.batch.solve import BatchSolver, solve_batch
 
-__all__ = ["PairModels", "SearchKernel", "solve_pairs"]
+__all__ = ["PairModels", "PairSolver", "SearchKernel"]
 
-# Above this number of rows kernel matrices are kept in single precision.
+# Above this number of rows kernel matrices are kept in single precision; above a quarter of it
+# where the tolerance is no smaller than this.
 _SINGLE_ABOVE = 4096
+_SINGLE_TOL = 5e-4
 
 
 class SearchKernel:
@@ -34,11 +37,14 @@ class SearchKernel:
         All rows, or their kernel matrix for a precomputed kernel.
     gamma : float, default=1.0
         The largest that will be asked for, at which rounding shows most.
+    tol : float, default=0.0
+        The tolerance of the solutions.
     """
 
-    def __init__(self, name: Any, X: Any, gamma: float = 1.0) -> None:
+    def __init__(self, name: Any, X: Any, gamma: float = 1.0, tol: float = 0.0) -> None:
         self.name = name
-        dtype = np.float32 if X.shape[0] > _SINGLE_ABOVE else np.float64
+        above = _SINGLE_ABOVE if tol < _SINGLE_TOL else _SINGLE_ABOVE // 4
+        dtype = np.float32 if X.shape[0] > above else np.float64
         # With gamma = 1 and no constant, the product is all that the pointwise map needs.
         named = isinstance(name, str) and name != "precomputed"
         kernel = Kernel(("rbf" if name == "rbf" else "linear") if named else name)
@@ -59,18 +65,25 @@ class SearchKernel:
         return self._mapped(kernel, train, train), self._mapped(kernel, test, train)
 
     def _mapped(self, kernel: Kernel, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        values = self._values[rows][:, columns]
-        if callable(self.name) or self.name in ("precomputed", "linear"):
-            return values
-        values *= values.dtype.type(kernel.gamma)
-        if self.name == "rbf":
-            kernel.pointwise(values, values, 0)
-            return values
-        values += values.dtype.type(kernel.coef0)
-        # The power needs its argument to the end, so that it cannot be overwritten.
-        out = np.empty_like(values)
-        kernel.pointwise(values, out, 0)
+        out = np.empty((rows.size, columns.size), dtype=self._values.dtype)
+        factor, constant = 1.0, 0.0
+        if self.name in ("rbf", "poly", "sigmoid"):
+            factor = kernel.gamma
+            constant = 0.0 if self.name == "rbf" else kernel.coef0
+        cast = out.dtype.type
+        _gather(self._values, rows, columns, cast(factor), cast(constant), out)
+        if not callable(self.name) and self.name != "precomputed":
+            kernel.map_columns(out, 0, columns.size)
         return out
+
+
+@compiled
+def _gather(values, rows, columns, factor, constant, out):
+    """Copy rows and columns of a matrix, times a factor, plus a constant."""
+    for a in range(rows.size):
+        row, into = values[rows[a]], out[a]
+        for b in range(columns.size):
+            into[b] = factor * row[columns[b]] + constant
 
 
 def _product(left: KernelRows, right: KernelRows, gamma: float) -> np.ndarray:
@@ -141,73 +154,104 @@ class PairModels:
         return result
 
 
-def solve_pairs(
-    K: np.ndarray,
-    starts: np.ndarray,
-    penalties: np.ndarray,
-    Cs: np.ndarray,
-    spreads: np.ndarray,
-    *,
-    tol: float,
-    max_iter: int,
-    threads: int = 1,
-    definite: bool = False,
-) -> PairModels:
-    """Solve all pairs of classes for every penalty and spread.
+class PairSolver:
+    """All pairs of classes for every penalty and spread, solved in stages.
 
     Parameters
     ----------
-    K : ndarray of shape (n, n)
-        Kernel matrix of rows sorted by class.
     starts : ndarray of shape (n_classes + 1,)
-        Where each class starts, and the last one ends.
+        Where each class starts in the rows sorted by class, and the last one ends.
     penalties : ndarray of shape (n,)
         Factors of ``C`` by row.
     Cs : ndarray
         Penalties, ascending.
     spreads : ndarray
         Spreads.
-    tol, max_iter
+    max_iter : int
         As in :class:`~oblong.solvers.margin.batch.problem.MarginBatch`.
     threads : int, default=1
         Threads of the solver.
-    definite : bool, default=False
-        Whether the matrix is positive semidefinite but for rounding.
-
-    Returns
-    -------
-    PairModels
-        One for each penalty and spread, the spread varying fastest.
     """
-    pairs = np.array(pairs_of(len(starts) - 1))
-    order = np.argsort(-spreads, kind="stable")
-    found = solve_batch(
-        MarginBatch(
-            GramTiles(K, definite),
-            np.column_stack([starts[:-1], starts[1:]])[pairs],
-            np.tile([1.0, -1.0], (len(pairs), 1)),
-            penalties,
-            Cs,
-            spreads[order],
-            tol=tol,
-            max_iter=max_iter,
-            polish=False,
-        ),
-        threads=threads,
-    )
-    shape = (len(pairs), len(Cs), len(spreads) + 1)
-    by_spread = np.empty((len(pairs), len(Cs), len(spreads)), dtype=np.intp)
-    by_spread[:, :, order] = found.source.reshape(shape)[:, :, 1:]
-    source = by_spread.reshape(len(pairs), -1)
-    different = [np.unique(own) for own in source]
-    margins = 1.0 / np.maximum(np.take_along_axis(found.largest, source, axis=1), 1e-300)
-    # Support vector machines set the scale of the bounds, and count even if not asked for.
-    gaps = found.relative_gap[found.status > 0]
-    return PairModels(
-        [coefs[own] for coefs, own in zip(found.coefs, different)],
-        [bias[own] for bias, own in zip(found.bias, different)],
-        np.array([np.searchsorted(own, every) for own, every in zip(different, source)]),
-        margins.mean(axis=0),
-        float(gaps.max(initial=-np.inf)) if gaps.size else float("nan"),
-        int(found.n_iter.sum()),
-    )
+
+    def __init__(
+        self,
+        starts: np.ndarray,
+        penalties: np.ndarray,
+        Cs: np.ndarray,
+        spreads: np.ndarray,
+        max_iter: int,
+        threads: int = 1,
+    ) -> None:
+        self._pairs = np.array(pairs_of(len(starts) - 1))
+        self._segments = np.column_stack([starts[:-1], starts[1:]])[self._pairs]
+        self._penalties, self._Cs, self._spreads = penalties, Cs, spreads
+        self._order = np.argsort(-spreads, kind="stable")
+        self._max_iter, self._threads = max_iter, threads
+        self._solver: BatchSolver | None = None
+
+    def solve(
+        self, K: Any, definite: bool, tol: float, wanted: np.ndarray | None = None
+    ) -> PairModels:
+        """Solve to ``tol``, in a later stage from the solutions before.
+
+        Parameters
+        ----------
+        K : array of shape (n, n)
+            Kernel matrix of the rows, the same in every stage.
+        definite : bool
+            Whether it is positive semidefinite but for rounding.
+        tol : float
+            Largest violation of the optimality conditions.
+        wanted : bool ndarray of shape (n_Cs, n_spreads), default=None
+            Models to solve; all in the first stage.
+
+        Returns
+        -------
+        PairModels
+            One for each wanted penalty and spread, the spread varying fastest.
+        """
+        shape = (len(self._pairs), len(self._Cs), len(self._spreads) + 1)
+        matrix = GramTiles(K, definite)
+        todo = None
+        if wanted is None:
+            wanted = np.ones(shape[1:], dtype=bool)[:, 1:]
+        else:
+            # Bounds are relative to the support vector machine of the penalty.
+            every = np.column_stack([wanted.any(axis=1), wanted[:, self._order]]).ravel()
+            todo = np.tile(every, (len(self._pairs), 1))
+        if self._solver is None or not isinstance(K, np.ndarray):
+            batch = MarginBatch(
+                matrix,
+                self._segments,
+                np.tile([1.0, -1.0], (len(self._pairs), 1)),
+                self._penalties,
+                self._Cs,
+                self._spreads[self._order],
+                tol=tol,
+                max_iter=self._max_iter,
+                polish=False,
+            )
+            if not isinstance(K, np.ndarray):
+                return self._models(solve_batch(batch), shape, wanted)
+            self._solver = BatchSolver(batch, threads=self._threads)
+        self._solver.hold(matrix)
+        found = self._solver.solve(tol, todo)
+        self._solver.hold(None)
+        return self._models(found, shape, wanted)
+
+    def _models(self, found: BatchResult, shape: tuple, wanted: np.ndarray) -> PairModels:
+        by_spread = np.empty((shape[0], shape[1], shape[2] - 1), dtype=np.intp)
+        by_spread[:, :, self._order] = found.source.reshape(shape)[:, :, 1:]
+        source = by_spread[:, wanted]
+        different = [np.unique(own) for own in source]
+        margins = 1.0 / np.maximum(np.take_along_axis(found.largest, source, axis=1), 1e-300)
+        # Support vector machines set the scale of the bounds, and count even if not asked for.
+        gaps = found.relative_gap[found.status > 0]
+        return PairModels(
+            [coefs[own] for coefs, own in zip(found.coefs, different)],
+            [bias[own] for bias, own in zip(found.bias, different)],
+            np.array([np.searchsorted(own, every) for own, every in zip(different, source)]),
+            margins.mean(axis=0),
+            float(gaps.max(initial=-np.inf)) if gaps.size else float("nan"),
+            int(found.n_iter.sum()),
+        )

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -23,7 +26,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from oblong._core.rollback import all_or_nothing
 from oblong._core.threads import available_threads, single_threaded_blas
 from oblong.batch._device import fit_anywhere, out_of_memory, same_place
-from oblong.batch._relative_margin_folds import FoldScores, Grid, GridFold
+from oblong.batch._relative_margin_folds import Fold, FoldScores, Grid, GridFold
 from oblong.batch.margin_path import SPREADS, check_spreads
 from oblong.batch.relative_margin import RelativeMarginClassifier
 from oblong.kernels import KERNELS
@@ -34,6 +37,10 @@ __all__ = ["RelativeMarginClassifierCV"]
 _TIE = 1e-10
 # Pairs of more rows than this profit from several threads.
 _THREADS_ABOVE = 2048
+# By how much the tolerance falls from one stage of the search to the next.
+_STAGE = 0.2
+# Bytes of kernel matrices that are kept from one stage to the next, and of coefficients.
+_KEPT = 2.0**30
 
 
 def _refitted(estimator: RelativeMarginClassifierCV) -> bool:
@@ -45,10 +52,10 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
     r"""Relative margin machine whose C, gamma and spread are chosen by cross-validation.
 
     Every combination of ``Cs``, ``gammas`` and ``spreads`` is scored by cross-validation, and
-    :class:`RelativeMarginClassifier` is fitted to all rows with the best one. The scores are
-    those of :class:`sklearn.model_selection.GridSearchCV`, but the work is shared: distances
-    are computed once, kernel matrices once per fold and gamma, and along the spreads and the
-    penalties each solution starts from one nearby.
+    :class:`RelativeMarginClassifier` is fitted to all rows with the best one. That is the one of
+    :class:`sklearn.model_selection.GridSearchCV`, but the work is shared: distances are computed
+    once, kernel matrices once per fold and gamma, along the spreads and the penalties each solution
+    starts from one nearby, and combinations that cannot be the best are not solved to the end.
 
     Parameters
     ----------
@@ -72,6 +79,10 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
         What to maximise, by the names of scikit-learn; the accuracy by default.
     tol : float, default=1e-3
         Largest violation of the optimality conditions.
+    fold_tol : float, default=0.3
+        The same at the beginning of the search. Combinations that may still turn out to be the
+        best are then solved to smaller and smaller violations, in the end to ``tol``; see the
+        notes. With a value of at most ``tol`` all of them are.
     max_iter : int, default=-1
         Limit on the solver's steps for each binary problem, or -1 for none.
     class_weight : dict or "balanced", default=None
@@ -136,6 +147,15 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
     bytes for each pair of rows, or 4 above 4096 rows, where single precision is used. For more rows
     than that allows use :class:`sklearn.model_selection.GridSearchCV`.
 
+    The search goes in stages. Outputs of a solution with a violation of ``v`` are taken to be
+    within ``v / 2`` of those of the exact solution: a test row with a larger output counts as right
+    or wrong, one with a smaller output as open. A combination whose score would be below the
+    surest one even with all open rows right is not solved any further, and keeps its score and
+    relative margin in ``cv_results_``; the next stage solves the others to a fifth of the violation.
+    This holds for the accuracy, and unless ``break_ties`` is "confidence" or "random". Any other
+    search, one on a device, and one whose coefficients take more than 1 GB solve all combinations
+    to ``tol``.
+
     With ``sample_weight`` the scores are weighted as well, so that a row of weight two counts as
     two rows of the same fold.
 
@@ -164,6 +184,7 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
         "cv": ["cv_object"],
         "scoring": [StrOptions(set(get_scorer_names())), callable, None],
         "tol": [Interval(Real, 0.0, None, closed="neither")],
+        "fold_tol": [Interval(Real, 0.0, None, closed="neither")],
         "max_iter": [Interval(Integral, -1, None, closed="left")],
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "cache_size": [Interval(Real, 0.0, None, closed="neither")],
@@ -187,6 +208,7 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
         cv: Any = None,
         scoring: Any = None,
         tol: float = 1e-3,
+        fold_tol: float = 0.3,
         max_iter: int = -1,
         class_weight: Any = None,
         cache_size: float = 1024,
@@ -206,6 +228,7 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
         self.cv = cv
         self.scoring = scoring
         self.tol = tol
+        self.fold_tol = fold_tol
         self.max_iter = max_iter
         self.class_weight = class_weight
         self.cache_size = cache_size
@@ -304,7 +327,7 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
             self.best_estimator_ = self._final().fit(rows, y, sample_weight=kept_weights)
         elif hasattr(self, "best_estimator_"):
             del self.best_estimator_
-        self._warn_unconverged([outcome.gap for outcome in outcomes])
+        self._warn_unconverged(np.concatenate([outcome.gaps for outcome in outcomes]))
 
     def _scorer(self) -> Any:
         """Return what scores a fold, or None for the accuracy."""
@@ -349,21 +372,58 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
         small = np.sort(counts)[-2:].sum() <= _THREADS_ABOVE
         threads = 1 if jobs > 1 or small else available_threads()
         kernels = search.products(X)
-        tasks = [(kernels, X, y, weights, train, test, threads) for train, test in splits]
-        if threads > 1:
-            return [search.run(*task) for task in tasks]
-        # Small products are slower on several threads than on one.
-        with single_threaded_blas():
+        candidates = len(search.grid.candidates())
+        matrices = len(splits) * len(search.grid.gammas) * 4.0 * len(y) ** 2
+        coefs = 16.0 * len(splits) * candidates * len(y) * max(1, counts.size - 1)
+        tol = min(self.fold_tol, 1.0)
+        if not search.settles_labels or search.on_device is not None or coefs > _KEPT:
+            tol = self.tol
+        keep = matrices <= _KEPT and tol > self.tol
+
+        def each(task: Callable, items: list) -> list:
             if jobs == 1:
-                return [search.run(*task) for task in tasks]
-            return Parallel(n_jobs=jobs, prefer="threads")(
-                delayed(search.run)(*task) for task in tasks
-            )
+                return [task(item) for item in items]
+            return Parallel(n_jobs=jobs, prefer="threads")(delayed(task)(item) for item in items)
+
+        def fold(split: tuple) -> Fold:
+            return Fold(search, kernels, X, y, weights, *split, keep, threads)
+
+        # Small products are slower on several threads than on one.
+        with single_threaded_blas() if threads == 1 else nullcontext():
+            folds = each(fold, splits)
+            wanted = None
+            while True:
+                stage = max(tol, self.tol)
+                outcomes = each(partial(Fold.solve, tol=stage, wanted=wanted), folds)
+                if stage == self.tol:
+                    return outcomes
+                wanted = self._contenders(search.grid, outcomes)
+                if self.verbose:
+                    self._report(
+                        f"violations of {stage:g} leave {wanted.sum()} of {wanted.size} "
+                        f"combinations that may be the best"
+                    )
+                # Nothing is left to tell apart where there is only one.
+                tol = self.tol if wanted.sum() == 1 else _STAGE * stage
+
+    def _contenders(self, grid: Grid, outcomes: list[FoldScores]) -> np.ndarray:
+        """Combinations that may turn out to be the best, of shape (n_Cs, n_gammas, n_spreads)."""
+        lowest, highest = (
+            np.mean([getattr(outcome, name) for outcome in outcomes], axis=0).ravel()
+            for name in ("lowest", "highest")
+        )
+        params = grid.candidates()
+        order = sorted(range(len(params)), key=lambda k: _preference(params[k], k))
+        rank = np.argsort(order)
+        safe = lowest.max()
+        first = rank[lowest >= safe - _TIE].min()
+        possible = (highest > safe + _TIE) | ((highest >= safe - _TIE) & (rank <= first))
+        return possible.reshape(outcomes[0].scores.shape)
 
     def _summarise(self, grid: Grid, outcomes: list[FoldScores]) -> None:
         """Set the table of results and the best combination."""
         params = grid.candidates()
-        scores = np.array([outcome.scores for outcome in outcomes])
+        scores = np.array([outcome.scores.ravel() for outcome in outcomes])
         mean = scores.mean(axis=0)
         unknown = np.isnan(mean)
         if unknown.all():
@@ -387,13 +447,15 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
         results["mean_test_score"] = mean
         results["std_test_score"] = scores.std(axis=0)
         results["rank_test_score"] = rankdata(-worst_last, method="min").astype(np.int32)
-        results["mean_relative_margin"] = np.mean([o.relative_margins for o in outcomes], axis=0)
+        results["mean_relative_margin"] = np.mean(
+            [outcome.relative_margins.ravel() for outcome in outcomes], axis=0
+        )
         self.cv_results_ = results
         self.n_splits_ = len(outcomes)
-        self.n_iter_ = sum(outcome.n_iter for outcome in outcomes)
+        self.n_iter_ = int(sum(outcome.n_iter.sum() for outcome in outcomes))
         self.best_index_ = min(
             np.flatnonzero(worst_last >= worst_last.max() - _TIE),
-            key=lambda k: (-params[k]["spread"], params[k]["C"], k),
+            key=lambda k: _preference(params[k], k),
         )
         self.best_params_ = params[self.best_index_]
         self.best_score_ = float(mean[self.best_index_])
@@ -419,7 +481,7 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
     def _report(self, message: str) -> None:
         print(f"[oblong] {message}", file=sys.stderr)
 
-    def _warn_unconverged(self, gaps: list[float]) -> None:
+    def _warn_unconverged(self, gaps: np.ndarray) -> None:
         if not np.isnan(gaps).all():
             warnings.warn(
                 f"{type(self).__name__} did not converge to tol={self.tol:g} in some folds. The "
@@ -502,6 +564,11 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
         tags.input_tags.pairwise = self.kernel == "precomputed"
         tags.array_api_support = True
         return tags
+
+
+def _preference(candidate: dict[str, Any], place: int) -> tuple:
+    """Sort key among equal scores."""
+    return -candidate["spread"], candidate["C"], place
 
 
 def _column(values: list) -> np.ma.MaskedArray:

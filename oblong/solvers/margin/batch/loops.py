@@ -20,7 +20,8 @@ from oblong.solvers.margin.problem import dual_objective
 from oblong.solvers.margin.result import appraise
 
 __all__ = [
-    "BIAS", "BOUND", "CONVERGED", "LARGEST", "SCALE", "SOURCE", "STATUS", "STEPS", "THETA",
+    "AGAIN", "BIAS", "BOUND", "CONVERGED", "DONE", "FRESH", "LARGEST", "SCALE", "SOURCE", "STATUS",
+    "STEPS", "THETA",
     "Groups", "solve_groups",
 ]  # fmt: skip
 
@@ -28,6 +29,8 @@ __all__ = [
 BIAS, SCALE, OBJECTIVE, DUAL, ROUNDING, VIOLATION, BOUND, THETA, LARGEST = range(9)
 STEPS, STATUS, SOURCE = range(9, 12)
 CONVERGED, MAX_ITER, STALLED, UNSOLVED = range(4)
+# What to do with a problem.
+DONE, FRESH, AGAIN = range(3)
 # Coefficients looked at together, so that they stay in first-level cache.
 _STRIP = 512
 # Rows from which steps are taken among the violators alone, and rounds of that before all rows are
@@ -274,19 +277,22 @@ def _solve(
 @compiled
 def solve_groups(
     groups, source, exact, Cs, spreads, bounds, all_coefs, all_images, table, directions, first,
-    last, first_problem, tol, limit, patience, promise, tiled_rows, own_size, pending,
+    last, first_problem, tol, limit, patience, promise, tiled_rows, own_size, pending, todo, whole,
 ):  # fmt: skip
     """Solve the problems of groups ``first`` to ``last``, from ``first_problem`` of each on.
 
     ``all_coefs`` and ``all_images`` hold those of all problems, group after group, ``table`` their
     values. Where pair steps are slow on a problem, its number is written to ``pending``, and the
-    rest of its group waits; otherwise the number of all problems of a group.
+    rest of its group waits; otherwise the number of all problems of a group. ``todo`` says which
+    problems to leave as they are (``DONE``), to start from a neighbour (``FRESH``), and to go on
+    with (``AGAIN``). ``whole``, unless it is empty, is the matrix of every group.
     """
     big = 0
     for g in range(first, last):
         big = max(big, groups.ends[g + 1] - groups.ends[g])
     m, own_m = table.shape[1], spreads.size + 1
-    memory = np.empty(big * big, dtype=np.float32)
+    held = whole.size > 0
+    memory = np.empty(0 if held else big * big, dtype=np.float32)
     tile = np.empty(min(big, tiled_rows) ** 2, dtype=np.float32)
     inverse = np.empty(big * big if m > _MANY else 0, dtype=np.float32)
     flags = np.empty((2, big), dtype=np.bool_)
@@ -304,10 +310,12 @@ def solve_groups(
         begin = groups.ends[g]
         q = groups.ends[g + 1] - begin
         index, y, v = groups.rows[begin:], groups.y[begin : begin + q], groups.v[begin:]
-        K = memory[: q * q].reshape(q, q)
+        K = whole if held else memory[: q * q].reshape(q, q)
         weights = inverse[: q * q].reshape(q, q) if m > _MANY else inverse[:0].reshape(0, 0)
         diagonal = numbers[0, :q]
-        rows = GroupRows(source, groups.parts[g], flags[0, :q], own, own_have, weights, diagonal)
+        rows = GroupRows(
+            source, groups.parts[g], flags[0, :q], own, own_have, weights, diagonal, held
+        )
         for i in range(q):
             rows.have[i] = False
             numbers[0, i] = exact.diagonal[index[i]]
@@ -319,8 +327,12 @@ def solve_groups(
         p, s = terms[:q], slopes[:q]
         pending[g] = m
         for k in range(first_problem, m):
+            if todo[g, k] == DONE:
+                continue
             a, j = divmod(k, own_m)
             values = table[g, k]
+            again = todo[g, k] == AGAIN
+            spent = values[STEPS] if again else 0.0
             bound = bounds[g]
             if j > 0:
                 theta = values[THETA] = table[g, k - j, THETA]
@@ -332,11 +344,14 @@ def solve_groups(
             same = j > 0 and felt == np.inf
             if same:
                 start = k - j
+            elif again:
+                # Where the solution was that of a smaller penalty, it probably is again.
+                start = np.int64(values[SOURCE])
             elif j > 0 and a > 0:
                 other = dual_objective(p, s, coefs[k - own_m], images[k - own_m])
                 if other > dual_objective(p, s, coefs[start], images[start]):
                     start = k - own_m
-            if start >= 0:
+            if start >= 0 and start != k:
                 for i in range(q):
                     coefs[k, i] = coefs[start, i]
                     images[k, i] = images[start, i]
@@ -346,25 +361,29 @@ def solve_groups(
                     values[i] = table[g, start, i]
                 for i in range(LARGEST, SOURCE + 1):
                     values[i] = table[g, start, i]
-                values[STEPS] = 0
+                values[STEPS] = spent
                 for i in range(w.size):
                     directions[g, k, i] = directions[g, start, i]
                 continue
             _solve(
                 rows, exact, K, diagonal, index, y, p, s, coefs[k], images[k], work,
-                numbers[5:], some, flags[1], w, tol, limit, patience, promise,
-                j == 0 and spreads.size > 0 and spreads[0] < 1.0, values,
+                numbers[5:], some, flags[1], w, tol, max(0, limit - np.int64(spent)), patience,
+                promise, j == 0 and spreads.size > 0 and spreads[0] < 1.0, values,
             )  # fmt: skip
             for i in range(w.size):
                 directions[g, k, i] = values[SCALE] * w[i]
             if j == 0 and spreads.size > 0:
                 values[THETA] = values[LARGEST]
+            taken = values[STEPS]
+            values[STEPS] += spent
             if values[STATUS] == UNSOLVED:
                 pending[g] = k
                 break
             if (
-                values[STEPS] == 0
-                and start == k - own_m
+                taken == 0
+                and start >= 0
+                and start != k
+                and start % own_m == j
                 and values[SCALE] == table[g, start, SCALE]
             ):
                 values[SOURCE] = table[g, start, SOURCE]
