@@ -116,6 +116,8 @@ class PairModels:
         ``1 / max |f_i|`` on the training rows, averaged over the pairs.
     gap : float
         Largest relative gap of a model that did not converge; NaN if all did.
+    steps : int ndarray of shape (n_models,)
+        Steps of the solver for each, without those of support vector machines not asked for.
     n_iter : int
         Steps of the solver in all.
     """
@@ -125,6 +127,7 @@ class PairModels:
     which: np.ndarray
     relative_margins: np.ndarray
     gap: float
+    steps: np.ndarray
     n_iter: int
 
     def outputs(self, K: np.ndarray, starts: np.ndarray) -> list[np.ndarray]:
@@ -189,10 +192,8 @@ class PairSolver:
         self._max_iter, self._threads = max_iter, threads
         self._solver: BatchSolver | None = None
 
-    def solve(
-        self, K: Any, definite: bool, tol: float, wanted: np.ndarray | None = None
-    ) -> PairModels:
-        """Solve to ``tol``, in a later stage from the solutions before.
+    def solve(self, K: Any, definite: bool, tols: np.ndarray, keep: bool = False) -> PairModels:
+        """Solve the models, in a later stage from the solutions before.
 
         Parameters
         ----------
@@ -200,49 +201,46 @@ class PairSolver:
             Kernel matrix of the rows, the same in every stage.
         definite : bool
             Whether it is positive semidefinite but for rounding.
-        tol : float
-            Largest violation of the optimality conditions.
-        wanted : bool ndarray of shape (n_Cs, n_spreads), default=None
-            Models to solve; all in the first stage.
+        tols : ndarray of shape (n_Cs, n_spreads)
+            Largest violation of the optimality conditions; infinite for models that are not asked
+            for, in a later stage.
+        keep : bool, default=False
+            Whether to keep what follows from the matrix for the next stage.
 
         Returns
         -------
         PairModels
-            One for each wanted penalty and spread, the spread varying fastest.
+            Those asked for, the spread varying fastest.
         """
-        shape = (len(self._pairs), len(self._Cs), len(self._spreads) + 1)
-        matrix = GramTiles(K, definite)
-        todo = None
-        if wanted is None:
-            wanted = np.ones(shape[1:], dtype=bool)[:, 1:]
-        else:
-            # Bounds are relative to the support vector machine of the penalty.
-            every = np.column_stack([wanted.any(axis=1), wanted[:, self._order]]).ravel()
-            todo = np.tile(every, (len(self._pairs), 1))
-        if self._solver is None or not isinstance(K, np.ndarray):
+        # Bounds are relative to the support vector machine of the penalty.
+        every = np.column_stack([tols.min(axis=1), tols[:, self._order]])
+        if self._solver is None:
             batch = MarginBatch(
-                matrix,
+                GramTiles(K, definite),
                 self._segments,
                 np.tile([1.0, -1.0], (len(self._pairs), 1)),
                 self._penalties,
                 self._Cs,
                 self._spreads[self._order],
-                tol=tol,
+                tol=tols.min(),
                 max_iter=self._max_iter,
                 polish=False,
             )
             if not isinstance(K, np.ndarray):
-                return self._models(solve_batch(batch), shape, wanted)
+                return self._models(solve_batch(batch), tols < np.inf)
             self._solver = BatchSolver(batch, threads=self._threads)
-        self._solver.hold(matrix)
-        found = self._solver.solve(tol, todo)
-        self._solver.hold(None)
-        return self._models(found, shape, wanted)
+        elif not keep:
+            self._solver.hold(GramTiles(K, definite))
+        found = self._solver.solve(every.ravel())
+        if not keep:
+            self._solver.hold(None)
+        return self._models(found, tols < np.inf)
 
-    def _models(self, found: BatchResult, shape: tuple, wanted: np.ndarray) -> PairModels:
-        by_spread = np.empty((shape[0], shape[1], shape[2] - 1), dtype=np.intp)
-        by_spread[:, :, self._order] = found.source.reshape(shape)[:, :, 1:]
-        source = by_spread[:, wanted]
+    def _models(self, found: BatchResult, wanted: np.ndarray) -> PairModels:
+        by_spread = np.empty((2, len(self._pairs), *wanted.shape), dtype=np.intp)
+        both = np.stack([found.source, found.n_iter])
+        by_spread[..., self._order] = both.reshape(*by_spread.shape[:3], -1)[..., 1:]
+        source, steps = by_spread[:, :, wanted]
         different = [np.unique(own) for own in source]
         margins = 1.0 / np.maximum(np.take_along_axis(found.largest, source, axis=1), 1e-300)
         # Support vector machines set the scale of the bounds, and count even if not asked for.
@@ -253,5 +251,6 @@ class PairSolver:
             np.array([np.searchsorted(own, every) for own, every in zip(different, source)]),
             margins.mean(axis=0),
             float(gaps.max(initial=-np.inf)) if gaps.size else float("nan"),
+            steps.sum(axis=0),
             int(found.n_iter.sum()),
         )

@@ -23,9 +23,9 @@ __all__ = ["Fold", "FoldScores", "Grid", "GridFold"]
 
 # Outputs computed at once.
 _OUTPUTS = 1 << 23
-# By which multiple of the violation outputs near zero still change on the way to the solution: of
-# some thousand labels that changed, one in a hundred had a larger output.
-_OPEN = 0.5
+# By which multiple of the violation outputs near zero still change on the way to the solution, as a
+# rule: labels that changed had outputs below it, nine times in ten.
+_OPEN = 0.3
 
 
 @dataclass(frozen=True)
@@ -54,16 +54,19 @@ class FoldScores:
         What the scores may be once the models are solved to the last tolerance.
     relative_margins : ndarray of the same shape
         Relative margins on the training rows.
+    steps : ndarray of the same shape
+        Steps of the solver for each.
     gaps : ndarray of shape (n_gammas,)
         Largest relative gap of a model that did not converge; NaN if all did.
-    n_iter : ndarray of shape (n_gammas,)
-        Steps of the solver.
+    n_iter : int ndarray of shape (n_gammas,)
+        Steps of the solver in all.
     """
 
     scores: np.ndarray
     lowest: np.ndarray
     highest: np.ndarray
     relative_margins: np.ndarray
+    steps: np.ndarray
     gaps: np.ndarray
     n_iter: np.ndarray
 
@@ -182,7 +185,7 @@ class Fold:
             Kernel(search.kernel, number, search.degree, search.coef0) for number in numbers
         ]
         self.ascending = np.argsort(grid.Cs, kind="stable")
-        self.solvers: list[PairSolver | None] = [
+        self.solvers = [
             PairSolver(
                 self.starts, own * factors[labels], grid.Cs[self.ascending], grid.spreads,
                 search.max_iter, threads,
@@ -192,50 +195,44 @@ class Fold:
         self.matrices: list[tuple | None] = [None] * len(numbers)
         shape = (len(grid.Cs), len(numbers), len(grid.spreads))
         self.outcome = FoldScores(
-            *np.empty((4, *shape)), np.empty(len(numbers)), np.zeros(len(numbers), dtype=np.int64)
+            *np.empty((5, *shape)), np.empty(len(numbers)), np.full(len(numbers), -1)
         )
 
-    def solve(self, tol: float, wanted: np.ndarray | None = None) -> FoldScores:
-        """Solve the wanted combinations, at first all of them, to ``tol``, and score them."""
-        out = self.outcome
-        for place in range(len(self.gammas)):
-            some = None if wanted is None else wanted[self.ascending, place]
-            if some is not None and not some.any():
-                continue
-            first = np.ones(out.scores[:, place].shape, dtype=bool)
-            at = np.nonzero(first if some is None else some)
-            at = (self.ascending[at[0]], place, at[1])
-            self._solve(place, tol, some, at)
-        return out
+    def solve(self, tols: np.ndarray) -> FoldScores:
+        """Solve the combinations to violations of ``tols`` and score them.
 
-    def _solve(self, place: int, tol: float, wanted: np.ndarray | None, at: tuple) -> None:
+        Those with an infinite one keep their solutions and scores, after a first call without any.
+        """
+        for place in range(len(self.gammas)):
+            if tols[:, place].min() < np.inf:
+                self._solve(place, tols[self.ascending, place])
+        return self.outcome
+
+    def _solve(self, place: int, tols: np.ndarray) -> None:
         out, search, kernel = self.outcome, self.search, self.gammas[place]
-        both = self.matrices[place]
+        both, solver = self.matrices[place], self.solvers[place]
         if both is None:
             both = self.kernels.matrices(kernel, self.train, self.test)
-            if wanted is None and search.grid.spreads.min() < 1.0:
-                _check_definite(kernel, both[0])
-        solver = self.solvers[place]
-        assert solver is not None  # only the last stage drops it
-        models = solver.solve(both[0], kernel.always_positive_semidefinite, tol, wanted)
-        slack = 0.0 if tol <= search.tol else _OPEN * tol
+        if out.n_iter[place] < 0 and search.grid.spreads.min() < 1.0:
+            _check_definite(kernel, both[0])
+        models = solver.solve(both[0], kernel.always_positive_semidefinite, tols, self.keep)
+        wanted = np.nonzero(tols < np.inf)
+        at = (self.ascending[wanted[0]], place, wanted[1])
+        slack = np.where(tols > search.tol, _OPEN * tols, 0.0)[wanted]
         out.scores[at], out.lowest[at], out.highest[at] = self._scores(models, both[1], slack)
-        out.relative_margins[at] = models.relative_margins
-        out.gaps[place], out.n_iter[place] = models.gap, models.n_iter
-        last = tol <= search.tol
-        self.matrices[place] = both if self.keep and not last else None
-        if last:
-            self.solvers[place] = None
-        if search.report is not None and wanted is None:
+        out.relative_margins[at], out.steps[at] = models.relative_margins, models.steps
+        if search.report is not None and out.n_iter[place] < 0:
             search.report(
                 f"{self.train.size} rows to train on, {self.test.size} to test on, "
                 f"gamma {kernel.gamma:.3g}: best score {out.scores[at].max():.4f}"
             )
+        out.gaps[place], out.n_iter[place] = models.gap, models.n_iter
+        self.matrices[place] = both if self.keep else None
 
     def _scores(
-        self, models: PairModels, K_test: np.ndarray, slack: float
+        self, models: PairModels, K_test: np.ndarray, slack: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Score every model, and say what scores are possible if outputs change by ``slack``."""
+        """Score every model, and say what is possible if its outputs change by its ``slack``."""
         n_pairs, n_models = models.which.shape
         search, classes, test = self.search, self.classes, self.test
         noise = None
@@ -251,7 +248,7 @@ class Fold:
             if not by_scores:
                 part = None if noise is None else noise[start:stop]
                 labels.append(_vote(different, which, classes.size, part))
-            if slack > 0.0:
+            if slack.any():
                 rows = truth[start:stop]
                 for found, every in zip(
                     _settled(different, which, classes.size, rows, slack), (sure, possible)
@@ -268,7 +265,7 @@ class Fold:
             kinds = [predicted == truth]
             kinds += [np.concatenate(found, axis=1) for found in (sure, possible) if found]
             means = [np.average(kind, axis=1, weights=self.weights) for kind in kinds]
-            return means[0], means[slack > 0.0], means[2 * (slack > 0.0)]
+            return means[0], means[-2 if sure else 0], means[-1]
         options = {} if self.weights is None else {"sample_weight": self.weights}
         known = zip(classes[predicted], np.concatenate(decisions, axis=1))
         fixed = [_FixedPredictions(classes, *k) for k in known]
@@ -318,16 +315,17 @@ def _settled(
     which: list[np.ndarray],
     n_classes: int,
     truth: np.ndarray,
-    slack: float,
+    slack: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Rows that are right, and those that may be, whatever outputs change by up to ``slack``.
+    """Rows that are right, and those that may be, if outputs of a model change by its ``slack``.
 
     Both have the shape (n_models, n_rows); ``truth`` are classes by number.
     """
     # One class more for labels that the training rows do not have: it never wins.
     low, high = np.zeros((2, n_classes + 1, which[0].size, truth.size), dtype=np.int16)
     for own, places, (positive, negative) in zip(outputs, which, pairs_of(n_classes)):
-        won, lost = (own > slack)[places], (own < -slack)[places]
+        own = own[places]
+        won, lost = own > slack[:, None], own < -slack[:, None]
         low[positive] += won
         low[negative] += lost
         high[positive] += ~lost

@@ -38,7 +38,9 @@ _TIE = 1e-10
 # Pairs of more rows than this profit from several threads.
 _THREADS_ABOVE = 2048
 # By how much the tolerance falls from one stage of the search to the next.
-_STAGE = 0.2
+_STAGE = 0.3
+# Combinations that have taken at most so many times the steps of the cheapest one go on with it.
+_CHEAP = 4.0
 # Bytes of kernel matrices that are kept from one stage to the next, and of coefficients.
 _KEPT = 2.0**30
 
@@ -147,11 +149,11 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
     bytes for each pair of rows, or 4 above 4096 rows, where single precision is used. For more rows
     than that allows use :class:`sklearn.model_selection.GridSearchCV`.
 
-    The search goes in stages. Outputs of a solution with a violation of ``v`` are taken to be
-    within ``v / 2`` of those of the exact solution: a test row with a larger output counts as right
-    or wrong, one with a smaller output as open. A combination whose score would be below the
-    surest one even with all open rows right is not solved any further, and keeps its score and
-    relative margin in ``cv_results_``; the next stage solves the others to a fifth of the violation.
+    The search goes in stages. Outputs near zero of a solution with a violation of ``v`` are taken
+    to be within ``0.3 v`` of those of the exact solution: a test row with a larger output counts as
+    right or wrong, one with a smaller output as open. A combination that cannot be the best even
+    with all its open rows right is not solved any further, and keeps its score and relative margin
+    in ``cv_results_``; of the others the cheapest are solved to 0.3 of their violation next.
     This holds for the accuracy, and unless ``break_ties`` is "confidence" or "random". Any other
     search, one on a device, and one whose coefficients take more than 1 GB solve all combinations
     to ``tol``.
@@ -391,34 +393,44 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
         # Small products are slower on several threads than on one.
         with single_threaded_blas() if threads == 1 else nullcontext():
             folds = each(fold, splits)
-            wanted = None
+            grid = search.grid
+            tols = np.full((len(grid.Cs), len(grid.gammas), len(grid.spreads)), max(tol, self.tol))
+            reached = tols.copy()
             while True:
-                stage = max(tol, self.tol)
-                outcomes = each(partial(Fold.solve, tol=stage, wanted=wanted), folds)
-                if stage == self.tol:
+                outcomes = each(partial(Fold.solve, tols=tols), folds)
+                if reached.max() <= self.tol:
                     return outcomes
-                wanted = self._contenders(search.grid, outcomes)
-                if self.verbose:
-                    self._report(
-                        f"violations of {stage:g} leave {wanted.sum()} of {wanted.size} "
-                        f"combinations that may be the best"
-                    )
-                # Nothing is left to tell apart where there is only one.
-                tol = self.tol if wanted.sum() == 1 else _STAGE * stage
+                open_ones = self._contenders(grid, outcomes, reached)
+                if not open_ones.any():
+                    return outcomes
+                reached[open_ones] = np.maximum(_STAGE * reached[open_ones], self.tol)
+                tols = np.where(open_ones, reached, np.inf)
 
-    def _contenders(self, grid: Grid, outcomes: list[FoldScores]) -> np.ndarray:
-        """Combinations that may turn out to be the best, of shape (n_Cs, n_gammas, n_spreads)."""
-        lowest, highest = (
-            np.mean([getattr(outcome, name) for outcome in outcomes], axis=0).ravel()
-            for name in ("lowest", "highest")
+    def _contenders(
+        self, grid: Grid, outcomes: list[FoldScores], reached: np.ndarray
+    ) -> np.ndarray:
+        """Combinations to solve more exactly next: that may be the best, the cheapest first."""
+        lowest, highest, steps = (
+            np.mean([getattr(outcome, name) for outcome in outcomes], axis=0)
+            for name in ("lowest", "highest", "steps")
         )
+        # Solutions for larger penalties start from those for smaller ones, which come first.
+        ascending = np.argsort(grid.Cs, kind="stable")
+        steps[ascending] = np.maximum.accumulate(steps[ascending])
+        lowest, highest, steps = lowest.ravel(), highest.ravel(), steps.ravel()
         params = grid.candidates()
         order = sorted(range(len(params)), key=lambda k: _preference(params[k], k))
         rank = np.argsort(order)
         safe = lowest.max()
         first = rank[lowest >= safe - _TIE].min()
         possible = (highest > safe + _TIE) | ((highest >= safe - _TIE) & (rank <= first))
-        return possible.reshape(outcomes[0].scores.shape)
+        possible &= reached.ravel() > self.tol
+        if possible.any():
+            if self.verbose:
+                self._report(f"{possible.sum()} of {possible.size} combinations may be the best")
+            # What these turn out to be may settle the others.
+            possible &= steps <= max(_CHEAP * steps[possible].min(), 1000.0)
+        return possible.reshape(reached.shape)
 
     def _summarise(self, grid: Grid, outcomes: list[FoldScores]) -> None:
         """Set the table of results and the best combination."""

@@ -131,7 +131,7 @@ def test_settled_rows_stay_right_or_wrong(n_classes):
     which = [np.array([0, 2, 1, 2])] * n_pairs
     # A label that is not among the classes is never right.
     truth = rng.integers(n_classes + 1, size=rows)
-    sure, possible = folds._settled(list(outputs), which, n_classes, truth, 0.3)
+    sure, possible = folds._settled(list(outputs), which, n_classes, truth, np.full(4, 0.3))
     always, ever = np.ones((2, 4, rows), dtype=bool)
     ever[...] = False
     for _ in range(200):
@@ -143,7 +143,7 @@ def test_settled_rows_stay_right_or_wrong(n_classes):
     assert not (ever & ~possible).any()
     assert (sure == always).mean() > 0.95
     assert (possible == ever).mean() > 0.95
-    at_once = folds._settled(list(outputs), which, n_classes, truth, 0.0)
+    at_once = folds._settled(list(outputs), which, n_classes, truth, np.zeros(4))
     now = folds._vote(list(outputs), which, n_classes, None) == truth
     np.testing.assert_array_equal(at_once, [now, now])
 

@@ -20,9 +20,8 @@ from oblong.solvers.margin.problem import dual_objective
 from oblong.solvers.margin.result import appraise
 
 __all__ = [
-    "AGAIN", "BIAS", "BOUND", "CONVERGED", "DONE", "FRESH", "LARGEST", "SCALE", "SOURCE", "STATUS",
-    "STEPS", "THETA",
-    "Groups", "solve_groups",
+    "AGAIN", "BIAS", "BOUND", "CONVERGED", "DONE", "FRESH", "LARGEST", "MANY", "SCALE", "SOURCE",
+    "STATUS", "STEPS", "THETA", "Groups", "solve_groups",
 ]  # fmt: skip
 
 # Columns of the table of values.
@@ -38,7 +37,7 @@ _STRIP = 512
 _SHRUNK = 128
 _ROUNDS = 8
 # Problems of a group above which inverse curvatures of all pairs pay.
-_MANY = 4
+MANY = 4
 # Times that steps go on from outputs in double precision.
 _ATTEMPTS = 8
 
@@ -277,7 +276,8 @@ def _solve(
 @compiled
 def solve_groups(
     groups, source, exact, Cs, spreads, bounds, all_coefs, all_images, table, directions, first,
-    last, first_problem, tol, limit, patience, promise, tiled_rows, own_size, pending, todo, whole,
+    last, first_problem, tols, limit, patience, promise, tiled_rows, own_size, pending, todo, whole,
+    kept,
 ):  # fmt: skip
     """Solve the problems of groups ``first`` to ``last``, from ``first_problem`` of each on.
 
@@ -285,17 +285,23 @@ def solve_groups(
     values. Where pair steps are slow on a problem, its number is written to ``pending``, and the
     rest of its group waits; otherwise the number of all problems of a group. ``todo`` says which
     problems to leave as they are (``DONE``), to start from a neighbour (``FRESH``), and to go on
-    with (``AGAIN``). ``whole``, unless it is empty, is the matrix of every group.
+    with (``AGAIN``). ``whole``, unless it is empty, is the matrix of every group. ``kept`` is the
+    memory of a single group: its matrix, its inverse curvatures, and which rows of both are there;
+    empty where there are several groups.
     """
     big = 0
     for g in range(first, last):
         big = max(big, groups.ends[g + 1] - groups.ends[g])
     m, own_m = table.shape[1], spreads.size + 1
     held = whole.size > 0
-    memory = np.empty(0 if held else big * big, dtype=np.float32)
+    memory, inverse, have = kept
+    keep = have.size > 0
+    if not keep:
+        memory = np.empty(0 if held else big * big, dtype=np.float32)
+        inverse = np.empty(big * big if m > MANY else 0, dtype=np.float32)
+        have = np.empty(big, dtype=np.bool_)
     tile = np.empty(min(big, tiled_rows) ** 2, dtype=np.float32)
-    inverse = np.empty(big * big if m > _MANY else 0, dtype=np.float32)
-    flags = np.empty((2, big), dtype=np.bool_)
+    matters = np.empty(big, dtype=np.bool_)
     own = np.empty(own_size, dtype=np.float32)
     own_have = np.zeros(exact.diagonal.size, dtype=np.bool_)
     numbers = np.empty((8, big))
@@ -311,15 +317,13 @@ def solve_groups(
         q = groups.ends[g + 1] - begin
         index, y, v = groups.rows[begin:], groups.y[begin : begin + q], groups.v[begin:]
         K = whole if held else memory[: q * q].reshape(q, q)
-        weights = inverse[: q * q].reshape(q, q) if m > _MANY else inverse[:0].reshape(0, 0)
+        weights = inverse[: q * q].reshape(q, q) if m > MANY else inverse[:0].reshape(0, 0)
         diagonal = numbers[0, :q]
-        rows = GroupRows(
-            source, groups.parts[g], flags[0, :q], own, own_have, weights, diagonal, held
-        )
+        rows = GroupRows(source, groups.parts[g], have[:q], own, own_have, weights, diagonal, held)
         for i in range(q):
-            rows.have[i] = False
+            rows.have[i] = keep and rows.have[i]
             numbers[0, i] = exact.diagonal[index[i]]
-        if own_size > 0 and q <= tiled_rows and m <= _MANY:
+        if own_size > 0 and q <= tiled_rows and m <= MANY:
             fill_tiles(rows, K, tile)
         coefs = all_coefs[m * begin : m * (begin + q)].reshape(m, q)
         images = all_images[m * begin : m * (begin + q)].reshape(m, q)
@@ -347,7 +351,7 @@ def solve_groups(
             elif again:
                 # Where the solution was that of a smaller penalty, it probably is again.
                 start = np.int64(values[SOURCE])
-            elif j > 0 and a > 0:
+            if not same and a > 0 and (j > 0 or again) and start != k - own_m:
                 other = dual_objective(p, s, coefs[k - own_m], images[k - own_m])
                 if other > dual_objective(p, s, coefs[start], images[start]):
                     start = k - own_m
@@ -367,7 +371,7 @@ def solve_groups(
                 continue
             _solve(
                 rows, exact, K, diagonal, index, y, p, s, coefs[k], images[k], work,
-                numbers[5:], some, flags[1], w, tol, max(0, limit - np.int64(spent)), patience,
+                numbers[5:], some, matters, w, tols[k], max(0, limit - np.int64(spent)), patience,
                 promise, j == 0 and spreads.size > 0 and spreads[0] < 1.0, values,
             )  # fmt: skip
             for i in range(w.size):

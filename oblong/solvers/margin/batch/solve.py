@@ -93,8 +93,9 @@ class BatchSolver:
     ) -> None:
         self.batch, self.options, self.threads = batch, options, threads
         self.cache_bytes, self.progress = cache_bytes, progress
-        self.tol = batch.tol
         self.prepared = prepare(batch.matrix)
+        self.kept: tuple[np.ndarray, ...] | None = None
+        self.solved = False
         m, n_groups, segments = batch.n_problems, batch.n_groups, batch.segments
         lengths = segments[:, :, 1] - segments[:, :, 0]
         begins = np.cumsum(lengths, axis=1) - lengths
@@ -129,35 +130,36 @@ class BatchSolver:
         self.directions = np.zeros((n_groups, m, d))
         self.shift = self.prepared[1].shift if d and self.prepared is not None else np.zeros(d)
         self.pending = np.zeros(n_groups, dtype=np.int64)
+        self.tols = np.full(m, batch.tol)
         self.todo = np.full((n_groups, m), loops.FRESH, dtype=np.int8)
         for g, start in enumerate(batch.starts or ()):
             coefs, images = self._arrays(g)
             coefs[0], images[0] = start, batch.image(g, start)
 
-    def solve(self, tol: float, wanted: np.ndarray | None = None) -> BatchResult:
+    def solve(self, tols: float | np.ndarray) -> BatchResult:
         """Solve the problems, from their solutions of the stage before if there was one.
 
         Parameters
         ----------
-        tol : float
-            Largest violation of the optimality conditions.
-        wanted : bool ndarray of shape (n_groups, m), default=None
-            The problems to solve in a later stage; a spread wants the support vector machine of
-            its penalty, too. The others keep their solutions.
+        tols : float or ndarray of shape (m,)
+            Largest violation of the optimality conditions; infinite for problems that keep their
+            solutions, in a later stage. A spread needs the support vector machine of its penalty.
         """
-        self.tol = tol
-        if wanted is not None:
-            self.todo[...] = np.where(wanted, loops.AGAIN, loops.DONE)
+        self.tols[...] = tols
+        if self.solved:
+            self.todo[...] = np.where(self.tols < np.inf, loops.AGAIN, loops.DONE)
         n_groups = self.batch.n_groups
         self.pending[...] = 0
         # As many chunks as threads: groups of one chunk share blocks of the kernel matrix.
         run_chunks(self._run, n_groups, -(-n_groups // max(1, self.threads)), self.threads)
+        self.solved = True
         return self.result()
 
     def hold(self, matrix: GramTiles | None) -> None:
         """Have the kernel matrix, the same one, for the next stage; or let go of it."""
-        self.prepared = None if matrix is None else prepare(matrix)
+        self.prepared = self.kept = None
         if matrix is not None:
+            self.prepared = prepare(matrix)
             self.batch = replace(self.batch, matrix=matrix)
 
     def _run(self, first: int, last: int) -> None:
@@ -173,13 +175,24 @@ class BatchSolver:
 
     def _together(self, first: int, last: int, problem: int, patience: int) -> None:
         assert self.prepared is not None
-        options, batch = self.options, self.batch
+        options, batch, whole = self.options, self.batch, self._whole()
+        if self.kept is None:
+            sizes = np.zeros(3, dtype=np.int64)
+            if batch.n_groups == 1:
+                n = self.groups.rows.size
+                many = batch.n_problems > loops.MANY
+                sizes[:] = n * n * (not whole.size), n * n * many, n
+            self.kept = (
+                np.empty(sizes[0], dtype=np.float32),
+                np.empty(sizes[1], dtype=np.float32),
+                np.zeros(sizes[2], dtype=np.bool_),
+            )
         loops.solve_groups(
             self.groups, *self.prepared, self.Cs, self.spreads, self.bounds, self.coefs,
-            self.images, self.table, self.directions, first, last, problem, self.tol,
+            self.images, self.table, self.directions, first, last, problem, self.tols,
             _NO_LIMIT if batch.max_iter < 0 else batch.max_iter, patience,
-            options.promise(self.tol) if batch.polish else np.inf, options.tiled_rows,
-            self.own_size, self.pending, self.todo, self._whole(),
+            options.promise(batch.tol) if batch.polish else np.inf, options.tiled_rows,
+            self.own_size, self.pending, self.todo, whole, self.kept,
         )  # fmt: skip
 
     def _whole(self) -> np.ndarray:
@@ -255,7 +268,7 @@ class BatchSolver:
         result = solve_margin(
             columns,
             pieces,
-            tol=self.tol,
+            tol=float(self.tols[k]),
             max_iter=batch.max_iter if batch.max_iter < 0 else max(0, batch.max_iter - spent),
             start=start,
             start_image=None if start is None else images[k],
