@@ -146,8 +146,9 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
     Notes
     -----
     The products of all rows, and one kernel matrix for each fold at work, are kept in memory: 8
-    bytes for each pair of rows, or 4 above 4096 rows, where single precision is used. For more rows
-    than that allows use :class:`sklearn.model_selection.GridSearchCV`.
+    bytes for each pair of rows, or 4 above 1024 rows (4096 for a ``tol`` below 5e-4), where single
+    precision is used. Matrices of all folds are kept where they fit in 1 GB. For more rows than
+    that allows use :class:`sklearn.model_selection.GridSearchCV`.
 
     The search goes in stages. Outputs near zero of a solution with a violation of ``v`` are taken
     to be within ``0.3 v`` of those of the exact solution: a test row with a larger output counts as
