@@ -6,7 +6,7 @@ gamma, and its blocks serve every pair of classes, penalty and spread.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,12 @@ from oblong.batch._one_vs_one import pairs_of
 from oblong.kernels import Kernel, KernelRows, distant_squares
 from oblong.solvers.margin.batch.problem import BatchResult, GramTiles, MarginBatch
 from oblong.solvers.margin.batch.solve import BatchSolver, solve_batch
+from oblong.solvers.margin.options import DEFAULTS
 
-__all__ = ["PairModels", "PairSolver", "SearchKernel"]
+__all__ = ["STAGED_ROWS", "PairModels", "PairSolver", "SearchKernel"]
+
+# Rows of a pair up to which coarse solutions come from the loop of small problems.
+STAGED_ROWS = 6000
 
 # Above this number of rows kernel matrices are kept in single precision; above a quarter of it
 # where the tolerance is no smaller than this.
@@ -228,7 +232,8 @@ class PairSolver:
             )
             if not isinstance(K, np.ndarray):
                 return self._models(solve_batch(batch), tols < np.inf)
-            self._solver = BatchSolver(batch, threads=self._threads)
+            options = replace(DEFAULTS, batch_rows=STAGED_ROWS) if keep else DEFAULTS
+            self._solver = BatchSolver(batch, threads=self._threads, options=options)
         elif not keep:
             self._solver.hold(GramTiles(K, definite))
         found = self._solver.solve(every.ravel())

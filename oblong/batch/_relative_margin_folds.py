@@ -194,9 +194,11 @@ class Fold:
         ]  # fmt: skip
         self.matrices: list[tuple | None] = [None] * len(numbers)
         shape = (len(grid.Cs), len(numbers), len(grid.spreads))
+        scores, lowest, highest, margins, steps = np.empty((5, *shape))
         self.outcome = FoldScores(
-            *np.empty((5, *shape)), np.empty(len(numbers)), np.full(len(numbers), -1)
-        )
+            scores, lowest, highest, margins, steps,
+            np.empty(len(numbers)), np.full(len(numbers), -1),
+        )  # fmt: skip
 
     def solve(self, tols: np.ndarray) -> FoldScores:
         """Solve the combinations to violations of ``tols`` and score them.
@@ -242,7 +244,9 @@ class Fold:
         which = list(models.which)
         truth = np.searchsorted(classes, self.truth)
         truth[classes[np.minimum(truth, classes.size - 1)] != self.truth] = classes.size
-        labels, decisions, sure, possible = [], [], [], []
+        labels, decisions = [], []
+        sure: list[np.ndarray] = []
+        possible: list[np.ndarray] = []
         for start, stop in chunks(test.size, max(1, _OUTPUTS // (n_pairs * n_models))):
             different = models.outputs(K_test[start:stop], self.starts)
             if not by_scores:

@@ -26,6 +26,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from oblong._core.rollback import all_or_nothing
 from oblong._core.threads import available_threads, single_threaded_blas
 from oblong.batch._device import fit_anywhere, out_of_memory, same_place
+from oblong.batch._fold_models import STAGED_ROWS
 from oblong.batch._relative_margin_folds import Fold, FoldScores, Grid, GridFold
 from oblong.batch.margin_path import SPREADS, check_spreads
 from oblong.batch.relative_margin import RelativeMarginClassifier
@@ -156,8 +157,8 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
     with all its open rows right is not solved any further, and keeps its score and relative margin
     in ``cv_results_``; of the others the cheapest are solved to 0.3 of their violation next.
     This holds for the accuracy, and unless ``break_ties`` is "confidence" or "random". Any other
-    search, one on a device, and one whose coefficients take more than 1 GB solve all combinations
-    to ``tol``.
+    search, one on a device, one whose kernel matrices or coefficients take more than 1 GB, and one
+    with more than 6000 rows of two classes solve all combinations to ``tol``.
 
     With ``sample_weight`` the scores are weighted as well, so that a row of weight two counts as
     two rows of the same fold.
@@ -378,10 +379,9 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
         candidates = len(search.grid.candidates())
         matrices = len(splits) * len(search.grid.gammas) * 4.0 * len(y) ** 2
         coefs = 16.0 * len(splits) * candidates * len(y) * max(1, counts.size - 1)
-        tol = min(self.fold_tol, 1.0)
-        if not search.settles_labels or search.on_device is not None or coefs > _KEPT:
-            tol = self.tol
-        keep = matrices <= _KEPT and tol > self.tol
+        fits = max(matrices, coefs) <= _KEPT and np.sort(counts)[-2:].sum() <= STAGED_ROWS
+        keep = fits and search.settles_labels and search.on_device is None
+        tol = min(self.fold_tol, 1.0) if keep else self.tol
 
         def each(task: Callable, items: list) -> list:
             if jobs == 1:
@@ -389,7 +389,8 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
             return Parallel(n_jobs=jobs, prefer="threads")(delayed(task)(item) for item in items)
 
         def fold(split: tuple) -> Fold:
-            return Fold(search, kernels, X, y, weights, *split, keep, threads)
+            train, test = split
+            return Fold(search, kernels, X, y, weights, train, test, keep, threads)
 
         # Small products are slower on several threads than on one.
         with single_threaded_blas() if threads == 1 else nullcontext():
@@ -468,7 +469,7 @@ class RelativeMarginClassifierCV(ClassifierMixin, BaseEstimator):
         self.n_iter_ = int(sum(outcome.n_iter.sum() for outcome in outcomes))
         self.best_index_ = min(
             np.flatnonzero(worst_last >= worst_last.max() - _TIE),
-            key=lambda k: _preference(params[k], k),
+            key=lambda k: _preference(params[k], int(k)),
         )
         self.best_params_ = params[self.best_index_]
         self.best_score_ = float(mean[self.best_index_])
