@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -168,7 +167,6 @@ def search_rows(name, X, y, threads, repeats) -> Iterator[dict]:
         "objective difference": float(np.abs(scores[0] - scores[1]).max()),
         "dual gap": ours.best_estimator_.dual_gap_,
     }
-
 
 
 def measure(threads: int, repeats: int, small: bool) -> list[dict]:

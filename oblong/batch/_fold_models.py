@@ -6,21 +6,28 @@ gamma, and its blocks serve every pair of classes, penalty and spread.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from oblong._core.compile import compiled
 from oblong.batch._one_vs_one import pairs_of
 from oblong.kernels import Kernel, KernelRows, distant_squares
-from oblong.solvers.margin.batch.problem import GramTiles, MarginBatch
-from oblong.solvers.margin.batch.solve import solve_batch
+from oblong.solvers.margin.batch.problem import BatchResult, GramTiles, MarginBatch
+from oblong.solvers.margin.batch.solve import BatchSolver, solve_batch
+from oblong.solvers.margin.options import DEFAULTS
 
-__all__ = ["PairModels", "SearchKernel", "solve_pairs"]
+__all__ = ["STAGED_ROWS", "PairModels", "PairSolver", "SearchKernel"]
 
-# Above this number of rows kernel matrices are kept in single precision.
+# Rows of a pair up to which coarse solutions come from the loop of small problems.
+STAGED_ROWS = 6000
+
+# Above this number of rows kernel matrices are kept in single precision; above a quarter of it
+# where the tolerance is no smaller than this.
 _SINGLE_ABOVE = 4096
+_SINGLE_TOL = 5e-4
 
 
 class SearchKernel:
@@ -34,11 +41,14 @@ class SearchKernel:
         All rows, or their kernel matrix for a precomputed kernel.
     gamma : float, default=1.0
         The largest that will be asked for, at which rounding shows most.
+    tol : float, default=0.0
+        The tolerance of the solutions.
     """
 
-    def __init__(self, name: Any, X: Any, gamma: float = 1.0) -> None:
+    def __init__(self, name: Any, X: Any, gamma: float = 1.0, tol: float = 0.0) -> None:
         self.name = name
-        dtype = np.float32 if X.shape[0] > _SINGLE_ABOVE else np.float64
+        above = _SINGLE_ABOVE if tol < _SINGLE_TOL else _SINGLE_ABOVE // 4
+        dtype = np.float32 if X.shape[0] > above else np.float64
         # With gamma = 1 and no constant, the product is all that the pointwise map needs.
         named = isinstance(name, str) and name != "precomputed"
         kernel = Kernel(("rbf" if name == "rbf" else "linear") if named else name)
@@ -59,18 +69,25 @@ class SearchKernel:
         return self._mapped(kernel, train, train), self._mapped(kernel, test, train)
 
     def _mapped(self, kernel: Kernel, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        values = self._values[rows][:, columns]
-        if callable(self.name) or self.name in ("precomputed", "linear"):
-            return values
-        values *= values.dtype.type(kernel.gamma)
-        if self.name == "rbf":
-            kernel.pointwise(values, values, 0)
-            return values
-        values += values.dtype.type(kernel.coef0)
-        # The power needs its argument to the end, so that it cannot be overwritten.
-        out = np.empty_like(values)
-        kernel.pointwise(values, out, 0)
+        out = np.empty((rows.size, columns.size), dtype=self._values.dtype)
+        factor, constant = 1.0, 0.0
+        if self.name in ("rbf", "poly", "sigmoid"):
+            factor = kernel.gamma
+            constant = 0.0 if self.name == "rbf" else kernel.coef0
+        cast = out.dtype.type
+        _gather(self._values, rows, columns, cast(factor), cast(constant), out)
+        if not callable(self.name) and self.name != "precomputed":
+            kernel.map_columns(out, 0, columns.size)
         return out
+
+
+@compiled
+def _gather(values, rows, columns, factor, constant, out):
+    """Copy rows and columns of a matrix, times a factor, plus a constant."""
+    for a in range(rows.size):
+        row, into = values[rows[a]], out[a]
+        for b in range(columns.size):
+            into[b] = factor * row[columns[b]] + constant
 
 
 def _product(left: KernelRows, right: KernelRows, gamma: float) -> np.ndarray:
@@ -103,6 +120,8 @@ class PairModels:
         ``1 / max |f_i|`` on the training rows, averaged over the pairs.
     gap : float
         Largest relative gap of a model that did not converge; NaN if all did.
+    steps : int ndarray of shape (n_models,)
+        Steps of the solver for each, without those of support vector machines not asked for.
     n_iter : int
         Steps of the solver in all.
     """
@@ -112,6 +131,7 @@ class PairModels:
     which: np.ndarray
     relative_margins: np.ndarray
     gap: float
+    steps: np.ndarray
     n_iter: int
 
     def outputs(self, K: np.ndarray, starts: np.ndarray) -> list[np.ndarray]:
@@ -141,73 +161,101 @@ class PairModels:
         return result
 
 
-def solve_pairs(
-    K: np.ndarray,
-    starts: np.ndarray,
-    penalties: np.ndarray,
-    Cs: np.ndarray,
-    spreads: np.ndarray,
-    *,
-    tol: float,
-    max_iter: int,
-    threads: int = 1,
-    definite: bool = False,
-) -> PairModels:
-    """Solve all pairs of classes for every penalty and spread.
+class PairSolver:
+    """All pairs of classes for every penalty and spread, solved in stages.
 
     Parameters
     ----------
-    K : ndarray of shape (n, n)
-        Kernel matrix of rows sorted by class.
     starts : ndarray of shape (n_classes + 1,)
-        Where each class starts, and the last one ends.
+        Where each class starts in the rows sorted by class, and the last one ends.
     penalties : ndarray of shape (n,)
         Factors of ``C`` by row.
     Cs : ndarray
         Penalties, ascending.
     spreads : ndarray
         Spreads.
-    tol, max_iter
+    max_iter : int
         As in :class:`~oblong.solvers.margin.batch.problem.MarginBatch`.
     threads : int, default=1
         Threads of the solver.
-    definite : bool, default=False
-        Whether the matrix is positive semidefinite but for rounding.
-
-    Returns
-    -------
-    PairModels
-        One for each penalty and spread, the spread varying fastest.
     """
-    pairs = np.array(pairs_of(len(starts) - 1))
-    order = np.argsort(-spreads, kind="stable")
-    found = solve_batch(
-        MarginBatch(
-            GramTiles(K, definite),
-            np.column_stack([starts[:-1], starts[1:]])[pairs],
-            np.tile([1.0, -1.0], (len(pairs), 1)),
-            penalties,
-            Cs,
-            spreads[order],
-            tol=tol,
-            max_iter=max_iter,
-            polish=False,
-        ),
-        threads=threads,
-    )
-    shape = (len(pairs), len(Cs), len(spreads) + 1)
-    by_spread = np.empty((len(pairs), len(Cs), len(spreads)), dtype=np.intp)
-    by_spread[:, :, order] = found.source.reshape(shape)[:, :, 1:]
-    source = by_spread.reshape(len(pairs), -1)
-    different = [np.unique(own) for own in source]
-    margins = 1.0 / np.maximum(np.take_along_axis(found.largest, source, axis=1), 1e-300)
-    # Support vector machines set the scale of the bounds, and count even if not asked for.
-    gaps = found.relative_gap[found.status > 0]
-    return PairModels(
-        [coefs[own] for coefs, own in zip(found.coefs, different)],
-        [bias[own] for bias, own in zip(found.bias, different)],
-        np.array([np.searchsorted(own, every) for own, every in zip(different, source)]),
-        margins.mean(axis=0),
-        float(gaps.max(initial=-np.inf)) if gaps.size else float("nan"),
-        int(found.n_iter.sum()),
-    )
+
+    def __init__(
+        self,
+        starts: np.ndarray,
+        penalties: np.ndarray,
+        Cs: np.ndarray,
+        spreads: np.ndarray,
+        max_iter: int,
+        threads: int = 1,
+    ) -> None:
+        self._pairs = np.array(pairs_of(len(starts) - 1))
+        self._segments = np.column_stack([starts[:-1], starts[1:]])[self._pairs]
+        self._penalties, self._Cs, self._spreads = penalties, Cs, spreads
+        self._order = np.argsort(-spreads, kind="stable")
+        self._max_iter, self._threads = max_iter, threads
+        self._solver: BatchSolver | None = None
+
+    def solve(self, K: Any, definite: bool, tols: np.ndarray, keep: bool = False) -> PairModels:
+        """Solve the models, in a later stage from the solutions before.
+
+        Parameters
+        ----------
+        K : array of shape (n, n)
+            Kernel matrix of the rows, the same in every stage.
+        definite : bool
+            Whether it is positive semidefinite but for rounding.
+        tols : ndarray of shape (n_Cs, n_spreads)
+            Largest violation of the optimality conditions; infinite for models that are not asked
+            for, in a later stage.
+        keep : bool, default=False
+            Whether to keep what follows from the matrix for the next stage.
+
+        Returns
+        -------
+        PairModels
+            Those asked for, the spread varying fastest.
+        """
+        # Bounds are relative to the support vector machine of the penalty.
+        every = np.column_stack([tols.min(axis=1), tols[:, self._order]])
+        if self._solver is None:
+            batch = MarginBatch(
+                GramTiles(K, definite),
+                self._segments,
+                np.tile([1.0, -1.0], (len(self._pairs), 1)),
+                self._penalties,
+                self._Cs,
+                self._spreads[self._order],
+                tol=tols.min(),
+                max_iter=self._max_iter,
+                polish=False,
+            )
+            if not isinstance(K, np.ndarray):
+                return self._models(solve_batch(batch), tols < np.inf)
+            options = replace(DEFAULTS, batch_rows=STAGED_ROWS) if keep else DEFAULTS
+            self._solver = BatchSolver(batch, threads=self._threads, options=options)
+        elif not keep:
+            self._solver.hold(GramTiles(K, definite))
+        found = self._solver.solve(every.ravel())
+        if not keep:
+            self._solver.hold(None)
+        return self._models(found, tols < np.inf)
+
+    def _models(self, found: BatchResult, wanted: np.ndarray) -> PairModels:
+        by_spread = np.empty((2, len(self._pairs), *wanted.shape), dtype=np.intp)
+        both = np.stack([found.source, found.n_iter])
+        by_spread[..., self._order] = both.reshape(*by_spread.shape[:3], -1)[..., 1:]
+        source, steps = by_spread[:, :, wanted]
+        different = [np.unique(own) for own in source]
+        margins = 1.0 / np.maximum(np.take_along_axis(found.largest, source, axis=1), 1e-300)
+        # Support vector machines set the scale of the bounds, and count even if not asked for.
+        gaps = found.relative_gap[found.status > 0]
+        return PairModels(
+            [coefs[own] for coefs, own in zip(found.coefs, different)],
+            [bias[own] for bias, own in zip(found.bias, different)],
+            np.array([np.searchsorted(own, every) for own, every in zip(different, source)]),
+            margins.mean(axis=0),
+            float(gaps.max(initial=-np.inf)) if gaps.size else float("nan"),
+            steps.sum(axis=0),
+            int(found.n_iter.sum()),
+        )

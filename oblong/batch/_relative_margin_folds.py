@@ -14,15 +14,18 @@ from sklearn.utils import check_random_state
 from oblong._core.class_weights import class_factors
 from oblong._core.threads import chunks
 from oblong.batch._device import SearchOnDevice
-from oblong.batch._fold_models import PairModels, SearchKernel, solve_pairs
-from oblong.batch._one_vs_one import class_scores, votes_of
+from oblong.batch._fold_models import PairModels, PairSolver, SearchKernel
+from oblong.batch._one_vs_one import class_scores, pairs_of, votes_of
 from oblong.kernels import Kernel, resolve_gamma
 from oblong.linalg.definite import check_kernel_definite
 
-__all__ = ["FoldScores", "Grid", "GridFold"]
+__all__ = ["Fold", "FoldScores", "Grid", "GridFold"]
 
 # Outputs computed at once.
 _OUTPUTS = 1 << 23
+# By which multiple of the violation outputs near zero still change on the way to the solution, as a
+# rule: labels that changed had outputs below it, nine times in ten.
+_OPEN = 0.3
 
 
 @dataclass(frozen=True)
@@ -39,26 +42,33 @@ class Grid:
         return [{"C": C, "gamma": gamma, "spread": spread} for C, gamma, spread in every]
 
 
-@dataclass(frozen=True)
+@dataclass
 class FoldScores:
     """What one fold says about every combination.
 
     Attributes
     ----------
-    scores : ndarray of shape (n_candidates,)
+    scores : ndarray of shape (n_Cs, n_gammas, n_spreads)
         Scores on the test rows.
-    relative_margins : ndarray of shape (n_candidates,)
+    lowest, highest : ndarray of the same shape
+        What the scores may be once the models are solved to the last tolerance.
+    relative_margins : ndarray of the same shape
         Relative margins on the training rows.
-    gap : float
+    steps : ndarray of the same shape
+        Steps of the solver for each.
+    gaps : ndarray of shape (n_gammas,)
         Largest relative gap of a model that did not converge; NaN if all did.
-    n_iter : int
+    n_iter : int ndarray of shape (n_gammas,)
         Steps of the solver in all.
     """
 
     scores: np.ndarray
+    lowest: np.ndarray
+    highest: np.ndarray
     relative_margins: np.ndarray
-    gap: float
-    n_iter: int
+    steps: np.ndarray
+    gaps: np.ndarray
+    n_iter: np.ndarray
 
 
 class _FixedPredictions(ClassifierMixin, BaseEstimator):
@@ -78,7 +88,7 @@ class _FixedPredictions(ClassifierMixin, BaseEstimator):
 
 @dataclass(frozen=True)
 class GridFold:
-    """The search over a grid on one fold; the parameters are those of the estimator."""
+    """What the folds of a search share; the parameters are those of the estimator."""
 
     kernel: Any
     degree: int
@@ -99,6 +109,11 @@ class GridFold:
         """Whether the kernel has a gamma."""
         return self.kernel in ("rbf", "poly", "sigmoid")
 
+    @property
+    def settles_labels(self) -> bool:
+        """Whether outputs far from zero settle what a test row counts for."""
+        return self.scorer is None and self.break_ties in ("first", False)
+
     def products(self, X: Any) -> SearchKernel | SearchOnDevice:
         """Compute what all folds and gammas share."""
         definite = self.kernel in ("linear", "rbf") or (self.kernel == "poly" and self.coef0 >= 0)
@@ -106,119 +121,167 @@ class GridFold:
             return SearchOnDevice(self.on_device)
         numbers = [resolve_gamma(gamma, X) for gamma in self.grid.gammas if self.uses_gamma]
         # Parts of the rows may have another "scale".
-        return SearchKernel(self.kernel, X, 2.0 * max(numbers, default=0.5))
+        return SearchKernel(self.kernel, X, 2.0 * max(numbers, default=0.5), self.tol)
 
-    def run(
+
+class Fold:
+    """One fold: every combination is fitted to its training rows and scored on its test rows.
+
+    Parameters
+    ----------
+    search : GridFold
+        What the folds share.
+    kernels : SearchKernel or SearchOnDevice
+        Kernel matrices of all rows.
+    X, y, weights : arrays
+        All rows with their labels and, unless None, weights.
+    train, test : int ndarray
+        The rows of the fold.
+    keep : bool
+        Whether to keep the kernel matrices from one stage to the next.
+    threads : int, default=1
+        Threads of the solver.
+    """
+
+    def __init__(
         self,
+        search: GridFold,
         kernels: SearchKernel | SearchOnDevice,
         X: Any,
         y: np.ndarray,
         weights: np.ndarray | None,
         train: np.ndarray,
         test: np.ndarray,
+        keep: bool,
         threads: int = 1,
-    ) -> FoldScores:
-        """Fit every combination to the training rows and score it on the test rows."""
+    ) -> None:
         train, test = np.asarray(train), np.asarray(test)
         if weights is not None:
             train, test = (part[weights[part] > 0] for part in (train, test))
-        classes, labels = np.unique(y[train], return_inverse=True)
-        if classes.size < 2 or test.size == 0:
+        self.classes, labels = np.unique(y[train], return_inverse=True)
+        if self.classes.size < 2 or test.size == 0:
             raise ValueError(
                 "every fold needs rows of two classes to train on and a row to test on, with "
                 "weights above zero: use fewer folds"
             )
         order = np.argsort(labels, kind="stable")
         train, labels = train[order], labels[order]
-        starts = np.searchsorted(labels, np.arange(classes.size + 1))
         own = np.ones(train.size) if weights is None else weights[train]
-        penalties = own * class_factors(self.class_weight, classes, labels, own)[labels]
-        gamma_weights = None if weights is None else own
-        rows = X[train] if self.uses_gamma else None
+        factors = class_factors(search.class_weight, self.classes, labels, own)
+        self.search, self.kernels, self.keep = search, kernels, keep
+        self.train, self.test = train, test
+        self.X, self.truth = X, y[test]
+        self.weights = None if weights is None else weights[test]
+        self.starts = np.searchsorted(labels, np.arange(self.classes.size + 1))
+        grid = search.grid
+        rows = X[train] if search.uses_gamma else None
         numbers = [
-            resolve_gamma(gamma, rows, gamma_weights) if self.uses_gamma else 1.0
-            for gamma in self.grid.gammas
+            resolve_gamma(gamma, rows, None if weights is None else own)
+            if search.uses_gamma
+            else 1.0
+            for gamma in grid.gammas
         ]
-        ascending = np.argsort(self.grid.Cs, kind="stable")
-        shape = (len(self.grid.Cs), len(self.grid.gammas), len(self.grid.spreads))
-        scores, margins = np.empty(shape), np.empty(shape)
-        gaps, n_iter = [], 0
-        for place, number in enumerate(numbers):
-            kernel = Kernel(self.kernel, number, self.degree, self.coef0)
-            K, K_test = kernels.matrices(kernel, train, test)
-            if self.grid.spreads.min() < 1.0:
-                _check_definite(kernel, K)
-            models = solve_pairs(
-                K,
-                starts,
-                penalties,
-                self.grid.Cs[ascending],
-                self.grid.spreads,
-                tol=self.tol,
-                max_iter=self.max_iter,
-                threads=threads,
-                definite=kernel.always_positive_semidefinite,
+        self.gammas = [
+            Kernel(search.kernel, number, search.degree, search.coef0) for number in numbers
+        ]
+        self.ascending = np.argsort(grid.Cs, kind="stable")
+        self.solvers = [
+            PairSolver(
+                self.starts, own * factors[labels], grid.Cs[self.ascending], grid.spreads,
+                search.max_iter, threads,
             )
-            scored = self._scores(models, K_test, starts, classes, X, y, weights, test)
-            scores[ascending, place] = scored.reshape(shape[0], shape[2])
-            margins[ascending, place] = models.relative_margins.reshape(shape[0], shape[2])
-            gaps.append(models.gap)
-            n_iter += models.n_iter
-            if self.report is not None:
-                self.report(
-                    f"{train.size} rows to train on, {test.size} to test on, gamma {number:.3g}: "
-                    f"best score {scored.max():.4f}"
-                )
-        gap = float("nan") if np.isnan(gaps).all() else float(np.nanmax(gaps))
-        return FoldScores(scores.ravel(), margins.ravel(), gap, n_iter)
+            for _ in numbers
+        ]  # fmt: skip
+        self.matrices: list[tuple | None] = [None] * len(numbers)
+        shape = (len(grid.Cs), len(numbers), len(grid.spreads))
+        scores, lowest, highest, margins, steps = np.empty((5, *shape))
+        self.outcome = FoldScores(
+            scores, lowest, highest, margins, steps,
+            np.empty(len(numbers)), np.full(len(numbers), -1),
+        )  # fmt: skip
+
+    def solve(self, tols: np.ndarray) -> FoldScores:
+        """Solve the combinations to violations of ``tols`` and score them.
+
+        Those with an infinite one keep their solutions and scores, after a first call without any.
+        """
+        for place in range(len(self.gammas)):
+            if tols[:, place].min() < np.inf:
+                self._solve(place, tols[self.ascending, place])
+        return self.outcome
+
+    def _solve(self, place: int, tols: np.ndarray) -> None:
+        out, search, kernel = self.outcome, self.search, self.gammas[place]
+        both, solver = self.matrices[place], self.solvers[place]
+        if both is None:
+            both = self.kernels.matrices(kernel, self.train, self.test)
+        if out.n_iter[place] < 0 and search.grid.spreads.min() < 1.0:
+            _check_definite(kernel, both[0])
+        models = solver.solve(both[0], kernel.always_positive_semidefinite, tols, self.keep)
+        wanted = np.nonzero(tols < np.inf)
+        at = (self.ascending[wanted[0]], place, wanted[1])
+        slack = np.where(tols > search.tol, _OPEN * tols, 0.0)[wanted]
+        out.scores[at], out.lowest[at], out.highest[at] = self._scores(models, both[1], slack)
+        out.relative_margins[at], out.steps[at] = models.relative_margins, models.steps
+        if search.report is not None and out.n_iter[place] < 0:
+            search.report(
+                f"{self.train.size} rows to train on, {self.test.size} to test on, "
+                f"gamma {kernel.gamma:.3g}: best score {out.scores[at].max():.4f}"
+            )
+        out.gaps[place], out.n_iter[place] = models.gap, models.n_iter
+        self.matrices[place] = both if self.keep else None
 
     def _scores(
-        self,
-        models: PairModels,
-        K_test: np.ndarray,
-        starts: np.ndarray,
-        classes: np.ndarray,
-        X: Any,
-        y: np.ndarray,
-        weights: np.ndarray | None,
-        test: np.ndarray,
-    ) -> np.ndarray:
-        """Score every model on the test rows."""
+        self, models: PairModels, K_test: np.ndarray, slack: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Score every model, and say what is possible if its outputs change by its ``slack``."""
         n_pairs, n_models = models.which.shape
+        search, classes, test = self.search, self.classes, self.test
         noise = None
-        if self.break_ties == "random" and classes.size > 2:
-            noise = check_random_state(self.random_state).random_sample((test.size, classes.size))
-        by_scores = self.break_ties in (True, "confidence") and classes.size > 2
+        if search.break_ties == "random" and classes.size > 2:
+            noise = check_random_state(search.random_state).random_sample((test.size, classes.size))
+        by_scores = search.break_ties in (True, "confidence") and classes.size > 2
         which = list(models.which)
+        truth = np.searchsorted(classes, self.truth)
+        truth[classes[np.minimum(truth, classes.size - 1)] != self.truth] = classes.size
         labels, decisions = [], []
+        sure: list[np.ndarray] = []
+        possible: list[np.ndarray] = []
         for start, stop in chunks(test.size, max(1, _OUTPUTS // (n_pairs * n_models))):
-            different = models.outputs(K_test[start:stop], starts)
+            different = models.outputs(K_test[start:stop], self.starts)
             if not by_scores:
                 part = None if noise is None else noise[start:stop]
                 labels.append(_vote(different, which, classes.size, part))
-            if by_scores or self.scorer is not None:
+            if slack.any():
+                rows = truth[start:stop]
+                for found, every in zip(
+                    _settled(different, which, classes.size, rows, slack), (sure, possible)
+                ):
+                    every.append(found)
+            if by_scores or search.scorer is not None:
                 outputs = np.stack([out[k] for out, k in zip(different, which)], axis=2)
                 if by_scores:
                     labels.append(_scored(outputs, classes.size).argmax(axis=2))
-                if self.scorer is not None:
+                if search.scorer is not None:
                     decisions.append(self._decision(outputs, classes.size))
-        predicted = classes[np.concatenate(labels, axis=1)]
-        truth = y[test]
-        own = None if weights is None else weights[test]
-        if self.scorer is None:
-            return np.average(predicted == truth, axis=1, weights=own)
-        rows = X[test]
-        options = {} if own is None else {"sample_weight": own}
-        known = zip(predicted, np.concatenate(decisions, axis=1))
-        return np.array(
-            [self.scorer(_FixedPredictions(classes, *k), rows, truth, **options) for k in known]
-        )
+        predicted = np.concatenate(labels, axis=1)
+        if search.scorer is None:
+            kinds = [predicted == truth]
+            kinds += [np.concatenate(found, axis=1) for found in (sure, possible) if found]
+            means = [np.average(kind, axis=1, weights=self.weights) for kind in kinds]
+            return means[0], means[-2 if sure else 0], means[-1]
+        options = {} if self.weights is None else {"sample_weight": self.weights}
+        known = zip(classes[predicted], np.concatenate(decisions, axis=1))
+        fixed = [_FixedPredictions(classes, *k) for k in known]
+        rows = self.X[test]
+        scores = np.array([search.scorer(k, rows, self.truth, **options) for k in fixed])
+        return scores, scores, scores
 
     def _decision(self, outputs: np.ndarray, n_classes: int) -> np.ndarray:
         """Decision values of every model, in the shape the estimator gives them."""
         if n_classes == 2:
             return outputs[:, :, 0]
-        if self.decision_function_shape == "ovo":
+        if self.search.decision_function_shape == "ovo":
             return outputs
         return _scored(outputs, n_classes)
 
@@ -249,3 +312,35 @@ def _vote(
     if noise is None:
         return votes.argmax(axis=0)
     return (votes.transpose(1, 2, 0) + 0.5 * noise).argmax(axis=2)
+
+
+def _settled(
+    outputs: list[np.ndarray],
+    which: list[np.ndarray],
+    n_classes: int,
+    truth: np.ndarray,
+    slack: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rows that are right, and those that may be, if outputs of a model change by its ``slack``.
+
+    Both have the shape (n_models, n_rows); ``truth`` are classes by number.
+    """
+    # One class more for labels that the training rows do not have: it never wins.
+    low, high = np.zeros((2, n_classes + 1, which[0].size, truth.size), dtype=np.int16)
+    for own, places, (positive, negative) in zip(outputs, which, pairs_of(n_classes)):
+        own = own[places]
+        won, lost = own > slack[:, None], own < -slack[:, None]
+        low[positive] += won
+        low[negative] += lost
+        high[positive] += ~lost
+        high[negative] += ~won
+    # Of equal votes those for the first class win.
+    order = np.arange(n_classes + 1, dtype=np.int16)[:, None, None]
+    for votes in (low, high):
+        votes *= np.int16(n_classes + 1)
+        votes -= order
+    rows, least = np.arange(truth.size), np.iinfo(np.int16).min
+    mine, best = low[truth, :, rows].T, high[truth, :, rows].T
+    low[truth, :, rows] = high[truth, :, rows] = least
+    known = truth < n_classes
+    return (mine > high.max(axis=0)) & known, (best > low.max(axis=0)) & known

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from numbers import Real
 from typing import Any
 
@@ -18,10 +19,17 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from oblong._core.threads import available_threads, single_threaded_blas
 from oblong.batch._expansion import ROWS, KernelExpansion
 
-__all__ = ["ParameterSearch", "checked_gammas", "checked_numbers", "refitted", "run_folds"]
+__all__ = [
+    "TIE",
+    "ParameterSearch",
+    "checked_gammas",
+    "checked_numbers",
+    "fold_workers",
+    "refitted",
+]
 
 # Scores closer than this are equal but for rounding.
-_TIE = 1e-10
+TIE = 1e-10
 
 
 def refitted(estimator: Any) -> bool:
@@ -55,19 +63,22 @@ def checked_gammas(gammas: Any, kernel: Any) -> list:
     return gammas if kernel in ("rbf", "poly", "sigmoid") else gammas[:1]
 
 
-def run_folds(
-    run: Callable[..., Any], splits: Sequence[tuple], n_jobs: int | None, small: bool
-) -> list:
-    """Call ``run(train, test, threads)`` for all folds, in threads if asked to."""
-    jobs = min(len(splits), effective_n_jobs(n_jobs))
+@contextmanager
+def fold_workers(
+    folds: int, n_jobs: int | None, small: bool
+) -> Iterator[tuple[Callable[[Callable, Sequence], list], int]]:
+    """Give what calls a task for every fold, in threads if asked to, and the threads of a task."""
+    jobs = min(folds, effective_n_jobs(n_jobs))
     threads = 1 if jobs > 1 or small else available_threads()
-    if threads > 1:
-        return [run(*split, threads) for split in splits]
-    # Small products are slower on several threads than on one.
-    with single_threaded_blas():
+
+    def each(task: Callable, items: Sequence) -> list:
         if jobs == 1:
-            return [run(*split, 1) for split in splits]
-        return Parallel(n_jobs=jobs, prefer="threads")(delayed(run)(*split, 1) for split in splits)
+            return [task(item) for item in items]
+        return Parallel(n_jobs=jobs, prefer="threads")(delayed(task)(item) for item in items)
+
+    # Small products are slower on several threads than on one.
+    with single_threaded_blas() if threads == 1 else nullcontext():
+        yield each, threads
 
 
 class ParameterSearch(BaseEstimator):
@@ -91,7 +102,7 @@ class ParameterSearch(BaseEstimator):
 
         Among equal scores the combination that ``prefer`` puts first wins.
         """
-        scores = np.array([outcome.scores for outcome in outcomes])
+        scores = np.array([np.ravel(outcome.scores) for outcome in outcomes])
         mean = scores.mean(axis=0)
         unknown = np.isnan(mean)
         if unknown.all():
@@ -115,9 +126,9 @@ class ParameterSearch(BaseEstimator):
         results["std_test_score"] = scores.std(axis=0)
         results["rank_test_score"] = rankdata(-worst_last, method="min").astype(np.int32)
         self.n_splits_ = len(outcomes)
-        self.n_iter_ = sum(outcome.n_iter for outcome in outcomes)
+        self.n_iter_ = int(sum(np.sum(outcome.n_iter) for outcome in outcomes))
         self.best_index_ = min(
-            np.flatnonzero(worst_last >= worst_last.max() - _TIE),
+            np.flatnonzero(worst_last >= worst_last.max() - TIE),
             key=lambda k: (*prefer(params[k]), k),
         )
         self.best_params_ = params[self.best_index_]
@@ -127,8 +138,8 @@ class ParameterSearch(BaseEstimator):
     def _report(self, message: str) -> None:
         print(f"[oblong] {message}", file=sys.stderr)
 
-    def _warn_unconverged(self, outcomes: Sequence[Any]) -> None:
-        gaps = [outcome.gap for outcome in outcomes]
+    def _warn_unconverged(self, gaps: Any) -> None:
+        """Warn if there is a gap, that of models that did not converge, other than NaN."""
         if not np.isnan(gaps).all():
             warnings.warn(
                 f"{type(self).__name__} did not converge to tol={self.tol:g} in some folds. The "

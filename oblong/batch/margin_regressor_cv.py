@@ -22,8 +22,8 @@ from oblong.batch._search import (
     ParameterSearch,
     checked_gammas,
     checked_numbers,
+    fold_workers,
     refitted,
-    run_folds,
 )
 from oblong.batch.margin_regressor import LINEAR_GAP, MarginRegressor
 from oblong.kernels import KERNELS, Kernel, resolve_gamma
@@ -268,7 +268,8 @@ class MarginRegressorCV(RegressorMixin, ParameterSearch):
             # Parts of the rows may have another "scale".
             kernels = SearchKernel(self.kernel, X, 2.0 * max(numbers, default=0.5))
             run = partial(search.run, kernels, X, y, kept_weights)
-        outcomes = run_folds(run, splits, self.n_jobs, len(y) <= _THREADS_ABOVE)
+        with fold_workers(len(splits), self.n_jobs, len(y) <= _THREADS_ABOVE) as (each, threads):
+            outcomes = each(lambda split: run(*split, threads), splits)
         params = [
             {"C": C, **({"epsilon": epsilon} if tube else {}), "gamma": gamma}
             for C, epsilon, gamma in product(Cs.tolist(), epsilons.tolist(), gammas)
@@ -283,7 +284,7 @@ class MarginRegressorCV(RegressorMixin, ParameterSearch):
             self.best_estimator_.fit(X, y, sample_weight=kept_weights)
         elif hasattr(self, "best_estimator_"):
             del self.best_estimator_
-        self._warn_unconverged(outcomes)
+        self._warn_unconverged([outcome.gap for outcome in outcomes])
 
     def _score_of(self) -> Callable[..., float]:
         """What scores predictions: ``score(rows, targets, predictions, sample_weight=None)``."""

@@ -18,13 +18,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from oblong._core.rollback import all_or_nothing
 from oblong.batch._device import fit_anywhere, out_of_memory, same_place
-from oblong.batch._relative_margin_folds import FoldScores, Grid, GridFold
+from oblong.batch._fold_models import STAGED_ROWS
+from oblong.batch._relative_margin_folds import Fold, FoldScores, Grid, GridFold
 from oblong.batch._search import (
+    TIE,
     ParameterSearch,
     checked_gammas,
     checked_numbers,
+    fold_workers,
     refitted,
-    run_folds,
 )
 from oblong.batch.margin_path import SPREADS, check_spreads
 from oblong.batch.relative_margin import RelativeMarginClassifier
@@ -34,16 +36,22 @@ __all__ = ["RelativeMarginClassifierCV"]
 
 # Pairs of more rows than this profit from several threads.
 _THREADS_ABOVE = 2048
+# By how much the tolerance falls from one stage of the search to the next.
+_STAGE = 0.3
+# Combinations that have taken at most so many times the steps of the cheapest one go on with it.
+_CHEAP = 4.0
+# Bytes of kernel matrices that are kept from one stage to the next, and of coefficients.
+_KEPT = 2.0**30
 
 
 class RelativeMarginClassifierCV(ClassifierMixin, ParameterSearch):
     r"""Relative margin machine whose C, gamma and spread are chosen by cross-validation.
 
     Every combination of ``Cs``, ``gammas`` and ``spreads`` is scored by cross-validation, and
-    :class:`RelativeMarginClassifier` is fitted to all rows with the best one. The scores are
-    those of :class:`sklearn.model_selection.GridSearchCV`, but the work is shared: distances
-    are computed once, kernel matrices once per fold and gamma, and along the spreads and the
-    penalties each solution starts from one nearby.
+    :class:`RelativeMarginClassifier` is fitted to all rows with the best one. That is the one of
+    :class:`sklearn.model_selection.GridSearchCV`, but the work is shared: distances are computed
+    once, kernel matrices once per fold and gamma, along the spreads and the penalties each solution
+    starts from one nearby, and combinations that cannot be the best are not solved to the end.
 
     Parameters
     ----------
@@ -67,6 +75,10 @@ class RelativeMarginClassifierCV(ClassifierMixin, ParameterSearch):
         What to maximise, by the names of scikit-learn; the accuracy by default.
     tol : float, default=1e-3
         Largest violation of the optimality conditions.
+    fold_tol : float, default=0.3
+        The same at the beginning of the search. Combinations that may still turn out to be the
+        best are then solved to smaller and smaller violations, in the end to ``tol``; see the
+        notes. With a value of at most ``tol`` all of them are.
     max_iter : int, default=-1
         Limit on the solver's steps for each binary problem, or -1 for none.
     class_weight : dict or "balanced", default=None
@@ -128,8 +140,18 @@ class RelativeMarginClassifierCV(ClassifierMixin, ParameterSearch):
     Notes
     -----
     The products of all rows, and one kernel matrix for each fold at work, are kept in memory: 8
-    bytes for each pair of rows, or 4 above 4096 rows, where single precision is used. For more rows
-    than that allows use :class:`sklearn.model_selection.GridSearchCV`.
+    bytes for each pair of rows, or 4 above 1024 rows (4096 for a ``tol`` below 5e-4), where single
+    precision is used. Matrices of all folds are kept where they fit in 1 GB. For more rows than
+    that allows use :class:`sklearn.model_selection.GridSearchCV`.
+
+    The search goes in stages. Outputs near zero of a solution with a violation of ``v`` are taken
+    to be within ``0.3 v`` of those of the exact solution: a test row with a larger output counts as
+    right or wrong, one with a smaller output as open. A combination that cannot be the best even
+    with all its open rows right is not solved any further, and keeps its score and relative margin
+    in ``cv_results_``; of the others the cheapest are solved to 0.3 of their violation next.
+    This holds for the accuracy, and unless ``break_ties`` is "confidence" or "random". Any other
+    search, one on a device, one whose kernel matrices or coefficients take more than 1 GB, and one
+    with more than 6000 rows of two classes solve all combinations to ``tol``.
 
     With ``sample_weight`` the scores are weighted as well, so that a row of weight two counts as
     two rows of the same fold.
@@ -159,6 +181,7 @@ class RelativeMarginClassifierCV(ClassifierMixin, ParameterSearch):
         "cv": ["cv_object"],
         "scoring": [StrOptions(set(get_scorer_names())), callable, None],
         "tol": [Interval(Real, 0.0, None, closed="neither")],
+        "fold_tol": [Interval(Real, 0.0, None, closed="neither")],
         "max_iter": [Interval(Integral, -1, None, closed="left")],
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "cache_size": [Interval(Real, 0.0, None, closed="neither")],
@@ -182,6 +205,7 @@ class RelativeMarginClassifierCV(ClassifierMixin, ParameterSearch):
         cv: Any = None,
         scoring: Any = None,
         tol: float = 1e-3,
+        fold_tol: float = 0.3,
         max_iter: int = -1,
         class_weight: Any = None,
         cache_size: float = 1024,
@@ -201,6 +225,7 @@ class RelativeMarginClassifierCV(ClassifierMixin, ParameterSearch):
         self.cv = cv
         self.scoring = scoring
         self.tol = tol
+        self.fold_tol = fold_tol
         self.max_iter = max_iter
         self.class_weight = class_weight
         self.cache_size = cache_size
@@ -283,7 +308,7 @@ class RelativeMarginClassifierCV(ClassifierMixin, ParameterSearch):
             self.best_estimator_ = self._final().fit(rows, y, sample_weight=kept_weights)
         elif hasattr(self, "best_estimator_"):
             del self.best_estimator_
-        self._warn_unconverged(outcomes)
+        self._warn_unconverged(np.concatenate([outcome.gaps for outcome in outcomes]))
 
     def _scorer(self) -> Any:
         """Return what scores a fold, or None for the accuracy."""
@@ -309,13 +334,65 @@ class RelativeMarginClassifierCV(ClassifierMixin, ParameterSearch):
         _, counts = np.unique(y, return_counts=True)
         small = np.sort(counts)[-2:].sum() <= _THREADS_ABOVE
         kernels = search.products(X)
-        run = partial(search.run, kernels, X, y, weights)
-        return run_folds(run, splits, self.n_jobs if search.on_device is None else 1, small)
+        candidates = len(search.grid.candidates())
+        matrices = len(splits) * len(search.grid.gammas) * 4.0 * len(y) ** 2
+        coefs = 16.0 * len(splits) * candidates * len(y) * max(1, counts.size - 1)
+        fits = max(matrices, coefs) <= _KEPT and np.sort(counts)[-2:].sum() <= STAGED_ROWS
+        keep = fits and search.settles_labels and search.on_device is None
+        tol = min(self.fold_tol, 1.0) if keep else self.tol
+
+        n_jobs = self.n_jobs if search.on_device is None else 1
+        with fold_workers(len(splits), n_jobs, small) as (each, threads):
+
+            def fold(split: tuple) -> Fold:
+                return Fold(search, kernels, X, y, weights, *split, keep, threads)
+
+            folds = each(fold, splits)
+            grid = search.grid
+            tols = np.full((len(grid.Cs), len(grid.gammas), len(grid.spreads)), max(tol, self.tol))
+            reached = tols.copy()
+            while True:
+                outcomes = each(partial(Fold.solve, tols=tols), folds)
+                if reached.max() <= self.tol:
+                    return outcomes
+                open_ones = self._contenders(grid, outcomes, reached)
+                if not open_ones.any():
+                    return outcomes
+                reached[open_ones] = np.maximum(_STAGE * reached[open_ones], self.tol)
+                tols = np.where(open_ones, reached, np.inf)
+
+    def _contenders(
+        self, grid: Grid, outcomes: list[FoldScores], reached: np.ndarray
+    ) -> np.ndarray:
+        """Combinations to solve more exactly next: that may be the best, the cheapest first."""
+        lowest, highest, steps = (
+            np.mean([getattr(outcome, name) for outcome in outcomes], axis=0)
+            for name in ("lowest", "highest", "steps")
+        )
+        # Solutions for larger penalties start from those for smaller ones, which come first.
+        ascending = np.argsort(grid.Cs, kind="stable")
+        steps[ascending] = np.maximum.accumulate(steps[ascending])
+        lowest, highest, steps = lowest.ravel(), highest.ravel(), steps.ravel()
+        params = grid.candidates()
+        order = sorted(range(len(params)), key=lambda k: (*_preference(params[k]), k))
+        rank = np.argsort(order)
+        safe = lowest.max()
+        first = rank[lowest >= safe - TIE].min()
+        possible = (highest > safe + TIE) | ((highest >= safe - TIE) & (rank <= first))
+        possible &= reached.ravel() > self.tol
+        if possible.any():
+            if self.verbose:
+                self._report(f"{possible.sum()} of {possible.size} combinations may be the best")
+            # What these turn out to be may settle the others.
+            possible &= steps <= max(_CHEAP * steps[possible].min(), 1000.0)
+        return possible.reshape(reached.shape)
 
     def _summarise(self, grid: Grid, outcomes: list[FoldScores]) -> None:
         """Set the table of results and the best combination."""
-        results = self._tabulate(grid.candidates(), outcomes, lambda p: (-p["spread"], p["C"]))
-        results["mean_relative_margin"] = np.mean([o.relative_margins for o in outcomes], axis=0)
+        results = self._tabulate(grid.candidates(), outcomes, _preference)
+        results["mean_relative_margin"] = np.mean(
+            [outcome.relative_margins.ravel() for outcome in outcomes], axis=0
+        )
         self.cv_results_ = results
         self.C_, self.gamma_, self.spread_ = self.best_params_.values()
 
@@ -378,3 +455,8 @@ class RelativeMarginClassifierCV(ClassifierMixin, ParameterSearch):
         tags = super().__sklearn_tags__()
         tags.array_api_support = True
         return tags
+
+
+def _preference(candidate: dict[str, Any]) -> tuple:
+    """Sort key among equal scores."""
+    return -candidate["spread"], candidate["C"]

@@ -15,12 +15,15 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import oblong.batch._fold_models as machines
+import oblong.batch._relative_margin_folds as folds
 import oblong.batch.relative_margin_cv as module
 from oblong import RelativeMarginClassifier, RelativeMarginClassifierCV
 from oblong.kernels import Kernel
 from tests.batch.data import clouds, real
 
 GRID = {"Cs": (0.3, 3.0, 30.0), "gammas": ("scale", 0.3), "spreads": (1.0, 0.4, 0.1, 0.0)}
+# All combinations are solved to the end.
+EXACT = {"fold_tol": 1e-9}
 
 
 @parametrize_with_checks(
@@ -28,7 +31,7 @@ GRID = {"Cs": (0.3, 3.0, 30.0), "gammas": ("scale", 0.3), "spreads": (1.0, 0.4, 
         RelativeMarginClassifierCV(Cs=(0.1, 1.0), spreads=(1.0, 0.2), cv=3),
         # Weights are compared with copies, so the solutions have to be exact.
         RelativeMarginClassifierCV(
-            Cs=(1.0,), spreads=(0.5, 0.1), cv=3, kernel="linear", tol=1e-9, n_jobs=2
+            Cs=(1.0,), spreads=(0.5, 0.1), cv=3, kernel="linear", tol=1e-9, n_jobs=2, **EXACT
         ),
     ]
 )
@@ -62,7 +65,7 @@ def _same_scores(ours, theirs, slips=0.0):
 def test_scores_are_those_of_a_plain_grid_search(data, params):
     X, y = clouds(90, classes=2 if data == "two" else 3) if data[0] == "t" else real(data, 120)
     params = {"tol": 1e-6, "cv": 4, **params}
-    ours = RelativeMarginClassifierCV(**GRID, **params).fit(X, y)
+    ours = RelativeMarginClassifierCV(**GRID, **EXACT, **params).fit(X, y)
     theirs = _plain(GRID, **params).fit(X, y)
     _same_scores(ours, theirs)
     assert ours.best_score_ == pytest.approx(theirs.best_score_, abs=1e-12)
@@ -80,7 +83,7 @@ def test_gammas_from_an_array_are_plain_numbers():
 def test_linear_kernel_has_one_gamma():
     X, y = clouds(80, distance=2.0)
     X += 100.0  # the bias of shifted rows has to come out right
-    ours = RelativeMarginClassifierCV(**GRID, kernel="linear", tol=1e-7).fit(X, y)
+    ours = RelativeMarginClassifierCV(**GRID, **EXACT, kernel="linear", tol=1e-7).fit(X, y)
     grid = {**GRID, "gammas": ("scale",)}
     theirs = _plain(grid, kernel="linear", tol=1e-7).fit(X, y)
     _same_scores(ours, theirs)
@@ -90,12 +93,59 @@ def test_ten_digits():
     X, y = load_digits(return_X_y=True)
     X, y = X[::3] / 16.0, y[::3]
     grid = {"Cs": (1.0, 10.0, 100.0), "gammas": ("scale",), "spreads": (1.0, 0.25, 0.05)}
-    ours = RelativeMarginClassifierCV(**grid, cv=3).fit(X, y)
+    ours = RelativeMarginClassifierCV(**grid, **EXACT, cv=3).fit(X, y)
     theirs = _plain(grid, cv=3).fit(X, y)
     _same_scores(ours, theirs, slips=1.01 / 200)
     assert ours.best_score_ >= theirs.best_score_ - 1.01 / 599
     at = theirs.cv_results_["params"].index(ours.best_params_)
     assert theirs.cv_results_["mean_test_score"][at] >= theirs.best_score_ - 2.01 / 599
+
+
+@pytest.mark.parametrize("data", ["overlapping", "apart", "three", "digits", "weighted"])
+def test_stages_choose_what_all_combinations_solved_to_the_end_choose(data):
+    weights = None
+    if data == "digits":
+        X, y = load_digits(return_X_y=True)
+        X, y = X[::4] / 16.0, y[::4]
+    else:
+        X, y = clouds(
+            200, classes=3 if data == "three" else 2, distance=3.0 if data == "apart" else 1
+        )
+        if data == "weighted":
+            weights = np.random.default_rng(0).integers(0, 3, size=200).astype(float)
+    params = {"Cs": (0.1, 1.0, 10.0), "gammas": ("scale", 1.0), "refit": False, "tol": 1e-5}
+    staged = RelativeMarginClassifierCV(**params).fit(X, y, sample_weight=weights)
+    full = RelativeMarginClassifierCV(**params, **EXACT).fit(X, y, sample_weight=weights)
+    assert staged.best_params_ == full.best_params_
+    assert staged.best_score_ == full.best_score_
+    assert staged.n_iter_ < full.n_iter_
+    key = "mean_test_score"
+    np.testing.assert_allclose(staged.cv_results_[key], full.cv_results_[key], atol=0.03)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_settled_rows_stay_right_or_wrong(n_classes):
+    rng = np.random.default_rng(0)
+    n_pairs, rows = n_classes * (n_classes - 1) // 2, 300
+    outputs = rng.normal(size=(n_pairs, 3, rows))
+    which = [np.array([0, 2, 1, 2])] * n_pairs
+    # A label that is not among the classes is never right.
+    truth = rng.integers(n_classes + 1, size=rows)
+    sure, possible = folds._settled(list(outputs), which, n_classes, truth, np.full(4, 0.3))
+    always, ever = np.ones((2, 4, rows), dtype=bool)
+    ever[...] = False
+    for _ in range(200):
+        moved = outputs + rng.choice([-0.29, 0.0, 0.29], size=outputs.shape)
+        right = folds._vote(list(moved), which, n_classes, None) == truth
+        always &= right
+        ever |= right
+    assert not (sure & ~always).any()
+    assert not (ever & ~possible).any()
+    assert (sure == always).mean() > 0.95
+    assert (possible == ever).mean() > 0.95
+    at_once = folds._settled(list(outputs), which, n_classes, truth, np.zeros(4))
+    now = folds._vote(list(outputs), which, n_classes, None) == truth
+    np.testing.assert_array_equal(at_once, [now, now])
 
 
 @pytest.mark.parametrize("scoring", ["roc_auc", "balanced_accuracy", "f1"])
@@ -146,7 +196,7 @@ def test_random_ties_are_those_of_the_classifier():
 def test_kernels_that_are_not_formulas():
     X, y = clouds(80)
     K = rbf_kernel(X, gamma=0.3)
-    grid = {**GRID, "gammas": (0.3,)}
+    grid = {**GRID, **EXACT, "gammas": (0.3,)}
     expected = RelativeMarginClassifierCV(**grid, tol=1e-7).fit(X, y)
     precomputed = RelativeMarginClassifierCV(**grid, tol=1e-7, kernel="precomputed").fit(K, y)
     called = RelativeMarginClassifierCV(
@@ -165,8 +215,9 @@ def test_kernels_that_are_not_formulas():
 def test_sparse_rows_are_dense_rows(kernel):
     X, y = clouds(80)
     X[np.abs(X) < 0.6] = 0.0
-    dense = RelativeMarginClassifierCV(**GRID, kernel=kernel, tol=1e-7).fit(X, y)
-    sparse = RelativeMarginClassifierCV(**GRID, kernel=kernel, tol=1e-7).fit(sp.csr_matrix(X), y)
+    params = {**GRID, **EXACT, "kernel": kernel, "tol": 1e-7}
+    dense = RelativeMarginClassifierCV(**params).fit(X, y)
+    sparse = RelativeMarginClassifierCV(**params).fit(sp.csr_matrix(X), y)
     for key in ("mean_test_score", "mean_relative_margin"):
         np.testing.assert_allclose(sparse.cv_results_[key], dense.cv_results_[key], rtol=1e-5)
 
@@ -215,7 +266,7 @@ def test_final_machine_is_the_classifier_with_the_best_parameters():
 
 def test_relative_margin_grows_as_the_spread_falls():
     X, y = clouds(100)
-    model = RelativeMarginClassifierCV(Cs=(10.0,), spreads=(1.0, 0.5, 0.1, 0.0)).fit(X, y)
+    model = RelativeMarginClassifierCV(Cs=(10.0,), spreads=(1.0, 0.5, 0.1, 0.0), **EXACT).fit(X, y)
     margins = model.cv_results_["mean_relative_margin"]
     assert (np.diff(margins) > 0).all()
     assert margins[-1] == pytest.approx(1.0, abs=1e-3)
@@ -231,9 +282,10 @@ def test_integer_weights_are_copies():
     repeated = [
         (np.flatnonzero(folds[copies] != k), np.flatnonzero(folds[copies] == k)) for k in range(3)
     ]
-    weighted = RelativeMarginClassifierCV(**GRID, cv=splits, tol=1e-8)
+    params = {**GRID, **EXACT, "tol": 1e-8}
+    weighted = RelativeMarginClassifierCV(**params, cv=splits)
     weighted.fit(X, y, sample_weight=weights)
-    plain = RelativeMarginClassifierCV(**GRID, cv=repeated, tol=1e-8).fit(X[copies], y[copies])
+    plain = RelativeMarginClassifierCV(**params, cv=repeated).fit(X[copies], y[copies])
     for key in ("mean_test_score", "std_test_score"):
         np.testing.assert_allclose(weighted.cv_results_[key], plain.cv_results_[key], atol=1e-12)
     assert weighted.best_params_ == plain.best_params_
@@ -262,7 +314,7 @@ def test_threads_change_nothing(jobs):
 def test_large_folds_and_small_ones_agree(monkeypatch):
     """Single precision above some size changes no score."""
     X, y = real("digits", 200)
-    grid = {"Cs": (1.0, 100.0), "spreads": (1.0, 0.1, 0.02, 0.0), "cv": 2, "tol": 1e-4}
+    grid = {"Cs": (1.0, 100.0), "spreads": (1.0, 0.1, 0.02, 0.0), "cv": 2, "tol": 1e-4, **EXACT}
     expected = RelativeMarginClassifierCV(**grid).fit(X, y)
     monkeypatch.setattr(machines, "_SINGLE_ABOVE", 10)
     monkeypatch.setattr(module, "_THREADS_ABOVE", 10)
@@ -274,8 +326,6 @@ def test_large_folds_and_small_ones_agree(monkeypatch):
 
 
 def test_outputs_in_small_chunks(monkeypatch):
-    import oblong.batch._relative_margin_folds as folds
-
     X, y = clouds(90, classes=3)
     params = {**GRID, "break_ties": "random", "random_state": 0, "scoring": "balanced_accuracy"}
     whole = RelativeMarginClassifierCV(**params).fit(X, y)

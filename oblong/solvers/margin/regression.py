@@ -133,9 +133,7 @@ def solve_regression(
         columns, pieces, tol=tol, max_iter=max_iter, progress=progress, stage="regression"
     )
     hidden = _hidden_by_center(margin, y, center, C, epsilon or 0.0)
-    margin = replace(
-        margin, objective=margin.objective + hidden, rounding=margin.rounding + hidden
-    )
+    margin = replace(margin, objective=margin.objective + hidden, rounding=margin.rounding + hidden)
     if margin.status == "converged" and not margin.relative_gap <= DEFAULTS.promise(tol):
         margin = replace(margin, status="stalled")
     return RegressionResult(margin, center, margin.n_iter)

@@ -20,14 +20,16 @@ from oblong.solvers.margin.problem import dual_objective
 from oblong.solvers.margin.result import appraise
 
 __all__ = [
-    "BIAS", "BOUND", "CONVERGED", "LARGEST", "SCALE", "SOURCE", "STATUS", "STEPS", "THETA",
-    "Groups", "solve_groups",
+    "AGAIN", "BIAS", "BOUND", "CONVERGED", "DONE", "FRESH", "LARGEST", "MANY", "SCALE", "SOURCE",
+    "STATUS", "STEPS", "THETA", "Groups", "solve_groups",
 ]  # fmt: skip
 
 # Columns of the table of values.
 BIAS, SCALE, OBJECTIVE, DUAL, ROUNDING, VIOLATION, BOUND, THETA, LARGEST = range(9)
 STEPS, STATUS, SOURCE = range(9, 12)
 CONVERGED, MAX_ITER, STALLED, UNSOLVED = range(4)
+# What to do with a problem.
+DONE, FRESH, AGAIN = range(3)
 # Coefficients looked at together, so that they stay in first-level cache.
 _STRIP = 512
 # Rows from which steps are taken among the violators alone, and rounds of that before all rows are
@@ -35,7 +37,7 @@ _STRIP = 512
 _SHRUNK = 128
 _ROUNDS = 8
 # Problems of a group above which inverse curvatures of all pairs pay.
-_MANY = 4
+MANY = 4
 # Times that steps go on from outputs in double precision.
 _ATTEMPTS = 8
 
@@ -274,22 +276,32 @@ def _solve(
 @compiled
 def solve_groups(
     groups, source, exact, Cs, spreads, bounds, all_coefs, all_images, table, directions, first,
-    last, first_problem, tol, limit, patience, promise, tiled_rows, own_size, pending,
+    last, first_problem, tols, limit, patience, promise, tiled_rows, own_size, pending, todo, whole,
+    kept,
 ):  # fmt: skip
     """Solve the problems of groups ``first`` to ``last``, from ``first_problem`` of each on.
 
     ``all_coefs`` and ``all_images`` hold those of all problems, group after group, ``table`` their
     values. Where pair steps are slow on a problem, its number is written to ``pending``, and the
-    rest of its group waits; otherwise the number of all problems of a group.
+    rest of its group waits; otherwise the number of all problems of a group. ``todo`` says which
+    problems to leave as they are (``DONE``), to start from a neighbour (``FRESH``), and to go on
+    with (``AGAIN``). ``whole``, unless it is empty, is the matrix of every group. ``kept`` is the
+    memory of a single group: its matrix, its inverse curvatures, and which rows of both are there;
+    empty where there are several groups.
     """
     big = 0
     for g in range(first, last):
         big = max(big, groups.ends[g + 1] - groups.ends[g])
     m, own_m = table.shape[1], spreads.size + 1
-    memory = np.empty(big * big, dtype=np.float32)
+    held = whole.size > 0
+    memory, inverse, have = kept
+    keep = have.size > 0
+    if not keep:
+        memory = np.empty(0 if held else big * big, dtype=np.float32)
+        inverse = np.empty(big * big if m > MANY else 0, dtype=np.float32)
+        have = np.empty(big, dtype=np.bool_)
     tile = np.empty(min(big, tiled_rows) ** 2, dtype=np.float32)
-    inverse = np.empty(big * big if m > _MANY else 0, dtype=np.float32)
-    flags = np.empty((2, big), dtype=np.bool_)
+    matters = np.empty(big, dtype=np.bool_)
     own = np.empty(own_size, dtype=np.float32)
     own_have = np.zeros(exact.diagonal.size, dtype=np.bool_)
     numbers = np.empty((8, big))
@@ -304,14 +316,14 @@ def solve_groups(
         begin = groups.ends[g]
         q = groups.ends[g + 1] - begin
         index, y, v = groups.rows[begin:], groups.y[begin : begin + q], groups.v[begin:]
-        K = memory[: q * q].reshape(q, q)
-        weights = inverse[: q * q].reshape(q, q) if m > _MANY else inverse[:0].reshape(0, 0)
+        K = whole if held else memory[: q * q].reshape(q, q)
+        weights = inverse[: q * q].reshape(q, q) if m > MANY else inverse[:0].reshape(0, 0)
         diagonal = numbers[0, :q]
-        rows = GroupRows(source, groups.parts[g], flags[0, :q], own, own_have, weights, diagonal)
+        rows = GroupRows(source, groups.parts[g], have[:q], own, own_have, weights, diagonal, held)
         for i in range(q):
-            rows.have[i] = False
+            rows.have[i] = keep and rows.have[i]
             numbers[0, i] = exact.diagonal[index[i]]
-        if own_size > 0 and q <= tiled_rows and m <= _MANY:
+        if own_size > 0 and q <= tiled_rows and m <= MANY:
             fill_tiles(rows, K, tile)
         coefs = all_coefs[m * begin : m * (begin + q)].reshape(m, q)
         images = all_images[m * begin : m * (begin + q)].reshape(m, q)
@@ -319,8 +331,12 @@ def solve_groups(
         p, s = terms[:q], slopes[:q]
         pending[g] = m
         for k in range(first_problem, m):
+            if todo[g, k] == DONE:
+                continue
             a, j = divmod(k, own_m)
             values = table[g, k]
+            again = todo[g, k] == AGAIN
+            spent = values[STEPS] if again else 0.0
             bound = bounds[g]
             if j > 0:
                 theta = values[THETA] = table[g, k - j, THETA]
@@ -332,11 +348,14 @@ def solve_groups(
             same = j > 0 and felt == np.inf
             if same:
                 start = k - j
-            elif j > 0 and a > 0:
+            elif again:
+                # Where the solution was that of a smaller penalty, it probably is again.
+                start = np.int64(values[SOURCE])
+            if not same and a > 0 and (j > 0 or again) and start != k - own_m:
                 other = dual_objective(p, s, coefs[k - own_m], images[k - own_m])
                 if other > dual_objective(p, s, coefs[start], images[start]):
                     start = k - own_m
-            if start >= 0:
+            if start >= 0 and start != k:
                 for i in range(q):
                     coefs[k, i] = coefs[start, i]
                     images[k, i] = images[start, i]
@@ -346,25 +365,29 @@ def solve_groups(
                     values[i] = table[g, start, i]
                 for i in range(LARGEST, SOURCE + 1):
                     values[i] = table[g, start, i]
-                values[STEPS] = 0
+                values[STEPS] = spent
                 for i in range(w.size):
                     directions[g, k, i] = directions[g, start, i]
                 continue
             _solve(
                 rows, exact, K, diagonal, index, y, p, s, coefs[k], images[k], work,
-                numbers[5:], some, flags[1], w, tol, limit, patience, promise,
-                j == 0 and spreads.size > 0 and spreads[0] < 1.0, values,
+                numbers[5:], some, matters, w, tols[k], max(0, limit - np.int64(spent)), patience,
+                promise, j == 0 and spreads.size > 0 and spreads[0] < 1.0, values,
             )  # fmt: skip
             for i in range(w.size):
                 directions[g, k, i] = values[SCALE] * w[i]
             if j == 0 and spreads.size > 0:
                 values[THETA] = values[LARGEST]
+            taken = values[STEPS]
+            values[STEPS] += spent
             if values[STATUS] == UNSOLVED:
                 pending[g] = k
                 break
             if (
-                values[STEPS] == 0
-                and start == k - own_m
+                taken == 0
+                and start >= 0
+                and start != k
+                and start % own_m == j
                 and values[SCALE] == table[g, start, SCALE]
             ):
                 values[SOURCE] = table[g, start, SOURCE]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from oblong._core.progress import ProgressCallback
@@ -21,7 +23,7 @@ from oblong.solvers.margin.problem import relative_margin_pieces, svm_pieces
 from oblong.solvers.margin.small import SharedColumns
 from oblong.solvers.margin.solver import solve_margin
 
-__all__ = ["solve_batch"]
+__all__ = ["BatchSolver", "solve_batch"]
 
 _NO_LIMIT = np.iinfo(np.int64).max
 # Fields of the result, in the order of the table.
@@ -69,26 +71,31 @@ def solve_batch(
         from oblong.solvers.margin.batch.cuda import solve_batch_on_device
 
         return solve_batch_on_device(batch, cache_bytes=cache_bytes, options=options)
-    work = _Work(batch, cache_bytes, progress, options)
-    n_groups = batch.n_groups
-    # As many chunks as threads: groups of one chunk share blocks of the kernel matrix.
-    run_chunks(work.run, n_groups, -(-n_groups // max(1, threads)), threads)
-    return work.result()
+    return BatchSolver(
+        batch, threads=threads, cache_bytes=cache_bytes, progress=progress, options=options
+    ).solve(batch.tol)
 
 
-class _Work:
-    """The state of a batch while it is solved."""
+class BatchSolver:
+    """A batch that is solved in stages, each to a smaller tolerance; for rows on cores.
+
+    The parameters are those of :func:`solve_batch`.
+    """
 
     def __init__(
         self,
         batch: MarginBatch,
-        cache_bytes: float,
-        progress: ProgressCallback | None,
-        options: MarginOptions,
+        *,
+        threads: int = 1,
+        cache_bytes: float = 2.0**30,
+        progress: ProgressCallback | None = None,
+        options: MarginOptions = DEFAULTS,
     ) -> None:
-        self.batch, self.options = batch, options
+        self.batch, self.options, self.threads = batch, options, threads
         self.cache_bytes, self.progress = cache_bytes, progress
         self.prepared = prepare(batch.matrix)
+        self.kept: tuple[np.ndarray, ...] | None = None
+        self.solved = False
         m, n_groups, segments = batch.n_problems, batch.n_groups, batch.segments
         lengths = segments[:, :, 1] - segments[:, :, 0]
         begins = np.cumsum(lengths, axis=1) - lengths
@@ -123,11 +130,39 @@ class _Work:
         self.directions = np.zeros((n_groups, m, d))
         self.shift = self.prepared[1].shift if d and self.prepared is not None else np.zeros(d)
         self.pending = np.zeros(n_groups, dtype=np.int64)
+        self.tols = np.full(m, batch.tol)
+        self.todo = np.full((n_groups, m), loops.FRESH, dtype=np.int8)
         for g, start in enumerate(batch.starts or ()):
             coefs, images = self._arrays(g)
             coefs[0], images[0] = start, batch.image(g, start)
 
-    def run(self, first: int, last: int) -> None:
+    def solve(self, tols: float | np.ndarray) -> BatchResult:
+        """Solve the problems, from their solutions of the stage before if there was one.
+
+        Parameters
+        ----------
+        tols : float or ndarray of shape (m,)
+            Largest violation of the optimality conditions; infinite for problems that keep their
+            solutions, in a later stage. A spread needs the support vector machine of its penalty.
+        """
+        self.tols[...] = tols
+        if self.solved:
+            self.todo[...] = np.where(self.tols < np.inf, loops.AGAIN, loops.DONE)
+        n_groups = self.batch.n_groups
+        self.pending[...] = 0
+        # As many chunks as threads: groups of one chunk share blocks of the kernel matrix.
+        run_chunks(self._run, n_groups, -(-n_groups // max(1, self.threads)), self.threads)
+        self.solved = True
+        return self.result()
+
+    def hold(self, matrix: GramTiles | None) -> None:
+        """Have the kernel matrix, the same one, for the next stage; or let go of it."""
+        self.prepared = self.kept = None
+        if matrix is not None:
+            self.prepared = prepare(matrix)
+            self.batch = replace(self.batch, matrix=matrix)
+
+    def _run(self, first: int, last: int) -> None:
         """Solve the groups from ``first`` to ``last``."""
         if self.prepared is not None:
             together = np.diff(self.groups.ends)[first:last] <= self.options.batch_rows
@@ -140,14 +175,36 @@ class _Work:
 
     def _together(self, first: int, last: int, problem: int, patience: int) -> None:
         assert self.prepared is not None
-        options, batch = self.options, self.batch
+        options, batch, whole = self.options, self.batch, self._whole()
+        if self.kept is None:
+            sizes = np.zeros(3, dtype=np.int64)
+            if batch.n_groups == 1:
+                n = self.groups.rows.size
+                many = batch.n_problems > loops.MANY
+                sizes[:] = n * n * (not whole.size), n * n * many, n
+            self.kept = (
+                np.empty(sizes[0], dtype=np.float32),
+                np.empty(sizes[1], dtype=np.float32),
+                np.zeros(sizes[2], dtype=np.bool_),
+            )
         loops.solve_groups(
             self.groups, *self.prepared, self.Cs, self.spreads, self.bounds, self.coefs,
-            self.images, self.table, self.directions, first, last, problem, batch.tol,
+            self.images, self.table, self.directions, first, last, problem, self.tols,
             _NO_LIMIT if batch.max_iter < 0 else batch.max_iter, patience,
             options.promise(batch.tol) if batch.polish else np.inf, options.tiled_rows,
-            self.own_size, self.pending,
+            self.own_size, self.pending, self.todo, whole, self.kept,
         )  # fmt: skip
+
+    def _whole(self) -> np.ndarray:
+        """Return a matrix that every group can use as it is; an empty one if there is none."""
+        matrix = self.batch.matrix
+        if isinstance(matrix, GramTiles) and matrix.K.dtype == np.float32:
+            groups, every = self.groups, np.arange(matrix.n)
+            if matrix.K.flags.c_contiguous and np.array_equal(
+                groups.rows, np.tile(every, len(groups.parts))
+            ):
+                return matrix.K
+        return np.empty((0, 0), dtype=np.float32)
 
     def _finish(self, g: int) -> None:
         """Solve what is left of a group, with the careful solver where it is needed."""
@@ -155,7 +212,11 @@ class _Work:
         together = self.prepared is not None and columns.n <= self.options.batch_rows
         newton_steps = 0
         while self.pending[g] < self.batch.n_problems:
-            newton_steps += self._alone(g, int(self.pending[g]), columns, together)
+            if self.todo[g, self.pending[g]] == loops.DONE:
+                self.pending[g] += 1
+                continue
+            begun = together or bool(self.todo[g, self.pending[g]] == loops.AGAIN)
+            newton_steps += self._alone(g, int(self.pending[g]), columns, begun)
             if newton_steps >= self.options.inverted_after and isinstance(columns, SharedColumns):
                 # With the inverse at hand Newton steps come first, and pair steps wait.
                 columns.invert(self.options)
@@ -177,7 +238,7 @@ class _Work:
     def _alone(self, g: int, k: int, columns: SymmetricColumns, begun: bool) -> int:
         """Solve one problem by the careful solver; return the Newton steps it took.
 
-        ``begun`` says that the loop has left it somewhere on the way.
+        ``begun`` says that its coefficients are somewhere on the way.
         """
         batch, own = self.batch, self.spreads.size + 1
         part = slice(self.groups.ends[g], self.groups.ends[g + 1])
@@ -207,8 +268,8 @@ class _Work:
         result = solve_margin(
             columns,
             pieces,
-            tol=batch.tol,
-            max_iter=batch.max_iter if batch.max_iter < 0 else batch.max_iter - spent,
+            tol=float(self.tols[k]),
+            max_iter=batch.max_iter if batch.max_iter < 0 else max(0, batch.max_iter - spent),
             start=start,
             start_image=None if start is None else images[k],
             polish=batch.polish,

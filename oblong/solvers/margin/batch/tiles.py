@@ -66,6 +66,7 @@ class GroupRows(NamedTuple):
     ``parts`` has for each segment its first and last row, where it begins in the group, and where
     its block with itself begins in ``own``. ``weights``, if there are any, are inverse curvatures
     of pairs of rows on some scale, which choose the pairs faster where a group has many problems.
+    ``held`` says that the matrix of the group was there from the beginning.
     """
 
     source: TileSource
@@ -75,6 +76,7 @@ class GroupRows(NamedTuple):
     own_have: np.ndarray
     weights: np.ndarray
     diagonal: np.ndarray
+    held: bool = False
 
 
 def prepare(tiles: RowTiles | GramTiles) -> tuple[TileSource, Exact] | None:
@@ -181,7 +183,7 @@ def have_row(rows, K, i):
             mine = t
     local = i - parts[mine, 2]
     row = parts[mine, 0] + local
-    for t in range(len(parts)):
+    for t in range(0 if rows.held else len(parts)):
         start = parts[t, 0]
         size = parts[t, 1] - start
         out = K[i, parts[t, 2] : parts[t, 2] + size]
