@@ -181,15 +181,8 @@ def cross_fit(
     """
     inner = settled(fitted)
     if can_leave_out(inner) and not fit_params:
-        problem = RelativeMarginWithout(inner, X, y, kept, weights)
-        outputs, models, margins = problem.solve(folds, tol, keep=len(folds) <= MOST_KEPT)
-        return CrossFit(
-            outputs,
-            models,
-            max((margin.relative_gap for margin in margins), default=0.0),
-            sum(margin.n_iter for margin in margins),
-            all(margin.status == "converged" for margin in margins),
-        )
+        problem = RelativeMarginWithout(inner, X, y, kept, weights, folds)
+        return CrossFit(*problem.solve(tol, keep=len(folds) <= MOST_KEPT))
     template = _tolerant(fitted, tol)
 
     def fit(test: np.ndarray) -> tuple[Any, np.ndarray]:
