@@ -17,6 +17,7 @@ from oblong.batch._pairwise import PairTable
 from oblong.batch.relative_margin import RelativeMarginClassifier
 from oblong.solvers.margin.batch.problem import STATUS, GramTiles, RowTiles
 from oblong.solvers.margin.batch.without import (
+    TIGHT,
     UNCHANGED,
     LeftOut,
     WithoutResult,
@@ -29,8 +30,6 @@ __all__ = ["LeftOutFit", "RelativeMarginWithout", "can_leave_out"]
 
 # Rows of a pair above which its folds are solved one after the other, by working sets.
 _TOGETHER = 6000
-# Tolerance below which outputs are wanted in double precision.
-_TIGHT = 1e-3
 
 
 def can_leave_out(model: Any) -> bool:
@@ -171,7 +170,7 @@ class RelativeMarginWithout:
             outputs = np.empty((self.kept.size, n_pairs))
             if packed is not None and n_pairs > 1:
                 # The pairs are asked about rows of all classes.
-                exact = tol < _TIGHT or len(found.base) == 0 or self.model.kernel == "linear"
+                exact = tol < TIGHT or len(found.base) == 0 or self.model.kernel == "linear"
                 for fold, model in enumerate(models):
                     rows = np.flatnonzero(self.fold_of == fold)
                     outputs[self.order[rows]] = (

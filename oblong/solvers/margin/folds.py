@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from oblong.linalg.columns import SymmetricColumns, add_columns
-from oblong.solvers.margin.batch.without import shift_weight
+from oblong.solvers.margin.batch.without_loops import shift_weight
 from oblong.solvers.margin.problem import Pieces
 from oblong.solvers.margin.solver import MarginResult, solve_margin
 
