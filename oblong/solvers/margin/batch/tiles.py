@@ -219,9 +219,12 @@ def fill_tiles(rows, K, memory):
             if size == 0 or width == 0:
                 continue
             tile = memory[: size * width]
+            there = False
             if s == t:
                 tile = rows.own[parts[s, 3] : parts[s, 3] + size * size]
-            if s != t or not rows.own_have[first]:
+                # A larger group may have computed some rows of the block, but not all.
+                there = rows.own_have[first : first + size].all()
+            if not there:
                 values = tile.reshape(size, width)
                 np.dot(source.X[first : first + size], source.X[start : start + width].T, values)
                 for i in range(size):

@@ -133,7 +133,9 @@ def _free_rows(p, s, c, K, worth):
         largest = max(largest, abs(bordered[a, a]))
     for a in range(count):
         bordered[a, a] += _RIDGE * largest
-    return free, values, np.linalg.inv(bordered) if count else bordered
+    if count > 0:
+        bordered = np.ascontiguousarray(np.linalg.inv(bordered))
+    return free, values, bordered
 
 
 @compiled
