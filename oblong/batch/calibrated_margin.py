@@ -59,7 +59,7 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstima
     cv : int, cross-validation generator or iterable, default=None
         The folds: a number of stratified folds, a splitter, or pairs of training and test rows. The
         default is 5. Every row has to be left out exactly once. With
-        :class:`~sklearn.model_selection.LeaveOneOut` the outputs are exact, and expensive.
+        :class:`~sklearn.model_selection.LeaveOneOut` the outputs are exact, up to ``fold_tol``.
     fold_tol : float, default=1e-2
         Tolerance of the models of the folds, for the margin classifiers of this library. The model
         that predicts keeps its own ``tol``.
@@ -110,9 +110,10 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstima
     and the predicted class a billionth more. Of classes that tie under ``break_ties="random"`` all
     get the same. Classifiers that separate each class from the rest get a softmax of their outputs.
 
-    The folds of :class:`RelativeMarginClassifier` start from the solution with all rows and keep
-    its kernel parameter, class weights and bounds. With a numeric ``gamma``, no balanced class
-    weights and ``B`` given, or ``spread=1``, nothing is kept that depends on the rows left out.
+    The folds of :class:`RelativeMarginClassifier` are solved together, from the solution with all
+    rows, and keep its kernel parameter, class weights and bounds. With a numeric ``gamma``, no
+    balanced class weights and ``B`` given, or ``spread=1``, nothing is kept that depends on the
+    rows left out.
     Other classifiers are fitted to each fold from the beginning. Of
     :class:`RelativeMarginClassifierCV` the parameters found are used in all folds; that they were
     chosen with all rows is then part of the outputs, as with any parameter that was tuned.
