@@ -113,8 +113,8 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstima
     The folds of :class:`RelativeMarginClassifier` are solved together, from the solution with all
     rows, and keep its kernel parameter, class weights and bounds. With a numeric ``gamma``, no
     balanced class weights and ``B`` given, or ``spread=1``, nothing is kept that depends on the
-    rows left out.
-    Other classifiers are fitted to each fold from the beginning. Of
+    rows left out. Other classifiers are fitted to each fold from the beginning,
+    :class:`LinearRelativeMarginClassifier` with two classes under the bound of all rows. Of
     :class:`RelativeMarginClassifierCV` the parameters found are used in all folds; that they were
     chosen with all rows is then part of the outputs, as with any parameter that was tuned.
 
