@@ -133,10 +133,15 @@ def _tolerant(model: Any, tol: float) -> Any:
     full = _parts(model)[1]
     model = clone(settled(model))
     final = model.steps[-1][1] if isinstance(model, Pipeline) else model
-    if type(final) is LinearRelativeMarginClassifier and len(full.classes_) == 2:
+    if (
+        type(final) is LinearRelativeMarginClassifier
+        and len(full.classes_) == 2
+        and final.D is None
+        and final.B is None
+        and final.spread < 1.0
+    ):
         # The bound of all rows is held, as for kernels: to find another takes a solution more.
-        if final.D is None and final.B is None and final.spread < 1.0:
-            final.set_params(B=max(1.0, float(full.B_[0])))
+        final.set_params(B=max(1.0, float(full.B_[0])))
     # Of other classifiers ``tol`` says something else, or costs nothing.
     if isinstance(final, (RelativeMarginClassifier, LinearRelativeMarginClassifier, UniversumSVC)):
         final.set_params(tol=tol)
