@@ -86,6 +86,9 @@ class RelativeMarginWithout:
             accept_large_sparse=False,
             reset=False,
         )
+        # Products of sparse rows that fit in memory are faster if they are dense.
+        dense = sp.issparse(self.X) and not callable(model.kernel) and model._dense(self.X)
+        self.values = self.X.toarray() if dense else self.X
         self.folds, n_classes = folds, len(model.classes_)
         labels = np.searchsorted(model.classes_, y[kept])
         fold_of = np.empty(kept.size, dtype=np.int64)
@@ -203,11 +206,9 @@ class RelativeMarginWithout:
             and np.diff(self.ends).max() <= _TOGETHER
             and 4.0 * support * n <= model.cache_size * 2.0**20
         ):
-            rows = model._select(self.X, self.kept)
+            rows = model._select(self.values, self.kept)
             if callable(model.kernel):
                 rows = model._kernel()(rows)
-            elif sp.issparse(rows):
-                rows = rows.toarray()
             matrix = GramTiles(rows) if gram else RowTiles(model._kernel(), rows)
             found = solve_all_without(
                 LeftOut(
@@ -249,7 +250,7 @@ class RelativeMarginWithout:
         """Solve what is left of a pair of classes by the careful solver."""
         model, part = self.model, slice(self.ends[g], self.ends[g + 1])
         rows = self.rows[part]
-        columns = model._columns(model._select(self.X, self.kept[rows]))
+        columns = model._columns(model._select(self.values, self.kept[rows]))
         pieces, start, folds = self.pieces.take(part), self.start[part], self.fold_of[rows]
         image = image_of(columns, start)
         for fold in np.flatnonzero(found.status[g] == STATUS.index("unsolved")):
@@ -333,6 +334,8 @@ class RelativeMarginWithout:
         rest = np.flatnonzero(~known & packed.any(axis=0))
         if rest.size:
             counts = np.bincount(self.labels[rest], minlength=n_classes)
-            values = self.model._kernel()(self.X[self.kept[rest]], self.X[self.kept[rows]])
+            values = self.model._kernel()(
+                self.values[self.kept[rest]], self.values[self.kept[rows]]
+            )
             outputs += unpack_coefficients(packed[:, rest], counts) @ values
         return outputs.T
