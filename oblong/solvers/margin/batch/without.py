@@ -175,7 +175,7 @@ def solve_all_without(
     directions = np.zeros((n_groups, n_folds if problem.keep else 0, d))
 
     tol = problem.tol
-    promise = options.promise(tol) if tol < TIGHT else _LOOSE * tol
+    promise = _LOOSE * tol
     limit = _NO_LIMIT if problem.max_iter < 0 else problem.max_iter
 
     def run(begin: int, end: int) -> None:
