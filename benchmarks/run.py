@@ -9,7 +9,7 @@ from pathlib import Path
 SCRIPTS = ("start_up", "svm_against_peers", "relative_margin_cost")
 # Longer, and not part of every run.
 MORE = (
-    "calibration_cost",
+    "calibration",
     "kernel_growth",
     "larger_than_memory",
     "linear_against_peers",

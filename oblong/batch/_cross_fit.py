@@ -130,8 +130,18 @@ def predicted(model: Any, X: Any, outputs: np.ndarray) -> np.ndarray:
 
 def _tolerant(model: Any, tol: float) -> Any:
     """Return a model to fit to the folds: what a search has settled on, with their tolerance."""
+    full = _parts(model)[1]
     model = clone(settled(model))
     final = model.steps[-1][1] if isinstance(model, Pipeline) else model
+    if (
+        type(final) is LinearRelativeMarginClassifier
+        and len(full.classes_) == 2
+        and final.D is None
+        and final.B is None
+        and final.spread < 1.0
+    ):
+        # The bound of all rows is held, as for kernels: to find another takes a solution more.
+        final.set_params(B=max(1.0, float(full.B_[0])))
     # Of other classifiers ``tol`` says something else, or costs nothing.
     if isinstance(final, (RelativeMarginClassifier, LinearRelativeMarginClassifier, UniversumSVC)):
         final.set_params(tol=tol)
@@ -181,15 +191,8 @@ def cross_fit(
     """
     inner = settled(fitted)
     if can_leave_out(inner) and not fit_params:
-        problem = RelativeMarginWithout(inner, X, y, kept, weights)
-        outputs, models, margins = problem.solve(folds, tol, keep=len(folds) <= MOST_KEPT)
-        return CrossFit(
-            outputs,
-            models,
-            max((margin.relative_gap for margin in margins), default=0.0),
-            sum(margin.n_iter for margin in margins),
-            all(margin.status == "converged" for margin in margins),
-        )
+        problem = RelativeMarginWithout(inner, X, y, kept, weights, folds)
+        return CrossFit(*problem.solve(tol, keep=len(folds) <= MOST_KEPT))
     template = _tolerant(fitted, tol)
 
     def fit(test: np.ndarray) -> tuple[Any, np.ndarray]:

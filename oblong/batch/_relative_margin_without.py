@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise, starmap
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from joblib import Parallel, delayed, effective_n_jobs
-from sklearn.base import clone
 from sklearn.utils.validation import validate_data
 
 from oblong._core.threads import single_threaded_blas
-from oblong.batch._one_vs_one import pairs_of, unpack_coefficients
-from oblong.batch._pairwise import PairFit
+from oblong.batch._one_vs_one import pairs_of, places_of, unpack_coefficients
+from oblong.batch._pairwise import PairTable
 from oblong.batch.relative_margin import RelativeMarginClassifier
+from oblong.solvers.margin.batch.problem import STATUS, GramTiles, RowTiles
+from oblong.solvers.margin.batch.without import (
+    TIGHT,
+    UNCHANGED,
+    LeftOut,
+    WithoutResult,
+    solve_all_without,
+)
 from oblong.solvers.margin.folds import image_of, inside, solve_without
 from oblong.solvers.margin.problem import Pieces, relaxed_margin_pieces, svm_pieces
-from oblong.solvers.margin.result import MarginResult
 
-__all__ = ["RelativeMarginWithout", "can_leave_out"]
+__all__ = ["LeftOutFit", "RelativeMarginWithout", "can_leave_out"]
+
+# Rows of a pair above which its folds are solved one after the other, by working sets.
+_TOGETHER = 6000
 
 
 def can_leave_out(model: Any) -> bool:
@@ -26,11 +37,21 @@ def can_leave_out(model: Any) -> bool:
     return type(model) is RelativeMarginClassifier and not model._indefinite
 
 
+class LeftOutFit(NamedTuple):
+    """What :meth:`RelativeMarginWithout.solve` finds; see there."""
+
+    outputs: np.ndarray
+    models: list[RelativeMarginClassifier]
+    gap: float
+    n_iter: int
+    converged: bool
+
+
 class RelativeMarginWithout:
     """A fitted relative margin classifier, to be solved without some of its rows.
 
     The kernel, the class weights and the bounds remain those of all rows, so that the problems
-    share kernel columns and the solution with all rows is near theirs.
+    share kernel values and the solution with all rows is near theirs.
 
     Parameters
     ----------
@@ -42,6 +63,8 @@ class RelativeMarginWithout:
         Rows with a weight above zero.
     weights : ndarray of shape (n_samples,) or None
         Weights of the rows.
+    folds : sequence of ndarray of int
+        Places in ``kept`` of the rows to leave out.
     """
 
     def __init__(
@@ -51,8 +74,9 @@ class RelativeMarginWithout:
         y: np.ndarray,
         kept: np.ndarray,
         weights: np.ndarray | None,
+        folds: Sequence[np.ndarray],
     ) -> None:
-        self.model, self.kept = model, kept
+        self.model = model
         self.X = validate_data(
             model,
             X,
@@ -62,27 +86,60 @@ class RelativeMarginWithout:
             accept_large_sparse=False,
             reset=False,
         )
-        self.labels = np.searchsorted(model.classes_, y[kept])
-        self.weights = np.ones(kept.size) if weights is None else weights[kept]
-        self.penalties = model.C * model._penalties(self.labels, self.weights)
-        pairs = pairs_of(len(model.classes_))
-        self.positive = [pair[0] for pair in pairs]
-        self.members = [np.flatnonzero((self.labels == i) | (self.labels == j)) for i, j in pairs]
-        # Coefficients of the fit, in the order of the rows.
-        packed = unpack_coefficients(model.dual_coef_, model.n_support_)
-        self.coef = np.zeros((len(pairs), self.X.shape[0]))
-        self.coef[:, model.support_] = packed
-        self.coef = self.coef[:, kept]
+        # Products of sparse rows that fit in memory are faster if they are dense.
+        dense = sp.issparse(self.X) and not callable(model.kernel) and model._dense(self.X)
+        self.values = self.X.toarray() if dense else self.X
+        self.folds, n_classes = folds, len(model.classes_)
+        labels = np.searchsorted(model.classes_, y[kept])
+        fold_of = np.empty(kept.size, dtype=np.int64)
+        for number, test in enumerate(folds):
+            fold_of[test] = number
+        self.pairs = pairs_of(n_classes)
+        # Everything below is in an order in which the rows of a cell follow each other: those of a
+        # class; with two classes the support vectors of both, whose kernel rows are needed, first.
+        cells, parts = labels, np.array(self.pairs)
+        if n_classes == 2:
+            other = np.ones(self.X.shape[0], dtype=np.intp)
+            other[model.support_] = 0
+            cells, parts = 2 * other[kept] + (labels == 0), np.arange(4)[None]
+        self.order = np.lexsort((fold_of, cells))
+        self.kept, self.labels = kept[self.order], labels[self.order]
+        self.fold_of = fold_of[self.order]
+        self.weights = np.ones(kept.size) if weights is None else weights[self.kept]
+        ends = np.bincount(cells, minlength=parts.max() + 1).cumsum()
+        self.segments = np.column_stack([np.r_[0, ends[:-1]], ends])[parts]
+        lengths = np.diff(self.segments, axis=2)[:, :, 0]
+        self.signs = np.tile([1.0, -1.0], (len(parts), parts.shape[1] // 2))
+        self.ends = np.r_[0, lengths.sum(axis=1).cumsum()]
+        # The rows of all pairs, and where their coefficients are in those of the classifier.
+        self.rows = np.concatenate([np.arange(*span) for span in self.segments.reshape(-1, 2)])
+        places = np.tile([places_of(*pair) for pair in self.pairs], parts.shape[1] // 2)
+        self.places = np.repeat(places.ravel(), lengths.ravel())
+        self.pair_of = np.repeat(np.arange(len(parts)), lengths.sum(axis=1))
+        self.y = np.repeat(self.signs.ravel(), lengths.ravel())
+        packed = np.zeros((len(model.classes_) - 1, self.X.shape[0]))
+        packed[:, model.support_] = model.dual_coef_
+        self.coef = packed[:, self.kept][self.places, self.rows]
+        self.pieces = self._pieces()
+        self.start = inside(self.pieces, self.coef)
 
-    def solve(
-        self, folds: Sequence[np.ndarray], tol: float, *, keep: bool
-    ) -> tuple[np.ndarray, list[RelativeMarginClassifier], list[MarginResult]]:
+    def _pieces(self) -> Pieces:
+        """Terms of the rows of all pairs, with the bounds of all rows."""
+        model = self.model
+        penalties = model.C * model._penalties(self.labels, self.weights)[self.rows]
+        if model.D == 0.0 or (model.D is None and model.B is None and model.spread == 1.0):
+            return svm_pieces(self.y, penalties)
+        U: np.ndarray | float = np.inf
+        if model.D is not None and model.nu is not None:
+            own = self.weights[self.rows]
+            U = model.D * model.nu * own / np.bincount(self.pair_of, own)[self.pair_of]
+        return relaxed_margin_pieces(self.y, penalties, model.B_[self.pair_of], U)
+
+    def solve(self, tol: float, *, keep: bool) -> LeftOutFit:
         """Solve every pair of classes without each fold.
 
         Parameters
         ----------
-        folds : sequence of ndarray of int
-            Places in ``kept`` of the rows to leave out.
         tol : float
             Tolerance of the solver.
         keep : bool
@@ -94,105 +151,191 @@ class RelativeMarginWithout:
             Outputs on each row by the model without it.
         models : list of RelativeMarginClassifier
             The model of each fold, if asked for.
-        margins : list of MarginResult
-            All solutions that differ from those with all rows.
+        gap : float
+            Largest relative duality gap of a problem.
+        n_iter : int
+            Steps of the solver in all.
+        converged : bool
+            Whether all problems were solved.
         """
-        n_pairs, jobs = len(self.members), effective_n_jobs(self.model.n_jobs)
+        n_pairs, jobs = len(self.pairs), effective_n_jobs(self.model.n_jobs)
         with single_threaded_blas():
-            if jobs == 1 or n_pairs == 1:
-                solved = [self._solve_pair(k, folds, tol) for k in range(n_pairs)]
+            found = self._together(tol, keep, jobs)
+            left = np.flatnonzero((found.status == STATUS.index("unsolved")).any(axis=1)).tolist()
+            if jobs == 1 or len(left) < 2:
+                for g in left:
+                    self._alone(g, found, tol)
             else:
-                tasks = (delayed(self._solve_pair)(k, folds, tol) for k in range(n_pairs))
-                solved = Parallel(n_jobs=min(jobs, n_pairs), prefer="threads")(tasks)
-        models = []
-        if keep:
-            by_fold = zip(*([fit for _, fit in pair] for pair in solved))
-            models = [self._model(fits) for fits in by_fold]
-        margins = [margin for pair in solved for margin, _ in pair if margin is not None]
-        outputs = np.empty((self.kept.size, n_pairs))
-        if keep and n_pairs > 1:
-            # The pairs are asked about rows of all classes.
-            for model, test in zip(models, folds):
-                outputs[test] = model._outputs(self.X[self.kept[test]])
-            return outputs, models, margins
-        if n_pairs > 1 or len(margins) < len(folds):
-            # A pair changes only without rows that have a coefficient in it.
-            outputs[...] = self.model._outputs(self.X[self.kept])
-        for k, (rows, pair) in enumerate(zip(self.members, solved)):
-            place = np.full(self.kept.size, -1)
-            place[rows] = np.arange(rows.size)
-            for (margin, _), test in zip(pair, folds):
-                if margin is not None:
-                    mine = test[place[test] >= 0]
-                    outputs[mine, k] = margin.outputs[place[mine]]
-        return outputs, models, margins
-
-    def _solve_pair(
-        self, k: int, folds: Sequence[np.ndarray], tol: float
-    ) -> list[tuple[MarginResult | None, PairFit]]:
-        """Solve one pair of classes without each fold; None where nothing changes."""
-        model, rows = self.model, self.members[k]
-        every = self.kept[rows]
-        y = np.where(self.labels[rows] == self.positive[k], 1.0, -1.0)
-        pieces = self._pieces(k, y)
-        columns = model._columns(model._select(self.X, every))
-        coef = self.coef[k, rows]
-        start = inside(pieces, coef)
-        image = image_of(columns, start)
-        place = np.full(self.kept.size, -1)
-        place[rows] = np.arange(rows.size)
-        unchanged = PairFit(
-            None,
-            coef,
-            float(model.intercept_[k]),
-            float(model.objective_[k]),
-            float(model.dual_gap_[k]),
-            0,
-            direction=model.coef_[k] if model.kernel == "linear" else None,
+                tasks = (delayed(self._alone)(g, found, tol) for g in left)
+                Parallel(n_jobs=min(jobs, len(left)), prefer="threads")(tasks)
+            same = found.status == UNCHANGED
+            packed, models = self._models(found, same) if keep else (None, [])
+            outputs = np.empty((self.kept.size, n_pairs))
+            if packed is not None and n_pairs > 1:
+                # The pairs are asked about rows of all classes.
+                exact = tol < TIGHT or len(found.base) == 0 or self.model.kernel == "linear"
+                for fold, model in enumerate(models):
+                    rows = np.flatnonzero(self.fold_of == fold)
+                    outputs[self.order[rows]] = (
+                        model._outputs(self.X[self.kept[rows]])
+                        if exact
+                        else self._outputs(packed[fold], model.intercept_, rows, found)
+                    )
+            else:
+                # A pair changes only without rows that have a coefficient in it.
+                known = ~same[self.pair_of, self.fold_of[self.rows]]
+                if not known.all() or n_pairs > 1:
+                    outputs[self.order] = self.model._outputs(self.X[self.kept])
+                outputs[self.order[self.rows[known]], self.pair_of[known]] = found.outputs[known]
+        return LeftOutFit(
+            outputs,
+            models,
+            float(found.relative_gap[~same].max(initial=0.0)),
+            int(found.n_iter.sum()),
+            bool((found.status <= 0).all()),
         )
-        found: list[tuple[MarginResult | None, PairFit]] = []
-        for test in folds:
-            out = place[test]
-            out = out[out >= 0]
-            if not coef[out].any():
-                found.append((None, unchanged))
-                continue
-            margin = solve_without(
-                columns, pieces, start, image, out, tol=tol, max_iter=model.max_iter
+
+    def _together(self, tol: float, keep: bool, jobs: int) -> WithoutResult:
+        """Solve all pairs in one loop; what it does not solve is marked."""
+        model, found = self.model, None
+        support, n = len(model.support_), self.kept.size
+        gram = callable(model.kernel) or model.kernel == "precomputed"
+        if (
+            model.kernel != "sigmoid"
+            and model._dense(self.X)
+            and np.diff(self.ends).max() <= _TOGETHER
+            and 4.0 * support * n <= model.cache_size * 2.0**20
+        ):
+            rows = model._select(self.values, self.kept)
+            if callable(model.kernel):
+                rows = model._kernel()(rows)
+            matrix = GramTiles(rows) if gram else RowTiles(model._kernel(), rows)
+            found = solve_all_without(
+                LeftOut(
+                    matrix,
+                    self.segments,
+                    self.signs,
+                    self.pieces,
+                    self.start,
+                    self.fold_of,
+                    keep,
+                    tol,
+                    model.max_iter,
+                ),
+                threads=jobs,
             )
-            bias = margin.bias - columns.offset(margin.coef, margin.direction)
-            found.append(
-                (margin, model._pair_fit(_Solved(margin), margin.coef, bias, margin.direction))
+        if found is None:
+            shape = (len(self.pairs), len(self.folds))
+            status = np.full(shape, UNCHANGED)
+            changed = self.coef != 0.0
+            status[self.pair_of[changed], self.fold_of[self.rows[changed]]] = STATUS.index(
+                "unsolved"
+            )
+            d = self.X.shape[1] if model.kernel == "linear" and keep else 0
+            found = WithoutResult(
+                np.full(self.rows.size, np.nan),
+                np.zeros((shape[1] if keep else 0, self.rows.size)),
+                np.full(shape, np.nan),
+                np.full(shape, np.nan),
+                np.full(shape, np.nan),
+                np.zeros(shape, dtype=np.int64),
+                status,
+                np.zeros((*shape, d)),
+                np.empty((0, n), dtype=np.float32),
+                np.full(n, -1),
             )
         return found
 
-    def _pieces(self, k: int, y: np.ndarray) -> Pieces:
-        """Terms of a pair of classes, with the bound of all rows."""
-        model, C = self.model, self.penalties[self.members[k]]
-        if model.D == 0.0 or (model.D is None and model.B is None and model.spread == 1.0):
-            return svm_pieces(y, C)
-        U: np.ndarray | float = np.inf
-        if model.D is not None and model.nu is not None:
-            own = self.weights[self.members[k]]
-            U = model.D * model.nu * own / own.sum()
-        return relaxed_margin_pieces(y, C, float(model.B_[k]), U)
+    def _alone(self, g: int, found: WithoutResult, tol: float) -> None:
+        """Solve what is left of a pair of classes by the careful solver."""
+        model, part = self.model, slice(self.ends[g], self.ends[g + 1])
+        rows = self.rows[part]
+        columns = model._columns(model._select(self.values, self.kept[rows]))
+        pieces, start, folds = self.pieces.take(part), self.start[part], self.fold_of[rows]
+        image = image_of(columns, start)
+        for fold in np.flatnonzero(found.status[g] == STATUS.index("unsolved")):
+            out = np.flatnonzero(folds == fold)
+            margin = solve_without(
+                columns, pieces, start, image, out, tol=tol, max_iter=model.max_iter
+            )
+            found.outputs[part][out] = margin.outputs[out]
+            found.bias[g, fold] = margin.bias - columns.offset(margin.coef, margin.direction)
+            found.objective[g, fold] = margin.objective
+            found.relative_gap[g, fold] = margin.relative_gap
+            found.n_iter[g, fold] += margin.n_iter
+            found.status[g, fold] = STATUS.index(margin.status)
+            if len(found.coefs):
+                found.coefs[fold, part] = margin.coef
+                if margin.direction is not None:
+                    found.directions[g, fold] = margin.direction
 
-    def _model(self, fits: Sequence[PairFit]) -> RelativeMarginClassifier:
-        """Put the pairs of one fold together as a classifier."""
-        model = clone(self.model)
-        vars(model).update(
-            {name: value for name, value in vars(self.model).items() if name not in vars(model)}
+    def _models(
+        self, found: WithoutResult, same: np.ndarray
+    ) -> tuple[np.ndarray, list[RelativeMarginClassifier]]:
+        """Packed coefficients of each fold, and its classifier."""
+        full = self.model
+        unchanged = same.T[:, self.pair_of]
+        coefs = np.where(unchanged, self.coef, found.coefs)
+        packed = np.zeros((len(coefs), len(full.classes_) - 1, self.kept.size))
+        packed[:, self.places, self.rows] = coefs
+        bias = np.where(same, full.intercept_[:, None], found.bias)
+        gap = np.where(same, full.dual_gap_[:, None], found.relative_gap)
+        objective = np.where(same, full.objective_[:, None], found.objective)
+        by_class, models = np.argsort(self.labels, kind="stable"), []
+        for fold in range(len(coefs)):
+            # A clone would check the parameters again.
+            model = object.__new__(type(full))
+            model.__dict__.update(vars(full))
+            directions: Sequence[np.ndarray | None] = ()
+            if full.kernel == "linear":
+                directions = list(
+                    np.where(same[:, fold, None], full.coef_, found.directions[:, fold])
+                )
+            model._store_table(
+                self.X,
+                self.kept,
+                self.labels,
+                PairTable(
+                    by_class,
+                    packed[fold][:, by_class],
+                    bias[:, fold],
+                    objective[:, fold],
+                    gap[:, fold],
+                    found.n_iter[:, fold],
+                    directions,
+                    bool((found.status[:, fold] <= 0).all()),
+                ),
+            )
+            models.append(model)
+        return packed, models
+
+    def _outputs(
+        self, packed: np.ndarray, bias: np.ndarray, rows: np.ndarray, found: WithoutResult
+    ) -> np.ndarray:
+        """Outputs of all pairs on the rows of a fold, mostly by kernel values that are at hand."""
+        n_classes, known = len(self.model.classes_), found.place >= 0
+        base, every = np.flatnonzero(known), np.arange(n_classes + 1)
+        own, at = (
+            np.searchsorted(self.labels[base], every),
+            np.searchsorted(self.labels[rows], every),
         )
-        model._store(self.X, self.kept, self.labels, self.members, list(fits))
-        return model
-
-
-class _Solved(NamedTuple):
-    """What a kernel classifier asks of a solution."""
-
-    margin: MarginResult
-
-    @property
-    def n_iter(self) -> int:
-        """Steps taken."""
-        return self.margin.n_iter
+        # For each class the sum over its rows, for all of its pairs at once.
+        sums = np.empty((n_classes, n_classes - 1, rows.size))
+        for cls, part in enumerate(starmap(slice, pairwise(own))):
+            coefs = packed[:, base[part]].astype(np.float32)
+            for start, stop in pairwise(at):
+                if stop > start:
+                    # Rows of a fold and a class follow each other.
+                    columns = slice(rows[start], rows[stop - 1] + 1)
+                    sums[cls, :, start:stop] = coefs @ found.base[part, columns]
+        i, j = np.array(self.pairs).T
+        first, second = np.array([places_of(*pair) for pair in self.pairs]).T
+        outputs = sums[i, first] + sums[j, second] + bias[:, None]
+        rest = np.flatnonzero(~known & packed.any(axis=0))
+        if rest.size:
+            counts = np.bincount(self.labels[rest], minlength=n_classes)
+            values = self.model._kernel()(
+                self.values[self.kept[rest]], self.values[self.kept[rows]]
+            )
+            outputs += unpack_coefficients(packed[:, rest], counts) @ values
+        return outputs.T

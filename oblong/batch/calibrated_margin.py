@@ -13,32 +13,18 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, _fit_context, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import check_cv
-from sklearn.utils import _safe_indexing, get_tags, indexable
+from sklearn.utils import get_tags, indexable
 from sklearn.utils._param_validation import HasMethods, Interval
-from sklearn.utils.metadata_routing import (
-    MetadataRouter,
-    MethodMapping,
-    _routing_enabled,
-    process_routing,
-)
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import (
-    _check_sample_weight,
-    _num_samples,
-    check_is_fitted,
-    column_or_1d,
-    has_fit_parameter,
-)
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d
 
 from oblong._core.rollback import all_or_nothing
+from oblong.batch._calibration_folds import check_rows_per_class, folds_of, routed
 from oblong.batch._cross_fit import MOST_KEPT, cross_fit, is_pairwise, outputs_of, predicted
 from oblong.batch._one_vs_one import pairs_of
 from oblong.batch.relative_margin import RelativeMarginClassifier
-from oblong.solvers.calibration.conformal import (
-    conformity_of_pairs,
-    conformity_of_rest,
-    p_values,
-)
+from oblong.solvers.calibration.conformal import conformity_of_pairs, conformity_of_rest, p_values
 from oblong.solvers.calibration.maps import (
     fit_sigmoid,
     fit_temperature,
@@ -73,7 +59,7 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstima
     cv : int, cross-validation generator or iterable, default=None
         The folds: a number of stratified folds, a splitter, or pairs of training and test rows. The
         default is 5. Every row has to be left out exactly once. With
-        :class:`~sklearn.model_selection.LeaveOneOut` the outputs are exact, and expensive.
+        :class:`~sklearn.model_selection.LeaveOneOut` the outputs are exact, up to ``fold_tol``.
     fold_tol : float, default=1e-2
         Tolerance of the models of the folds, for the margin classifiers of this library. The model
         that predicts keeps its own ``tol``.
@@ -124,10 +110,11 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstima
     and the predicted class a billionth more. Of classes that tie under ``break_ties="random"`` all
     get the same. Classifiers that separate each class from the rest get a softmax of their outputs.
 
-    The folds of :class:`RelativeMarginClassifier` start from the solution with all rows and keep
-    its kernel parameter, class weights and bounds. With a numeric ``gamma``, no balanced class
-    weights and ``B`` given, or ``spread=1``, nothing is kept that depends on the rows left out.
-    Other classifiers are fitted to each fold from the beginning. Of
+    The folds of :class:`RelativeMarginClassifier` are solved together, from the solution with all
+    rows, and keep its kernel parameter, class weights and bounds. With a numeric ``gamma``, no
+    balanced class weights and ``B`` given, or ``spread=1``, nothing is kept that depends on the
+    rows left out. Other classifiers are fitted to each fold from the beginning,
+    :class:`LinearRelativeMarginClassifier` with two classes under the bound of all rows. Of
     :class:`RelativeMarginClassifierCV` the parameters found are used in all folds; that they were
     chosen with all rows is then part of the outputs, as with any parameter that was tuned.
 
@@ -222,11 +209,10 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstima
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any]) -> None:
         X, y = indexable(X, y)
-        n = _num_samples(X)
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
         model = self._template()
-        options, split_options, weighted = self._routed(model, sample_weight, fit_params)
+        options, split_options, weighted = routed(self, model, sample_weight, fit_params)
         weights = None
         if sample_weight is not None:
             weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
@@ -234,9 +220,8 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstima
                 raise ValueError("Negative values in sample_weight")
             if weighted:
                 options["sample_weight"] = weights
-        kept = np.arange(n) if weights is None else np.flatnonzero(weights > 0)
-        own = np.ones(kept.size) if weights is None else weights[kept]
-        self._check_classes(y[kept])
+        kept = np.arange(len(y)) if weights is None else np.flatnonzero(weights > 0)
+        check_rows_per_class(self.cv, y[kept])
         self._report("all rows")
         self.estimator_ = model.fit(X, y, **options)
         options.pop("sample_weight", None)
@@ -246,30 +231,18 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstima
                 setattr(self, name, getattr(self.estimator_, name))
             elif hasattr(self, name):
                 delattr(self, name)
-        k = len(self.classes_)
         labels = np.searchsorted(self.classes_, y[kept])
-        folds = self._folds(X, y, kept, labels, split_options)
+        folds, self.fold_of_ = folds_of(self.cv, X, y, kept, labels, self.classes_, split_options)
         self._report(f"{len(folds)} folds")
         found = cross_fit(
-            self.estimator_,
-            X,
-            y,
-            folds,
-            kept,
-            weights if weighted else None,
-            options,
-            tol=self.fold_tol,
-            n_jobs=self.n_jobs,
+            self.estimator_, X, y, folds, kept, weights if weighted else None, options,
+            tol=self.fold_tol, n_jobs=self.n_jobs,
             precomputed=get_tags(self.estimator_).input_tags.pairwise,
-        )
+        )  # fmt: skip
         self.outputs_, self.fold_gap_, self.n_iter_ = found.outputs, found.gap, found.n_iter
-        self.fold_of_ = np.empty(kept.size, dtype=np.intp)
-        for fold, test in enumerate(folds):
-            self.fold_of_[test] = fold
-        self._models, self._labels = found.models, labels
-        self._train = found.train
+        self._models, self._labels, self._train = found.models, labels, found.train
         self._one_vs_one = is_pairwise(self.estimator_, self.outputs_.shape[1])
-        self._calibrate(labels, own, k)
+        self._calibrate(labels, np.ones(kept.size) if weights is None else weights[kept])
         if not found.converged or found.gap > _LOOSE * self.fold_tol:
             warnings.warn(
                 f"{type(self).__name__}: a fold did not converge to fold_tol={self.fold_tol:g}. "
@@ -283,77 +256,9 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstima
         """The estimator to fit, a copy."""
         return RelativeMarginClassifier() if self.estimator is None else clone(self.estimator)
 
-    def _routed(
-        self, model: Any, sample_weight: Any, fit_params: dict[str, Any]
-    ) -> tuple[dict[str, Any], dict[str, Any], bool]:
-        """What goes to the fits and to the splitter, and whether the fits take the weights."""
-        if _routing_enabled():
-            given = dict(fit_params)
-            if sample_weight is not None:
-                given["sample_weight"] = sample_weight
-            routed = process_routing(self, "fit", **given)
-            options = dict(routed.estimator.fit)
-            return (
-                options,
-                dict(routed.splitter.split),
-                options.pop("sample_weight", None) is not None,
-            )
-        options = dict(fit_params)
-        groups = options.pop("groups", None)
-        weighted = sample_weight is not None and has_fit_parameter(model, "sample_weight")
-        if sample_weight is not None and not weighted:
-            warnings.warn(
-                f"{type(model).__name__} does not appear to accept sample_weight: the weights are "
-                f"used for the calibration only",
-                UserWarning,
-                stacklevel=5,
-            )
-        return options, {} if groups is None else {"groups": groups}, weighted
-
-    def _check_classes(self, y: np.ndarray) -> None:
-        """Refuse more folds than a class has rows before any work starts."""
-        n_folds = 5 if self.cv is None else self.cv
-        classes, counts = np.unique(y, return_counts=True)
-        # The estimator knows best what to say about a single class.
-        if isinstance(n_folds, Integral) and classes.size > 1 and counts.min() < n_folds:
-            raise ValueError(
-                f"cv={n_folds} folds need as many rows of every class, but the class "
-                f"{classes.tolist()[counts.argmin()]!r} has only {counts.min()}: use fewer folds"
-            )
-
-    def _folds(
-        self, X: Any, y: np.ndarray, kept: np.ndarray, labels: np.ndarray, options: dict[str, Any]
-    ) -> list[np.ndarray]:
-        """Places in ``kept`` of the rows of each fold."""
-        k = len(self.classes_)
-        counts = np.bincount(labels, minlength=k)
-        splitter = check_cv(self.cv, y[kept], classifier=True)
-        if self.cv is None or isinstance(self.cv, Integral) or hasattr(self.cv, "split"):
-            options = {key: _safe_indexing(value, kept) for key, value in options.items()}
-            rows = X if kept.size == len(y) else _safe_indexing(X, kept)
-            folds = [np.asarray(test) for _, test in splitter.split(rows, y[kept], **options)]
-        else:
-            # Folds that are given as they are count all rows.
-            place = np.full(len(y), -1)
-            place[kept] = np.arange(kept.size)
-            given = (place[np.asarray(test)] for _, test in splitter.split())
-            folds = [test[test >= 0] for test in given if (test >= 0).any()]
-        times = np.bincount(np.concatenate(folds), minlength=kept.size)
-        if len(times) > kept.size or (times != 1).any():
-            raise ValueError("cv has to leave out every row exactly once")
-        for number, test in enumerate(folds):
-            left = counts - np.bincount(labels[test], minlength=k)
-            if (left == 0).any():
-                gone = self.classes_.tolist()[left.argmin()]
-                raise ValueError(
-                    f"without fold {number} no row of the class {gone!r} is left: use fewer folds, "
-                    f"or stratified ones"
-                )
-        return folds
-
-    def _calibrate(self, labels: np.ndarray, weights: np.ndarray, k: int) -> None:
+    def _calibrate(self, labels: np.ndarray, weights: np.ndarray) -> None:
         """Fit the maps from outputs to probabilities."""
-        self.temperature_ = 1.0
+        k, self.temperature_ = len(self.classes_), 1.0
         if k == 2 or self._one_vs_one:
             sigmoids, sizes = [], []
             for outputs, (positive, negative) in zip(self.outputs_.T, pairs_of(k)):

@@ -181,16 +181,37 @@ def test_folds_from_the_full_solution_are_exact(k, dense):
 def test_rows_without_a_coefficient_cost_no_steps(monkeypatch):
     X, y = rows(80)
     solved = []
-    solve = module.solve_without
+    solve = module.solve_all_without
 
     def count(*args, **options):
-        solved.append(args[4])
-        return solve(*args, **options)
+        solved.append(solve(*args, **options))
+        return solved[-1]
 
-    monkeypatch.setattr(module, "solve_without", count)
+    monkeypatch.setattr(module, "solve_all_without", count)
     model = CalibratedMarginClassifier(RelativeMarginClassifier(C=10.0), cv=LeaveOneOut())
     model.fit(X, y)
-    assert len(solved) == model.estimator_.support_.size < 80
+    changed = solved[0].status[0] != module.UNCHANGED
+    np.testing.assert_array_equal(np.flatnonzero(changed), np.sort(model.estimator_.support_))
+    assert not solved[0].n_iter[0, ~changed].any()
+
+
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "poly"])
+def test_folds_solved_together_and_one_by_one_are_the_same(monkeypatch, kernel, k):
+    X, y = rows(200, k)
+    weights = np.random.default_rng(0).integers(0, 4, 200)
+    model = CalibratedMarginClassifier(
+        RelativeMarginClassifier(kernel=kernel, class_weight="balanced", B=2.0), fold_tol=1e-4
+    )
+    together = model.fit(X.astype(np.float32), y, weights).outputs_
+    monkeypatch.setattr(module, "solve_all_without", lambda *args, **options: None)
+    apart = model.fit(X.astype(np.float32), y, weights).outputs_
+    np.testing.assert_allclose(together, apart, atol=1e-3)
+    # At the tolerance of the default, too, where the outputs are in single precision.
+    monkeypatch.undo()
+    np.testing.assert_allclose(
+        model.set_params(fold_tol=1e-2).fit(X, y, weights).outputs_, apart, atol=0.1
+    )
 
 
 @pytest.mark.parametrize("spread", [0.25, 1.0])
@@ -335,7 +356,7 @@ def test_a_failed_fit_leaves_the_model_as_it_was(monkeypatch):
     def interrupt(*args, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(module, "solve_without", interrupt)
+    monkeypatch.setattr(module, "solve_all_without", interrupt)
     with pytest.raises(KeyboardInterrupt):
         model.fit(2 * X, 1 - y)
     np.testing.assert_array_equal(model.predict_proba(X), before)

@@ -12,6 +12,10 @@ import numpy as np
 
 __all__ = ["conformity_of_pairs", "conformity_of_rest", "p_values"]
 
+# Scores that differ by less, next to one and their size, are equal: outputs of the folds may have
+# been computed in single precision. Without it a copy of a row would conform worse than the row.
+_EQUAL = 1e-5
+
 
 def conformity_of_pairs(
     log_odds: np.ndarray, pairs: Sequence[tuple[int, int]], n_classes: int
@@ -57,7 +61,8 @@ def p_values(
     """
     n_classes = new[0].shape[1]
     counts = np.ones(new[0].shape)
-    for fold, scores in enumerate(new):
+    for fold, given in enumerate(new):
+        scores = given + _EQUAL * (1.0 + np.abs(given))
         for cls in range(n_classes):
             known = np.sort(own[(fold_of == fold) & (labels == cls)])
             counts[:, cls] += np.searchsorted(known, scores[:, cls], side="right")

@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.special import expit, log_expit, logsumexp
+from scipy.special import expit, log_expit
+
+from oblong._core.compile import compiled
+from oblong._core.exp2 import LOG2_E, exp2
 
 __all__ = [
     "LEAD",
@@ -44,9 +47,9 @@ def fit_sigmoid(
 ) -> tuple[float, float]:
     """Fit Platt's sigmoid ``P(positive) = σ(A f + B)`` with ``A >= 0``.
 
-    Minimises the cross entropy with smoothed targets, by Newton's method with backtracking (Lin,
-    Lin and Weng, "A note on Platt's probabilistic outputs for support vector machines", Machine
-    Learning 68, 2007).
+    Minimises the cross entropy with smoothed targets, by Newton's method with backtracking
+    (see Lin, Lin and Weng, "A note on Platt's probabilistic outputs for support vector machines",
+    Machine Learning 68, 2007).
 
     Parameters
     ----------
@@ -65,38 +68,59 @@ def fit_sigmoid(
     heavy, light = float(weights[positive].sum()), float(weights[~positive].sum())
     targets = np.where(positive, _smoothed(heavy), 1.0 - _smoothed(light))
     scale = float(np.abs(outputs).max(initial=0.0)) or 1.0
-    x = outputs / scale
+    slope, offset = _fit_sigmoid(outputs / scale, targets, weights.astype(np.float64, copy=False))
+    return slope / scale, offset
 
-    def entropy(a: float, b: float) -> float:
-        z = a * x + b
-        return -float(weights @ (targets * log_expit(z) + (1.0 - targets) * log_expit(-z)))
 
-    mean = float(weights @ targets / weights.sum())
-    a, b = 0.0, float(np.log(mean / (1.0 - mean)))
-    value = entropy(a, b)
+def _gradient(x, targets, weights, a, b):
+    """Gradient and Hessian of the cross entropy at ``σ(a x + b)``."""
+    ga = gb = haa = hab = hbb = 0.0
+    for i in range(x.size):
+        z = a * x[i] + b
+        small = exp2(-LOG2_E * abs(z))
+        p = (1.0 if z > 0.0 else small) / (1.0 + small)
+        slack, curve = weights[i] * (p - targets[i]), weights[i] * p * (1.0 - p)
+        ga += slack * x[i]
+        gb += slack
+        haa += curve * x[i] * x[i]
+        hab += curve * x[i]
+        hbb += curve
+    return ga, gb, haa, hab, hbb
+
+
+_gradient = compiled(_gradient, reassociate=True)
+
+
+@compiled
+def _fit_sigmoid(x, targets, weights):
+    """Minimise the cross entropy over ``a >= 0`` and ``b`` by Newton's method."""
+    total = mean = 0.0
+    for i in range(x.size):
+        total += weights[i]
+        mean += weights[i] * targets[i]
+    mean /= total
+    a, b = 0.0, np.log(mean / (1.0 - mean))
+    ga, gb, haa, hab, hbb = _gradient(x, targets, weights, a, b)
+    if ga >= 0.0:
+        # The problem is convex: with a slope that must not be negative, the best one is zero.
+        return a, b
     for _ in range(_STEPS):
-        p = expit(a * x + b)
-        slack, curve = weights * (p - targets), weights * p * (1.0 - p)
-        gradient = np.array([slack @ x, slack.sum()])
-        if np.abs(gradient).max() <= 1e-10 * weights.sum():
+        if max(abs(ga), abs(gb)) <= 1e-10 * total:
             break
-        mixed = curve @ x
-        hessian = np.array([[curve @ (x * x), mixed], [mixed, curve.sum()]])
-        hessian[np.diag_indices(2)] += 1e-12 * weights.sum()
-        step = np.linalg.solve(hessian, gradient)
-        length, fall = 1.0, float(gradient @ step)
+        haa += 1e-12 * total
+        hbb += 1e-12 * total
+        det = haa * hbb - hab * hab
+        da, db = (hab * gb - hbb * ga) / det, (hab * ga - haa * gb) / det
+        fall = -(ga * da + gb * db)
+        length = 1.0
         while length > 1e-10:
-            trial = entropy(a - length * step[0], b - length * step[1])
-            if trial <= value - 1e-4 * length * fall:
+            ga, gb, haa, hab, hbb = _gradient(x, targets, weights, a + length * da, b + length * db)
+            # Along the step the derivative ascends: far above zero, the least value is behind.
+            if ga * da + gb * db <= 0.5 * fall:
                 break
             length *= 0.5
-        else:
-            break
-        a, b, value = a - length * step[0], b - length * step[1], trial
-    if a <= 0.0:
-        # The problem is convex: with a slope that must not be negative, the best one is zero.
-        return 0.0, float(np.log(mean / (1.0 - mean)))
-    return a / scale, b
+        a, b = a + length * da, b + length * db
+    return max(a, 0.0), b
 
 
 def agreeing_log_odds(
@@ -139,8 +163,9 @@ def summed_logarithms(
     """Sum, for each class, the log probabilities with which it wins its pairs."""
     total = np.zeros((len(log_odds), n_classes))
     for z, (first, second) in zip(log_odds.T, pairs):
-        total[:, first] += log_expit(z)
-        total[:, second] += log_expit(-z)
+        log_odds_of_first = log_expit(z)
+        total[:, first] += log_odds_of_first
+        total[:, second] += log_odds_of_first - z
     return total
 
 
@@ -175,20 +200,36 @@ def fit_temperature(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray)
         return 1.0
     scores = scores / widest
     aim = float(weights @ (targets * scores).sum(axis=1))
+    return _fit_temperature(scores, weights.astype(np.float64, copy=False), aim) / widest
+
+
+@compiled
+def _fit_temperature(scores, weights, aim):
+    """Find where the mean score under the softmax of ``τ scores <= 0`` is what it should be."""
     # The derivative ascends in τ: Newton's method between two ends that it never leaves.
     low, high, factor = 1.0 / _STEEPEST, _STEEPEST, 1.0
     for _ in range(_STEPS):
-        P = np.exp(factor * scores - logsumexp(factor * scores, axis=1, keepdims=True))
-        means = (P * scores).sum(axis=1)
-        slope = float(weights @ means) - aim
-        curve = float(weights @ ((P * scores**2).sum(axis=1) - means**2))
-        low, high = (low, factor) if slope > 0 else (factor, high)
-        step = factor - slope / curve if curve > 0 else np.nan
-        new = step if low < step < high else float(np.sqrt(low * high))
+        slope, curve = -aim, 0.0
+        for i in range(len(scores)):
+            total = first = second = 0.0
+            for score in scores[i]:
+                power = exp2(LOG2_E * factor * score)
+                total += power
+                first += power * score
+                second += power * score * score
+            slope += weights[i] * first / total
+            curve += weights[i] * (second / total - (first / total) ** 2)
+        if slope > 0.0:
+            high = factor
+        else:
+            low = factor
+        new = factor - slope / curve if curve > 0.0 else low
+        if not low < new < high:
+            new = np.sqrt(low * high)
         if abs(new - factor) <= 1e-12 * factor:
             break
         factor = new
-    return factor / widest
+    return factor
 
 
 def pool(probabilities: np.ndarray, leaders: np.ndarray) -> np.ndarray:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from oblong.linalg.columns import SymmetricColumns, add_columns
+from oblong.solvers.margin.batch.without_loops import shift_weight
 from oblong.solvers.margin.problem import Pieces
 from oblong.solvers.margin.solver import MarginResult, solve_margin
 
@@ -54,25 +55,7 @@ def start_without(pieces: Pieces, coef: np.ndarray, rows: np.ndarray) -> np.ndar
     """
     c = coef.copy()
     c[rows] = 0.0
-    surplus = c.sum()
-    right, left = pieces.slopes_at(c)
-    p = pieces.breakpoints
-    if surplus > 0:
-        room = c - np.where(p < c[:, None], p, -np.inf).max(axis=1)
-    else:
-        room = np.where(p > c[:, None], p, np.inf).min(axis=1) - c
-    # Where a piece has no end, a coefficient moves by about its own size.
-    room = np.where(right == left, np.minimum(room, np.abs(c) + 1.0), 0.0)
-    room[rows] = 0.0
-    total = room.sum()
-    if total > 0:
-        c -= np.sign(surplus) * room * min(abs(surplus) / total, 1.0)
-    above, below = c[c > 0].sum(), -c[c < 0].sum()
-    if min(above, below) <= 0:
-        return np.zeros_like(c)
-    # Every domain holds zero, so that smaller coefficients stay inside.
-    c[c > 0] *= min(1.0, below / above)
-    c[c < 0] *= min(1.0, above / below)
+    shift_weight(*pieces, c, np.empty(c.size))
     return c
 
 

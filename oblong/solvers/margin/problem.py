@@ -202,7 +202,9 @@ def relative_margin_pieces(y: np.ndarray, C: np.ndarray, B: float) -> Pieces:
     return relaxed_margin_pieces(y, C, B, np.inf)
 
 
-def relaxed_margin_pieces(y: np.ndarray, C: np.ndarray, t: float, U: np.ndarray | float) -> Pieces:
+def relaxed_margin_pieces(
+    y: np.ndarray, C: np.ndarray, t: np.ndarray | float, U: np.ndarray | float
+) -> Pieces:
     """Terms of the relative margin machine whose bound ``t >= 1`` may be exceeded.
 
     The terms of :func:`relative_margin_pieces` with ends: the outer pieces have length ``U``.

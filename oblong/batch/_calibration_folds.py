@@ -1,0 +1,92 @@
+"""The folds of a calibration: where metadata go, and which rows are left out together."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import LeaveOneOut, check_cv
+from sklearn.utils import _safe_indexing
+from sklearn.utils.metadata_routing import _routing_enabled, process_routing
+from sklearn.utils.validation import has_fit_parameter
+
+__all__ = ["check_rows_per_class", "folds_of", "routed"]
+
+
+def routed(
+    owner: Any, model: Any, sample_weight: Any, fit_params: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any], bool]:
+    """What goes to the fits and to the splitter, and whether the fits take the weights."""
+    if _routing_enabled():
+        given = dict(fit_params)
+        if sample_weight is not None:
+            given["sample_weight"] = sample_weight
+        routes = process_routing(owner, "fit", **given)
+        options = dict(routes.estimator.fit)
+        weighted = options.pop("sample_weight", None) is not None
+        return options, dict(routes.splitter.split), weighted
+    options = dict(fit_params)
+    groups = options.pop("groups", None)
+    weighted = sample_weight is not None and has_fit_parameter(model, "sample_weight")
+    if sample_weight is not None and not weighted:
+        warnings.warn(
+            f"{type(model).__name__} does not appear to accept sample_weight: the weights are "
+            f"used for the calibration only",
+            UserWarning,
+            stacklevel=5,
+        )
+    return options, {} if groups is None else {"groups": groups}, weighted
+
+
+def check_rows_per_class(cv: Any, y: np.ndarray) -> None:
+    """Refuse more folds than a class has rows before any work starts."""
+    n_folds = 5 if cv is None else cv
+    classes, counts = np.unique(y, return_counts=True)
+    # The estimator knows best what to say about a single class.
+    if isinstance(n_folds, Integral) and classes.size > 1 and counts.min() < n_folds:
+        raise ValueError(
+            f"cv={n_folds} folds need as many rows of every class, but the class "
+            f"{classes.tolist()[counts.argmin()]!r} has only {counts.min()}: use fewer folds"
+        )
+
+
+def folds_of(
+    cv: Any,
+    X: Any,
+    y: np.ndarray,
+    kept: np.ndarray,
+    labels: np.ndarray,
+    classes: np.ndarray,
+    options: dict[str, Any],
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """Places in ``kept`` of the rows of each fold, and the fold of each of these rows."""
+    splitter = check_cv(cv, y[kept], classifier=True)
+    if isinstance(cv, LeaveOneOut):
+        folds = list(np.arange(kept.size)[:, None])
+    elif cv is None or isinstance(cv, Integral) or hasattr(cv, "split"):
+        options = {key: _safe_indexing(value, kept) for key, value in options.items()}
+        rows = X if kept.size == len(y) else _safe_indexing(X, kept)
+        folds = [np.asarray(test) for _, test in splitter.split(rows, y[kept], **options)]
+    else:
+        # Folds that are given as they are count all rows.
+        place = np.full(len(y), -1)
+        place[kept] = np.arange(kept.size)
+        given = (place[np.asarray(test)] for _, test in splitter.split())
+        folds = [test[test >= 0] for test in given if (test >= 0).any()]
+    every = np.concatenate(folds)
+    times = np.bincount(every, minlength=kept.size)
+    if len(times) > kept.size or (times != 1).any():
+        raise ValueError("cv has to leave out every row exactly once")
+    fold_of = np.empty(kept.size, dtype=np.intp)
+    fold_of[every] = np.repeat(np.arange(len(folds)), [len(test) for test in folds])
+    k = len(classes)
+    out = np.bincount(k * fold_of + labels, minlength=k * len(folds)).reshape(len(folds), k)
+    whole, gone = np.nonzero(out == np.bincount(labels, minlength=k))
+    if whole.size:
+        raise ValueError(
+            f"without fold {whole[0]} no row of the class {classes.tolist()[gone[0]]!r} is left: "
+            f"use fewer folds, or stratified ones"
+        )
+    return folds, fold_of
