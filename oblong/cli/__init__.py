@@ -13,8 +13,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
-from importlib.metadata import entry_points
-from typing import NoReturn
+from typing import Any, NoReturn
 
 __all__ = ["main"]
 
@@ -153,9 +152,17 @@ def command_parsers() -> dict[str, argparse.ArgumentParser]:
     commands = parser.add_subparsers()
     for name in _COMMANDS:
         import_module(f"oblong.cli.commands.{name}").add_parser(commands)
-    for point in entry_points(group=_GROUP):
+    for point in _installed().values():
         point.load()(commands)
     return dict(commands.choices)
+
+
+def _installed() -> dict[str, Any]:
+    """Entry points of the commands of other distributions."""
+    # Here, since it takes as long as the rest of --version.
+    from importlib.metadata import entry_points
+
+    return {point.name: point for point in entry_points(group=_GROUP)}
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace | int:
@@ -178,7 +185,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace | int:
     if first in _COMMANDS:
         import_module(f"oblong.cli.commands.{first}").add_parser(commands)
     elif first != "--version":
-        installed = {point.name: point for point in entry_points(group=_GROUP)}
+        installed = _installed()
         if first in installed:
             installed[first].load()(commands)
         elif first in _ELSEWHERE:

@@ -54,7 +54,7 @@ class Point:
 
 def test_commands_of_other_distributions_are_found(monkeypatch, capsys):
     points = {"oblong.commands": [Point("reproduce"), Point("other")]}
-    monkeypatch.setattr("oblong.cli.entry_points", lambda group: points[group])
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: points[group])
     assert main(["other"]) == 7
     assert main(["reproduce"]) == 7
     assert main(["--help"]) == 0
@@ -64,7 +64,7 @@ def test_commands_of_other_distributions_are_found(monkeypatch, capsys):
 
 
 def test_a_command_that_is_not_installed_says_how_to_get_it(monkeypatch, capsys):
-    monkeypatch.setattr("oblong.cli.entry_points", lambda group: [])
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [])
     assert main(["reproduce", "rmm-fig1"]) == 2
     err = capsys.readouterr().err
     assert err.startswith("oblong: error: 'oblong reproduce' needs another package: ")
