@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -240,16 +239,12 @@ def _run(args: argparse.Namespace) -> int:
         raise DataFileError("--test-only", "needs a model: -i MODEL")
     if args.text and not args.hash_bits and args.initial is None:
         raise DataFileError("--text", "needs --hash-bits, the columns of the words")
-    together = {
-        "--delay": args.delay > 0,
-        "--passes": args.passes > 1,
-        "--test-only": args.test_only,
-    }
-    for flag, given in together.items():
-        if given and args.checkpoint is not None:
-            raise DataFileError(flag, "cannot go with --checkpoint")
+    if args.passes > 1 and args.checkpoint is not None:
+        problem = "cannot go with --checkpoint, since the rows of later passes are in a file that "
+        problem += "ends with the run; make each pass a run of its own, from the second on with -i"
+        raise DataFileError("--passes", problem)
     if args.delay and args.passes > 1:
-        raise DataFileError("--delay", "cannot go with --passes")
+        raise DataFileError("--delay", "cannot go with --passes: no label is late the second time")
     check_apart([args.data], [args.checkpoint, args.output, args.report, args.predictions])
     if args.predictions is not None and args.resume:
         raise DataFileError("--predictions", "cannot go on from a checkpoint: leave out --resume")
@@ -259,4 +254,4 @@ def _run(args: argparse.Namespace) -> int:
     # Here and not above, so that help comes at once.
     from oblong.cli.streaming.command import stream
 
-    return stream(args, sys.stdout)
+    return stream(args)

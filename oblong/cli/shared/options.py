@@ -23,6 +23,7 @@ __all__ = [
     "check_apart",
     "emphasis",
     "is_set_by_name",
+    "json_text",
     "output_file",
     "plain_warnings",
     "print_json",
@@ -145,9 +146,14 @@ def plain_warnings() -> Iterator[None]:
         print(f"oblong: warning: {' '.join(text.split())}", file=sys.stderr)
 
 
+def json_text(found: dict[str, Any], **how: Any) -> str:
+    """What a command found, with the version of the names and meanings in it."""
+    return json.dumps({"json_version": JSON_VERSION} | found, default=str, **how)
+
+
 def print_json(found: dict[str, Any], **how: Any) -> None:
-    """Print what a command found, with the version of the names and meanings in it."""
-    print(json.dumps({"json_version": JSON_VERSION} | found, default=str, **how), flush=True)
+    """Print what a command found."""
+    print(json_text(found, **how), flush=True)
 
 
 def emphasis(text: str) -> str:

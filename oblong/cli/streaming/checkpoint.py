@@ -21,9 +21,10 @@ from oblong.cli.shared.errors import RunError
 from oblong.cli.streaming.metrics import Metrics
 from oblong.io.errors import DataFileError
 from oblong.io.rows import Position, RowReader
-from oblong.online.incremental import IncrementalLearner
+from oblong.online.incremental import CodedRows, IncrementalLearner
 from oblong.online.plain import PlainLearner
 from oblong.persistence import ModelFileError
+from oblong.solvers.online.rows import Rows
 
 try:
     import fcntl
@@ -62,10 +63,12 @@ class Checkpoint:
     learner: dict[str, Any]
     metrics: Metrics
     messages: list[str]
+    late: list[CodedRows]
 
     def resume(self, learner: IncrementalLearner) -> None:
         """Put a learner where that of the checkpoint was."""
         learner.model = PlainLearner.of(self.model) or self.model
+        learner.late.extend(self.late)
         learner.tested = self.learner["tested"]
         for name, (attribute, _) in _KEPT.items():
             setattr(learner, attribute, self.learner[name])
@@ -106,6 +109,7 @@ def write_checkpoint(
                 **{name: getattr(learner, attribute) for name, (attribute, _) in _KEPT.items()},
                 "tested": learner.tested,
                 "messages": messages,
+                "late": [_listed(row) for row in learner.late],
             },
             "metrics": metrics.state(),
         }
@@ -164,9 +168,32 @@ def read_checkpoint(path: Path, options: dict[str, Any]) -> Checkpoint | None:
         if not sound:
             raise ValueError
         metrics = Metrics(stream["metrics"])
-        return Checkpoint(
-            model, reader, vocabulary, {**learner, "tested": tested}, metrics, messages
-        )
+        late = [_unlisted(row, reader["labels"]) for row in stream["learner"].get("late", ())]
+        learner["tested"] = tested
+        return Checkpoint(model, reader, vocabulary, learner, metrics, messages, late)
+
+
+def _listed(row: CodedRows) -> list[Any]:
+    """A single row whose label has not come yet: label, weight, values, columns and width."""
+    X = row.X
+    rest = [X.data, X.indices, X.width] if isinstance(X, Rows) else [X[0], None, None]
+    weight = None if row.weights is None else row.weights[0]
+    return [row.codes[0], weight, *(x.tolist() if isinstance(x, np.ndarray) else x for x in rest)]
+
+
+def _unlisted(row: list[Any], labels: list[Any]) -> CodedRows:
+    code, weight, values, columns, width = row
+    X: Any = np.array([values], dtype=np.float64)
+    sound = np.isfinite(X).all() and 0 <= code < len(labels)
+    if columns is not None:
+        indices, spans = np.array(columns, dtype=np.int32), np.array([0, len(columns)])
+        sound = sound and (indices >= 0).all() and (indices < width).all()
+        sound = sound and X.shape == (1, len(columns))
+        X = Rows(X[0], indices, spans, dense=False, width=0 + width)
+    if not sound:
+        raise ValueError
+    weights = None if weight is None else np.array([weight], dtype=np.float64)
+    return CodedRows(X, np.array([code]), labels, weights)
 
 
 def _with(name: str, value: Any) -> str:

@@ -10,11 +10,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any, TextIO
+from typing import Any
 
 from oblong._core.text import quote
 from oblong.cli.shared.errors import RunError
 from oblong.cli.shared.interrupts import TERMINATED, terminated
+from oblong.cli.shared.options import print_json
 from oblong.cli.streaming.checkpoint import (
     Checkpoint,
     locked,
@@ -36,15 +37,15 @@ from oblong.persistence import ModelFileError
 __all__ = ["stream"]
 
 
-def stream(args: argparse.Namespace, out: TextIO) -> int:
-    """Run the command and print to `out`."""
+def stream(args: argparse.Namespace) -> int:
+    """Run the command."""
     if args.data != "-" and not os.path.lexists(args.data):
         raise DataFileError(quote(args.data, 80), "no such file")
     with locked(args.checkpoint):
-        return _stream(args, out)
+        return _stream(args)
 
 
-def _stream(args: argparse.Namespace, out: TextIO) -> int:
+def _stream(args: argparse.Namespace) -> int:
     initial = _initial(args)
     options = _options(args)
     checkpoint = read_checkpoint(args.checkpoint, options) if args.resume else None
@@ -82,7 +83,7 @@ def _stream(args: argparse.Namespace, out: TextIO) -> int:
             args.passes,
             args.test_only,
         )
-        printer = _Printer(args.json, out)
+        printer = _Printer(args.json)
         with terminated(run.stop), _predictions(args, reader) as predicted:
             skipped = run.go(reader, schedule, printer, predicted, printer.drift)
     for message in run.messages:
@@ -108,7 +109,7 @@ def _stream(args: argparse.Namespace, out: TextIO) -> int:
         command=_command(args),
     )
     _write(args, outcome, reader, options)
-    _print_end(args, outcome, out)
+    _print_end(args, outcome)
     return 0
 
 
@@ -198,6 +199,7 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
         "--no-header": args.no_header,
         "--skip-bad": args.skip_bad,
         "--no-normalize": args.no_normalize,
+        "--initial": None if args.initial is None else str(args.initial),
         "--metrics": args.metrics,
         "--drift": args.drift,
         "--delay": args.delay,
@@ -280,8 +282,8 @@ def _write(args: argparse.Namespace, outcome: Outcome, reader: RowReader, option
 class _Printer:
     """Prints windows: every one as JSON, or those at which the rows have doubled as a table."""
 
-    def __init__(self, as_json: bool, out: TextIO) -> None:
-        self.as_json, self.out = as_json, out
+    def __init__(self, as_json: bool) -> None:
+        self.as_json = as_json
         self.next = 0
         self.shown = time.monotonic()
         self.live = sys.stderr.isatty() and not as_json
@@ -289,26 +291,24 @@ class _Printer:
     def drift(self, row: int) -> None:
         """Say that errors have grown."""
         if self.as_json:
-            print(json.dumps({"drift": True, "row": row}), file=self.out, flush=True)
+            print_json({"drift": True, "row": row})
         else:
-            print(f"drift: errors have grown, found at row {row:,}", file=self.out, flush=True)
+            print(f"drift: errors have grown, found at row {row:,}", flush=True)
 
     def __call__(self, window: Window) -> None:
         if self.as_json:
-            print(json.dumps(window.as_json()), file=self.out, flush=True)
+            print_json(window.as_json())
             return
         if window.rows >= self.next:
             if not self.next:
                 more = "".join(f"  {name:>14}" for name in window.scores)
                 print(
                     f"{'rows':>15}  {'window error':>12}  {'error':>8}  {'rows/s':>11}{more}",
-                    file=self.out,
                 )
             more = "".join(f"  {value:>14.4f}" for value in window.scores.values())
             print(
                 f"{window.rows:>15,}  {_percent(window.window_error):>12}  "
                 f"{_percent(window.error):>8}  {window.speed:>11,.0f}{more}",
-                file=self.out,
                 flush=True,
             )
             self.next = 2 * window.rows
@@ -324,22 +324,21 @@ def _percent(share: float) -> str:
     return f"{100 * share:.2f} %"
 
 
-def _print_end(args: argparse.Namespace, outcome: Outcome, out: TextIO) -> None:
+def _print_end(args: argparse.Namespace, outcome: Outcome) -> None:
     if args.json:
-        print(json.dumps(outcome.as_json()), file=out, flush=True)
+        print_json(outcome.as_json())
         return
     features = getattr(outcome.model, "n_features_in_", 0)
     print(
         f"\n{outcome.source}  {outcome.rows:,} rows, {features:,} features, "
         f"{len(outcome.labels):,} classes\n{args.learner}: error {_percent(outcome.error)}; always "
         f"the most frequent class: {_percent(outcome.metrics.majority_error)}",
-        file=out,
     )
     for name, value in outcome.metrics.totals.items():
         if value is not None:
-            print(f"{name}: {value:.4f}, mean over windows", file=out)
+            print(f"{name}: {value:.4f}, mean over windows")
     if outcome.skipped:
-        print(f"Skipped: {outcome.skipped:,} malformed rows", file=out)
+        print(f"Skipped: {outcome.skipped:,} malformed rows")
     for what, path in (("Model", args.output), ("Report", args.report)):
         if path is not None:
-            print(f"{what}: {path}", file=out)
+            print(f"{what}: {path}")

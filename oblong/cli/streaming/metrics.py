@@ -240,7 +240,9 @@ class Scores:
             self._rows.append(np.column_stack(parts).astype(np.float64))
         if self._adwin is None:
             return np.empty(0, dtype=int)
-        return self._adwin.feed(found.guesses != found.codes)
+        # A row without weight is not predicted.
+        counted = np.flatnonzero(weights > 0.0)
+        return counted[self._adwin.feed(found.wrong[counted])]
 
     def end_window(self) -> dict[str, float]:
         """The metrics over the rows since the last window."""
