@@ -133,6 +133,15 @@ class Rows:
         self.skip_bad = skip_bad
         self._rows = self._skipped = 0
         self.first_skipped: str | None = None
+        self._may_be_labels: str | None = None
+
+    def look_for_labels(self, target: str | None) -> None:
+        """Let an error about text in the first column say that it may have the labels.
+
+        That is so in tables of which nobody has said where the labels are.
+        """
+        if target is None and isinstance(self._format, Csv) and self._format.features:
+            self._may_be_labels = self._format.layout.label(self._format.features[0])
 
     def __enter__(self) -> Any:
         return self
@@ -251,13 +260,17 @@ class Rows:
 
     def _reject(self, error: RowError, line: int) -> None:
         if not self.skip_bad:
+            advice = self._advice.get(error.cause) or error.advice
+            if error.cause == "text" and error.column == self._may_be_labels:
+                hint = f"if these are the labels, give target= {error.column}"
+                advice = f"{advice}; {hint}" if advice else hint
             raise DataFileError(
                 self._lines.source,
                 str(error),
                 row=line,
                 column=error.column,
                 cause=error.cause,
-                advice=self._advice.get(error.cause) or error.advice,
+                advice=advice,
             )
         self._skipped += 1
         if self.first_skipped is None:
@@ -402,6 +415,7 @@ class RowReader(Rows):
             )
             super().__init__(lines, made, LabelCodes(classes, steady=steady_labels), skip_bad)
             self.format, self._vocabulary, self._hashed = name, known, hash_bits > 0
+            self.look_for_labels(target)
             self.n_columns: int | None = 1 << hash_bits if hash_bits else n_features
             if isinstance(made, Csv) and made.dense:
                 self.n_columns = len(made.features)

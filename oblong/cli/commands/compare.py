@@ -295,7 +295,8 @@ def _planned(
         print(
             f"oblong: {dataset.name}: on all rows this would take about {about(whole)}. Instead, "
             f"{' and '.join(limits)}; linear and online models and the baselines are fitted to all "
-            f"rows. {left_out}That takes about {about(seconds)}. --full insists on all rows.",
+            f"rows. {left_out}That takes about {about(seconds)}. --full insists on all rows, "
+            "--time 5m sets a limit.",
             file=sys.stderr,
             flush=True,
         )
