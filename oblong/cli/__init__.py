@@ -17,6 +17,8 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any, NoReturn
 
+from oblong._core.text import printable
+
 __all__ = ["main", "program"]
 
 OK, FAILED, BAD_INPUT, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
@@ -252,7 +254,5 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _complain(message: str, code: int) -> int:
-    # Words of a file, or of a library about it, must not steer the terminal.
-    shown = "".join(c if c.isprintable() else "?" for c in message)
-    print(f"oblong: {shown}", file=sys.stderr)
+    print(f"oblong: {printable(message)}", file=sys.stderr)
     return code

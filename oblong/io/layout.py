@@ -6,11 +6,10 @@ import itertools
 import os
 import re
 from collections.abc import Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from oblong._core.text import quote
+from oblong._core.text import no_such, quote
 from oblong.io.cells import peek_records
 from oblong.io.csv import Columns, Csv
 from oblong.io.errors import DataFileError, RowError
@@ -182,11 +181,9 @@ def find_column(names: Sequence[str], target: str | None, source: str) -> int:
         return positions[0]
     if positions:
         raise DataFileError(source, f"{len(positions)} columns are named {quote(target)}")
-    close = get_close_matches(target, names, n=1)
-    hint = f" (did you mean {quote(close[0])}?)" if close else ""
-    shown = ", ".join(quote(name) for name in names[:12])
     more = f" and {len(names) - 12} more" if len(names) > 12 else ""
-    raise DataFileError(source, f"no column {quote(target)}{hint}; the columns are {shown}{more}")
+    problem = no_such("column", target, names, [quote(name) for name in names[:12]])
+    raise DataFileError(source, problem + more)
 
 
 def table_columns(

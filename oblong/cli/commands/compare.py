@@ -25,6 +25,7 @@ from oblong.cli.comparison.protocol import OutOfTime, check_classes
 from oblong.cli.comparison.results import FoldResult, Settings
 from oblong.cli.shared.errors import RunError
 from oblong.cli.shared.options import (
+    add_command,
     check_apart,
     is_set_by_name,
     output_file,
@@ -84,14 +85,14 @@ examples:
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add the subcommand."""
     defaults = [model.name for model in select()]
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "compare",
-        description=_DESCRIPTION,
-        epilog=_EPILOG.format(
+        _DESCRIPTION,
+        _EPILOG.format(
             sets=("\n" + 20 * " ").join(BUILT_IN),
             models="\n".join(f"  {model.name:<16}  {model.title}" for model in select(["all"])),
         ),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "data",

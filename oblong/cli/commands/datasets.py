@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from dataclasses import asdict
 
-from oblong.cli.shared.options import emphasis, print_json
+from oblong.cli.shared.options import add_command, emphasis, print_json
 from oblong.datasets.loading import summaries
 
 __all__ = ["add_parser"]
@@ -19,13 +20,8 @@ examples:
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add the subcommand."""
-    parser = subparsers.add_parser(
-        "datasets",
-        description="Data sets that go by a name.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.set_defaults(run=lambda args: parser.print_help() or 0)
+    parser = add_command(subparsers, "datasets", "Data sets that go by a name.", _EPILOG)
+    parser.set_defaults(run=lambda args: sys.stdout.write(parser.format_help()) * 0)
     actions = parser.add_subparsers(title="commands", metavar="COMMAND")
     listing = actions.add_parser(
         "list",

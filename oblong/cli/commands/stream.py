@@ -6,9 +6,15 @@ import argparse
 from importlib.util import find_spec
 from pathlib import Path
 
-from oblong._core.text import quote
-from oblong.cli.shared.options import check_apart, output_file, whole_number
-from oblong.cli.streaming.learners import LEARNERS, learner_name, parameter
+from oblong._core.text import no_such
+from oblong.cli.shared.options import (
+    add_command,
+    check_apart,
+    output_file,
+    parameter,
+    whole_number,
+)
+from oblong.cli.streaming.learners import LEARNERS, learner_name
 from oblong.io.errors import DataFileError
 
 __all__ = ["add_parser"]
@@ -51,13 +57,13 @@ examples:
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add the subcommand."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "stream",
-        description=_DESCRIPTION,
-        epilog=_EPILOG.format(
+        _DESCRIPTION,
+        _EPILOG.format(
             learners="\n".join(f"  {name:<12}  {about}" for name, (_, about) in LEARNERS.items())
         ),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("data", metavar="FILE", help="the rows, or - for standard input")
     parser.add_argument(
@@ -220,8 +226,7 @@ def _metrics(text: str) -> list[str]:
     names = list(dict.fromkeys(name.strip().replace("_", "-") for name in text.split(",")))
     for name in names:
         if name not in SCORES:
-            known = ", ".join(SCORES)
-            raise argparse.ArgumentTypeError(f"no metric {quote(name)}; they are {known}")
+            raise argparse.ArgumentTypeError(no_such("metric", name, SCORES))
     return names
 
 

@@ -148,65 +148,39 @@ def _check_plain(args: argparse.Namespace, model: Any) -> None:
 
 def _reader(args: argparse.Namespace, checkpoint: Checkpoint | None) -> Any:
     """The rows, from the first on or after a checkpoint."""
-    if args.format == "arrow" or (args.format is None and find_format(args.data) == "parquet"):
-        from oblong.io.arrow_rows import ArrowReader
-
-        if args.data == "-":
-            raise DataFileError("standard input", "Parquet and Arrow need a file")
-        with sound_checkpoint(args.checkpoint) if checkpoint else nullcontext():
-            return ArrowReader(
-                args.data,
-                target=args.target,
-                weight=args.weight,
-                classes=args.classes,
-                hash_bits=args.hash_bits,
-                text=args.text,
-                steady_labels=True,
-                state=checkpoint.reader if checkpoint else None,
-            )
+    options: dict[str, Any] = {
+        name: getattr(args, name) for name in ("target", "weight", "classes", "hash_bits", "text")
+    }
+    options |= {"steady_labels": True, "state": checkpoint.reader if checkpoint else None}
     with sound_checkpoint(args.checkpoint) if checkpoint else nullcontext():
+        if args.format == "arrow" or (args.format is None and find_format(args.data) == "parquet"):
+            from oblong.io.arrow_rows import ArrowReader
+
+            if args.data == "-":
+                raise DataFileError("standard input", "Parquet and Arrow need a file")
+            return ArrowReader(args.data, **options)
         return RowReader(
             args.data,
             format=args.format,
-            target=args.target,
-            weight=args.weight,
-            classes=args.classes,
-            hash_bits=args.hash_bits,
-            text=args.text,
             n_features=args.features,
             zero_based=args.zero_based or None,
             header=False if args.no_header else None,
             skip_bad=args.skip_bad,
-            steady_labels=True,
-            state=checkpoint.reader if checkpoint else None,
             vocabulary=checkpoint.vocabulary if checkpoint else (),
+            **options,
         )
 
 
 def _options(args: argparse.Namespace) -> dict[str, Any]:
     """What decides the result; a checkpoint belongs to one choice of it."""
-    return {
-        "--learner": args.learner,
+    names = "learner param format target weight classes hash_bits text features zero_based"
+    names += " no_header skip_bad no_normalize initial metrics drift delay passes test_only window"
+    names += " every"
+    found = {f"--{n.replace('_', '-')}": getattr(args, n) for n in names.split()}
+    return found | {
         "--param": [[name, value] for name, value in args.param],
-        "--format": args.format,
-        "--target": args.target,
-        "--weight": args.weight,
-        "--classes": args.classes,
-        "--hash-bits": args.hash_bits,
-        "--text": args.text,
-        "--features": args.features,
-        "--zero-based": args.zero_based,
-        "--no-header": args.no_header,
-        "--skip-bad": args.skip_bad,
-        "--no-normalize": args.no_normalize,
         "--initial": None if args.initial is None else str(args.initial),
-        "--metrics": args.metrics,
-        "--drift": args.drift,
-        "--delay": args.delay,
         "--passes": args.passes if args.passes > 1 else None,
-        "--test-only": args.test_only,
-        "--window": args.window,
-        "--every": args.every,
     }
 
 
@@ -307,16 +281,15 @@ class _Printer:
                 )
             more = "".join(f"  {value:>14.4f}" for value in window.scores.values())
             print(
-                f"{window.rows:>15,}  {_percent(window.window_error):>12}  "
-                f"{_percent(window.error):>8}  {window.speed:>11,.0f}{more}",
+                f"{window.rows:>15,}  {_percent(window.error):>12}  "
+                f"{_percent(window.total_error):>8}  {window.speed:>11,.0f}{more}",
                 flush=True,
             )
             self.next = 2 * window.rows
         elif self.live and time.monotonic() > self.shown + 0.5:
             self.shown = time.monotonic()
-            line = (
-                f"{window.rows:,} rows, error {_percent(window.error)}, {window.speed:,.0f} rows/s"
-            )
+            error = _percent(window.total_error)
+            line = f"{window.rows:,} rows, error {error}, {window.speed:,.0f} rows/s"
             print(f"\r{line:<70}\r", end="", file=sys.stderr, flush=True)
 
 
