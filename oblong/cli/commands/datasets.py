@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from dataclasses import asdict
 
 from oblong.cli.shared.options import add_command, emphasis, print_json
@@ -21,7 +20,12 @@ examples:
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add the subcommand."""
     parser = add_command(subparsers, "datasets", "Data sets that go by a name.", _EPILOG)
-    parser.set_defaults(run=lambda args: sys.stdout.write(parser.format_help()) * 0)
+
+    def show_help(args: argparse.Namespace) -> int:
+        parser.print_help()
+        return 0
+
+    parser.set_defaults(run=show_help)
     actions = parser.add_subparsers(title="commands", metavar="COMMAND")
     listing = actions.add_parser(
         "list",

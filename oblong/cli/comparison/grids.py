@@ -261,7 +261,8 @@ for _model in (
     Model(
         "arow",
         "AROW, online",
-        lambda: AROWClassifier(random_state=0),
+        # Its probabilities are of no use otherwise: they are sure of every row.
+        lambda: AROWClassifier(calibration="platt", random_state=0),
         lambda unit: {"r": (1.0, 0.1, 10.0)},
         kind="linear",
     ),

@@ -339,9 +339,8 @@ def judge(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if hasattr(estimator, "predict_proba"):
-            scores = probabilities = estimator.predict_proba(X[test])
+            probabilities = estimator.predict_proba(X[test])
         else:
-            scores = np.asarray(estimator.decision_function(X[test]))
             folds = min(INNER_FOLDS, int(np.unique(y[train], return_counts=True)[1].min()))
             if folds > 1:
                 # The scaling is that of the model: labels have no part in it.
@@ -352,6 +351,11 @@ def judge(
         loss = None
         if probabilities is not None:
             loss = float(log_loss(truth, probabilities, labels=classes))
+        # Probabilities may all be 0 or 1, and then have no order.
+        if hasattr(estimator, "decision_function"):
+            scores = np.asarray(estimator.decision_function(X[test]))
+        else:
+            scores = np.asarray(probabilities)
         if scores.ndim == 1:
             scores = np.column_stack([-scores, scores])
         # One class against the rest, and the mean over the classes.
