@@ -19,14 +19,7 @@ from oblong.io.libsvm import LIBSVM, first_index, looks_like_libsvm
 from oblong.io.numbers import is_missing, is_number
 from oblong.io.sources import LineBuffer, source_name
 
-__all__ = [
-    "EXTENSIONS",
-    "FORMATS",
-    "find_column",
-    "find_format",
-    "make_format",
-    "table_columns",
-]
+__all__ = ["EXTENSIONS", "FORMATS", "find_column", "find_format", "make_format", "table_columns"]
 
 FORMATS = ("libsvm", "csv", "tsv", "json")
 EXTENSIONS = {

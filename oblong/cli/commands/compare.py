@@ -121,11 +121,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="times to draw the folds anew (default: %(default)s)",
     )
     parser.add_argument(
-        "--seed",
-        type=seed,
-        default=0,
-        metavar="N",
-        help="seed of the folds (default: %(default)s)",
+        "--seed", type=seed, default=0, metavar="N", help="seed of the folds (default: %(default)s)"
     )
     parser.add_argument(
         "--jobs",
@@ -164,9 +160,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="how long it may take, in s, m or h; rows, folds and models are left out to keep it",
     )
     parser.add_argument(
-        "--full",
-        action="store_true",
-        help="use all rows for everything, however long it takes",
+        "--full", action="store_true", help="use all rows for everything, however long it takes"
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of the table")
     parser.set_defaults(run=_run)
@@ -241,11 +235,7 @@ def _compare(
     titles = {model.name: model.title for model in models}
     # The report takes some time too.
     end = None if limit is None else began + max(0.5 * limit, min(0.85 * limit, limit - 5.0))
-    with (
-        fold_progress(titles, folds, finished, remaining.text) as advance,
-        _too_late(),
-        _at(end),
-    ):
+    with fold_progress(titles, folds, finished, remaining.text) as advance, _too_late(), _at(end):
 
         def keep(result: FoldResult) -> None:
             journal.add(result)

@@ -14,13 +14,7 @@ from sklearn.pipeline import Pipeline
 
 from oblong.cli.shared import large
 from oblong.cli.shared.errors import RunError
-from oblong.cli.shared.options import (
-    add_command,
-    busy,
-    check_apart,
-    is_set_by_name,
-    output_file,
-)
+from oblong.cli.shared.options import add_command, busy, check_apart, is_set_by_name, output_file
 from oblong.cli.shared.tables import add_dialect_options, dialect_of
 from oblong.datasets import DataFileError, load
 from oblong.io.dataset import Schema

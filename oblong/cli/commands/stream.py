@@ -7,13 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from oblong._core.text import no_such
-from oblong.cli.shared.options import (
-    add_command,
-    check_apart,
-    output_file,
-    parameter,
-    whole_number,
-)
+from oblong.cli.shared.options import add_command, check_apart, output_file, parameter, whole_number
 from oblong.cli.streaming.learners import LEARNERS, learner_name
 from oblong.io.errors import DataFileError
 

@@ -99,9 +99,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="weights of the classes: against their frequency, or as given",
     )
     parser.add_argument(
-        "--proba",
-        action="store_true",
-        help="calibrate the model, so that it has probabilities",
+        "--proba", action="store_true", help="calibrate the model, so that it has probabilities"
     )
     parser.add_argument(
         "--threshold",

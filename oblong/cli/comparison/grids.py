@@ -155,11 +155,7 @@ def _search_spreads(grid: Grid, folds: Any) -> RelativeMarginClassifierCV:
 
 for _model in (
     Model(
-        "svm",
-        "SVM",
-        SVC,
-        lambda unit: {"C": _PENALTIES, "gamma": _widths(unit)},
-        reference=True,
+        "svm", "SVM", SVC, lambda unit: {"C": _PENALTIES, "gamma": _widths(unit)}, reference=True
     ),
     Model(
         "rmm",

@@ -276,9 +276,7 @@ class _Printer:
         if window.rows >= self.next:
             if not self.next:
                 more = "".join(f"  {name:>14}" for name in window.scores)
-                print(
-                    f"{'rows':>15}  {'window error':>12}  {'error':>8}  {'rows/s':>11}{more}",
-                )
+                print(f"{'rows':>15}  {'window error':>12}  {'error':>8}  {'rows/s':>11}{more}")
             more = "".join(f"  {value:>14.4f}" for value in window.scores.values())
             print(
                 f"{window.rows:>15,}  {_percent(window.error):>12}  "
@@ -305,7 +303,7 @@ def _print_end(args: argparse.Namespace, outcome: Outcome) -> None:
     print(
         f"\n{outcome.source}  {outcome.rows:,} rows, {features:,} features, "
         f"{len(outcome.labels):,} classes\n{args.learner}: error {_percent(outcome.error)}; always "
-        f"the most frequent class: {_percent(outcome.metrics.majority_error)}",
+        f"the most frequent class: {_percent(outcome.metrics.majority_error)}"
     )
     for name, value in outcome.metrics.totals.items():
         if value is not None:

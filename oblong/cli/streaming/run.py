@@ -340,12 +340,7 @@ def _close(reader: RowReader, learner: IncrementalLearner, rows: int) -> None:
 
 @contextmanager
 def _ahead(
-    reader: RowReader,
-    schedule: Schedule,
-    rows: int,
-    *,
-    wait: bool,
-    stopped: Callable[[], bool],
+    reader: RowReader, schedule: Schedule, rows: int, *, wait: bool, stopped: Callable[[], bool]
 ) -> Iterator[Iterator[Batch]]:
     """Read batches on a thread of their own, one ahead of the learner, until it has `stopped`.
 
