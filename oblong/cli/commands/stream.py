@@ -245,8 +245,6 @@ def _run(args: argparse.Namespace) -> int:
     if args.delay and args.passes > 1:
         raise DataFileError("--delay", "cannot go with --passes: no label is late the second time")
     check_apart([args.data], [args.checkpoint, args.output, args.report, args.predictions])
-    if args.predictions is not None and args.resume:
-        raise DataFileError("--predictions", "cannot go on from a checkpoint: leave out --resume")
     page = args.report is not None and args.report.suffix.lower() not in (".json", ".jsonl")
     if page and find_spec("matplotlib") is None:
         raise DataFileError("--report", 'HTML needs matplotlib: pip install "oblong[cli]"')

@@ -64,6 +64,7 @@ class Checkpoint:
     metrics: Metrics
     messages: list[str]
     late: list[CodedRows]
+    written: int | None
 
     def resume(self, learner: IncrementalLearner) -> None:
         """Put a learner where that of the checkpoint was."""
@@ -90,8 +91,9 @@ def write_checkpoint(
     learner: IncrementalLearner,
     metrics: Metrics,
     messages: list[str],
+    written: int | None,
 ) -> None:
-    """Write a checkpoint in place of the one before."""
+    """Write a checkpoint in place of the one before; with the bytes of predictions so far."""
     # Here, since it needs scikit-learn.
     from oblong.persistence import save
 
@@ -112,6 +114,7 @@ def write_checkpoint(
                 "late": [_listed(row) for row in learner.late],
             },
             "metrics": metrics.state(),
+            "written": written,
         }
     )
     try:
@@ -154,13 +157,14 @@ def read_checkpoint(path: Path, options: dict[str, Any]) -> Checkpoint | None:
                 raise DataFileError(path.name, problem)
         vocabulary = [str(name) for name in vars(model).pop("feature_names_in_", ())]
         reader, learner = stream["reader"], {name: stream["learner"][name] for name in _KEPT}
-        tested = stream["learner"].get("tested")
+        tested, written = stream["learner"].get("tested"), stream.get("written")
         messages = stream["learner"]["messages"]
         numbers = (reader[name] for name in ("offset", "line", "rows", "skipped"))
         sound = (
             all(type(learner[name]) is kind for name, (_, kind) in _KEPT.items())
             and type(messages) is list
             and type(tested) in (int, type(None))
+            and (written is None or (type(written) is int and written >= 0))
             and all(type(value) is int and value >= 0 for value in numbers)
             and all(type(label) in (int, str) for label in reader["labels"])
             and len(reader["labels"]) == len(reader["spellings"])
@@ -170,7 +174,7 @@ def read_checkpoint(path: Path, options: dict[str, Any]) -> Checkpoint | None:
         metrics = Metrics(stream["metrics"])
         late = [_unlisted(row, reader["labels"]) for row in stream["learner"].get("late", ())]
         learner["tested"] = tested
-        return Checkpoint(model, reader, vocabulary, learner, metrics, messages, late)
+        return Checkpoint(model, reader, vocabulary, learner, metrics, messages, late, written)
 
 
 def _listed(row: CodedRows) -> list[Any]:

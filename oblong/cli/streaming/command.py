@@ -84,8 +84,8 @@ def _stream(args: argparse.Namespace) -> int:
             args.test_only,
         )
         printer = _Printer(args.json)
-        with terminated(run.stop), _predictions(args, reader) as predicted:
-            skipped = run.go(reader, schedule, printer, predicted, printer.drift)
+        with terminated(run.stop), _predictions(args, reader, checkpoint) as (write, run.written):
+            skipped = run.go(reader, schedule, printer, write, printer.drift)
     for message in run.messages:
         print(f"oblong: warning: {message}", file=sys.stderr)
     if run.stopped:
@@ -186,25 +186,36 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
 
 @contextmanager
 def _predictions(
-    args: argparse.Namespace, reader: RowReader
-) -> Iterator[Callable[[Sequence[Any]], None] | None]:
-    """Write predicted classes, as the labels are spelled, a line each; or None."""
+    args: argparse.Namespace, reader: RowReader, checkpoint: Checkpoint | None
+) -> Iterator[tuple[Callable[[Sequence[Any]], None] | None, Callable[[], int | None]]]:
+    """Write predicted classes, as the labels are spelled, a line each; and say how many bytes."""
     if args.predictions is None:
-        yield None
+        yield None, lambda: None
         return
+    kept = checkpoint.written if checkpoint else 0
+    if kept is None or (kept and not args.predictions.exists()):
+        raise DataFileError("--predictions", "there are none of the rows before the checkpoint")
     try:
-        file = open(args.predictions, "w", encoding="utf-8")  # noqa: SIM115
+        file = open(args.predictions, "r+b" if kept else "wb")  # noqa: SIM115
     except OSError as error:
         raise RunError(f"{args.predictions} cannot be written: {error.strerror}") from None
     with file:
+        if file.seek(0, os.SEEK_END) < kept:
+            raise DataFileError(args.predictions.name, "shorter than it was at the checkpoint")
+        # What follows is predicted again.
+        file.truncate(file.seek(kept))
 
         def write(labels: Sequence[Any]) -> None:
             spelled = dict(zip(reader.labels, reader.spellings))
-            file.writelines(f"{'' if x is None else spelled[x]}\n" for x in labels)
+            file.writelines(f"{'' if x is None else spelled[x]}\n".encode() for x in labels)
             if args.data == "-":
                 file.flush()
 
-        yield write
+        def written() -> int:
+            file.flush()
+            return file.tell()
+
+        yield write, written
 
 
 def _command(args: argparse.Namespace) -> str:

@@ -101,6 +101,8 @@ class StreamRun:
         self.messages = list(messages)
         self._began = 0.0
         self.stopped = False
+        # Bytes of predictions that have been written, if any are.
+        self.written: Callable[[], int | None] = lambda: None
 
     def stop(self) -> None:
         """Stop after the rows that are being learned from."""
@@ -224,6 +226,7 @@ class StreamRun:
                     learner,
                     metrics,
                     self.messages,
+                    self.written(),
                 )
 
         grows = learner.model._takes_new_features

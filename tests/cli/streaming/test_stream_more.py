@@ -111,10 +111,18 @@ def test_a_stopped_run_ends_with_the_same_metrics(tmp_path, capsys, options, for
     if "--test-only" in options:
         run(capsys, first, "-o", tmp_path / "model.oblong")
         options += ["-i", tmp_path / "model.oblong"]
-    expected = final(capsys, whole, *options)
+    guesses, again = tmp_path / "whole.txt", tmp_path / "again.txt"
+    expected = final(capsys, whole, *options, "--predictions", guesses)
     # What is known when the rows end is kept before the last window ends.
-    run(capsys, first, *options, "--checkpoint", tmp_path / "run.ckpt")
-    found = final(capsys, whole, *options, "--checkpoint", tmp_path / "run.ckpt", "--resume")
+    options += ["--checkpoint", tmp_path / "run.ckpt", "--predictions", again]
+    run(capsys, first, *options)
+    with again.open("a") as file:
+        file.write("predicted after the last checkpoint\n")
+    found = final(capsys, whole, *options, "--resume")
+    assert again.read_text() == guesses.read_text()
+    again.write_text("")
+    assert main(["stream", whole, *map(str, options), "--resume"]) == 2
+    assert "shorter than it was" in capsys.readouterr().err
     for name in ("seconds", "rows_per_second"):
         del expected[name], found[name]
     assert found == expected
