@@ -19,6 +19,7 @@ from typing import Any
 
 import numba
 from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.runtime import rtsys
 
 __all__ = ["dispatcher"]
 
@@ -48,7 +49,11 @@ class _Cache(FunctionCache):
         )
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        found = super().load_overload(sig, target_context)
+        # Numba would first load all that a compilation may need, which takes longer than the rest;
+        # code that is on disk needs only the functions that manage memory.
+        rtsys.initialize(target_context)
+        with self._guard_against_spurious_io_errors():
+            found = self._load_overload(sig, target_context)
         if found is None:
             _announce()
         return found

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["quote"]
+from collections.abc import Iterable
+
+__all__ = ["no_such", "printable", "quote"]
 
 
 def quote(value: object, limit: int = 40) -> str:
@@ -19,3 +21,26 @@ def quote(value: object, limit: int = 40) -> str:
         text = text[: limit - 1] + "…"
     printable = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
     return f'"{printable}"'
+
+
+def printable(text: str) -> str:
+    """Text that cannot steer a terminal."""
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def no_such(kind: str, name: str, known: Iterable[str], shown: Iterable[str] = ()) -> str:
+    """A message about a name that nothing has: the closest that there is, and what there is.
+
+    Examples
+    --------
+    >>> from oblong._core.text import no_such
+    >>> print(no_such("fruit", "aple", ["apple", "pear"]))
+    no fruit "aple" (did you mean "apple"?); the fruits are apple, pear
+    """
+    # Here, since most commands have no need of it.
+    from difflib import get_close_matches
+
+    known = list(known)
+    close = get_close_matches(name, known, n=1)
+    hint = f" (did you mean {quote(close[0])}?)" if close else ""
+    return f"no {kind} {quote(name)}{hint}; the {kind}s are {', '.join(shown or known)}"

@@ -7,16 +7,19 @@ SIGTERM.
 from __future__ import annotations
 
 import argparse
+import atexit
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
-from importlib.metadata import entry_points
-from typing import NoReturn
+from typing import Any, NoReturn
 
-__all__ = ["main"]
+from oblong._core.text import printable
+
+__all__ = ["main", "program"]
 
 OK, FAILED, BAD_INPUT, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 
@@ -87,6 +90,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _complain(f"error: {where}{error.strerror or error}", FAILED)
 
 
+def program() -> NoReturn:
+    """Run the command line of the process, and end it."""
+    code = main()
+    if threading.active_count() == 1:
+        # Taking modules and compiled code apart one by one takes a quarter of a short command's
+        # time, and is where libraries have crashed. What asked to be called at the end is called.
+        atexit._run_exitfuncs()
+        with suppress(OSError, ValueError):
+            sys.stderr.flush()
+            sys.stdout.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
 def _open_streams() -> None:
     """Make standard streams what the commands expect them to be."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
@@ -153,9 +170,17 @@ def command_parsers() -> dict[str, argparse.ArgumentParser]:
     commands = parser.add_subparsers()
     for name in _COMMANDS:
         import_module(f"oblong.cli.commands.{name}").add_parser(commands)
-    for point in entry_points(group=_GROUP):
+    for point in _installed().values():
         point.load()(commands)
     return dict(commands.choices)
+
+
+def _installed() -> dict[str, Any]:
+    """Entry points of the commands of other distributions."""
+    # Here, since it takes as long as the rest of --version.
+    from importlib.metadata import entry_points
+
+    return {point.name: point for point in entry_points(group=_GROUP)}
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace | int:
@@ -178,7 +203,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace | int:
     if first in _COMMANDS:
         import_module(f"oblong.cli.commands.{first}").add_parser(commands)
     elif first != "--version":
-        installed = {point.name: point for point in entry_points(group=_GROUP)}
+        installed = _installed()
         if first in installed:
             installed[first].load()(commands)
         elif first in _ELSEWHERE:
@@ -229,7 +254,5 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _complain(message: str, code: int) -> int:
-    # Words of a file, or of a library about it, must not steer the terminal.
-    shown = "".join(c if c.isprintable() else "?" for c in message)
-    print(f"oblong: {shown}", file=sys.stderr)
+    print(f"oblong: {printable(message)}", file=sys.stderr)
     return code

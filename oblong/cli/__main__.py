@@ -1,7 +1,5 @@
 """Run the command line as ``python -m oblong.cli``."""
 
-import sys
+from oblong.cli import program
 
-from oblong.cli import main
-
-sys.exit(main())
+program()

@@ -25,12 +25,4 @@ __getattr__, __dir__ = lazy_names(
     },
 )
 
-__all__ = [
-    "Batch",
-    "DataFileError",
-    "Dataset",
-    "Position",
-    "RowReader",
-    "open_rows",
-    "read_table",
-]
+__all__ = ["Batch", "DataFileError", "Dataset", "Position", "RowReader", "open_rows", "read_table"]

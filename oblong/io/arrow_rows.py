@@ -10,12 +10,12 @@ import numpy as np
 
 from oblong._core.text import quote
 from oblong.io.arrow import arrow_labels, arrow_numbers, holds_text
+from oblong.io.batch import Batch, Position
 from oblong.io.errors import DataFileError
 from oblong.io.formats import bad_weight
 from oblong.io.hashing import name_column, text_columns, tidied
 from oblong.io.labels import LabelCodes
 from oblong.io.layout import find_column
-from oblong.io.rows import Batch, Position
 from oblong.io.sources import source_name
 
 __all__ = ["ArrowReader"]

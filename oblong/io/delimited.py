@@ -62,10 +62,8 @@ def read_delimited(
             raise
         labels = LabelCodes()
         rows = Rows(lines, made, labels, dialect.skip_bad)
-        try:
-            X, found, codes = all_columns(rows, made)
-        except DataFileError as error:
-            raise _with_target(error, wanted, layout) from None
+        rows.look_for_labels(wanted.target)
+        X, found, codes = all_columns(rows, made)
         texts = {
             j: (known, vocabulary.words)
             for j, known, vocabulary in zip(made.word_columns, found, made.vocabularies)
@@ -136,18 +134,6 @@ def _schema(
         width=len(names) if moved else None,
         dialect=None if dialect == PLAIN else dialect.to_json(),
     )
-
-
-def _with_target(error: DataFileError, wanted: Wanted, layout: Columns) -> DataFileError:
-    """An error about text in a table of which nobody has said where the labels are."""
-    first = layout.label(layout.features[0])
-    if error.cause != "text" or wanted.target is not None or error.column != first:
-        return error
-    advice = f"if these are the labels, give target= {first}"
-    if error.advice:
-        advice = f"{error.advice}; {advice}"
-    place: dict[str, Any] = {"row": error.row, "column": error.column, "cause": error.cause}
-    return DataFileError(error.source, error.problem, advice=advice, **place)
 
 
 def all_columns(reader: Rows, made: Csv) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:

@@ -6,11 +6,10 @@ import itertools
 import os
 import re
 from collections.abc import Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from oblong._core.text import quote
+from oblong._core.text import no_such, quote
 from oblong.io.cells import peek_records
 from oblong.io.csv import Columns, Csv
 from oblong.io.errors import DataFileError, RowError
@@ -20,14 +19,7 @@ from oblong.io.libsvm import LIBSVM, first_index, looks_like_libsvm
 from oblong.io.numbers import is_missing, is_number
 from oblong.io.sources import LineBuffer, source_name
 
-__all__ = [
-    "EXTENSIONS",
-    "FORMATS",
-    "find_column",
-    "find_format",
-    "make_format",
-    "table_columns",
-]
+__all__ = ["EXTENSIONS", "FORMATS", "find_column", "find_format", "make_format", "table_columns"]
 
 FORMATS = ("libsvm", "csv", "tsv", "json")
 EXTENSIONS = {
@@ -182,11 +174,9 @@ def find_column(names: Sequence[str], target: str | None, source: str) -> int:
         return positions[0]
     if positions:
         raise DataFileError(source, f"{len(positions)} columns are named {quote(target)}")
-    close = get_close_matches(target, names, n=1)
-    hint = f" (did you mean {quote(close[0])}?)" if close else ""
-    shown = ", ".join(quote(name) for name in names[:12])
     more = f" and {len(names) - 12} more" if len(names) > 12 else ""
-    raise DataFileError(source, f"no column {quote(target)}{hint}; the columns are {shown}{more}")
+    problem = no_such("column", target, names, [quote(name) for name in names[:12]])
+    raise DataFileError(source, problem + more)
 
 
 def table_columns(

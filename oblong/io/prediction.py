@@ -20,12 +20,7 @@ from oblong.io.layout import find_column, make_format, table_columns
 from oblong.io.mixed import MixedArray
 from oblong.io.rows import Rows
 from oblong.io.sources import LineBuffer, source_name
-from oblong.io.tables import (
-    all_entries,
-    look,
-    npz,
-    parquet_features,
-)
+from oblong.io.tables import all_entries, look, npz, parquet_features
 
 __all__ = ["of_width", "read_rows"]
 

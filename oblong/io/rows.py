@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from oblong.io.batch import Batch, Position
 from oblong.io.csv import Csv
 from oblong.io.errors import DataFileError, RowError
 from oblong.io.formats import Format, Parsed
@@ -21,78 +21,6 @@ __all__ = ["Batch", "Position", "RowReader", "Rows"]
 # Most bytes of a batch, which is in one piece then, as a rule. Batches end where the input passes a
 # multiple of it, whatever was read before.
 _BLOCK = 1 << 20
-
-
-@dataclass(frozen=True)
-class Position:
-    """How far a reader has come.
-
-    Attributes
-    ----------
-    offset, line : int
-        Bytes consumed, decompressed, and the number of the next line.
-    rows, skipped : int
-        Rows taken, and rows left out because they were wrong.
-    n_labels, n_names : int
-        Labels and names of columns that were known then.
-    """
-
-    offset: int
-    line: int
-    rows: int
-    skipped: int
-    n_labels: int
-    n_names: int
-
-
-@dataclass(frozen=True, eq=False)
-class Batch:
-    """Rows of a stream.
-
-    Attributes
-    ----------
-    values : ndarray of float
-        Entries of the rows.
-    columns : ndarray of int32, or None
-        Their columns, sorted and different within a row; None for rows with all columns.
-    indptr : ndarray of int64, of shape (n_rows + 1,)
-        Where the rows start.
-    codes : ndarray of int32, of shape (n_rows,)
-        Numbers of the labels in :attr:`RowReader.labels`.
-    position : Position
-        Where the reader is after the batch.
-    weights : ndarray of float of shape (n_rows,), or None
-        Weights of the rows; None for rows without.
-    words : ndarray of int32 of shape (n_columns, n_rows), or None
-        Codes of words in columns of categories, -1 where they are missing.
-    """
-
-    values: np.ndarray
-    columns: np.ndarray | None
-    indptr: np.ndarray
-    codes: np.ndarray
-    position: Position
-    weights: np.ndarray | None = None
-    words: np.ndarray | None = None
-
-    def __len__(self) -> int:
-        return len(self.codes)
-
-    @property
-    def width(self) -> int:
-        """Columns up to the last that has an entry."""
-        if self.columns is None:
-            return len(self.values) // max(1, len(self))
-        return max(1, int(self.columns.max(initial=-1)) + 1)
-
-    def matrix(self, n_columns: int) -> Any:
-        """The rows as an array, or as a sparse matrix."""
-        if self.columns is None:
-            return self.values.reshape(len(self), n_columns)
-        import scipy.sparse as sp
-
-        parts = (self.values, self.columns, self.indptr)
-        return sp.csr_matrix(parts, shape=(len(self), n_columns))
 
 
 class _Part(NamedTuple):
@@ -133,6 +61,15 @@ class Rows:
         self.skip_bad = skip_bad
         self._rows = self._skipped = 0
         self.first_skipped: str | None = None
+        self._may_be_labels: str | None = None
+
+    def look_for_labels(self, target: str | None) -> None:
+        """Let an error about text in the first column say that it may have the labels.
+
+        That is so in tables of which nobody has said where the labels are.
+        """
+        if target is None and isinstance(self._format, Csv) and self._format.features:
+            self._may_be_labels = self._format.layout.label(self._format.features[0])
 
     def __enter__(self) -> Any:
         return self
@@ -251,13 +188,17 @@ class Rows:
 
     def _reject(self, error: RowError, line: int) -> None:
         if not self.skip_bad:
+            advice = self._advice.get(error.cause) or error.advice
+            if error.cause == "text" and error.column == self._may_be_labels:
+                hint = f"if these are the labels, give target= {error.column}"
+                advice = f"{advice}; {hint}" if advice else hint
             raise DataFileError(
                 self._lines.source,
                 str(error),
                 row=line,
                 column=error.column,
                 cause=error.cause,
-                advice=self._advice.get(error.cause) or error.advice,
+                advice=advice,
             )
         self._skipped += 1
         if self.first_skipped is None:
@@ -402,6 +343,7 @@ class RowReader(Rows):
             )
             super().__init__(lines, made, LabelCodes(classes, steady=steady_labels), skip_bad)
             self.format, self._vocabulary, self._hashed = name, known, hash_bits > 0
+            self.look_for_labels(target)
             self.n_columns: int | None = 1 << hash_bits if hash_bits else n_features
             if isinstance(made, Csv) and made.dense:
                 self.n_columns = len(made.features)

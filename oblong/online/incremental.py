@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -94,6 +95,8 @@ class IncrementalLearner:
         Whether rows of a stream are only predicted, by a plain model.
     watch : callable or None
         Called with the :class:`Predicted` of each batch, if the model is a plain one.
+    late : deque of CodedRows
+        Rows that have been tested, and whose labels have not come yet, one each.
     """
 
     def __init__(
@@ -108,6 +111,7 @@ class IncrementalLearner:
         self.rows = self.examples = 0
         self.frozen = False
         self.watch: Callable[[Predicted], None] | None = None
+        self.late: deque[CodedRows] = deque()
         self._before = 0
         # Mistakes that the model does not count itself.
         self.tested: int | None = None
@@ -156,10 +160,10 @@ class IncrementalLearner:
 
     def learn_late(self, *batch: Any) -> None:
         """Learn from rows that :meth:`test` has counted before."""
-        rows, examples, watch = self.rows, self.examples, self.watch
+        rows, examples, tested, watch = self.rows, self.examples, self.tested, self.watch
         self.watch = None
         self.learn(*batch)
-        self.rows, self.examples, self.watch = rows, examples, watch
+        self.rows, self.examples, self.tested, self.watch = rows, examples, tested, watch
 
     def learn(
         self, X: Any, codes: np.ndarray, labels: Sequence[Any], weights: np.ndarray | None = None
@@ -193,7 +197,7 @@ class IncrementalLearner:
             self.watch(self._with_second(found, labels))
 
     def _count(self, found: Predicted) -> None:
-        wrong = (found.guesses != found.codes) | (found.scores == 0.0)
+        wrong = found.wrong
         more = wrong.sum() if found.weights is None else copies(found.weights[wrong])
         self.tested = (self.tested or 0) + int(more)
 

@@ -36,6 +36,11 @@ class Predicted(NamedTuple):
     weights: np.ndarray | None
     second: int
 
+    @property
+    def wrong(self) -> np.ndarray:
+        """Which rows were predicted wrongly; a decision value of zero is no decision."""
+        return (self.guesses != self.codes) | (self.scores == 0.0)
+
     @classmethod
     def blank(cls, codes: np.ndarray, weights: np.ndarray | None) -> Predicted:
         """Nothing yet."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oblong.online.incremental import CodedRows, IncrementalLearner, copies
+from oblong.solvers.online.drift import Adwin
 
 if TYPE_CHECKING:
     from oblong.online._base import OnlineClassifier
@@ -67,6 +68,8 @@ class ProgressiveResult:
         The metrics over all rows.
     windows : tuple of Window
         The windows, if there were any.
+    drifts : tuple of int
+        Numbers of the rows, from 1, at which the errors were found to have changed.
     """
 
     rows: int
@@ -74,6 +77,7 @@ class ProgressiveResult:
     mistakes: int
     scores: dict[str, float]
     windows: tuple[Window, ...]
+    drifts: tuple[int, ...] = ()
 
     @property
     def error(self) -> float:
@@ -88,7 +92,7 @@ def progressive_validation(
     metrics: Any = None,
     window: int | None = None,
     delay: int = 0,
-    drift: None = None,
+    drift: Any = None,
     on_window: Callable[[Window], None] | None = None,
 ) -> ProgressiveResult:
     """Predict every row of a stream, and then learn from it.
@@ -115,21 +119,24 @@ def progressive_validation(
     delay : int, default=0
         Rows that are predicted between the prediction of a row and the arrival of its label. The
         labels of the last rows arrive at the end.
-    drift : None
-        Detection of drift, which does not exist yet.
+    drift : {"adwin"} or detector, default=None
+        Look for drift in the errors: ``"adwin"`` finds where they have grown, by adaptive windowing
+        with the parameters of River's ``drift.ADWIN``. Or any detector of River, of which each
+        alarm counts.
     on_window : callable, default=None
         Called with every :class:`Window` as it ends.
 
     Returns
     -------
     ProgressiveResult
-        Counts, metrics and windows.
+        Counts, metrics, windows and drifts.
 
     Notes
     -----
     A row of a class that was not known counts as a mistake, and so does one whose output is exactly
-    zero, or equal for two classes. Without metrics and delay, rows are counted by the learner
-    itself, which takes no time beyond learning; otherwise they are predicted one by one. Rows
+    zero, or equal for two classes. Without metrics, delay and drift, rows are counted by the
+    learner itself, which takes no time beyond learning; otherwise they are predicted one by one.
+    Rows
     before the first label have no prediction: they count in the error, and not in the metrics.
 
     Examples
@@ -150,8 +157,7 @@ def progressive_validation(
     >>> round(found.scores["balanced_accuracy_score"], 2)
     0.97
     """
-    if drift is not None:
-        raise ValueError(f"drift must be None, got {drift!r}: there is no detection of drift yet")
+    detect = _detection(drift)
     _check_count("delay", delay, 0)
     if window is not None:
         _check_count("window", window, 1)
@@ -170,12 +176,12 @@ def progressive_validation(
         from oblong.online._scorers import named
 
         scorers = named(metrics)
-    quick = not scorers and not delay and not learner.model._is_calibrated()
+    one_by_one = scorers or delay or detect or learner.model._is_calibrated()
     run: _Run
     if hasattr(learner.model, "n_outputs") and not scorers:
         run = _DelayedRun(learner, int(delay)) if delay else _Run(learner)
     else:
-        run = _Run(learner) if quick else _SlowRun(learner, scorers, int(delay))
+        run = _SlowRun(learner, scorers, int(delay), detect) if one_by_one else _Run(learner)
     windows: list[Window] = []
 
     def end_window() -> None:
@@ -197,7 +203,25 @@ def progressive_validation(
         mistakes=run.mistakes,
         scores=run.scores(),
         windows=tuple(windows),
+        drifts=tuple(run.drifts),
     )
+
+
+def _detection(drift: Any) -> Callable[[bool], bool] | None:
+    """A function of whether a row was predicted wrongly, which says whether that is drift."""
+    if drift is None:
+        return None
+    if drift == "adwin":
+        adwin = Adwin()
+        return lambda wrong: adwin.feed(np.array([wrong])).size > 0
+    if not hasattr(drift, "update") or not hasattr(drift, "drift_detected"):
+        raise ValueError(f"drift must be 'adwin' or a detector of River, got {drift!r}")
+
+    def detect(wrong: bool) -> bool:
+        drift.update(int(wrong))
+        return bool(drift.drift_detected)
+
+    return detect
 
 
 def _check_count(name: str, value: Any, least: int) -> None:
@@ -267,6 +291,7 @@ class _Run:
     def __init__(self, learner: IncrementalLearner) -> None:
         self.learner = learner
         self._last = (learner.rows, learner.examples, self.mistakes)
+        self.drifts: list[int] = []
 
     @property
     def mistakes(self) -> int:
@@ -310,30 +335,34 @@ class _DelayedRun(_Run):
     def __init__(self, learner: IncrementalLearner, delay: int) -> None:
         super().__init__(learner)
         self.delay = delay
-        self.late: deque[CodedRows] = deque()
 
     def take(self, part: Any) -> None:
+        late = self.learner.late
         for i in range(len(part.codes)):
             one = part.part(i, i + 1)
             self.learner.test(*one)
-            self.late.append(one)
-            if len(self.late) > self.delay:
-                self.learner.learn_late(*self.late.popleft())
+            late.append(one)
+            if len(late) > self.delay:
+                self.learner.learn_late(*late.popleft())
 
     def finish(self) -> None:
-        while self.late:
-            self.learner.learn_late(*self.late.popleft())
+        while self.learner.late:
+            self.learner.learn_late(*self.learner.late.popleft())
 
 
 class _SlowRun(_Run):
     """Rows that are predicted one by one, for metrics and for labels that come late."""
 
     def __init__(
-        self, learner: IncrementalLearner, scorers: dict[str, Callable[..., float]], delay: int
+        self,
+        learner: IncrementalLearner,
+        scorers: dict[str, Callable[..., float]],
+        delay: int,
+        detect: Callable[[bool], bool] | None,
     ) -> None:
         self.wrong = learner.mistakes
         super().__init__(learner)
-        self.scorers, self.delay = scorers, delay
+        self.scorers, self.delay, self.detect = scorers, delay, detect
         self.late: deque[tuple[Any, Any, float]] = deque()
         self.responds = any(hasattr(scorer, "_score_func") for scorer in scorers.values())
         self.seen: list[Seen] = []
@@ -368,7 +397,10 @@ class _SlowRun(_Run):
         label, tie = self.learner.predict_one(x)
         times = copies(np.array([weight]))
         self.learner.examples += times
-        self.wrong += times * (tie or label is None or label != y)
+        wrong = tie or label is None or label != y
+        self.wrong += times * wrong
+        if self.detect is not None and self.detect(wrong):
+            self.drifts.append(self.learner.rows)
         if self.scorers and label is not None:
             from oblong.online._rule_based import has_probabilities
             from oblong.online._scorers import Seen

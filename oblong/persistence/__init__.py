@@ -12,8 +12,7 @@ if TYPE_CHECKING:
 
 # The error alone needs no scikit-learn.
 __getattr__, __dir__ = lazy_names(
-    __name__,
-    {"oblong.persistence.models": ["load", "load_with_manifest", "read_manifest", "save"]},
+    __name__, {"oblong.persistence.models": ["load", "load_with_manifest", "read_manifest", "save"]}
 )
 
 __all__ = ["ModelFileError", "load", "load_with_manifest", "read_manifest", "save"]

@@ -50,10 +50,7 @@ def write_archive(
     """
     text = json.dumps(tree, allow_nan=False, separators=(",", ":")).encode()
     _check_size(text, "structure", path)
-    with (
-        atomic_write(path) as stream,
-        zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive,
-    ):
+    with atomic_write(path) as stream, zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
         digest = hashlib.sha256()
         with archive.open(_member(ARRAYS), "w", force_zip64=True) as member:
             for chunk in arrays:

@@ -54,7 +54,7 @@ class Point:
 
 def test_commands_of_other_distributions_are_found(monkeypatch, capsys):
     points = {"oblong.commands": [Point("reproduce"), Point("other")]}
-    monkeypatch.setattr("oblong.cli.entry_points", lambda group: points[group])
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: points[group])
     assert main(["other"]) == 7
     assert main(["reproduce"]) == 7
     assert main(["--help"]) == 0
@@ -64,7 +64,7 @@ def test_commands_of_other_distributions_are_found(monkeypatch, capsys):
 
 
 def test_a_command_that_is_not_installed_says_how_to_get_it(monkeypatch, capsys):
-    monkeypatch.setattr("oblong.cli.entry_points", lambda group: [])
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [])
     assert main(["reproduce", "rmm-fig1"]) == 2
     err = capsys.readouterr().err
     assert err.startswith("oblong: error: 'oblong reproduce' needs another package: ")
@@ -72,3 +72,17 @@ def test_a_command_that_is_not_installed_says_how_to_get_it(monkeypatch, capsys)
     assert "pip install -e reproduction" in err
     assert main(["--help"]) == 0
     assert "reproduce" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("word", "code"), [("--version", 0), ("nonsense", 2)])
+@pytest.mark.parametrize("threads", [0, 1])
+def test_the_process_ends_at_once_and_loses_nothing(word, code, threads):
+    program = (
+        "import atexit, threading, time\nfrom oblong.cli import program\n"
+        "atexit.register(print, 'the end', end='')\n"
+        f"for _ in range({threads}): threading.Thread(target=time.sleep, args=(0.2,)).start()\n"
+        "program()"
+    )
+    done = subprocess.run([sys.executable, "-c", program, word], capture_output=True, text=True)
+    assert (done.returncode, done.stdout[-7:]) == (code, "the end")
+    assert (done.stdout if word == "--version" else done.stderr).startswith("oblong")

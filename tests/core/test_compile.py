@@ -69,7 +69,12 @@ def outer(x):
 """,
 }
 ROOT = Path(__file__).parents[2]
-CALL = "from small.outer import outer; print(outer(2.0), sum(outer.stats.cache_hits.values()))"
+CALL = """
+import sys
+from small.outer import outer
+answer, hits = outer(2.0), sum(outer.stats.cache_hits.values())
+print(answer, hits, "numba.np.arraymath" in sys.modules)
+"""
 
 
 def write_package(folder: Path) -> None:
@@ -92,7 +97,9 @@ def call(path: Path, **environment: str) -> tuple[float, int]:
         text=True,
         check=True,
     )
-    answer, hits = done.stdout.split()
+    answer, hits, loaded = done.stdout.split()
+    # What a compilation needs, and code from the disk does not, is not loaded for it.
+    assert (loaded == "True") == (hits == "0")
     return float(answer), int(hits)
 
 

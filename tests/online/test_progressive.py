@@ -189,7 +189,7 @@ def test_a_learner_goes_on_from_what_it_knows():
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"drift": "adwin"}, ValueError, "drift"),
+        ({"drift": "adwim"}, ValueError, "drift"),
         ({"window": 0}, ValueError, "window"),
         ({"window": 2.5}, ValueError, "window"),
         ({"delay": -1}, ValueError, "delay"),
@@ -235,3 +235,28 @@ def test_a_stream_that_outgrows_memory(monkeypatch):
         learner.learn(X, np.array([0, 1, 0]), ["a", "b"])
     assert found.value.n_features == 501
     assert learner.model.n_features_in_ == 2
+
+
+def test_drift_is_found_where_the_rule_changes():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 4))
+    y = X[:, 0] > 0
+    y[1500:] = ~y[1500:]
+    calm = progressive_validation(AROWClassifier(), [(X[:1500], y[:1500])], drift="adwin")
+    assert calm.drifts == ()
+    found = progressive_validation(AROWClassifier(), [(X, y)], drift="adwin", window=500)
+    assert 1500 < found.drifts[0] < 1600
+    # What is counted stays the same.
+    plain = progressive_validation(AROWClassifier(), [(X, y)], window=500)
+    assert (found.mistakes, found.windows) == (plain.mistakes, plain.windows)
+
+
+def test_detectors_of_river_find_drift():
+    detectors = pytest.importorskip("river.drift")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 4))
+    y = X[:, 0] > 0
+    y[1500:] = ~y[1500:]
+    for detector in (detectors.ADWIN(), detectors.binary.DDM()):
+        found = progressive_validation(AROWClassifier(), zip(X, y), drift=detector)
+        assert any(1500 < row < 1700 for row in found.drifts)

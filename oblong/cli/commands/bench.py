@@ -15,7 +15,7 @@ from sklearn.model_selection import train_test_split
 
 from oblong._core.text import quote
 from oblong.cli.shared.errors import RunError
-from oblong.cli.shared.options import busy, print_json, seed, whole_number
+from oblong.cli.shared.options import add_command, busy, print_json, seed, whole_number
 from oblong.cli.shared.preparation import make_pipeline
 from oblong.cli.shared.tables import add_table_options, check_labels, labelled_table
 from oblong.datasets import DataFileError
@@ -54,11 +54,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     from oblong.cli.timing.contenders import contenders
 
     listed = (f"  {c.name:<15}  {c.title} ({c.package})" for c in contenders())
-    parser = subparsers.add_parser(
-        "bench",
-        description=_DESCRIPTION,
-        epilog=_EPILOG.format(models="\n".join(listed)),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    parser = add_command(
+        subparsers, "bench", _DESCRIPTION, _EPILOG.format(models="\n".join(listed))
     )
     parser.add_argument(
         "data",

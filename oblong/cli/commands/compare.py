@@ -25,6 +25,7 @@ from oblong.cli.comparison.protocol import OutOfTime, check_classes
 from oblong.cli.comparison.results import FoldResult, Settings
 from oblong.cli.shared.errors import RunError
 from oblong.cli.shared.options import (
+    add_command,
     check_apart,
     is_set_by_name,
     output_file,
@@ -84,14 +85,14 @@ examples:
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add the subcommand."""
     defaults = [model.name for model in select()]
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "compare",
-        description=_DESCRIPTION,
-        epilog=_EPILOG.format(
+        _DESCRIPTION,
+        _EPILOG.format(
             sets=("\n" + 20 * " ").join(BUILT_IN),
             models="\n".join(f"  {model.name:<16}  {model.title}" for model in select(["all"])),
         ),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "data",
@@ -120,11 +121,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="times to draw the folds anew (default: %(default)s)",
     )
     parser.add_argument(
-        "--seed",
-        type=seed,
-        default=0,
-        metavar="N",
-        help="seed of the folds (default: %(default)s)",
+        "--seed", type=seed, default=0, metavar="N", help="seed of the folds (default: %(default)s)"
     )
     parser.add_argument(
         "--jobs",
@@ -163,9 +160,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="how long it may take, in s, m or h; rows, folds and models are left out to keep it",
     )
     parser.add_argument(
-        "--full",
-        action="store_true",
-        help="use all rows for everything, however long it takes",
+        "--full", action="store_true", help="use all rows for everything, however long it takes"
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of the table")
     parser.set_defaults(run=_run)
@@ -240,11 +235,7 @@ def _compare(
     titles = {model.name: model.title for model in models}
     # The report takes some time too.
     end = None if limit is None else began + max(0.5 * limit, min(0.85 * limit, limit - 5.0))
-    with (
-        fold_progress(titles, folds, finished, remaining.text) as advance,
-        _too_late(),
-        _at(end),
-    ):
+    with fold_progress(titles, folds, finished, remaining.text) as advance, _too_late(), _at(end):
 
         def keep(result: FoldResult) -> None:
             journal.add(result)
@@ -295,7 +286,8 @@ def _planned(
         print(
             f"oblong: {dataset.name}: on all rows this would take about {about(whole)}. Instead, "
             f"{' and '.join(limits)}; linear and online models and the baselines are fitted to all "
-            f"rows. {left_out}That takes about {about(seconds)}. --full insists on all rows.",
+            f"rows. {left_out}That takes about {about(seconds)}. --full insists on all rows, "
+            "--time 5m sets a limit.",
             file=sys.stderr,
             flush=True,
         )

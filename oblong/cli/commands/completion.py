@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from oblong.cli.shared.options import add_command
+
 __all__ = ["add_parser"]
 
 _EPILOG = """\
@@ -34,11 +36,11 @@ complete -o filenames -F _oblong oblong
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add the subcommand."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "completion",
-        description="Print a script by which a shell completes commands, options and files.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "Print a script by which a shell completes commands, options and files.",
+        _EPILOG,
     )
     parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="which shell")
     parser.set_defaults(run=_run)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict
 
-from oblong.cli.shared.options import emphasis, print_json
+from oblong.cli.shared.options import add_command, emphasis, print_json
 from oblong.datasets.loading import summaries
 
 __all__ = ["add_parser"]
@@ -19,13 +19,13 @@ examples:
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add the subcommand."""
-    parser = subparsers.add_parser(
-        "datasets",
-        description="Data sets that go by a name.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.set_defaults(run=lambda args: parser.print_help() or 0)
+    parser = add_command(subparsers, "datasets", "Data sets that go by a name.", _EPILOG)
+
+    def show_help(args: argparse.Namespace) -> int:
+        parser.print_help()
+        return 0
+
+    parser.set_defaults(run=show_help)
     actions = parser.add_subparsers(title="commands", metavar="COMMAND")
     listing = actions.add_parser(
         "list",

@@ -7,7 +7,15 @@ import json
 from importlib.util import find_spec
 from typing import Any
 
-from oblong.cli.shared.options import busy, check_apart, output_file, print_json, write_whole
+from oblong._core.text import printable
+from oblong.cli.shared.options import (
+    add_command,
+    busy,
+    check_apart,
+    output_file,
+    print_json,
+    write_whole,
+)
 from oblong.datasets import DataFileError
 
 __all__ = ["add_parser"]
@@ -29,12 +37,7 @@ _SHOWN = 12
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add the subcommand."""
-    parser = subparsers.add_parser(
-        "export",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = add_command(subparsers, "export", _DESCRIPTION, _EPILOG)
     parser.add_argument("model", metavar="MODEL", help="file that oblong train has written")
     parser.add_argument("--onnx", action="store_true", required=True, help="as an ONNX graph")
     parser.add_argument(
@@ -90,5 +93,4 @@ def _names(manifest: dict[str, Any]) -> list[str] | None:
 
 def _listed(names: list[str]) -> str:
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    shown = ", ".join(names[:_SHOWN]) + more
-    return "".join(c if c.isprintable() else "?" for c in shown)
+    return printable(", ".join(names[:_SHOWN]) + more)

@@ -6,7 +6,8 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
-from oblong.cli.shared.options import emphasis, print_json
+from oblong._core.text import printable
+from oblong.cli.shared.options import add_command, emphasis, print_json
 
 __all__ = ["add_parser"]
 
@@ -27,12 +28,7 @@ _SHOWN = 12
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add the subcommand."""
-    parser = subparsers.add_parser(
-        "info",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = add_command(subparsers, "info", _DESCRIPTION, _EPILOG)
     parser.add_argument("model", metavar="MODEL", help="file that oblong train has written")
     parser.add_argument("--json", action="store_true", help="print all of it as JSON")
     parser.set_defaults(run=_run)
@@ -48,7 +44,7 @@ def _run(args: argparse.Namespace) -> int:
     lines = list(_lines(manifest))
     width = max(len(name) for name, _ in lines)
     for name, text in lines:
-        print(f"{emphasis(name.ljust(width))}  {_printable(text)}")
+        print(f"{emphasis(name.ljust(width))}  {printable(text)}")
     return 0
 
 
@@ -161,8 +157,3 @@ def _count(value: Any) -> str:
 
 def _percent(value: Any) -> str:
     return f"{100 * value:.2f} %" if isinstance(value, (int, float)) else "?"
-
-
-def _printable(text: str) -> str:
-    """A file's own words must not steer the terminal."""
-    return "".join(c if c.isprintable() else "?" for c in text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import webbrowser
 
-from oblong.cli.shared.options import busy, whole_number
+from oblong.cli.shared.options import add_command, busy, whole_number
 from oblong.cli.shared.tables import add_table_options, labelled_table
 from oblong.datasets import DataFileError
 
@@ -26,12 +26,7 @@ examples:
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add the subcommand."""
-    parser = subparsers.add_parser(
-        "play",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = add_command(subparsers, "play", _DESCRIPTION, _EPILOG)
     parser.add_argument(
         "data",
         nargs="?",

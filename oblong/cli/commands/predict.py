@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import csv
 import io
-import sys
 import warnings
 from functools import partial
 from typing import Any
@@ -16,7 +15,7 @@ from sklearn.pipeline import Pipeline
 
 from oblong.cli.shared import large
 from oblong.cli.shared.errors import RunError
-from oblong.cli.shared.options import busy, check_apart, is_set_by_name, output_file, write_whole
+from oblong.cli.shared.options import add_command, busy, check_apart, is_set_by_name, output_file
 from oblong.cli.shared.tables import add_dialect_options, dialect_of
 from oblong.datasets import DataFileError, load
 from oblong.io.dataset import Schema
@@ -41,12 +40,7 @@ examples:
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add the subcommand."""
-    parser = subparsers.add_parser(
-        "predict",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = add_command(subparsers, "predict", _DESCRIPTION, _EPILOG)
     parser.add_argument("model", metavar="MODEL", help="file that oblong train has written")
     parser.add_argument(
         "data",
@@ -108,15 +102,7 @@ def _run(args: argparse.Namespace) -> int:
                 X = read_rows(args.data, schema, gaps=gaps, dialect=dialect)
         with busy(f"predicting {X.shape[0]:,} rows"):
             text = _predict(model, X, _names(model, training), args)
-    content = text.encode("utf-8", "surrogateescape")
-    if args.output is not None:
-        write_whole(args.output, content)
-    elif hasattr(sys.stdout, "buffer"):
-        sys.stdout.flush()
-        sys.stdout.buffer.write(content)
-        sys.stdout.flush()
-    else:
-        sys.stdout.write(text)
+    large.write_predictions([text], args.output)
     return 0
 
 

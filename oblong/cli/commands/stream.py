@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from oblong._core.text import quote
-from oblong.cli.shared.options import check_apart, output_file, whole_number
-from oblong.cli.streaming.learners import LEARNERS, learner_name, parameter
+from oblong._core.text import no_such
+from oblong.cli.shared.options import add_command, check_apart, output_file, parameter, whole_number
+from oblong.cli.streaming.learners import LEARNERS, learner_name
 from oblong.io.errors import DataFileError
 
 __all__ = ["add_parser"]
@@ -52,13 +51,13 @@ examples:
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add the subcommand."""
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "stream",
-        description=_DESCRIPTION,
-        epilog=_EPILOG.format(
+        _DESCRIPTION,
+        _EPILOG.format(
             learners="\n".join(f"  {name:<12}  {about}" for name, (_, about) in LEARNERS.items())
         ),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("data", metavar="FILE", help="the rows, or - for standard input")
     parser.add_argument(
@@ -221,8 +220,7 @@ def _metrics(text: str) -> list[str]:
     names = list(dict.fromkeys(name.strip().replace("_", "-") for name in text.split(",")))
     for name in names:
         if name not in SCORES:
-            known = ", ".join(SCORES)
-            raise argparse.ArgumentTypeError(f"no metric {quote(name)}; they are {known}")
+            raise argparse.ArgumentTypeError(no_such("metric", name, SCORES))
     return names
 
 
@@ -240,23 +238,17 @@ def _run(args: argparse.Namespace) -> int:
         raise DataFileError("--test-only", "needs a model: -i MODEL")
     if args.text and not args.hash_bits and args.initial is None:
         raise DataFileError("--text", "needs --hash-bits, the columns of the words")
-    together = {
-        "--delay": args.delay > 0,
-        "--passes": args.passes > 1,
-        "--test-only": args.test_only,
-    }
-    for flag, given in together.items():
-        if given and args.checkpoint is not None:
-            raise DataFileError(flag, "cannot go with --checkpoint")
+    if args.passes > 1 and args.checkpoint is not None:
+        problem = "cannot go with --checkpoint, since the rows of later passes are in a file that "
+        problem += "ends with the run; make each pass a run of its own, from the second on with -i"
+        raise DataFileError("--passes", problem)
     if args.delay and args.passes > 1:
-        raise DataFileError("--delay", "cannot go with --passes")
+        raise DataFileError("--delay", "cannot go with --passes: no label is late the second time")
     check_apart([args.data], [args.checkpoint, args.output, args.report, args.predictions])
-    if args.predictions is not None and args.resume:
-        raise DataFileError("--predictions", "cannot go on from a checkpoint: leave out --resume")
     page = args.report is not None and args.report.suffix.lower() not in (".json", ".jsonl")
     if page and find_spec("matplotlib") is None:
         raise DataFileError("--report", 'HTML needs matplotlib: pip install "oblong[cli]"')
     # Here and not above, so that help comes at once.
     from oblong.cli.streaming.command import stream
 
-    return stream(args, sys.stdout)
+    return stream(args)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
-import re
 import time
 from typing import Any
 
@@ -17,10 +15,12 @@ from oblong.cli.shared import large
 from oblong.cli.shared.errors import RunError
 from oblong.cli.shared.fitting import Fitted, classifier_of, train
 from oblong.cli.shared.options import (
+    add_command,
     busy,
     check_apart,
     is_set_by_name,
     output_file,
+    parameter,
     plain_warnings,
     print_json,
     seed,
@@ -59,11 +59,11 @@ examples:
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add the subcommand."""
     models = [m for m in select(["all"]) if m.kind != "baseline"]
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "train",
-        description=_DESCRIPTION,
-        epilog=_EPILOG.format(models="\n".join(f"  {m.name:<16}  {m.title}" for m in models)),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        _DESCRIPTION,
+        _EPILOG.format(models="\n".join(f"  {m.name:<16}  {m.title}" for m in models)),
     )
     parser.add_argument(
         "data",
@@ -79,7 +79,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--param",
         action="append",
-        type=_parameter,
+        type=parameter,
         default=[],
         metavar="K=V",
         help="parameter of the model; may be given several times",
@@ -99,9 +99,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="weights of the classes: against their frequency, or as given",
     )
     parser.add_argument(
-        "--proba",
-        action="store_true",
-        help="calibrate the model, so that it has probabilities",
+        "--proba", action="store_true", help="calibrate the model, so that it has probabilities"
     )
     parser.add_argument(
         "--threshold",
@@ -242,29 +240,6 @@ def _threshold(text: str) -> str | float:
     if not np.isfinite(value):
         raise argparse.ArgumentTypeError(f"expected balanced, f1 or a number, got {quote(text)}")
     return value
-
-
-def _parameter(text: str) -> tuple[str, Any]:
-    name, equals, value = text.partition("=")
-    if not equals or not name.strip().isidentifier():
-        raise argparse.ArgumentTypeError(f"expected name=value, got {quote(text)}")
-    words = {"none": None, "true": True, "false": False}
-    value = value.strip()
-    if value.lower() in words:
-        return name.strip(), words[value.lower()]
-    # Numbers as JSON has them; all else is a word.
-    if re.fullmatch(r"[+-]?[0-9]{1,18}", value):
-        return name.strip(), int(value)
-    try:
-        return name.strip(), float(value)
-    except ValueError:
-        pass
-    if value.startswith(("{", "[")):
-        try:
-            return name.strip(), json.loads(value)
-        except (ValueError, RecursionError):
-            raise argparse.ArgumentTypeError(f"expected JSON, got {quote(value)}") from None
-    return name.strip(), value
 
 
 def _training(table: Table, args: argparse.Namespace, fitted: Fitted) -> dict[str, Any]:

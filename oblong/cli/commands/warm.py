@@ -9,6 +9,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -97,11 +98,8 @@ def _learn(name: str) -> None:
 
 
 def _stream(learner: str) -> None:
-    from oblong.cli.commands.stream import add_parser as add_stream
-    from oblong.cli.streaming.command import stream
+    from oblong.cli import main
 
-    parser = argparse.ArgumentParser()
-    add_stream(parser.add_subparsers())
     X, y = _data(60)
     with tempfile.TemporaryDirectory() as folder, open(os.devnull, "w") as out:
         for target in (y > 0, y):
@@ -114,7 +112,8 @@ def _stream(learner: str) -> None:
                 path = Path(folder) / file
                 path.write_text("\n".join(lines) + "\n")
                 for more in ([], ["--hash-bits", "10"]):
-                    words = ["stream", str(path), "--learner", learner, *more]
-                    if code := stream(parser.parse_args(words), out):
+                    with redirect_stdout(out):
+                        code = main(["stream", str(path), "--learner", learner, *more])
+                    if code:
                         # SIGTERM, which a stream takes as the wish to end it.
                         raise SystemExit(code)

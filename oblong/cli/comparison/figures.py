@@ -11,13 +11,7 @@ from oblong.cli.shared.svg import draw_svg
 from oblong.display import BoundaryDisplay, EllipsoidDisplay, MarginDisplay
 from oblong.display._style import INK, model_style
 
-__all__ = [
-    "boundary_figure",
-    "confused_pair",
-    "ellipsoid_figure",
-    "fold_figure",
-    "margin_figure",
-]
+__all__ = ["boundary_figure", "confused_pair", "ellipsoid_figure", "fold_figure", "margin_figure"]
 
 
 def fold_figure(comparison: Comparison) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC
 
-from oblong._core.text import quote
+from oblong._core.text import no_such
 from oblong.batch import (
     BayesPointClassifier,
     EllipsoidalKernelClassifier,
@@ -102,11 +101,7 @@ def select(names: Sequence[str] | None = None) -> list[Model]:
     else:
         for name in names:
             if name not in _MODELS:
-                close = get_close_matches(name, _MODELS, n=1)
-                hint = f" (did you mean {quote(close[0])}?)" if close else ""
-                raise ValueError(
-                    f"no model {quote(name)}{hint}; the models are {', '.join(_MODELS)}"
-                )
+                raise ValueError(no_such("model", name, _MODELS))
         chosen = [_MODELS[name] for name in dict.fromkeys(names)]
     references = [model for model in chosen if model.reference]
     if not references:
@@ -160,11 +155,7 @@ def _search_spreads(grid: Grid, folds: Any) -> RelativeMarginClassifierCV:
 
 for _model in (
     Model(
-        "svm",
-        "SVM",
-        SVC,
-        lambda unit: {"C": _PENALTIES, "gamma": _widths(unit)},
-        reference=True,
+        "svm", "SVM", SVC, lambda unit: {"C": _PENALTIES, "gamma": _widths(unit)}, reference=True
     ),
     Model(
         "rmm",
@@ -266,7 +257,8 @@ for _model in (
     Model(
         "arow",
         "AROW, online",
-        lambda: AROWClassifier(random_state=0),
+        # Its probabilities are of no use otherwise: they are sure of every row.
+        lambda: AROWClassifier(calibration="platt", random_state=0),
         lambda unit: {"r": (1.0, 0.1, 10.0)},
         kind="linear",
     ),

@@ -15,10 +15,11 @@ from oblong.datasets import Dataset
 
 __all__ = ["Remaining", "about", "estimate", "fit_to"]
 
-# Rows of the trial by which times are estimated, after one with a few of them that compiles.
+# Rows of the trial by which times are estimated, after one with a few of them that compiles. Of
+# what grows in proportion there is one with five times as many, as most of so short a fit is fixed.
 _TRIAL = 400
-# Growth of the time of a fit with the rows, as a power.
-_POWERS = {"kernel": 2.1, "linear": 1.1, "baseline": 1.1}
+# Growth of the time of a kernel model with the rows, as a power.
+_POWER = 2.1
 # Rows to choose parameters on, and to fit kernel models to: from all to few.
 _STEPS = (
     (None, None),
@@ -42,34 +43,45 @@ class _Times:
     search: float
     fit: float
     predict: float
+    smaller: _Times | None = None
 
     def seconds(self, train: int, test: int, search_rows: int, kernel_rows: int) -> float:
         """What a fold with so many rows takes."""
         fitted = min(train, kernel_rows) if self.kind == "kernel" else train
-        power = _POWERS[self.kind]
         predict = self.predict * test / self.held_out
         if self.kind == "kernel":
             predict *= fitted / self.rows
-        searched = self.search * (min(train, search_rows) / self.rows) ** power
-        return searched + self.fit * (fitted / self.rows) ** power + predict
+        return self._grown("search", min(train, search_rows)) + self._grown("fit", fitted) + predict
+
+    def _grown(self, what: str, rows: int) -> float:
+        """Seconds of a part for another number of rows."""
+        own, before = getattr(self, what), self.smaller
+        if self.kind == "kernel" or before is None:
+            return own * (rows / self.rows) ** _POWER
+        slope = max(0.0, own - getattr(before, what)) / max(1, self.rows - before.rows)
+        return max(own + slope * (rows - self.rows), 0.5 * getattr(before, what))
 
 
 def estimate(
     dataset: Dataset, models: Sequence[Model], settings: Settings
 ) -> Callable[[Settings], dict[str, float]]:
     """Try the models on a few rows; returns what tells the seconds of a fold for each of them."""
-    trial, found = replace(settings, kernel_rows=None, search_rows=None), {}
-    for size in (_TRIAL // 5, _TRIAL):
+    trial = replace(settings, kernel_rows=None, search_rows=None)
+    found: dict[str, _Times] = {}
+    for size in (_TRIAL // 5, _TRIAL, 5 * _TRIAL):
         rows = some_rows(dataset.y, size, settings.seed)
         X, y = dataset.X[rows], dataset.y[rows]
         # Both parts need all classes.
         places = np.arange(len(y))
         unit = width_unit(X, settings.impute)
         for model in models:
+            if size > _TRIAL and model.kind == "kernel":
+                continue
             r = evaluate(model, X, y, 1, (places, places[::4]), unit, trial)
             rest = r.seconds - r.search_seconds - r.predict_seconds
             times = (r.search_seconds, rest, r.predict_seconds)
-            found[model.name] = _Times(model.kind, len(y), len(places[::4]), *times)
+            before = found.get(model.name)
+            found[model.name] = _Times(model.kind, len(y), len(places[::4]), *times, before)
     n = len(dataset.y)
     test = n // settings.cv
 

@@ -14,15 +14,12 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numpy as np
-import scipy.sparse as sp
 from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.impute import SimpleImputer
 from sklearn.metrics import balanced_accuracy_score, log_loss, roc_auc_score
 from sklearn.model_selection import GridSearchCV, RepeatedStratifiedKFold, StratifiedKFold
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from oblong._core.text import quote
 from oblong.batch import CalibratedMarginClassifier
@@ -30,6 +27,7 @@ from oblong.cli.comparison.grids import Model
 from oblong.cli.comparison.results import Comparison, FoldResult, Settings
 from oblong.cli.shared.errors import RunError
 from oblong.cli.shared.memory import peak_memory
+from oblong.cli.shared.preparation import class_counts, scaling, spread_of
 from oblong.datasets import DataFileError, Dataset
 from oblong.io.dataset import Matrix
 
@@ -154,13 +152,7 @@ def _complete(comparison: Comparison) -> Comparison:
 
 def check_classes(dataset: Dataset, cv: int) -> None:
     """Refuse data whose classes cannot be spread over the folds."""
-    counts = np.unique(dataset.y, return_counts=True)[1]
-    if len(counts) > max(2, len(dataset.y) // 2):
-        problem = (
-            f"expected class labels, got {len(counts)} different values in {len(dataset.y)} rows; "
-            "choose the label column with --target"
-        )
-        raise DataFileError(dataset.name, problem)
+    counts = class_counts(dataset)
     fewest = int(counts.min())
     # Two rows of each class must remain for the inner folds.
     if fewest >= cv and fewest - -(-fewest // cv) >= 2:
@@ -173,27 +165,18 @@ def check_classes(dataset: Dataset, cv: int) -> None:
     raise DataFileError(dataset.name, problem)
 
 
-def make_scaler(X: Matrix, impute: str | None = None) -> StandardScaler | MaxAbsScaler | Pipeline:
+def make_scaler(X: Matrix, impute: str | None = None) -> Any:
     """Bring features to one scale; sparse ones keep their zeros, and gaps are filled before."""
-    if sp.issparse(X):
-        return MaxAbsScaler()
-    if impute is None:
-        return StandardScaler()
-    filled = SimpleImputer(strategy=impute, keep_empty_features=True)
-    return Pipeline([("impute", filled), ("scale", StandardScaler())])
+    steps = scaling(X, impute)
+    return steps[0][1] if len(steps) == 1 else Pipeline(steps)
 
 
 def width_unit(X: Matrix, impute: str | None = None) -> float:
-    """Inverse of features times variance of the scaled data, the unit of the width grids.
+    """The unit of the width grids of the scaled data.
 
     The labels play no part in it, so sharing it between folds gives nothing away.
     """
-    scaled = make_scaler(X, impute).fit_transform(X)
-    if sp.issparse(scaled):
-        variance = scaled.multiply(scaled).mean() - scaled.mean() ** 2
-    else:
-        variance = scaled.var()
-    return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0 / X.shape[1]
+    return spread_of(make_scaler(X, impute).fit_transform(X))
 
 
 def choose(
@@ -356,9 +339,8 @@ def judge(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if hasattr(estimator, "predict_proba"):
-            scores = probabilities = estimator.predict_proba(X[test])
+            probabilities = estimator.predict_proba(X[test])
         else:
-            scores = np.asarray(estimator.decision_function(X[test]))
             folds = min(INNER_FOLDS, int(np.unique(y[train], return_counts=True)[1].min()))
             if folds > 1:
                 # The scaling is that of the model: labels have no part in it.
@@ -369,6 +351,11 @@ def judge(
         loss = None
         if probabilities is not None:
             loss = float(log_loss(truth, probabilities, labels=classes))
+        # Probabilities may all be 0 or 1, and then have no order.
+        if hasattr(estimator, "decision_function"):
+            scores = np.asarray(estimator.decision_function(X[test]))
+        else:
+            scores = np.asarray(probabilities)
         if scores.ndim == 1:
             scores = np.column_stack([-scores, scores])
         # One class against the rest, and the mean over the classes.

@@ -30,6 +30,9 @@ __all__ = [
 ]
 
 LEVEL = 0.05
+# Names in JSON, where they differ, and what it has of a fold.
+_JSON = {"mean": "error", "memory": "memory_bytes", "p_value": "p"}
+_FOLD = ("error", "parameters", "gap", "stopped_early")
 # Share of the rows below which a class is rare.
 _RARE = 0.1
 
@@ -155,25 +158,11 @@ def summary_json(comparison: Comparison) -> dict[str, Any]:
             {
                 "name": summary.model.name,
                 "title": summary.model.title,
-                "error": summary.mean,
-                "std": summary.std,
-                "balanced_error": summary.balanced_error,
-                "auc": summary.auc,
-                "log_loss": summary.log_loss,
-                "fit_seconds": summary.fit_seconds,
-                "predict_seconds": summary.predict_seconds,
-                "memory_bytes": summary.memory,
-                "difference": summary.difference,
-                "p": summary.p_value,
+                **{_JSON.get(k, k): v for k, v in vars(summary).items() if k != "model"},
                 "verdict": verdict(summary),
                 "confusion": comparison.confusion(summary.model).tolist(),
                 "folds": [
-                    {
-                        "error": result.error,
-                        "parameters": result.parameters,
-                        "gap": result.gap,
-                        "stopped_early": result.stopped_early,
-                    }
+                    {name: getattr(result, name) for name in _FOLD}
                     for result in comparison.results[summary.model.name]
                 ],
             }

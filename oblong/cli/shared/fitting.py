@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,7 @@ from sklearn.model_selection import (
 from sklearn.pipeline import Pipeline
 from sklearn.utils._param_validation import InvalidParameterError
 
-from oblong._core.text import quote
+from oblong._core.text import no_such, quote
 from oblong.batch import CalibratedMarginClassifier
 from oblong.cli.comparison.grids import Model, select
 from oblong.cli.comparison.protocol import choose, some_rows
@@ -136,9 +135,8 @@ def classifier_of(args: argparse.Namespace, table: Table | None) -> tuple[Model 
     known = classifier.get_params(deep=False)
     for name, _ in args.param:
         if name not in known:
-            close = get_close_matches(name, known, n=1)
-            hint = f"did you mean {quote(close[0])}?" if close else f"it has {', '.join(known)}"
-            raise DataFileError("--param", f"{args.model} has no parameter {quote(name)}; {hint}")
+            problem = no_such("parameter", name, known)
+            raise DataFileError(f"--model {args.model}", problem)
     return model, _prepared(classifier, args, table).set_params(**dict(args.param))
 
 
@@ -176,9 +174,7 @@ def _by_class(name: str, registered: list[str]) -> ClassifierMixin:
     classes = {public: kind for public, kind in classes.items() if is_classifier(kind())}
     if name in classes:
         return classes[name]()
-    close = get_close_matches(name, [*registered, *classes], n=1)
-    hint = f" (did you mean {quote(close[0])}?)" if close else ""
-    problem = f"no model {quote(name)}{hint}; the models are {', '.join(registered)}"
+    problem = no_such("model", name, [*registered, *classes], registered)
     raise DataFileError("--model", problem)
 
 

@@ -7,9 +7,9 @@ import os
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -253,20 +253,20 @@ def _predicted(source: FileRows, schema: Schema, predict: Callable[..., str], k:
     return predict(X, head=not k)
 
 
-def write_predictions(parts: Iterator[str], output: Any) -> None:
+def write_predictions(parts: Iterable[str], output: Any) -> None:
     """Write text as it comes: to a file, whole or not at all, or to standard output."""
-
-    def write(stream: IO[bytes]) -> None:
-        for part in parts:
-            stream.write(part.encode("utf-8", "surrogateescape"))
-
+    contents = (part.encode("utf-8", "surrogateescape") for part in parts)
     if output is None:
         sys.stdout.flush()
-        write(sys.stdout.buffer)
-        sys.stdout.flush()
+        # What stands in for it may take only text.
+        if hasattr(sys.stdout, "buffer"):
+            sys.stdout.buffer.writelines(contents)
+            sys.stdout.flush()
+        else:
+            sys.stdout.writelines(content.decode(errors="replace") for content in contents)
         return
     try:
         with atomic_write(output) as stream:
-            write(stream)
+            stream.writelines(contents)
     except OSError as error:
         raise RunError(f"{output} cannot be written: {error.strerror or error}") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -19,11 +20,14 @@ from oblong.cli.shared.errors import RunError
 from oblong.io.errors import DataFileError
 
 __all__ = [
+    "add_command",
     "busy",
     "check_apart",
     "emphasis",
     "is_set_by_name",
+    "json_text",
     "output_file",
+    "parameter",
     "plain_warnings",
     "print_json",
     "seed",
@@ -33,6 +37,14 @@ __all__ = [
 
 # Raised when a name in the JSON of a command goes or changes its meaning; names may come.
 JSON_VERSION = 1
+
+
+def add_command(
+    subparsers: argparse._SubParsersAction, name: str, description: str, epilog: str = ""
+) -> argparse.ArgumentParser:
+    """A parser whose texts are shown as they are written."""
+    kind = argparse.RawDescriptionHelpFormatter
+    return subparsers.add_parser(name, description=description, epilog=epilog, formatter_class=kind)
 
 
 def output_file(text: str) -> Path:
@@ -68,6 +80,30 @@ def seed(text: str) -> int:
     if value >= 2**32:
         raise argparse.ArgumentTypeError(f"expected a number below 2^32, got {quote(text)}")
     return value
+
+
+def parameter(text: str) -> tuple[str, Any]:
+    """A kind of option, ``name=value``: a number, true, false, none, JSON, or else a word."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip().isidentifier():
+        raise argparse.ArgumentTypeError(f"expected name=value, got {quote(text)}")
+    words = {"none": None, "true": True, "false": False}
+    value = value.strip()
+    if value.lower() in words:
+        return name.strip(), words[value.lower()]
+    # Numbers as JSON has them; all else is a word.
+    if re.fullmatch(r"[+-]?[0-9]{1,18}", value):
+        return name.strip(), int(value)
+    try:
+        return name.strip(), float(value)
+    except ValueError:
+        pass
+    if value.startswith(("{", "[")):
+        try:
+            return name.strip(), json.loads(value)
+        except (ValueError, RecursionError):
+            raise argparse.ArgumentTypeError(f"expected JSON, got {quote(value)}") from None
+    return name.strip(), value
 
 
 def check_apart(inputs: Iterable[str], outputs: Iterable[Path | None]) -> None:
@@ -145,9 +181,14 @@ def plain_warnings() -> Iterator[None]:
         print(f"oblong: warning: {' '.join(text.split())}", file=sys.stderr)
 
 
+def json_text(found: dict[str, Any], **how: Any) -> str:
+    """What a command found, with the version of the names and meanings in it."""
+    return json.dumps({"json_version": JSON_VERSION} | found, default=str, **how)
+
+
 def print_json(found: dict[str, Any], **how: Any) -> None:
-    """Print what a command found, with the version of the names and meanings in it."""
-    print(json.dumps({"json_version": JSON_VERSION} | found, default=str, **how), flush=True)
+    """Print what a command found."""
+    print(json_text(found, **how), flush=True)
 
 
 def emphasis(text: str) -> str:

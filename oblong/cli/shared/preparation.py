@@ -12,9 +12,10 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder, StandardScaler
 
+from oblong.datasets import DataFileError, Dataset
 from oblong.io.tables import Table
 
-__all__ = ["TEXT_FEATURES", "make_pipeline", "spread_of"]
+__all__ = ["TEXT_FEATURES", "class_counts", "make_pipeline", "scaling", "spread_of"]
 
 # Columns to which the words of a column of free text are hashed.
 TEXT_FEATURES = 1 << 12
@@ -38,11 +39,7 @@ def make_pipeline(table: Table, classifier: Any, impute: str | None) -> Pipeline
         Numbers are scaled, columns of categories become one column per word, where words that
         training has not seen become zeros, and the words of free text are hashed to columns.
     """
-    sparse = sp.issparse(table.X)
-    steps: list[tuple[str, Any]] = []
-    if impute is not None and not sparse:
-        steps.append(("impute", SimpleImputer(strategy=impute, keep_empty_features=True)))
-    steps.append(("scale", MaxAbsScaler() if sparse else StandardScaler()))
+    steps = scaling(table.X, impute)
     text, hashed = table.schema.text or [], table.schema.hashed or []
     if text:
         numbers = [j for j in range(table.schema.n_features) if j not in set(text)]
@@ -54,6 +51,26 @@ def make_pipeline(table: Table, classifier: Any, impute: str | None) -> Pipeline
         parts += [(f"words {j}", HashingVectorizer(n_features=TEXT_FEATURES), j) for j in hashed]
         steps = [("columns", ColumnTransformer(parts))]
     return Pipeline([*steps, ("model", classifier)])
+
+
+def scaling(X: Any, impute: str | None) -> list[tuple[str, Any]]:
+    """Steps that bring numbers to one scale; sparse ones keep their zeros and have no gaps."""
+    if sp.issparse(X):
+        return [("scale", MaxAbsScaler())]
+    filler = SimpleImputer(strategy=impute or "median", keep_empty_features=True)
+    return [*([("impute", filler)] if impute else []), ("scale", StandardScaler())]
+
+
+def class_counts(table: Table | Dataset) -> np.ndarray:
+    """Rows of every class; refuses labels that are numbers to predict."""
+    counts = np.unique(table.y, return_counts=True)[1]
+    if len(counts) > max(2, len(table.y) // 2):
+        problem = (
+            f"expected class labels, got {len(counts)} different values in {len(table.y)} rows; "
+            "choose the label column with --target"
+        )
+        raise DataFileError(table.name, problem)
+    return counts
 
 
 def spread_of(X: Any) -> float:

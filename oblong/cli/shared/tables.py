@@ -14,7 +14,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 from oblong._core.text import quote
 from oblong.cli.shared.options import is_set_by_name
-from oblong.cli.shared.preparation import TEXT_FEATURES
+from oblong.cli.shared.preparation import TEXT_FEATURES, class_counts
 from oblong.datasets import DataFileError, Dataset, load
 from oblong.io.dialect import Dialect
 from oblong.io.tables import Table, read_training_table
@@ -136,12 +136,9 @@ def _mark(text: str) -> str:
 
 def table_words(args: argparse.Namespace) -> list[str]:
     """The words of a command line that say how the table is meant."""
-    words = []
-    for name in ("target", "drop", "categorical", "text", "dates", "date_format", "impute", "sep"):
-        words += _words(name, getattr(args, name))
-    for name in ("decimal", "thousands", "encoding", "missing", "skip_bad", "zero_based"):
-        words += _words(name, getattr(args, name))
-    return words
+    names = "target drop categorical text dates date_format impute sep decimal thousands encoding"
+    names += " missing skip_bad zero_based"
+    return [word for name in names.split() for word in _words(name, getattr(args, name))]
 
 
 def _words(name: str, value: Any) -> list[str]:
@@ -226,13 +223,7 @@ def labelled_numbers(args: argparse.Namespace, data: str) -> Dataset:
 
 def check_labels(table: Table, folds: int | None) -> None:
     """Refuse labels that are numbers to predict, and classes that `folds` would leave empty."""
-    labels, counts = np.unique(table.y, return_counts=True)
-    if len(labels) > max(2, len(table.y) // 2):
-        problem = (
-            f"expected class labels, got {len(labels)} different values in {len(table.y)} rows; "
-            "choose the label column with --target"
-        )
-        raise DataFileError(table.name, problem)
+    counts = class_counts(table)
     fewest = int(counts.min())
     if folds is not None and fewest < folds:
         name = quote(table.target_names[int(counts.argmin())])

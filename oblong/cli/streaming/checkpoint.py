@@ -21,9 +21,10 @@ from oblong.cli.shared.errors import RunError
 from oblong.cli.streaming.metrics import Metrics
 from oblong.io.errors import DataFileError
 from oblong.io.rows import Position, RowReader
-from oblong.online.incremental import IncrementalLearner
+from oblong.online.incremental import CodedRows, IncrementalLearner
 from oblong.online.plain import PlainLearner
 from oblong.persistence import ModelFileError
+from oblong.solvers.online.rows import Rows
 
 try:
     import fcntl
@@ -62,10 +63,13 @@ class Checkpoint:
     learner: dict[str, Any]
     metrics: Metrics
     messages: list[str]
+    late: list[CodedRows]
+    written: int | None
 
     def resume(self, learner: IncrementalLearner) -> None:
         """Put a learner where that of the checkpoint was."""
         learner.model = PlainLearner.of(self.model) or self.model
+        learner.late.extend(self.late)
         learner.tested = self.learner["tested"]
         for name, (attribute, _) in _KEPT.items():
             setattr(learner, attribute, self.learner[name])
@@ -87,8 +91,9 @@ def write_checkpoint(
     learner: IncrementalLearner,
     metrics: Metrics,
     messages: list[str],
+    written: int | None,
 ) -> None:
-    """Write a checkpoint in place of the one before."""
+    """Write a checkpoint in place of the one before; with the bytes of predictions so far."""
     # Here, since it needs scikit-learn.
     from oblong.persistence import save
 
@@ -106,8 +111,10 @@ def write_checkpoint(
                 **{name: getattr(learner, attribute) for name, (attribute, _) in _KEPT.items()},
                 "tested": learner.tested,
                 "messages": messages,
+                "late": [_listed(row) for row in learner.late],
             },
             "metrics": metrics.state(),
+            "written": written,
         }
     )
     try:
@@ -150,13 +157,14 @@ def read_checkpoint(path: Path, options: dict[str, Any]) -> Checkpoint | None:
                 raise DataFileError(path.name, problem)
         vocabulary = [str(name) for name in vars(model).pop("feature_names_in_", ())]
         reader, learner = stream["reader"], {name: stream["learner"][name] for name in _KEPT}
-        tested = stream["learner"].get("tested")
+        tested, written = stream["learner"].get("tested"), stream.get("written")
         messages = stream["learner"]["messages"]
         numbers = (reader[name] for name in ("offset", "line", "rows", "skipped"))
         sound = (
             all(type(learner[name]) is kind for name, (_, kind) in _KEPT.items())
             and type(messages) is list
             and type(tested) in (int, type(None))
+            and (written is None or (type(written) is int and written >= 0))
             and all(type(value) is int and value >= 0 for value in numbers)
             and all(type(label) in (int, str) for label in reader["labels"])
             and len(reader["labels"]) == len(reader["spellings"])
@@ -164,9 +172,32 @@ def read_checkpoint(path: Path, options: dict[str, Any]) -> Checkpoint | None:
         if not sound:
             raise ValueError
         metrics = Metrics(stream["metrics"])
-        return Checkpoint(
-            model, reader, vocabulary, {**learner, "tested": tested}, metrics, messages
-        )
+        late = [_unlisted(row, reader["labels"]) for row in stream["learner"].get("late", ())]
+        learner["tested"] = tested
+        return Checkpoint(model, reader, vocabulary, learner, metrics, messages, late, written)
+
+
+def _listed(row: CodedRows) -> list[Any]:
+    """A single row whose label has not come yet: label, weight, values, columns and width."""
+    X = row.X
+    rest = [X.data, X.indices, X.width] if isinstance(X, Rows) else [X[0], None, None]
+    weight = None if row.weights is None else row.weights[0]
+    return [row.codes[0], weight, *(x.tolist() if isinstance(x, np.ndarray) else x for x in rest)]
+
+
+def _unlisted(row: list[Any], labels: list[Any]) -> CodedRows:
+    code, weight, values, columns, width = row
+    X: Any = np.array([values], dtype=np.float64)
+    sound = np.isfinite(X).all() and 0 <= code < len(labels)
+    if columns is not None:
+        indices, spans = np.array(columns, dtype=np.int32), np.array([0, len(columns)])
+        sound = sound and (indices >= 0).all() and (indices < width).all()
+        sound = sound and X.shape == (1, len(columns))
+        X = Rows(X[0], indices, spans, dense=False, width=0 + width)
+    if not sound:
+        raise ValueError
+    weights = None if weight is None else np.array([weight], dtype=np.float64)
+    return CodedRows(X, np.array([code]), labels, weights)
 
 
 def _with(name: str, value: Any) -> str:

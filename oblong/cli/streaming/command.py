@@ -10,11 +10,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any, TextIO
+from typing import Any
 
 from oblong._core.text import quote
 from oblong.cli.shared.errors import RunError
 from oblong.cli.shared.interrupts import TERMINATED, terminated
+from oblong.cli.shared.options import print_json
 from oblong.cli.streaming.checkpoint import (
     Checkpoint,
     locked,
@@ -36,15 +37,15 @@ from oblong.persistence import ModelFileError
 __all__ = ["stream"]
 
 
-def stream(args: argparse.Namespace, out: TextIO) -> int:
-    """Run the command and print to `out`."""
+def stream(args: argparse.Namespace) -> int:
+    """Run the command."""
     if args.data != "-" and not os.path.lexists(args.data):
         raise DataFileError(quote(args.data, 80), "no such file")
     with locked(args.checkpoint):
-        return _stream(args, out)
+        return _stream(args)
 
 
-def _stream(args: argparse.Namespace, out: TextIO) -> int:
+def _stream(args: argparse.Namespace) -> int:
     initial = _initial(args)
     options = _options(args)
     checkpoint = read_checkpoint(args.checkpoint, options) if args.resume else None
@@ -82,9 +83,9 @@ def _stream(args: argparse.Namespace, out: TextIO) -> int:
             args.passes,
             args.test_only,
         )
-        printer = _Printer(args.json, out)
-        with terminated(run.stop), _predictions(args, reader) as predicted:
-            skipped = run.go(reader, schedule, printer, predicted, printer.drift)
+        printer = _Printer(args.json)
+        with terminated(run.stop), _predictions(args, reader, checkpoint) as (write, run.written):
+            skipped = run.go(reader, schedule, printer, write, printer.drift)
     for message in run.messages:
         print(f"oblong: warning: {message}", file=sys.stderr)
     if run.stopped:
@@ -108,7 +109,7 @@ def _stream(args: argparse.Namespace, out: TextIO) -> int:
         command=_command(args),
     )
     _write(args, outcome, reader, options)
-    _print_end(args, outcome, out)
+    _print_end(args, outcome)
     return 0
 
 
@@ -147,88 +148,74 @@ def _check_plain(args: argparse.Namespace, model: Any) -> None:
 
 def _reader(args: argparse.Namespace, checkpoint: Checkpoint | None) -> Any:
     """The rows, from the first on or after a checkpoint."""
-    if args.format == "arrow" or (args.format is None and find_format(args.data) == "parquet"):
-        from oblong.io.arrow_rows import ArrowReader
-
-        if args.data == "-":
-            raise DataFileError("standard input", "Parquet and Arrow need a file")
-        with sound_checkpoint(args.checkpoint) if checkpoint else nullcontext():
-            return ArrowReader(
-                args.data,
-                target=args.target,
-                weight=args.weight,
-                classes=args.classes,
-                hash_bits=args.hash_bits,
-                text=args.text,
-                steady_labels=True,
-                state=checkpoint.reader if checkpoint else None,
-            )
+    options: dict[str, Any] = {
+        name: getattr(args, name) for name in ("target", "weight", "classes", "hash_bits", "text")
+    }
+    options |= {"steady_labels": True, "state": checkpoint.reader if checkpoint else None}
     with sound_checkpoint(args.checkpoint) if checkpoint else nullcontext():
+        if args.format == "arrow" or (args.format is None and find_format(args.data) == "parquet"):
+            from oblong.io.arrow_rows import ArrowReader
+
+            if args.data == "-":
+                raise DataFileError("standard input", "Parquet and Arrow need a file")
+            return ArrowReader(args.data, **options)
         return RowReader(
             args.data,
             format=args.format,
-            target=args.target,
-            weight=args.weight,
-            classes=args.classes,
-            hash_bits=args.hash_bits,
-            text=args.text,
             n_features=args.features,
             zero_based=args.zero_based or None,
             header=False if args.no_header else None,
             skip_bad=args.skip_bad,
-            steady_labels=True,
-            state=checkpoint.reader if checkpoint else None,
             vocabulary=checkpoint.vocabulary if checkpoint else (),
+            **options,
         )
 
 
 def _options(args: argparse.Namespace) -> dict[str, Any]:
     """What decides the result; a checkpoint belongs to one choice of it."""
-    return {
-        "--learner": args.learner,
+    names = "learner param format target weight classes hash_bits text features zero_based"
+    names += " no_header skip_bad no_normalize initial metrics drift delay passes test_only window"
+    names += " every"
+    found = {f"--{n.replace('_', '-')}": getattr(args, n) for n in names.split()}
+    return found | {
         "--param": [[name, value] for name, value in args.param],
-        "--format": args.format,
-        "--target": args.target,
-        "--weight": args.weight,
-        "--classes": args.classes,
-        "--hash-bits": args.hash_bits,
-        "--text": args.text,
-        "--features": args.features,
-        "--zero-based": args.zero_based,
-        "--no-header": args.no_header,
-        "--skip-bad": args.skip_bad,
-        "--no-normalize": args.no_normalize,
-        "--metrics": args.metrics,
-        "--drift": args.drift,
-        "--delay": args.delay,
+        "--initial": None if args.initial is None else str(args.initial),
         "--passes": args.passes if args.passes > 1 else None,
-        "--test-only": args.test_only,
-        "--window": args.window,
-        "--every": args.every,
     }
 
 
 @contextmanager
 def _predictions(
-    args: argparse.Namespace, reader: RowReader
-) -> Iterator[Callable[[Sequence[Any]], None] | None]:
-    """Write predicted classes, as the labels are spelled, a line each; or None."""
+    args: argparse.Namespace, reader: RowReader, checkpoint: Checkpoint | None
+) -> Iterator[tuple[Callable[[Sequence[Any]], None] | None, Callable[[], int | None]]]:
+    """Write predicted classes, as the labels are spelled, a line each; and say how many bytes."""
     if args.predictions is None:
-        yield None
+        yield None, lambda: None
         return
+    kept = checkpoint.written if checkpoint else 0
+    if kept is None or (kept and not args.predictions.exists()):
+        raise DataFileError("--predictions", "there are none of the rows before the checkpoint")
     try:
-        file = open(args.predictions, "w", encoding="utf-8")  # noqa: SIM115
+        file = open(args.predictions, "r+b" if kept else "wb")  # noqa: SIM115
     except OSError as error:
         raise RunError(f"{args.predictions} cannot be written: {error.strerror}") from None
     with file:
+        if file.seek(0, os.SEEK_END) < kept:
+            raise DataFileError(args.predictions.name, "shorter than it was at the checkpoint")
+        # What follows is predicted again.
+        file.truncate(file.seek(kept))
 
         def write(labels: Sequence[Any]) -> None:
             spelled = dict(zip(reader.labels, reader.spellings))
-            file.writelines(f"{'' if x is None else spelled[x]}\n" for x in labels)
+            file.writelines(f"{'' if x is None else spelled[x]}\n".encode() for x in labels)
             if args.data == "-":
                 file.flush()
 
-        yield write
+        def written() -> int:
+            file.flush()
+            return file.tell()
+
+        yield write, written
 
 
 def _command(args: argparse.Namespace) -> str:
@@ -280,8 +267,8 @@ def _write(args: argparse.Namespace, outcome: Outcome, reader: RowReader, option
 class _Printer:
     """Prints windows: every one as JSON, or those at which the rows have doubled as a table."""
 
-    def __init__(self, as_json: bool, out: TextIO) -> None:
-        self.as_json, self.out = as_json, out
+    def __init__(self, as_json: bool) -> None:
+        self.as_json = as_json
         self.next = 0
         self.shown = time.monotonic()
         self.live = sys.stderr.isatty() and not as_json
@@ -289,34 +276,29 @@ class _Printer:
     def drift(self, row: int) -> None:
         """Say that errors have grown."""
         if self.as_json:
-            print(json.dumps({"drift": True, "row": row}), file=self.out, flush=True)
+            print_json({"drift": True, "row": row})
         else:
-            print(f"drift: errors have grown, found at row {row:,}", file=self.out, flush=True)
+            print(f"drift: errors have grown, found at row {row:,}", flush=True)
 
     def __call__(self, window: Window) -> None:
         if self.as_json:
-            print(json.dumps(window.as_json()), file=self.out, flush=True)
+            print_json(window.as_json())
             return
         if window.rows >= self.next:
             if not self.next:
                 more = "".join(f"  {name:>14}" for name in window.scores)
-                print(
-                    f"{'rows':>15}  {'window error':>12}  {'error':>8}  {'rows/s':>11}{more}",
-                    file=self.out,
-                )
+                print(f"{'rows':>15}  {'window error':>12}  {'error':>8}  {'rows/s':>11}{more}")
             more = "".join(f"  {value:>14.4f}" for value in window.scores.values())
             print(
-                f"{window.rows:>15,}  {_percent(window.window_error):>12}  "
-                f"{_percent(window.error):>8}  {window.speed:>11,.0f}{more}",
-                file=self.out,
+                f"{window.rows:>15,}  {_percent(window.error):>12}  "
+                f"{_percent(window.total_error):>8}  {window.speed:>11,.0f}{more}",
                 flush=True,
             )
             self.next = 2 * window.rows
         elif self.live and time.monotonic() > self.shown + 0.5:
             self.shown = time.monotonic()
-            line = (
-                f"{window.rows:,} rows, error {_percent(window.error)}, {window.speed:,.0f} rows/s"
-            )
+            error = _percent(window.total_error)
+            line = f"{window.rows:,} rows, error {error}, {window.speed:,.0f} rows/s"
             print(f"\r{line:<70}\r", end="", file=sys.stderr, flush=True)
 
 
@@ -324,22 +306,21 @@ def _percent(share: float) -> str:
     return f"{100 * share:.2f} %"
 
 
-def _print_end(args: argparse.Namespace, outcome: Outcome, out: TextIO) -> None:
+def _print_end(args: argparse.Namespace, outcome: Outcome) -> None:
     if args.json:
-        print(json.dumps(outcome.as_json()), file=out, flush=True)
+        print_json(outcome.as_json())
         return
     features = getattr(outcome.model, "n_features_in_", 0)
     print(
         f"\n{outcome.source}  {outcome.rows:,} rows, {features:,} features, "
         f"{len(outcome.labels):,} classes\n{args.learner}: error {_percent(outcome.error)}; always "
-        f"the most frequent class: {_percent(outcome.metrics.majority_error)}",
-        file=out,
+        f"the most frequent class: {_percent(outcome.metrics.majority_error)}"
     )
     for name, value in outcome.metrics.totals.items():
         if value is not None:
-            print(f"{name}: {value:.4f}, mean over windows", file=out)
+            print(f"{name}: {value:.4f}, mean over windows")
     if outcome.skipped:
-        print(f"Skipped: {outcome.skipped:,} malformed rows", file=out)
+        print(f"Skipped: {outcome.skipped:,} malformed rows")
     for what, path in (("Model", args.output), ("Report", args.report)):
         if path is not None:
-            print(f"{what}: {path}", file=out)
+            print(f"{what}: {path}")

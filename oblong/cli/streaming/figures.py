@@ -21,8 +21,8 @@ def curve_figure(windows: Sequence[Window]) -> str:
         rows = [window.rows for window in windows]
         for position, (label, values) in enumerate(
             {
-                "window": [100 * window.window_error for window in windows],
-                "so far": [100 * window.error for window in windows],
+                "window": [100 * window.error for window in windows],
+                "so far": [100 * window.total_error for window in windows],
             }.items()
         ):
             marker = "o" if len(rows) == 1 else None

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any
 
-from oblong._core.text import quote
+from oblong._core.text import no_such
 from oblong.io.errors import DataFileError
 
-__all__ = ["LEARNERS", "learner_name", "make_learner", "parameter"]
+__all__ = ["LEARNERS", "learner_name", "make_learner"]
 
 LEARNERS: Mapping[str, tuple[str, str]] = {
     "arow": ("AROWClassifier", "adaptive regularisation of weights; for noisy data"),
@@ -30,25 +28,8 @@ LEARNERS: Mapping[str, tuple[str, str]] = {
 def learner_name(text: str) -> str:
     """Check the name of a learner."""
     if text not in LEARNERS:
-        close = get_close_matches(text, LEARNERS, n=1)
-        hint = f" (did you mean {quote(close[0])}?)" if close else ""
-        names = ", ".join(LEARNERS)
-        raise argparse.ArgumentTypeError(f"no learner {quote(text)}{hint}; they are {names}")
+        raise argparse.ArgumentTypeError(no_such("learner", text, LEARNERS))
     return text
-
-
-def parameter(text: str) -> tuple[str, Any]:
-    """Read ``name=value``: a number, true, false, none, JSON, or else a word."""
-    name, equals, value = text.partition("=")
-    if not equals or not name.isidentifier():
-        raise argparse.ArgumentTypeError(f"expected name=value, got {quote(text)}")
-    plain = {"true": True, "false": False, "none": None}
-    if value.lower() in plain:
-        return name, plain[value.lower()]
-    try:
-        return name, json.loads(value)
-    except (ValueError, RecursionError):
-        return name, value
 
 
 def make_learner(
@@ -74,10 +55,7 @@ def make_learner(
     known = kind().get_params()
     for given in parameters:
         if given not in known:
-            close = get_close_matches(given, known, n=1)
-            hint = f" (did you mean {quote(close[0])}?)" if close else ""
-            problem = f"no parameter {quote(given)}{hint}; they are {', '.join(sorted(known))}"
-            raise DataFileError(f"--learner {name}", problem)
+            raise DataFileError(f"--learner {name}", no_such("parameter", given, sorted(known)))
     model = kind(**chosen)
     try:
         model._validate_params()

@@ -4,56 +4,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from oblong.online.predicted import Predicted
+from oblong.online.progressive import Window as CountedWindow
 from oblong.solvers.online.drift import Adwin
 
 __all__ = ["Metrics", "Scores", "Window"]
 
+# Numbers of a window in the order of checkpoints, and those that neighbours add up.
+_NUMBERS = ("rows", "length", "mistakes", "total_mistakes", "seconds", "examples", "total_examples")
+_ADDED = ("length", "mistakes", "seconds", "examples")
 # Points of the curve; beyond, neighbours are put together.
 _MOST_POINTS = 512
 
 
 @dataclass(frozen=True)
-class Window:
-    """A window of consecutive rows: cumulative and own counts, and time.
+class Window(CountedWindow):
+    """A window of consecutive rows, and the time it took."""
 
-    Attributes
-    ----------
-    rows, length : int
-        Rows up to the end of the window, and in it.
-    total, mistakes : int
-        Mistakes up to the end of the window, and in it.
-    seconds : float
-        Time of the window.
-    total_examples, examples : int
-        Examples up to the end of the window, and in it: rows, each as often as its weight says.
-    scores : dict
-        Other metrics over the window.
-    """
-
-    rows: int
-    length: int
-    mistakes: int
-    total: int
-    seconds: float
-    examples: int
-    total_examples: int
-    scores: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def window_error(self) -> float:
-        """Share of the examples of the window that were predicted wrongly."""
-        return self.mistakes / max(1, self.examples)
-
-    @property
-    def error(self) -> float:
-        """Share of all examples so far that were predicted wrongly."""
-        return self.total / max(1, self.total_examples)
+    seconds: float = 0.0
 
     @property
     def speed(self) -> float:
@@ -65,9 +38,9 @@ class Window:
         return {
             "rows": self.rows,
             "window_rows": self.length,
-            "window_error": self.window_error,
-            "error": self.error,
-            "mistakes": self.total,
+            "window_error": self.error,
+            "error": self.total_error,
+            "mistakes": self.total_mistakes,
             **{f"window_{name.replace('-', '_')}": plain(x) for name, x in self.scores.items()},
             "rows_per_second": round(self.speed, 1),
         }
@@ -85,10 +58,10 @@ class Metrics:
     --------
     >>> from oblong.cli.streaming.metrics import Metrics
     >>> metrics = Metrics()
-    >>> metrics.add_window(100, 30, 0.5).window_error
+    >>> metrics.add_window(100, 30, 0.5).error
     0.3
     >>> window = metrics.add_window(200, 40, 0.5)
-    >>> window.window_error, window.error
+    >>> window.error, window.total_error
     (0.1, 0.2)
     """
 
@@ -96,7 +69,10 @@ class Metrics:
         state = state or {"windows": [], "counts": [], "pending": 0.0}
         # Numbers, or an error here and not later: they come from a file.
         self.windows = [
-            Window(*(0 + value for value in row[:7]), *map(_numbers, row[7:8]))
+            Window(
+                **dict(zip(_NUMBERS, (0 + value for value in row[:7]), strict=True)),
+                scores=_numbers(row[7] if len(row) > 7 else {}),
+            )
             for row in state["windows"]
         ]
         self.counts: list[int] = [int(count) for count in state["counts"]]
@@ -113,9 +89,13 @@ class Metrics:
 
     def state(self) -> dict[str, Any]:
         """Everything as JSON values."""
-        windows = [list(astuple(window)) for window in self.windows]
-        for row in windows:
-            row[-1] = {name: plain(value) for name, value in row[-1].items()}
+        windows = [
+            [
+                *(getattr(window, name) for name in _NUMBERS),
+                {name: plain(value) for name, value in window.scores.items()},
+            ]
+            for window in self.windows
+        ]
         found = {"windows": windows, "counts": self.counts, "pending": self.pending}
         if self.scores is not None:
             found.update(scores=self.scores.state(), drifts=self.drifts)
@@ -137,17 +117,17 @@ class Metrics:
         self, rows: int, mistakes: int, seconds: float, examples: int | None = None
     ) -> Window:
         """End a window after so many rows and examples with so many mistakes in all."""
-        last = self.windows[-1] if self.windows else Window(0, 0, 0, 0, 0.0, 0, 0)
+        last = self.windows[-1] if self.windows else Window(0, 0, 0, 0, 0, 0)
         examples = rows if examples is None else examples
         window = Window(
             rows,
             rows - last.rows,
-            mistakes - last.total,
-            mistakes,
-            seconds,
-            examples - last.total_examples,
             examples,
+            examples - last.total_examples,
+            mistakes,
+            mistakes - last.total_mistakes,
             {} if self.scores is None else self.scores.end_window(),
+            seconds,
         )
         self.windows.append(window)
         if len(self.windows) > _MOST_POINTS:
@@ -187,16 +167,8 @@ def _mean(windows: Sequence[Window], name: str) -> float:
 
 def _together(windows: list[Window]) -> Window:
     last = windows[-1]
-    return Window(
-        last.rows,
-        sum(w.length for w in windows),
-        sum(w.mistakes for w in windows),
-        last.total,
-        sum(w.seconds for w in windows),
-        sum(w.examples for w in windows),
-        last.total_examples,
-        {name: _mean(windows, name) for name in last.scores},
-    )
+    sums = {n: sum(getattr(w, n) for w in windows) for n in _ADDED}
+    return replace(last, scores={name: _mean(windows, name) for name in last.scores}, **sums)
 
 
 class Scores:
@@ -240,7 +212,9 @@ class Scores:
             self._rows.append(np.column_stack(parts).astype(np.float64))
         if self._adwin is None:
             return np.empty(0, dtype=int)
-        return self._adwin.feed(found.guesses != found.codes)
+        # A row without weight is not predicted.
+        counted = np.flatnonzero(weights > 0.0)
+        return counted[self._adwin.feed(found.wrong[counted])]
 
     def end_window(self) -> dict[str, float]:
         """The metrics over the rows since the last window."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any
 
-from oblong.cli.shared.options import write_whole
+from oblong.cli.shared.options import json_text, write_whole
 from oblong.cli.streaming.checkpoint import named
 from oblong.cli.streaming.metrics import Metrics
 
@@ -67,7 +66,7 @@ def write_report(outcome: Outcome, path: Path) -> None:
     """Write the report whole or not at all."""
     if path.suffix.lower() in (".json", ".jsonl"):
         points = [window.as_json() for window in outcome.metrics.windows]
-        text = "".join(json.dumps(line) + "\n" for line in [*points, outcome.as_json()])
+        text = "".join(json_text(line) + "\n" for line in [*points, outcome.as_json()])
     else:
         text = _page(outcome)
     write_whole(path, text)

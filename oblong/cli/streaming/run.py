@@ -101,6 +101,8 @@ class StreamRun:
         self.messages = list(messages)
         self._began = 0.0
         self.stopped = False
+        # Bytes of predictions that have been written, if any are.
+        self.written: Callable[[], int | None] = lambda: None
 
     def stop(self) -> None:
         """Stop after the rows that are being learned from."""
@@ -224,6 +226,7 @@ class StreamRun:
                     learner,
                     metrics,
                     self.messages,
+                    self.written(),
                 )
 
         grows = learner.model._takes_new_features
@@ -340,12 +343,7 @@ def _close(reader: RowReader, learner: IncrementalLearner, rows: int) -> None:
 
 @contextmanager
 def _ahead(
-    reader: RowReader,
-    schedule: Schedule,
-    rows: int,
-    *,
-    wait: bool,
-    stopped: Callable[[], bool],
+    reader: RowReader, schedule: Schedule, rows: int, *, wait: bool, stopped: Callable[[], bool]
 ) -> Iterator[Iterator[Batch]]:
     """Read batches on a thread of their own, one ahead of the learner, until it has `stopped`.
 

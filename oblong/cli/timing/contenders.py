@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
 from oblong import online
-from oblong._core.text import quote
+from oblong._core.text import no_such
 from oblong.cli.comparison.grids import select
 from oblong.cli.streaming.learners import LEARNERS
 
@@ -89,10 +88,7 @@ def choose(names: Sequence[str] | None = None) -> list[Contender]:
         names = [*_DEFAULT, *(c.name for c in known.values() if c.package != "oblong")]
     for name in names:
         if name not in (*known, *GROUPS, "all"):
-            words = [*GROUPS, *known]
-            close = get_close_matches(name, words, n=1)
-            hint = f" (did you mean {quote(close[0])}?)" if close else ""
-            raise ValueError(f"no model {quote(name)}{hint}; there are {', '.join(words)}")
+            raise ValueError(no_such("model", name, [*GROUPS, *known]))
     named = [c for c in known.values() if {c.name, c.group, "all"} & set(names)]
     groups = {c.group for c in named}
     return [c for c in known.values() if c in named or (c.reference and c.group in groups)]

@@ -11,11 +11,13 @@ from sklearn.model_selection import GridSearchCV, RepeatedStratifiedKFold, Strat
 from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC
 
+from oblong import AROWClassifier
 from oblong.cli.comparison.grids import Model, select
 from oblong.cli.comparison.projection import MAX_POINTS, project
 from oblong.cli.comparison.protocol import (
     choose,
     compare,
+    evaluate,
     fit_with,
     in_parallel,
     make_scaler,
@@ -36,6 +38,18 @@ def dataset(n=60, **changes):
         "name": "points",
     }
     return Dataset(**{**fields, **changes})
+
+
+def test_probabilities_without_an_order_do_not_decide_the_auc():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 5))
+    y = X[:, 0] + 0.5 * rng.normal(size=600) > 0
+    train, test = np.arange(400), np.arange(400, 600)
+    model = Model("sure", "Sure", lambda: AROWClassifier(max_iter=50, tol=None))
+    found = evaluate(model, X, y, 0, (train, test), 1.0, Settings(), {})
+    assert np.unique(found.estimator.predict_proba(X[test])[:, 1]).size < 200
+    scores = found.estimator.decision_function(X[test])
+    assert found.auc == pytest.approx(roc_auc_score(y[test], scores))
 
 
 def small(name, **options):

@@ -268,7 +268,7 @@ def test_the_curve_stays_small():
     assert sum(w.length for w in metrics.windows) == 50_000
     assert sum(w.mistakes for w in metrics.windows) == 5000
     assert metrics.seconds == pytest.approx(2500)
-    assert all(w.window_error == 0.1 for w in metrics.windows)
+    assert all(w.error == 0.1 for w in metrics.windows)
     again = Metrics(json.loads(json.dumps(metrics.state())))
     assert again.windows == metrics.windows
 

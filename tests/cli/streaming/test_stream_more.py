@@ -36,6 +36,12 @@ def write(path, X, y):
     return str(path)
 
 
+def write_libsvm(path, X, y):
+    rows = (" ".join(f"{j + 1}:{v:.3f}" for j, v in enumerate(x)) for x in X)
+    path.write_text("".join(f"{label} {row}\n" for label, row in zip(y, rows)))
+    return str(path)
+
+
 def run(capsys, *words):
     assert main(["stream", *map(str, words)]) == 0
     return capsys.readouterr().out
@@ -87,20 +93,40 @@ def test_metrics_of_a_stream(tmp_path, capsys):
     assert "no metric" in capsys.readouterr().err
 
 
-def test_a_stopped_run_ends_with_the_same_metrics(tmp_path, capsys):
-    X, y = table()
-    whole = write(tmp_path / "rows.csv", X, y)
-    options = ["--metrics", "auc,balanced-error", "--drift", "adwin", "--window", 250]
-    expected = final(capsys, whole, *options)
-    first = write(tmp_path / "first.csv", X[:180], y[:180])
-    checkpoint = tmp_path / "run.ckpt"
-    run(capsys, first, *options, "--checkpoint", checkpoint)
-    # The last window was cut short there; only the metrics of whole windows can be compared.
-    kept = json.loads(json.dumps(expected))
-    found = final(capsys, whole, *options)
+@pytest.mark.parametrize("form", ["csv", "libsvm"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--metrics", "auc,balanced-error", "--drift", "adwin"],
+        ["--delay", 70, "--metrics", "log-loss"],
+        ["--delay", 500],
+        ["--test-only", "--metrics", "f1"],
+    ],
+)
+def test_a_stopped_run_ends_with_the_same_metrics(tmp_path, capsys, options, form):
+    X, y = table(turn=300)
+    make = write if form == "csv" else write_libsvm
+    whole, first = make(tmp_path / f"rows.{form}", X, y), make(tmp_path / f"a.{form}", X[:180], y)
+    options = [*options, "--window", 250, "--every", 100]
+    if "--test-only" in options:
+        run(capsys, first, "-o", tmp_path / "model.oblong")
+        options += ["-i", tmp_path / "model.oblong"]
+    guesses, again = tmp_path / "whole.txt", tmp_path / "again.txt"
+    expected = final(capsys, whole, *options, "--predictions", guesses)
+    # What is known when the rows end is kept before the last window ends.
+    options += ["--checkpoint", tmp_path / "run.ckpt", "--predictions", again]
+    run(capsys, first, *options)
+    with again.open("a") as file:
+        file.write("predicted after the last checkpoint\n")
+    found = final(capsys, whole, *options, "--resume")
+    assert again.read_text() == guesses.read_text()
+    again.write_text("")
+    assert main(["stream", whole, *map(str, options), "--resume"]) == 2
+    assert "shorter than it was" in capsys.readouterr().err
     for name in ("seconds", "rows_per_second"):
-        del kept[name], found[name]
-    assert found == kept
+        del expected[name], found[name]
+    assert found == expected
+    assert found["json_version"] == 1
 
 
 def test_a_model_is_tested_and_learns_nothing(tmp_path, capsys):
@@ -131,7 +157,12 @@ def test_labels_that_come_late(tmp_path, capsys):
     model = AROWClassifier(normalize=True, allow_new_classes=True)
     expected = progressive_validation(model, zip(X, y), delay=50)
     assert found["mistakes"] == expected.mistakes
-    assert main(["stream", path, "--delay", "5", "--checkpoint", str(tmp_path / "c")]) == 2
+    # Counted once, also by a learner whose probabilities decide.
+    found = final(capsys, path, "--delay", 50, "--metrics", "log-loss")
+    assert abs(found["mistakes"] - expected.mistakes) < 10
+    for more in (["--checkpoint", str(tmp_path / "c")], ["--delay", "5"]):
+        assert main(["stream", path, "--passes", "2", *more]) == 2
+        assert "cannot go with" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -139,12 +170,7 @@ def test_several_passes_are_several_streams(tmp_path, capsys, sparse):
     X, y = table(n=150)
     path = write(tmp_path / "rows.csv", X, y)
     if sparse:
-        rows = [
-            " ".join([label, *(f"{j + 1}:{v:.3f}" for j, v in enumerate(x))])
-            for x, label in zip(X, y)
-        ]
-        path = tmp_path / "rows.libsvm"
-        path.write_text("\n".join(rows) + "\n")
+        path = write_libsvm(tmp_path / "rows.libsvm", X, y)
     single = final(capsys, path)
     several = final(capsys, path, "--passes", 3, "-o", tmp_path / "model.oblong")
     assert several["mistakes"] == single["mistakes"]
