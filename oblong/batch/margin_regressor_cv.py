@@ -269,7 +269,7 @@ class MarginRegressorCV(RegressorMixin, ParameterSearch):
             kernels = SearchKernel(self.kernel, X, 2.0 * max(numbers, default=0.5))
             run = partial(search.run, kernels, X, y, kept_weights)
         with fold_workers(len(splits), self.n_jobs, len(y) <= _THREADS_ABOVE) as (each, threads):
-            outcomes = each(lambda split: run(*split, threads), splits)
+            outcomes = each(lambda split: run(split[0], split[1], threads), splits)
         params = [
             {"C": C, **({"epsilon": epsilon} if tube else {}), "gamma": gamma}
             for C, epsilon, gamma in product(Cs.tolist(), epsilons.tolist(), gammas)

@@ -345,7 +345,8 @@ class RelativeMarginClassifierCV(ClassifierMixin, ParameterSearch):
         with fold_workers(len(splits), n_jobs, small) as (each, threads):
 
             def fold(split: tuple) -> Fold:
-                return Fold(search, kernels, X, y, weights, *split, keep, threads)
+                train, test = split
+                return Fold(search, kernels, X, y, weights, train, test, keep, threads)
 
             folds = each(fold, splits)
             grid = search.grid
