@@ -19,6 +19,7 @@ from numba import cuda
 from oblong._core.threads import chunks
 from oblong.linalg.columns import ExplicitColumns, KernelColumns, SymmetricColumns
 from oblong.solvers.margin.batch import cuda_kernels as kernels
+from oblong.solvers.margin.batch.cuda_interior_point import BoxSolver
 from oblong.solvers.margin.batch.cuda_matrix import DeviceMatrix, launch
 from oblong.solvers.margin.batch.cuda_newton import newton_steps
 from oblong.solvers.margin.batch.cuda_options import CUDA_DEFAULTS, CudaOptions
@@ -106,28 +107,45 @@ class _Work:
         self.sizes_root = cuda.to_device(np.sqrt(np.abs(self.matrix.diagonal)))
 
     def _sample_starts(self) -> list[np.ndarray]:
-        """Coefficients from the first problem of every group on a sample of the rows."""
-        batch, step = self.batch, self.device.sample_step
+        """Coefficients for the first problem of every group, from the outputs of a sample's model.
+
+        A row of the sample stands for ``sample_step`` rows, so its penalty is as many times larger.
+        Coefficients fall from their caps to zero where ``y f`` passes one, over ``sample_ramp`` to
+        either side, and the bias is that for which they sum to zero.
+        """
+        batch, step, arrays = self.batch, self.device.sample_step, self.matrix.arrays
         matrix = batch.matrix
         assert not isinstance(matrix, GramTiles)  # a matrix that was given fits
         sample = replace(
             batch,
             matrix=replace(matrix, X=matrix.X[::step]),
             segments=-(-batch.segments // step),
-            penalties=batch.penalties[::step],
+            penalties=step * batch.penalties[::step],
             Cs=batch.Cs[:1],
             spreads=np.empty(0),
-            tol=10.0 * batch.tol,
             polish=False,
         )
         found = solve_batch_on_device(
             sample, cache_bytes=self.cache_bytes, options=self.options, device=self.device
         )
-        starts = []
+        dense = np.zeros((len(sample.penalties), batch.n_groups))
         for g, coefs in enumerate(found.coefs):
+            dense[sample.rows(g), g] = coefs[0]
+        support = np.flatnonzero(dense.any(axis=1))
+        images = self.matrix.images(step * support, arrays.put(dense[support]))
+        starts = []
+        for g in range(batch.n_groups):
             rows = batch.rows(g)
-            starts.append(np.zeros(rows.size))
-            starts[g][rows % step == 0] = coefs[0]
+            y = arrays.put(batch.y(g))
+            cap = arrays.put(batch.Cs[0] * batch.penalties[rows])
+            f, slope = images[arrays.put(rows), g], 0.5 / self.device.sample_ramp
+            low, high = -1.0 - float(f.max()), 1.0 - float(f.min())
+            low, high = low - 1.0, high + 1.0
+            for _ in range(_HALVINGS):
+                bias = 0.5 * (low + high)
+                c = y * cap * arrays.module.clip(0.5 + slope * (1.0 - y * (f + bias)), 0.0, 1.0)
+                low, high = (bias, high) if float(c.sum()) > 0.0 else (low, bias)
+            starts.append(arrays.get(c))
         return starts
 
     @property
@@ -146,6 +164,7 @@ class _Work:
                 before = np.repeat(groups + own * (first - 1), last - first)
                 self.rounds.start_from(places, before)
             elif batch.starts is not None:
+                self.rounds.balance(groups)
                 self._refresh(groups)
                 self.rounds.start_from(places, np.repeat(groups, last))
             self._solve(places)
@@ -307,7 +326,7 @@ class _Rounds:
         self.matrix, self.options = matrix, options
         self.shape = c.shape
         m = c.shape[0]
-        self.host_rows = rows
+        self.host_rows, self.host_sizes = rows, sizes
         self.steps = np.zeros(m, dtype=np.int64)
         self.target = np.zeros(m)
         self.rows, self.sizes = cuda.to_device(rows), cuda.to_device(sizes)
@@ -323,6 +342,9 @@ class _Rounds:
         self.moves = cuda.to_device(np.zeros(m, dtype=np.int32))
         self.out = cuda.to_device(np.zeros((m, 8)))
         self.turn = 0
+        # Matrices of the working sets.
+        self.sets: Any = None
+        self.boxes: BoxSolver | None = None
         # Memory of Newton steps, once there are any.
         self.free: Any = None
         self.image: Any = None
@@ -331,7 +353,7 @@ class _Rounds:
 
     def set_bounds(self, bound: np.ndarray) -> None:
         """Set the bounds of all problems."""
-        self.bound = cuda.to_device(bound)
+        self.host_bound, self.bound = bound, cuda.to_device(bound)
 
     def by_problem(self, kernel: Any, part: Any, *args: Any) -> None:
         """Start a kernel with a block per problem."""
@@ -369,9 +391,11 @@ class _Rounds:
         best, idle, given_up = np.full(m, np.inf), np.zeros(m, dtype=np.int64), np.zeros(m, bool)
         patience = options.patience
         patience += options.patience_per_set * (self.shape[1] // options.working_set)
-        rounds, active = 0, places
+        rounds, active, inside = 0, places, False
         while active.size:
-            fits = m if self.matrix.whole else max(1, self.matrix.capacity // options.working_set)
+            fits = options.side_by_side
+            if not self.matrix.whole:
+                fits = min(fits, max(1, self.matrix.capacity // options.working_set))
             parts = [_ids(active[a:b]) for a, b in chunks(active.size, fits)]
             for _ in range(options.look):
                 rounds += 1
@@ -385,12 +409,37 @@ class _Rounds:
             given_up[active] |= (idle[active] > patience) | ~np.isfinite(violation[active])
             done = (violation <= self.target) | given_up | (taken >= limit)
             active = active[~done[active]]
+            if rounds >= options.interior_after and not inside:
+                inside = True
+                self._interior_point(active)
             newton = rounds >= options.newton_after and rounds % options.newton_every == 0
             if newton and self.matrix.whole and active.size:
                 late = rounds >= options.newton_late and rounds % (4 * options.newton_every) == 0
                 newton_steps(self, active, options.newton_rows if late else options.newton_cheap)
         self.steps[:] = self.device_steps.copy_to_host()
         return given_up[places]
+
+    def _interior_point(self, places: np.ndarray) -> None:
+        """Solve support vector machines over most rows of a matrix in double precision."""
+        matrix, options = self.matrix, self.options
+        places = places[
+            np.isinf(self.host_bound[places]) & (self.host_sizes[places] > matrix.n // 2)
+        ]
+        if not places.size or not matrix.whole or matrix.dtype != np.float64:
+            return
+        if matrix.n < 4 * options.landmarks:
+            return
+        if self.boxes is None:
+            self.boxes = BoxSolver(
+                matrix.arrays, matrix.store, options.landmarks, options.panel, matrix.stream
+            )
+        cap, _ = self._dense(places, self.cap)
+        c, u, violation = self.boxes.solve(cap, float(self.target[places].min()))
+        before = self.span.copy_to_host()[places]
+        better = np.isfinite(violation) & (violation < before[:, 0] - before[:, 1])
+        taken = matrix.arrays.put(np.flatnonzero(better))
+        for values, into in ((c, self.c), (u, self.u)):
+            self._take(places[better], values[:, taken], into)
 
     def _round(self, part: Any) -> None:
         matrix, options = self.matrix, self.options
@@ -404,9 +453,17 @@ class _Rounds:
             chosen, counts = self.chosen.copy_to_host(), self.counts.copy_to_host()
             wanted = [self.host_rows[p, chosen[p, : counts[p]]] for p in part.copy_to_host()]
             matrix.fetch(np.unique(np.concatenate(wanted)))
+        if self.sets is None or len(self.sets) < part.size:
+            width = options.working_set
+            self.sets = matrix.arrays.empty((part.size, width, width), matrix.dtype)
+        launch(
+            kernels.gather_sets, (min(64, options.working_set), part.size), options.tile, matrix.stream, part, self.rows,
+            self.device_target, self.span, self.chosen, self.counts, matrix.store, matrix.lines,
+            self.sets,
+        )  # fmt: skip
         self.by_problem(
             kernels.ascend, part, self.rows, self.cap, self.bound, self.c, self.u,
-            self.device_target, self.span, self.chosen, self.counts, matrix.store, matrix.lines,
+            self.device_target, self.span, self.chosen, self.counts, self.sets, matrix.lines,
             matrix.own, accuracy, options.round_steps, self.device_steps,
             self.moved, self.delta, self.moves,
         )  # fmt: skip
@@ -425,20 +482,29 @@ class _Rounds:
 
     def images(self, places: np.ndarray, linear: bool) -> tuple[Any, np.ndarray | None]:
         """Images over all rows in double precision, and the weight vectors of a linear kernel."""
-        matrix, arrays, part = self.matrix, self.matrix.arrays, _ids(places)
-        dense = arrays.put(np.zeros((matrix.n, places.size)))
-        used = cuda.to_device(np.zeros(matrix.n, dtype=np.int8))
-        self.by_row(kernels.scatter, part, self.rows, self.sizes, self.c, dense, used)
-        support = np.flatnonzero(used.copy_to_host())
-        coefs = dense[arrays.put(support)]
+        matrix = self.matrix
+        dense, support = self._dense(places, self.c)
+        coefs = dense[matrix.arrays.put(support)]
         if linear:
             w, images = matrix.directions(support, coefs)
             return images, w
         return matrix.images(support, coefs), None
 
+    def _dense(self, places: np.ndarray, values: Any) -> tuple[Any, np.ndarray]:
+        """Numbers of problems as columns over all rows, and the rows where there are some."""
+        dense = self.matrix.arrays.put(np.zeros((self.matrix.n, places.size)))
+        used = cuda.to_device(np.zeros(self.matrix.n, dtype=np.int8))
+        self.by_row(kernels.scatter, _ids(places), self.rows, self.sizes, values, dense, used)
+        return dense, np.flatnonzero(used.copy_to_host())
+
+    def _take(self, places: np.ndarray, columns: Any, into: Any) -> None:
+        """Undo :meth:`_dense`."""
+        if places.size:
+            self.by_row(kernels.gather_images, _ids(places), self.rows, self.sizes, columns, into)
+
     def set_images(self, places: np.ndarray, images: Any) -> None:
         """Take the images of problems from columns over all rows."""
-        self.by_row(kernels.gather_images, _ids(places), self.rows, self.sizes, images, self.u)
+        self._take(places, images, self.u)
 
     def certify(
         self,

@@ -35,6 +35,7 @@ __all__ = [
     "find_free",
     "gather",
     "gather_images",
+    "gather_sets",
     "kernel_values",
     "scatter",
     "walk",
@@ -124,8 +125,57 @@ def _extremes_by_warps(high, low, which, t, size, value, place, other):
     return value, place, other
 
 
+@cuda.jit(device=True)
+def _largest_in_shared_memory(high, which, t, size, value):
+    """Thread of the largest value, the first of equal ones."""
+    high[t], which[t] = value, t
+    cuda.syncthreads()
+    half = size // 2
+    while half > 0:
+        if t < half:
+            k = t + half
+            if high[k] > high[t] or (high[k] == high[t] and which[k] < which[t]):
+                high[t] = high[k]
+                which[t] = which[k]
+        cuda.syncthreads()
+        half //= 2
+    place = which[0]
+    cuda.syncthreads()
+    return place
+
+
+@cuda.jit(device=True)
+def _largest_of_warp(value, place):
+    distance = 16
+    while distance > 0:
+        rival = cuda.shfl_xor_sync(0xFFFFFFFF, value, distance)
+        there = cuda.shfl_xor_sync(0xFFFFFFFF, place, distance)
+        if rival > value or (rival == value and there < place):
+            value = rival
+            place = there
+        distance //= 2
+    return value, place
+
+
+@cuda.jit(device=True)
+def _largest_by_warps(high, which, t, size, value):
+    """Do the same with two barriers."""
+    value, place = _largest_of_warp(value, np.int32(t))
+    lane = t % 32
+    if lane == 0:
+        high[t // 32], which[t // 32] = value, place
+    cuda.syncthreads()
+    value, place = np.float32(-2.0), np.int32(THREADS)
+    if lane < size // 32:
+        value, place = np.float32(high[lane]), which[lane]
+    value, place = _largest_of_warp(value, place)
+    cuda.syncthreads()
+    return place
+
+
 # The simulator knows no exchange between the threads of a warp.
 _extremes = _extremes_in_shared_memory if SIMULATED else _extremes_by_warps
+_largest = _largest_in_shared_memory if SIMULATED else _largest_by_warps
 
 
 @cuda.jit(device=True)
@@ -254,6 +304,20 @@ def choose(active, sizes, cap, bound, c, u, target, stamp, turn, chosen, counts,
 
 
 @_kernel
+def gather_sets(active, rows, target, span, chosen, counts, store, lines, sets):
+    """Write the matrices of the working sets, so that pair steps read them in order."""
+    q = cuda.blockIdx.y
+    p = active[q]
+    if span[p, 0] - span[p, 1] <= target[p]:
+        return
+    count = counts[p]
+    for a in range(cuda.blockIdx.x, count, cuda.gridDim.x):
+        line = lines[rows[p, chosen[p, a]]]
+        for b in range(cuda.threadIdx.x, count, cuda.blockDim.x):
+            sets[q, a, b] = store[line, rows[p, chosen[p, b]]]
+
+
+@_kernel
 def ascend(
     active,
     rows,
@@ -265,7 +329,7 @@ def ascend(
     span,
     chosen,
     counts,
-    store,
+    sets,
     lines,
     diagonal,
     accuracy,
@@ -278,9 +342,10 @@ def ascend(
     """Take pair steps on the working sets; write the coefficients and how far they moved.
 
     The pair has the largest right slope less image and, among the others, the largest rise. A step
-    ends at the next kink, on it exactly. ``moved`` gets lines of ``store``, ``delta`` the changes.
+    ends at the next kink, on it exactly. ``moved`` gets lines of the columns, ``delta`` the changes.
     """
-    p = active[cuda.blockIdx.x]
+    q = cuda.blockIdx.x
+    p = active[q]
     t = cuda.threadIdx.x
     size = cuda.blockDim.x
     violation = span[p, 0] - span[p, 1]
@@ -291,7 +356,6 @@ def ascend(
     high = cuda.shared.array(THREADS, np.float64)
     low = cuda.shared.array(THREADS, np.float64)
     which = cuda.shared.array(THREADS, np.int32)
-    line = cuda.shared.array(THREADS, np.int32)
     own = cuda.shared.array(THREADS, np.float32)
     shared = cuda.shared.array(3, np.float64)
     on = t < counts[p]
@@ -303,7 +367,6 @@ def ascend(
     value = c[p, i]
     image = u[p, i]
     start = value
-    line[t] = lines[r]
     own[t] = diagonal[r]
     kept = max(0.5 * target[p], accuracy * violation)
     taken = 0
@@ -314,11 +377,11 @@ def ascend(
         m, a, M = _extremes(high, low, which, t, size, m, t, M)
         if not m - M > kept:
             break
-        k = store[line[a], r]
+        k = sets[q, a, t]
         curvature = max(own[a] + own[t] - 2.0 * k, _FLAT * (own[a] + own[t]))
         fall = m - left + image
-        gain = fall * fall / curvature if on and fall > 0.0 else -1.0
-        _, b, _ = _extremes(high, low, which, t, size, gain, t, 0.0)
+        gain = np.float32(fall * fall / curvature) if on and fall > 0.0 else np.float32(-1.0)
+        b = _largest(high, which, t, size, gain)
         if t == a:
             shared[0] = math.inf
             if value < first:
@@ -348,14 +411,14 @@ def ascend(
             elif first < value <= second and new <= first:
                 new = first
             value = new
-        image += step * (k - store[line[b], r])
+        image += step * (k - sets[q, b, t])
         taken += 1
     sums = cuda.shared.array(THREADS, np.int32)
     change = value - start if on else 0.0
     before, total = _scan(sums, t, size, 1 if change != 0.0 else 0)
     if change != 0.0:
         c[p, i] = value
-        moved[p, before] = line[t]
+        moved[p, before] = lines[r]
         delta[p, before] = change
     if t == 0:
         moves[p] = total
