@@ -8,13 +8,15 @@ product of matrices. Arrays have a line per row and a column per problem.
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from oblong._core.threads import chunks
 from oblong.solvers.margin.batch.cuda_newton import solve_definite
+
+if TYPE_CHECKING:
+    from oblong.solvers.margin.batch.cuda_matrix import DeviceMatrix
 
 __all__ = ["BoxSolver"]
 
@@ -38,21 +40,18 @@ class BoxSolver:
 
     Parameters
     ----------
-    arrays : DeviceArrays
-        The library of the arrays.
-    K : array of shape (n, n)
-        The kernel matrix in double precision.
+    matrix : DeviceMatrix
+        A whole matrix in double precision.
     landmarks : int
         Rows by which the preconditioner approximates it, a multiple of ``panel``.
-    panel, stream
+    panel : int
         See :func:`~oblong.solvers.margin.batch.cuda_newton.solve_definite`.
     """
 
-    def __init__(self, arrays: Any, K: Any, landmarks: int, panel: int, stream: Any) -> None:
-        self.arrays, self.xp, self.K = arrays, arrays.module, K
-        self.matrix = SimpleNamespace(arrays=arrays, dtype=np.dtype(np.float64), stream=stream)
-        self.panel, self.r = panel, landmarks
-        n, linalg = len(K), self.xp.linalg
+    def __init__(self, matrix: DeviceMatrix, landmarks: int, panel: int) -> None:
+        self.matrix, self.arrays, self.K = matrix, matrix.arrays, matrix.store
+        self.xp, self.panel, self.r = self.arrays.module, panel, landmarks
+        n, linalg, K, arrays = len(self.K), self.xp.linalg, self.K, self.arrays
         chosen = arrays.put(np.arange(landmarks) * n // landmarks)
         columns, diagonal = K[:, chosen], K.diagonal()
         self.unit = arrays.put(np.eye(landmarks))

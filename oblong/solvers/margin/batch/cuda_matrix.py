@@ -8,7 +8,8 @@ import numpy as np
 from numba import cuda
 
 from oblong._core.threads import chunks
-from oblong.solvers.margin.batch.cuda_kernels import SIMULATED, TILE, kernel_values
+from oblong.solvers.margin.batch.cuda_kernels import kernel_values
+from oblong.solvers.margin.batch.cuda_reduce import SIMULATED, TILE
 from oblong.solvers.margin.batch.problem import GramTiles, RowTiles
 
 __all__ = ["DeviceArrays", "DeviceMatrix", "DeviceRows", "launch"]
