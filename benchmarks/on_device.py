@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import platform
 import statistics
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
+from importlib.metadata import version
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -101,7 +103,7 @@ def fashion(data: Path, repeats: int) -> Iterator[Row]:
     yield from ten_classes(data, repeats, "fashion_mnist")
 
 
-def cores(data: Path, repeats: int, threads: int = 16) -> Iterator[Row]:
+def cores(data: Path, repeats: int, threads: int = 4) -> Iterator[Row]:
     """Compare fits on the device with those on cores, and dual objectives at the same bounds."""
     X, y, X_test, y_test = images(data, "mnist")
     RelativeMarginClassifier(n_jobs=threads).fit(X[:3000], y[:3000])
@@ -174,6 +176,8 @@ def search(data: Path, repeats: int) -> Iterator[Row]:
             "seconds": seconds, "largest gap": float(found.relative_gap.max()),
             "converged": bool((found.status == 0).all()), "steps": int(found.n_iter.sum()),
         }  # fmt: skip
+    for d in (1000, 100, 10):
+        X, y = clusters(n, d)
         cv = RelativeMarginClassifierCV(Cs=Cs, spreads=(1.0,), cv=KFold(10), refit=False)
         seconds, model = timed(lambda cv=cv, X=X, y=y: cv.fit(torch.from_numpy(X).cuda(), y), 1)
         yield {
@@ -223,13 +227,15 @@ def main() -> None:
         fitted(X, y, 1, spread=0.1, kernel=kernel)
     before = json.loads(arguments.output.read_text())["parts"] if arguments.output.exists() else {}
     device = torch.cuda.get_device_name()
+    names = ("numpy", "scikit-learn", "numba", "numba-cuda", "torch")
+    versions = {"Python": platform.python_version(), **{name: version(name) for name in names}}
     for name in arguments.only.split(","):
-        rows = []
+        before[name] = []
         for row in PARTS[name](arguments.data, arguments.repeats):
             print(json.dumps(row), flush=True)
-            rows.append(row)
-        before[name] = rows
-        arguments.output.write_text(json.dumps({"device": device, "parts": before}, indent=1))
+            before[name].append(row)
+            found = {"device": device, "versions": versions, "parts": before}
+            arguments.output.write_text(json.dumps(found, indent=1))
 
 
 if __name__ == "__main__":

@@ -118,6 +118,7 @@ class _Work:
             penalties=step * batch.penalties[::step],
             Cs=batch.Cs[:1],
             spreads=np.empty(0),
+            tol=3.0 * batch.tol,
             polish=False,
         )
         found = solve_batch_on_device(

@@ -22,11 +22,15 @@ __all__ = ["BoxSolver"]
 
 # Steps of the method, and of conjugate gradients in each of them, at most.
 _STEPS, _GRADIENTS = 50, 200
+# Steps of conjugate gradients between two looks at the residuals.
+_CHECK = 3
 # Share of the way to the boundary that a step goes.
-_WAY = 0.95
+_WAY = 0.99
 # Shares of the tolerance to which residuals are brought, and the multipliers of coefficients that
 # are neither inside nor at an end: complementarity over the cap is the square of the latter.
-_SHARE, _ENDS = 0.1, 1e-4
+_SHARE, _ENDS = 0.1, 3e-3
+# Residuals that steps may leave, over the multipliers of such coefficients at the time.
+_ROUGH = 1.0
 # Factors of complementarity that steps aim at: after long, medium and short ones.
 _BOLD, _USUAL, _CAREFUL = 0.03, 0.1, 0.3
 # Ridge of the landmarks over the mean diagonal, and least diagonal that they miss over its mean.
@@ -100,17 +104,32 @@ class BoxSolver:
         s, w = (c - low) + (1.0 - on), (high - c) + (1.0 - on)
         b, length = 0.0 * scale, 0.0 * scale
         count, least_mu = 2.0 * on.sum(axis=0), (_ENDS * tol) ** 2 * scale
+        left, columns, ends = np.arange(len(scale)), [], []
         for _ in range(_STEPS):
             mu = (s * lower + w * upper).sum(axis=0) / count
             residual = (u - y + b - lower + upper) * on
             done = (mu <= least_mu) & (xp.amax(xp.abs(residual), axis=0) <= 2.0 * _SHARE * tol)
-            if bool(done.all()):
+            finished = self.arrays.get(done)
+            if finished.all():
                 break
+            if 4 * finished.sum() >= finished.size:
+                ended = self.arrays.put(np.flatnonzero(finished))
+                columns.append(left[finished])
+                ends.append([a[..., ended] for a in (c, b, lower * scale > s, upper * scale > w)])
+                left, going = left[~finished], self.arrays.put(np.flatnonzero(~finished))
+                low, high, y, on, scale, count, least_mu, length, b, c, u, s, w, lower, upper = (
+                    a[..., going]
+                    for a in (
+                        low, high, y, on, scale, count, least_mu, length, b, c, u, s, w, lower,
+                        upper,
+                    )
+                )  # fmt: skip
+                continue
             aim = xp.where(length > 0.9, _BOLD, xp.where(length > 0.7, _USUAL, _CAREFUL)) * mu
             aim = xp.where(aim > 0.01 * least_mu, aim, 0.01 * least_mu)
             theta = lower / s + upper / w
             goal = (aim / s - aim / w) * on - residual - lower + upper
-            wanted = xp.clip(3.0 * _SHARE * xp.sqrt(mu / scale), _SHARE * tol, None)
+            wanted = xp.clip(_ROUGH * xp.sqrt(mu / scale), _SHARE * tol, None)
             step, db = self._newton(theta, on, goal, -c.sum(axis=0), wanted, ~done)
             d_lower = ((aim - lower * step) / s - lower) * on
             d_upper = ((aim + upper * step) / w - upper) * on
@@ -126,7 +145,10 @@ class BoxSolver:
             b = b + length * db
             lower, upper = lower + length * d_lower, upper + length * d_upper
             u = K @ c
-        return c, b, lower * scale > s, upper * scale > w
+        columns.append(left)
+        ends.append([c, b, lower * scale > s, upper * scale > w])
+        order = self.arrays.put(np.argsort(np.concatenate(columns)))
+        return tuple(xp.concatenate(parts, axis=-1)[..., order] for parts in zip(*ends))
 
     def _finish(
         self, c: Any, b: Any, low: Any, high: Any, y: Any, tol: float
@@ -156,14 +178,16 @@ class BoxSolver:
         x = ones * (total / weight)
         r = goal - (K @ x) * on - theta * x
         p = before = None
-        for _ in range(_GRADIENTS):
+        for k in range(_GRADIENTS):
             z = apply(r)
             b = z.sum(axis=0) / weight
             z = z - ones * b
             now = (r * z).sum(axis=0)
-            live = live & (now > 0.0) & (xp.amax(xp.abs(r - b) * on, axis=0) > wanted)
-            if not bool(live.any()):
-                break
+            live = live & (now > 0.0)
+            if k % _CHECK == 0:
+                live = live & (xp.amax(xp.abs(r - b) * on, axis=0) > wanted)
+                if not bool(live.any()):
+                    break
             p = z if p is None else z + xp.where(live, now / before, 0.0) * p
             direction = (K @ p) * on + theta * p
             a = xp.where(live, now / (p * direction).sum(axis=0), 0.0)

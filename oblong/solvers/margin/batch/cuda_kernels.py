@@ -14,7 +14,6 @@ import numpy as np
 from numba import cuda
 
 from oblong.solvers.margin.batch.cuda_reduce import (
-    SIMULATED,
     THREADS,
     TILE,
     extremes,
@@ -37,17 +36,16 @@ __all__ = [
     "scatter",
 ]
 
-# Halvings of the interval in which the smallest chosen violation lies; the simulator is slow.
-_HALVINGS = 2 if SIMULATED else 10
 # Curvature, over the diagonal, below which a pair counts as flat.
 _FLAT = 1e-7
 
 
 @cuda.jit(device=True)
-def _violation(cap, bound, c, u, side):
-    """How far the slope to one side lies above the image: right for 0, left for 1."""
+def _level(cap, bound, c, u, side, m, M, per, size):
+    """Interval in which a violation to the right, or to the left, lies; -1 below all of them."""
     right, left = slopes(cap, bound, c)
-    return right - u if side == 0 else u - left
+    above = right - u - M if side == 0 else m + u - left
+    return min(int(above * per), size - 1) if above > 0.0 else -1
 
 
 @kernel
@@ -86,32 +84,34 @@ def choose(active, sizes, cap, bound, c, u, target, stamp, turn, chosen, counts,
     cuda.syncthreads()
     taken = 0
     mask = (1 << 32) - 1
+    # Count the violations of either side in as many equal intervals as threads.
+    hist = cuda.shared.array((2, THREADS), np.int32)
+    hist[0, t] = hist[1, t] = 0
+    per = size / (m - M)
+    cuda.syncthreads()
+    for i in range(t, n, size):
+        for side in range(2):
+            level = _level(cap[p, i], bound[p], c[p, i], u[p, i], side, m, M, per, size)
+            if level >= 0:
+                cuda.atomic.add(hist, (side, level), 1)
+    cuda.syncthreads()
     for side in range(2):
-        # Halve until hardly more rows than wanted lie above; rows in the last interval fill up.
-        below, above = (M, m) if side == 0 else (-m, -M)
-        middle = below
-        for _ in range(_HALVINGS):
-            count = 0
-            for i in range(t, n, size):
-                if _violation(cap[p, i], bound[p], c[p, i], u[p, i], side) > middle:
-                    count += 1
-            if total_of(sums, t, size, count) <= share:
-                above = middle
-            else:
-                below = middle
-            middle = 0.5 * (below + above)
+        # Levels with no more rows than wanted are sure; those of the next lower one fill up.
+        count = hist[side, size - 1 - t]
+        before, total = scan(sums, t, size, count)
+        few = total_of(sums, t, size, 1 if before + count <= share else 0)
         sure = 0
         for i in range(t, n, size):
-            value = _violation(cap[p, i], bound[p], c[p, i], u[p, i], side)
-            if stamp[p, i] != turn and value > below:
+            level = _level(cap[p, i], bound[p], c[p, i], u[p, i], side, m, M, per, size)
+            if stamp[p, i] != turn and level >= max(0, size - few - 1):
                 # Two counts in one number.
-                sure += 1 if value > above else 1 << 32
+                sure += 1 if level >= size - few else 1 << 32
         before, total = scan(sums, t, size, sure)
         place, rest = before & mask, (total & mask) + (before >> 32)
         for i in range(t, n, size):
-            value = _violation(cap[p, i], bound[p], c[p, i], u[p, i], side)
-            if stamp[p, i] != turn and value > below:
-                if value > above:
+            level = _level(cap[p, i], bound[p], c[p, i], u[p, i], side, m, M, per, size)
+            if stamp[p, i] != turn and level >= max(0, size - few - 1):
+                if level >= size - few:
                     here = place
                     place += 1
                 else:

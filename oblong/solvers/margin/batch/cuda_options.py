@@ -37,9 +37,12 @@ class CudaOptions:
         Most free coefficients of a Newton step, until ``newton_late`` rounds have passed, and then.
     newton_late : int
         See ``newton_cheap``.
-    interior_after : int
-        Rounds after which support vector machines that have most rows of the matrix in common are
-        solved by the interior point method.
+    interior_after, interior_patience : int
+        Rounds after which support vector machines over most rows of a matrix go to the interior
+        point method if their violations are still large: where they are sixteen or more, and where
+        they are fewer.
+    interior_above : float
+        Violations, over their targets, that count as large.
     landmarks : int
         Rows of its preconditioner, a multiple of ``panel``.
     newton_bytes : float
@@ -70,7 +73,9 @@ class CudaOptions:
     newton_cheap: int = 1024
     newton_rows: int = 4096
     newton_late: int = 400
-    interior_after: int = 100
+    interior_after: int = 16
+    interior_patience: int = 96
+    interior_above: float = 50.0
     landmarks: int = 512
     newton_bytes: float = 8e9
     patience: int = 400

@@ -23,6 +23,8 @@ __all__ = ["HALVINGS", "Rounds"]
 
 # Halvings of the interval of the factor between the dual point and the model.
 HALVINGS = 50
+# Problems that are many for the interior point method.
+_MANY = 16
 
 
 class Rounds:
@@ -106,7 +108,7 @@ class Rounds:
         best, idle, given_up = np.full(m, np.inf), np.zeros(m, dtype=np.int64), np.zeros(m, bool)
         patience = options.patience
         patience += options.patience_per_set * (self.shape[1] // options.working_set)
-        rounds, active, inside = 0, places, False
+        rounds, active, inside = 0, places, np.isfinite(self.host_bound)
         while active.size:
             fits = options.side_by_side
             if not self.matrix.whole:
@@ -124,9 +126,12 @@ class Rounds:
             given_up[active] |= (idle[active] > patience) | ~np.isfinite(violation[active])
             done = (violation <= self.target) | given_up | (taken >= limit)
             active = active[~done[active]]
-            if rounds >= options.interior_after and not inside:
-                inside = True
-                self._interior_point(active)
+            if rounds % options.interior_after == 0 and self._may_go_inside:
+                large = violation > options.interior_above * self.target
+                crawling = active[large[active] & ~inside[active]]
+                if crawling.size >= _MANY or rounds >= options.interior_patience:
+                    inside[crawling] = True
+                    self._interior_point(crawling)
             newton = rounds >= options.newton_after and rounds % options.newton_every == 0
             if newton and self.matrix.whole and active.size:
                 late = rounds >= options.newton_late and rounds % (4 * options.newton_every) == 0
@@ -134,15 +139,16 @@ class Rounds:
         self.steps[:] = self.device_steps.copy_to_host()
         return given_up[places]
 
+    @property
+    def _may_go_inside(self) -> bool:
+        matrix, options = self.matrix, self.options
+        return 4 * options.landmarks <= matrix.n and matrix.whole and matrix.dtype == np.float64
+
     def _interior_point(self, places: np.ndarray) -> None:
         """Solve support vector machines over most rows of a matrix in double precision."""
         matrix, options = self.matrix, self.options
-        places = places[
-            np.isinf(self.host_bound[places]) & (self.host_sizes[places] > matrix.n // 2)
-        ]
-        if not places.size or not matrix.whole or matrix.dtype != np.float64:
-            return
-        if matrix.n < 4 * options.landmarks:
+        places = places[self.host_sizes[places] > matrix.n // 2]
+        if not places.size:
             return
         if self.boxes is None:
             self.boxes = BoxSolver(matrix, options.landmarks, options.panel)

@@ -23,7 +23,15 @@ SMALL = CudaOptions(
     working_set=4, tile=4, panel=2, look=2, newton_after=4, newton_every=4, newton_late=100
 )
 # One round of pair steps: all else is left to the interior point method.
-INSIDE = replace(SMALL, interior_after=1, look=1, newton_after=1000, landmarks=2)
+INSIDE = replace(
+    SMALL,
+    interior_after=1,
+    interior_patience=1,
+    interior_above=1.0,
+    look=1,
+    newton_after=1000,
+    landmarks=2,
+)
 # Six columns of the eight-byte numbers of twelve rows, of a gigabyte that the simulator has.
 CACHED = CudaOptions(
     working_set=4, tile=4, look=2, memory_share=6 * 12 * 8 / 2**30, sample_above=8, sample_step=2
