@@ -42,6 +42,9 @@ _BLOCK_BYTES = 1 << 31
 class BoxSolver:
     """Support vector machines ``min ½c'Kc - y'c, Σc = 0, c_i between 0 and cap_i``.
 
+    ``missed_share`` is the share of the diagonal that the landmarks miss, infinite for a matrix
+    that is not definite.
+
     Parameters
     ----------
     matrix : DeviceMatrix
@@ -60,9 +63,16 @@ class BoxSolver:
         columns, diagonal = K[:, chosen], K.diagonal()
         self.unit = arrays.put(np.eye(landmarks))
         ridge = _RIDGE * float(diagonal.mean())
+        self.missed_share = np.inf
+        try:
+            factor = linalg.cholesky(columns[chosen] + ridge * self.unit)
+        except (np.linalg.LinAlgError, RuntimeError):
+            # The matrix that was given is indefinite; PyTorch has a RuntimeError of its own.
+            return
         # K ~ ZZ' + diag(missed), exact on the landmarks and on the diagonal.
-        self.Z = columns @ linalg.inv(linalg.cholesky(columns[chosen] + ridge * self.unit)).T
+        self.Z = columns @ linalg.inv(factor).T
         missed = self.xp.clip(diagonal - (self.Z * self.Z).sum(axis=1), 0.0, None)
+        self.missed_share = float(missed.mean() / diagonal.mean())
         self.missed = self.xp.clip(missed, max(ridge, _FLOOR * float(missed.mean())), None)
 
     def solve(self, cap: Any, tol: float) -> tuple[Any, Any, np.ndarray]:

@@ -39,12 +39,12 @@ class CudaOptions:
         See ``newton_cheap``.
     interior_after, interior_patience : int
         Rounds after which support vector machines over most rows of a matrix go to the interior
-        point method if their violations are still large: where they are sixteen or more, and where
-        they are fewer.
-    interior_above : float
-        Violations, over their targets, that count as large.
+        point method: where they are sixteen or more, and where they are fewer.
     landmarks : int
         Rows of its preconditioner, a multiple of ``panel``.
+    landmarks_miss : float
+        Share of the diagonal that these may miss: where they miss more, as with many columns, the
+        matrix is far from singular, and pair steps are fast.
     newton_bytes : float
         Memory of the matrices of Newton steps that are taken side by side.
     patience, patience_per_set : int
@@ -73,10 +73,10 @@ class CudaOptions:
     newton_cheap: int = 1024
     newton_rows: int = 4096
     newton_late: int = 400
-    interior_after: int = 16
-    interior_patience: int = 96
-    interior_above: float = 50.0
+    interior_after: int = 40
+    interior_patience: int = 80
     landmarks: int = 512
+    landmarks_miss: float = 0.3
     newton_bytes: float = 8e9
     patience: int = 400
     patience_per_set: int = 8

@@ -127,8 +127,7 @@ class Rounds:
             done = (violation <= self.target) | given_up | (taken >= limit)
             active = active[~done[active]]
             if rounds % options.interior_after == 0 and self._may_go_inside:
-                large = violation > options.interior_above * self.target
-                crawling = active[large[active] & ~inside[active]]
+                crawling = active[~inside[active]]
                 if crawling.size >= _MANY or rounds >= options.interior_patience:
                     inside[crawling] = True
                     self._interior_point(crawling)
@@ -152,6 +151,8 @@ class Rounds:
             return
         if self.boxes is None:
             self.boxes = BoxSolver(matrix, options.landmarks, options.panel)
+        if not self.boxes.missed_share <= options.landmarks_miss:
+            return
         cap, _ = self._dense(places, self.cap)
         c, u, violation = self.boxes.solve(cap, float(self.target[places].min()))
         before = self.span.copy_to_host()[places]

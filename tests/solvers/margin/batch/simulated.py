@@ -27,10 +27,10 @@ INSIDE = replace(
     SMALL,
     interior_after=1,
     interior_patience=1,
-    interior_above=1.0,
     look=1,
     newton_after=1000,
     landmarks=2,
+    landmarks_miss=1.0,
 )
 # Six columns of the eight-byte numbers of twelve rows, of a gigabyte that the simulator has.
 CACHED = CudaOptions(
