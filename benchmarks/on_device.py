@@ -12,10 +12,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import platform
 import statistics
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
+from importlib.metadata import version
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -99,24 +103,35 @@ def fashion(data: Path, repeats: int) -> Iterator[Row]:
     yield from ten_classes(data, repeats, "fashion_mnist")
 
 
-def cores(data: Path, repeats: int) -> Iterator[Row]:
-    """Compare the same fits on the device and on all cores."""
+def cores(data: Path, repeats: int, threads: int = 4) -> Iterator[Row]:
+    """Compare fits on the device with those on cores, and dual objectives at the same bounds."""
     X, y, X_test, y_test = images(data, "mnist")
-    RelativeMarginClassifier(n_jobs=-1).fit(X[:3000], y[:3000])
+    RelativeMarginClassifier(n_jobs=threads).fit(X[:3000], y[:3000])
+    order = np.argsort(y, kind="stable")
+    ends = np.searchsorted(y[order], np.arange(11))
+    pairs = np.array(list(combinations(range(10), 2)))
+    segments = np.column_stack([ends[:-1], ends[1:]])[pairs]
     for spread in (1.0, 0.5):
         _, there = fitted(X, y, 1, spread=spread)
-        seconds, here = timed(
-            lambda spread=spread: RelativeMarginClassifier(spread=spread, n_jobs=-1).fit(X, y), 1
-        )
-        dual = here.objective_ * (1.0 - here.dual_gap_)
+        fit = partial(RelativeMarginClassifier(spread=spread, n_jobs=threads).fit, X, y)
+        seconds, here = timed(fit, 1)
+        bounds = there.B_.cpu().numpy() if spread < 1.0 else None
+        batch = MarginBatch(
+            RowTiles(here._kernel(), X[order]), segments, np.tile([1.0, -1.0], (45, 1)),
+            np.ones(len(y)), np.array([1.0]), np.empty(0), bounds,
+        )  # fmt: skip
+        dual = solve_batch(batch, threads=threads).dual_objective[:, 0]
         other = (there.objective_ * (1.0 - there.dual_gap_)).cpu().numpy()
         labels = here.predict(X_test)
         yield {
-            "data": "mnist, ten classes", "settings": f"rbf, C=1, spread={spread:g}, on cores",
+            "data": "mnist, ten classes",
+            "settings": f"rbf, C=1, spread={spread:g}, on {threads} cores",
             "seconds": seconds, "largest gap": float(here.dual_gap_.max()),
             "test errors": int((labels != y_test).sum()),
             "labels that differ": int((labels != errors(there, X_test, y_test)[2]).sum()),
             "largest difference of dual objectives": float(np.abs(other / dual - 1.0).max()),
+            "largest difference of bounds": float(np.abs(bounds / here.B_ - 1.0).max())
+            if bounds is not None else 0.0,
         }  # fmt: skip
 
 
@@ -161,6 +176,8 @@ def search(data: Path, repeats: int) -> Iterator[Row]:
             "seconds": seconds, "largest gap": float(found.relative_gap.max()),
             "converged": bool((found.status == 0).all()), "steps": int(found.n_iter.sum()),
         }  # fmt: skip
+    for d in (1000, 100, 10):
+        X, y = clusters(n, d)
         cv = RelativeMarginClassifierCV(Cs=Cs, spreads=(1.0,), cv=KFold(10), refit=False)
         seconds, model = timed(lambda cv=cv, X=X, y=y: cv.fit(torch.from_numpy(X).cuda(), y), 1)
         yield {
@@ -210,13 +227,15 @@ def main() -> None:
         fitted(X, y, 1, spread=0.1, kernel=kernel)
     before = json.loads(arguments.output.read_text())["parts"] if arguments.output.exists() else {}
     device = torch.cuda.get_device_name()
+    names = ("numpy", "scikit-learn", "numba", "numba-cuda", "torch")
+    versions = {"Python": platform.python_version(), **{name: version(name) for name in names}}
     for name in arguments.only.split(","):
-        rows = []
+        before[name] = []
         for row in PARTS[name](arguments.data, arguments.repeats):
             print(json.dumps(row), flush=True)
-            rows.append(row)
-        before[name] = rows
-        arguments.output.write_text(json.dumps({"device": device, "parts": before}, indent=1))
+            before[name].append(row)
+            found = {"device": device, "versions": versions, "parts": before}
+            arguments.output.write_text(json.dumps(found, indent=1))
 
 
 if __name__ == "__main__":

@@ -37,6 +37,8 @@ __all__ = [
 _FEW_ROWS = 2000
 # Training rows of a fold above which its kernel matrices are in single precision.
 _SINGLE_ABOVE = 11_000
+# Size of an array that is copied to page-locked memory.
+_LOCKED_BYTES = 1 << 30
 # Kernel values of a prediction block, in double precision on the device.
 _PREDICTION_BLOCK = 1 << 27
 
@@ -83,6 +85,10 @@ def to_numpy(X: Any) -> Any:
     """Move an array of any library to NumPy; leave all else as it is."""
     if isinstance(X, np.ndarray) or sp.issparse(X) or not hasattr(X, "__dlpack__"):
         return X
+    if getattr(X, "is_cuda", False) and X.nbytes <= _LOCKED_BYTES:
+        # PyTorch keeps page-locked memory for the next time; copies to other memory are slow.
+        torch: Any = __import__("torch")
+        return torch.empty(X.shape, dtype=X.dtype, pin_memory=True).copy_(X.detach()).numpy()
     return np.asarray(_convert_to_numpy(X, get_namespace_and_device(X)[0]))
 
 
@@ -114,7 +120,10 @@ def fit_anywhere(model: Any, fit: Callable[..., None], X: Any, y: Any, *others: 
         return
     parts = [model, *(value for name, value in vars(model).items() if name == "best_estimator_")]
     for part in parts:
+        given = part.get_params(deep=False)
         for name, value in list(vars(part).items()):
+            if name in given:
+                continue
             if name == "support_vectors_" and place.cuda and len(value):
                 # Quicker than to carry them there once more.
                 part.support_vectors_ = X[part.support_]

@@ -27,7 +27,7 @@ def dispatch():
     [
         RelativeMarginClassifier(spread=0.2),
         RelativeMarginClassifier(D=2.0, nu=5.0, kernel="linear"),
-        RelativeMarginClassifierCV(Cs=(1.0,), spreads=(1.0, 0.3), cv=2),
+        RelativeMarginClassifierCV(Cs=np.array([1.0]), spreads=(1.0, 0.3), cv=2),
     ],
     ids=["spread", "variable bound", "search"],
 )
@@ -35,6 +35,9 @@ def test_a_model_is_the_same_in_another_library(model):
     X, y = clouds(40, classes=3)
     other = copy.deepcopy(model).fit(strict.asarray(X), strict.asarray(y), strict.ones(len(y)))
     model = model.fit(X, y)
+    # What was fitted is there; what was given stays where it was.
+    assert ArrayPlace.of(other.intercept_) is not None
+    assert all(ArrayPlace.of(value) is None for value in other.get_params(deep=False).values())
     answer = other.decision_function(strict.asarray(X))
     assert ArrayPlace.of(answer) is not None
     np.testing.assert_array_equal(to_numpy(answer), model.decision_function(X))

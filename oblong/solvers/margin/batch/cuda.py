@@ -11,17 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numba import cuda
 
 from oblong._core.threads import chunks
 from oblong.linalg.columns import ExplicitColumns, KernelColumns, SymmetricColumns
-from oblong.solvers.margin.batch import cuda_kernels as kernels
-from oblong.solvers.margin.batch.cuda_matrix import DeviceMatrix, launch
-from oblong.solvers.margin.batch.cuda_newton import newton_steps
+from oblong.solvers.margin.batch.cuda_matrix import DeviceMatrix
 from oblong.solvers.margin.batch.cuda_options import CUDA_DEFAULTS, CudaOptions
+from oblong.solvers.margin.batch.cuda_rounds import HALVINGS, Rounds
 from oblong.solvers.margin.batch.problem import STATUS, BatchResult, GramTiles, MarginBatch
 from oblong.solvers.margin.options import DEFAULTS, MarginOptions
 from oblong.solvers.margin.problem import Pieces, relative_margin_pieces, svm_pieces
@@ -31,8 +29,6 @@ __all__ = ["CUDA_DEFAULTS", "CudaOptions", "solve_batch_on_device"]
 
 # Columns of the numbers of a certificate, in the order in which the kernel writes them.
 _BIAS, _SCALE, _OBJECTIVE, _DUAL, _ROUNDING, _HIGH, _LOW, _LARGEST = range(8)
-# Halvings of the interval of the factor between the dual point and the model.
-_HALVINGS = 50
 
 
 def solve_batch_on_device(
@@ -99,35 +95,53 @@ class _Work:
         self.values = np.full((count, 8), np.nan)
         self.status = np.zeros(count, dtype=np.int64)
         self.directions = np.zeros((count, 0))
-        self.rounds = _Rounds(
+        self.rounds = Rounds(
             np.repeat(self.host_rows, m, axis=0), np.repeat(sizes, m).astype(np.int32),
             self.cap.reshape(count, -1), c, self.bound, self.matrix, device,
         )  # fmt: skip
         self.sizes_root = cuda.to_device(np.sqrt(np.abs(self.matrix.diagonal)))
 
     def _sample_starts(self) -> list[np.ndarray]:
-        """Coefficients from the first problem of every group on a sample of the rows."""
-        batch, step = self.batch, self.device.sample_step
+        """Coefficients for the first problem of every group, from the outputs of a sample's model.
+
+        A row of the sample stands for ``sample_step`` rows, so its penalty is as many times larger.
+        Coefficients fall from their caps to zero where ``y f`` passes one, over ``sample_ramp`` to
+        either side, and the bias is that for which they sum to zero.
+        """
+        batch, step, arrays = self.batch, self.device.sample_step, self.matrix.arrays
         matrix = batch.matrix
         assert not isinstance(matrix, GramTiles)  # a matrix that was given fits
         sample = replace(
             batch,
             matrix=replace(matrix, X=matrix.X[::step]),
             segments=-(-batch.segments // step),
-            penalties=batch.penalties[::step],
+            penalties=step * batch.penalties[::step],
             Cs=batch.Cs[:1],
             spreads=np.empty(0),
-            tol=10.0 * batch.tol,
+            tol=3.0 * batch.tol,
             polish=False,
         )
         found = solve_batch_on_device(
             sample, cache_bytes=self.cache_bytes, options=self.options, device=self.device
         )
-        starts = []
+        dense = np.zeros((len(sample.penalties), batch.n_groups))
         for g, coefs in enumerate(found.coefs):
+            dense[sample.rows(g), g] = coefs[0]
+        support = np.flatnonzero(dense.any(axis=1))
+        images = self.matrix.images(step * support, arrays.put(dense[support]))
+        starts = []
+        for g in range(batch.n_groups):
             rows = batch.rows(g)
-            starts.append(np.zeros(rows.size))
-            starts[g][rows % step == 0] = coefs[0]
+            y = arrays.put(batch.y(g))
+            cap = arrays.put(batch.Cs[0] * batch.penalties[rows])
+            f, slope = images[arrays.put(rows), g], 0.5 / self.device.sample_ramp
+            low, high = -1.0 - float(f.max()), 1.0 - float(f.min())
+            low, high = low - 1.0, high + 1.0
+            for _ in range(HALVINGS):
+                bias = 0.5 * (low + high)
+                c = y * cap * arrays.module.clip(0.5 + slope * (1.0 - y * (f + bias)), 0.0, 1.0)
+                low, high = (bias, high) if float(c.sum()) > 0.0 else (low, bias)
+            starts.append(arrays.get(c))
         return starts
 
     @property
@@ -146,6 +160,7 @@ class _Work:
                 before = np.repeat(groups + own * (first - 1), last - first)
                 self.rounds.start_from(places, before)
             elif batch.starts is not None:
+                self.rounds.balance(groups)
                 self._refresh(groups)
                 self.rounds.start_from(places, np.repeat(groups, last))
             self._solve(places)
@@ -289,174 +304,3 @@ class _Work:
             source=self.source.reshape(shape),
             directions=directions,
         )
-
-
-class _Rounds:
-    """Problems on the device, and rounds of working sets until violations meet their targets."""
-
-    def __init__(
-        self,
-        rows: np.ndarray,
-        sizes: np.ndarray,
-        cap: np.ndarray,
-        c: np.ndarray,
-        bound: np.ndarray,
-        matrix: DeviceMatrix,
-        options: CudaOptions,
-    ) -> None:
-        self.matrix, self.options = matrix, options
-        self.shape = c.shape
-        m = c.shape[0]
-        self.host_rows = rows
-        self.steps = np.zeros(m, dtype=np.int64)
-        self.target = np.zeros(m)
-        self.rows, self.sizes = cuda.to_device(rows), cuda.to_device(sizes)
-        self.cap, self.c = cuda.to_device(np.ascontiguousarray(cap)), cuda.to_device(c)
-        self.u = cuda.to_device(np.zeros(c.shape))
-        self.set_bounds(bound)
-        self.stamp = cuda.to_device(np.zeros(c.shape, dtype=np.int32))
-        self.chosen = cuda.to_device(np.zeros((m, options.working_set), dtype=np.int32))
-        self.counts = cuda.to_device(np.zeros(m, dtype=np.int32))
-        self.span = cuda.to_device(np.zeros((m, 2)))
-        self.moved = cuda.to_device(np.zeros(c.shape, dtype=np.int32))
-        self.delta = cuda.to_device(np.zeros(c.shape))
-        self.moves = cuda.to_device(np.zeros(m, dtype=np.int32))
-        self.out = cuda.to_device(np.zeros((m, 8)))
-        self.turn = 0
-        # Memory of Newton steps, once there are any.
-        self.free: Any = None
-        self.image: Any = None
-        self.rise: Any = None
-        self.n_free: Any = None
-
-    def set_bounds(self, bound: np.ndarray) -> None:
-        """Set the bounds of all problems."""
-        self.bound = cuda.to_device(bound)
-
-    def by_problem(self, kernel: Any, part: Any, *args: Any) -> None:
-        """Start a kernel with a block per problem."""
-        launch(kernel, part.size, self.options.working_set, self.matrix.stream, part, *args)
-
-    def by_row(self, kernel: Any, part: Any, *args: Any) -> None:
-        """Start a kernel with a thread per row of every problem."""
-        tile = self.options.tile
-        grid = (-(-self.shape[1] // tile), part.size)
-        launch(kernel, grid, tile, self.matrix.stream, part, *args)
-
-    def start_from(self, places: np.ndarray, sources: np.ndarray) -> None:
-        """Let problems start from the solutions of others."""
-        if places.size:
-            source = cuda.to_device(sources.astype(np.int32))
-            self.by_row(kernels.copy_starts, _ids(places), source, self.sizes, self.c, self.u)
-
-    def line(self, place: int) -> np.ndarray:
-        """Coefficients of one problem."""
-        return self.c[place].copy_to_host()
-
-    def set_line(self, place: int, c: np.ndarray, u: np.ndarray) -> None:
-        """Set the coefficients and the image of one problem."""
-        for into, values in ((self.c, c), (self.u, u)):
-            padded = np.zeros(self.shape[1])
-            padded[: c.size] = values
-            into[place].copy_to_device(padded)
-
-    def run(self, places: np.ndarray, limit: float) -> np.ndarray:
-        """Go on until the problems meet their targets; return which ones make no progress."""
-        options = self.options
-        self.device_target = cuda.to_device(self.target)
-        self.device_steps = cuda.to_device(self.steps)
-        m = self.shape[0]
-        best, idle, given_up = np.full(m, np.inf), np.zeros(m, dtype=np.int64), np.zeros(m, bool)
-        patience = options.patience
-        patience += options.patience_per_set * (self.shape[1] // options.working_set)
-        rounds, active = 0, places
-        while active.size:
-            fits = m if self.matrix.whole else max(1, self.matrix.capacity // options.working_set)
-            parts = [_ids(active[a:b]) for a, b in chunks(active.size, fits)]
-            for _ in range(options.look):
-                rounds += 1
-                for part in parts:
-                    self._round(part)
-            span, taken = self.span.copy_to_host(), self.device_steps.copy_to_host()
-            violation = span[:, 0] - span[:, 1]
-            idle[active] += options.look
-            better = violation < 0.9 * best
-            idle[better], best[better] = 0, violation[better]
-            given_up[active] |= (idle[active] > patience) | ~np.isfinite(violation[active])
-            done = (violation <= self.target) | given_up | (taken >= limit)
-            active = active[~done[active]]
-            newton = rounds >= options.newton_after and rounds % options.newton_every == 0
-            if newton and self.matrix.whole and active.size:
-                late = rounds >= options.newton_late and rounds % (4 * options.newton_every) == 0
-                newton_steps(self, active, options.newton_rows if late else options.newton_cheap)
-        self.steps[:] = self.device_steps.copy_to_host()
-        return given_up[places]
-
-    def _round(self, part: Any) -> None:
-        matrix, options = self.matrix, self.options
-        accuracy = options.accuracy if matrix.whole else options.cached_accuracy
-        self.turn += 1
-        self.by_problem(
-            kernels.choose, part, self.sizes, self.cap, self.bound, self.c, self.u,
-            self.device_target, self.stamp, self.turn, self.chosen, self.counts, self.span,
-        )  # fmt: skip
-        if not matrix.whole:
-            chosen, counts = self.chosen.copy_to_host(), self.counts.copy_to_host()
-            wanted = [self.host_rows[p, chosen[p, : counts[p]]] for p in part.copy_to_host()]
-            matrix.fetch(np.unique(np.concatenate(wanted)))
-        self.by_problem(
-            kernels.ascend, part, self.rows, self.cap, self.bound, self.c, self.u,
-            self.device_target, self.span, self.chosen, self.counts, matrix.store, matrix.lines,
-            matrix.own, accuracy, options.round_steps, self.device_steps,
-            self.moved, self.delta, self.moves,
-        )  # fmt: skip
-        self.add_columns(part, self.u)
-
-    def add_columns(self, part: Any, u: Any) -> None:
-        """Add the columns of what moved to images."""
-        self.by_row(
-            kernels.add_columns, part, self.rows, self.sizes, self.matrix.store, self.moved,
-            self.delta, self.moves, u,
-        )  # fmt: skip
-
-    def balance(self, places: np.ndarray) -> None:
-        """Make the coefficients sum to zero but for one rounding."""
-        self.by_problem(kernels.balance, _ids(places), self.sizes, self.cap, self.bound, self.c)
-
-    def images(self, places: np.ndarray, linear: bool) -> tuple[Any, np.ndarray | None]:
-        """Images over all rows in double precision, and the weight vectors of a linear kernel."""
-        matrix, arrays, part = self.matrix, self.matrix.arrays, _ids(places)
-        dense = arrays.put(np.zeros((matrix.n, places.size)))
-        used = cuda.to_device(np.zeros(matrix.n, dtype=np.int8))
-        self.by_row(kernels.scatter, part, self.rows, self.sizes, self.c, dense, used)
-        support = np.flatnonzero(used.copy_to_host())
-        coefs = dense[arrays.put(support)]
-        if linear:
-            w, images = matrix.directions(support, coefs)
-            return images, w
-        return matrix.images(support, coefs), None
-
-    def set_images(self, places: np.ndarray, images: Any) -> None:
-        """Take the images of problems from columns over all rows."""
-        self.by_row(kernels.gather_images, _ids(places), self.rows, self.sizes, images, self.u)
-
-    def certify(
-        self,
-        places: np.ndarray,
-        roots: Any,
-        unit: float,
-        lengths: np.ndarray,
-        far: np.ndarray,
-        promise: float,
-    ) -> np.ndarray:
-        """Return the numbers of the certificates."""
-        self.by_problem(
-            kernels.certify, _ids(places), self.rows, self.sizes, self.cap, self.bound, self.c,
-            self.u, roots, unit, cuda.to_device(lengths), cuda.to_device(far), promise, _HALVINGS,
-            self.out,
-        )  # fmt: skip
-        return self.out.copy_to_host()[places]
-
-
-def _ids(places: np.ndarray) -> Any:
-    return cuda.to_device(places.astype(np.int32))

@@ -8,7 +8,8 @@ import numpy as np
 from numba import cuda
 
 from oblong._core.threads import chunks
-from oblong.solvers.margin.batch.cuda_kernels import SIMULATED, TILE, kernel_values
+from oblong.solvers.margin.batch.cuda_kernels import kernel_values
+from oblong.solvers.margin.batch.cuda_reduce import SIMULATED, TILE
 from oblong.solvers.margin.batch.problem import GramTiles, RowTiles
 
 __all__ = ["DeviceArrays", "DeviceMatrix", "DeviceRows", "launch"]
@@ -223,10 +224,14 @@ class DeviceMatrix:
             self._last_use = np.zeros(capacity, dtype=np.int64)
             self._clock = 0
         elif self.rows is not None:
-            for first, last in chunks(self.n, 8192):
-                part = slice(first, last)
-                arrays.module.matmul(self.wide[part], self.wide.T, out=self.store[part])
-                self.rows.apply(self.store[part], self.half_norms[part], self.half_norms)
+            # Half of the matrix, and its mirror image.
+            for first, last in chunks(self.n, _ROWS // 16):
+                part, rest = slice(first, last), slice(first, None)
+                G = self.wide[part] @ self.wide[rest].T
+                self.rows.apply(G, self.half_norms[part], self.half_norms[rest])
+                self.store[part, rest] = G
+                if last < self.n:
+                    self.store[last:, part] = G[:, last - first :].T
 
     def fetch(self, wanted: np.ndarray) -> None:
         """Make sure that columns are there; at most :attr:`capacity` of them."""

@@ -21,6 +21,8 @@ class CudaOptions:
         Columns of a panel of a Cholesky factor.
     memory_share : float
         Share of the free memory that columns may take.
+    side_by_side : int
+        Problems whose working sets are in memory at a time.
     wave : int
         Problems that are solved side by side before those of larger penalties start from them.
     look : int
@@ -35,14 +37,24 @@ class CudaOptions:
         Most free coefficients of a Newton step, until ``newton_late`` rounds have passed, and then.
     newton_late : int
         See ``newton_cheap``.
+    interior_after, interior_patience : int
+        Rounds after which support vector machines over most rows of a matrix go to the interior
+        point method: where they are sixteen or more, and where they are fewer.
+    landmarks : int
+        Rows of its preconditioner, a multiple of ``panel``.
+    landmarks_miss : float
+        Share of the diagonal that these may miss: where they miss more, as with many columns, the
+        matrix is far from singular, and pair steps are fast.
     newton_bytes : float
         Memory of the matrices of Newton steps that are taken side by side.
     patience, patience_per_set : int
         Rounds without a violation lower by a tenth after which a problem is left to the cores, and
         how many more for every working set that its rows would fill.
     sample_above, sample_step : int
-        Rows of a problem above which, if the matrix does not fit, the solution for one row in so
-        many is the start.
+        Rows of a problem above which, if the matrix does not fit, the start comes from the outputs
+        of the solution for one row in so many.
+    sample_ramp : float
+        Margins over which the coefficients of that start fall from their caps to zero, halved.
     cached_accuracy : float
         The ``accuracy`` where columns have to be computed again: rounds cost more there.
     """
@@ -51,6 +63,7 @@ class CudaOptions:
     tile: int = 256
     panel: int = 64
     memory_share: float = 0.7
+    side_by_side: int = 264
     wave: int = 132
     look: int = 4
     accuracy: float = 0.1
@@ -60,11 +73,16 @@ class CudaOptions:
     newton_cheap: int = 1024
     newton_rows: int = 4096
     newton_late: int = 400
+    interior_after: int = 40
+    interior_patience: int = 80
+    landmarks: int = 512
+    landmarks_miss: float = 0.3
     newton_bytes: float = 8e9
     patience: int = 400
     patience_per_set: int = 8
     sample_above: int = 40_000
     sample_step: int = 8
+    sample_ramp: float = 0.05
     cached_accuracy: float = 0.02
 
 

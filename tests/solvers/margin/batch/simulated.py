@@ -12,16 +12,25 @@ from types import SimpleNamespace
 import numpy as np
 
 from oblong.kernels import Kernel
-from oblong.solvers.margin.batch import cuda_kernels as kernels
 from oblong.solvers.margin.batch.cuda import solve_batch_on_device
 from oblong.solvers.margin.batch.cuda_matrix import DeviceArrays, DeviceRows
-from oblong.solvers.margin.batch.cuda_newton import solve_definite
+from oblong.solvers.margin.batch.cuda_newton import factor_panel, solve_definite
 from oblong.solvers.margin.batch.cuda_options import CudaOptions
 from oblong.solvers.margin.batch.problem import GramTiles, MarginBatch, RowTiles
 from oblong.solvers.margin.batch.solve import solve_batch
 
 SMALL = CudaOptions(
     working_set=4, tile=4, panel=2, look=2, newton_after=4, newton_every=4, newton_late=100
+)
+# One round of pair steps: all else is left to the interior point method.
+INSIDE = replace(
+    SMALL,
+    interior_after=1,
+    interior_patience=1,
+    look=1,
+    newton_after=1000,
+    landmarks=2,
+    landmarks_miss=1.0,
 )
 # Six columns of the eight-byte numbers of twelve rows, of a gigabyte that the simulator has.
 CACHED = CudaOptions(
@@ -39,7 +48,7 @@ def parts(rng: np.random.Generator) -> dict[str, float]:
     A = rng.normal(size=(2, 4, 4))
     A = A @ A.swapaxes(1, 2) + np.eye(4)
     factored, inverse, rhs = A.copy(), np.empty((2, 2, 2)), rng.normal(size=(2, 4, 2))
-    kernels.factor_panel[2, 2](factored, 2, inverse)
+    factor_panel[2, 2](factored, 2, inverse)
     L = np.linalg.cholesky(A[:, 2:, 2:])
     errors["factor"] = np.abs(np.tril(factored[:, 2:, 2:]) - L).max()
     errors["inverse"] = np.abs(inverse - np.linalg.inv(L)).max()
@@ -57,6 +66,7 @@ def main() -> None:
         "rbf, Newton steps": (RowTiles(rbf, X), [2.0], SMALL),
         "linear": (RowTiles(linear, X), [0.5], replace(SMALL, working_set=16)),
         "cached columns": (RowTiles(rbf, X), [1.0], CACHED),
+        "interior point": (RowTiles(rbf, X), [2.0, 100.0], INSIDE),
         "precomputed": (GramTiles(rbf(X), True), [1.0], replace(SMALL, working_set=16)),
     }
     found: dict[str, dict[str, float]] = {"parts": parts(rng)}
@@ -72,6 +82,7 @@ def main() -> None:
             "gap": float(device.relative_gap.max()),
             "violation": float(device.violation.max()),
             "dual": (device.dual_objective[0, -1] / cores.dual_objective[0, -1] - 1.0),
+            "steps": int(device.n_iter.sum()),
             "bias": device.bias[0, -1] - cores.bias[0, -1],
             "sum": float(np.abs(device.coefs[0].sum(axis=1)).max()),
         }

@@ -26,7 +26,9 @@ def test_small_problems_have_the_solutions_of_the_cores():
     assert done.returncode == 0, done.stderr[-2000:]
     found = json.loads(done.stdout)
     assert max(found.pop("parts").values()) <= 1e-12
-    assert len(found) == 4
+    assert len(found) == 5
+    # One round for either penalty, of a handful of steps.
+    assert found["interior point"]["steps"] <= 20
     for name, one in found.items():
         assert one["converged"], name
         assert one["gap"] <= 1e-3, name

@@ -1,0 +1,221 @@
+"""An interior point method for many support vector machines over one kernel matrix on a device.
+
+Pair steps crawl where most coefficients end inside their boxes: few columns and large penalties.
+There all problems take the steps of a primal-dual method side by side. Their linear systems are
+solved by conjugate gradients, so that the products of all problems with the kernel matrix are one
+product of matrices. Arrays have a line per row and a column per problem.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from oblong._core.threads import chunks
+from oblong.solvers.margin.batch.cuda_newton import solve_definite
+
+if TYPE_CHECKING:
+    from oblong.solvers.margin.batch.cuda_matrix import DeviceMatrix
+
+__all__ = ["BoxSolver"]
+
+# Steps of the method, and of conjugate gradients in each of them, at most.
+_STEPS, _GRADIENTS = 50, 200
+# Steps of conjugate gradients between two looks at the residuals.
+_CHECK = 3
+# Share of the way to the boundary that a step goes.
+_WAY = 0.99
+# Shares of the tolerance to which residuals are brought, and the multipliers of coefficients that
+# are neither inside nor at an end: complementarity over the cap is the square of the latter.
+_SHARE, _ENDS = 0.1, 3e-3
+# Residuals that steps may leave, over the multipliers of such coefficients at the time.
+_ROUGH = 1.0
+# Factors of complementarity that steps aim at: after long, medium and short ones.
+_BOLD, _USUAL, _CAREFUL = 0.03, 0.1, 0.3
+# Ridge of the landmarks over the mean diagonal, and least diagonal that they miss over its mean.
+_RIDGE, _FLOOR = 1e-8, 0.1
+# Bytes of the products that make the small matrices.
+_BLOCK_BYTES = 1 << 31
+
+
+class BoxSolver:
+    """Support vector machines ``min ½c'Kc - y'c, Σc = 0, c_i between 0 and cap_i``.
+
+    ``missed_share`` is the share of the diagonal that the landmarks miss, infinite for a matrix
+    that is not definite.
+
+    Parameters
+    ----------
+    matrix : DeviceMatrix
+        A whole matrix in double precision.
+    landmarks : int
+        Rows by which the preconditioner approximates it, a multiple of ``panel``.
+    panel : int
+        See :func:`~oblong.solvers.margin.batch.cuda_newton.solve_definite`.
+    """
+
+    def __init__(self, matrix: DeviceMatrix, landmarks: int, panel: int) -> None:
+        self.matrix, self.arrays, self.K = matrix, matrix.arrays, matrix.store
+        self.xp, self.panel, self.r = self.arrays.module, panel, landmarks
+        n, linalg, K, arrays = len(self.K), self.xp.linalg, self.K, self.arrays
+        chosen = arrays.put(np.arange(landmarks) * n // landmarks)
+        columns, diagonal = K[:, chosen], K.diagonal()
+        self.unit = arrays.put(np.eye(landmarks))
+        ridge = _RIDGE * float(diagonal.mean())
+        self.missed_share = np.inf
+        try:
+            factor = linalg.cholesky(columns[chosen] + ridge * self.unit)
+        except (np.linalg.LinAlgError, RuntimeError):
+            # The matrix that was given is indefinite; PyTorch has a RuntimeError of its own.
+            return
+        # K ~ ZZ' + diag(missed), exact on the landmarks and on the diagonal.
+        self.Z = columns @ linalg.inv(factor).T
+        missed = self.xp.clip(diagonal - (self.Z * self.Z).sum(axis=1), 0.0, None)
+        self.missed_share = float(missed.mean() / diagonal.mean())
+        self.missed = self.xp.clip(missed, max(ridge, _FLOOR * float(missed.mean())), None)
+
+    def solve(self, cap: Any, tol: float) -> tuple[Any, Any, np.ndarray]:
+        """Return coefficients, their images, and the violations of the optimality conditions.
+
+        Parameters
+        ----------
+        cap : array of shape (n, m)
+            Signed caps; zero for rows that a problem does not have.
+        tol : float
+            Largest violation that is asked for. It is not promised.
+        """
+        xp = self.xp
+        low, high, y = xp.clip(cap, None, 0.0), xp.clip(cap, 0.0, None), xp.sign(cap)
+        on, scale = xp.abs(y), xp.abs(cap).sum(axis=0) / xp.abs(y).sum(axis=0)
+        c, b, at_low, at_high = self._central(low, high, y, on, scale, tol)
+        c = xp.where(at_low, low, xp.where(at_high, high, xp.clip(c, low, high)))
+        return self._finish(c, b, low, high, y, tol)
+
+    def _central(
+        self, low: Any, high: Any, y: Any, on: Any, scale: Any, tol: float
+    ) -> tuple[Any, ...]:
+        """Follow the central path; return coefficients, biases, and which end at either end.
+
+        Complementarity tells: there multipliers are larger than distances over caps.
+        """
+        xp, K = self.xp, self.K
+        positive, negative = high.sum(axis=0), -low.sum(axis=0)
+        least = xp.minimum(positive, negative)
+        c = high * (least / positive) + low * (least / negative)
+        u = K @ c
+        far = xp.clip(xp.abs(c).sum(axis=0) / (c * u).sum(axis=0), 1e-3, 0.5)
+        c, u = far * c, far * u
+        lower, upper = (
+            (xp.clip(u - y, 0.0, None) + 1.0) * on,
+            (xp.clip(y - u, 0.0, None) + 1.0) * on,
+        )
+        # Distances to the ends; rows that are not there are at a distance of one.
+        s, w = (c - low) + (1.0 - on), (high - c) + (1.0 - on)
+        b, length = 0.0 * scale, 0.0 * scale
+        count, least_mu = 2.0 * on.sum(axis=0), (_ENDS * tol) ** 2 * scale
+        left, columns, ends = np.arange(len(scale)), [], []
+        for _ in range(_STEPS):
+            mu = (s * lower + w * upper).sum(axis=0) / count
+            residual = (u - y + b - lower + upper) * on
+            done = (mu <= least_mu) & (xp.amax(xp.abs(residual), axis=0) <= 2.0 * _SHARE * tol)
+            finished = self.arrays.get(done)
+            if finished.all():
+                break
+            if 4 * finished.sum() >= finished.size:
+                ended = self.arrays.put(np.flatnonzero(finished))
+                columns.append(left[finished])
+                ends.append([a[..., ended] for a in (c, b, lower * scale > s, upper * scale > w)])
+                left, going = left[~finished], self.arrays.put(np.flatnonzero(~finished))
+                low, high, y, on, scale, count, least_mu, length, b, c, u, s, w, lower, upper = (
+                    a[..., going]
+                    for a in (
+                        low, high, y, on, scale, count, least_mu, length, b, c, u, s, w, lower,
+                        upper,
+                    )
+                )  # fmt: skip
+                continue
+            aim = xp.where(length > 0.9, _BOLD, xp.where(length > 0.7, _USUAL, _CAREFUL)) * mu
+            aim = xp.where(aim > 0.01 * least_mu, aim, 0.01 * least_mu)
+            theta = lower / s + upper / w
+            goal = (aim / s - aim / w) * on - residual - lower + upper
+            wanted = xp.clip(_ROUGH * xp.sqrt(mu / scale), _SHARE * tol, None)
+            step, db = self._newton(theta, on, goal, -c.sum(axis=0), wanted, ~done)
+            d_lower = ((aim - lower * step) / s - lower) * on
+            d_upper = ((aim + upper * step) / w - upper) * on
+            pace = [-step / s, step / w]
+            for value, change in ((lower, d_lower), (upper, d_upper)):
+                pace.append(-change / (value + (1.0 - on)))
+            fastest = pace[0]
+            for other in pace[1:]:
+                fastest = xp.maximum(fastest, other)
+            length = xp.clip(_WAY / xp.clip(xp.amax(fastest, axis=0), 1e-30, None), None, 1.0)
+            length = xp.where(done, 0.0, length)
+            c, s, w = c + length * step, s + length * step, w - length * step
+            b = b + length * db
+            lower, upper = lower + length * d_lower, upper + length * d_upper
+            u = K @ c
+        columns.append(left)
+        ends.append([c, b, lower * scale > s, upper * scale > w])
+        order = self.arrays.put(np.argsort(np.concatenate(columns)))
+        return tuple(xp.concatenate(parts, axis=-1)[..., order] for parts in zip(*ends))
+
+    def _finish(
+        self, c: Any, b: Any, low: Any, high: Any, y: Any, tol: float
+    ) -> tuple[Any, Any, np.ndarray]:
+        """Solve the equations of the coefficients inside once more, with sums of zero."""
+        xp, K = self.xp, self.K
+        free = 1.0 * ((c > low) & (c < high))
+        goal = (y - K @ c - b) * free
+        every = b == b
+        step, _ = self._newton(0.0 * c, free, goal, -c.sum(axis=0), _SHARE * tol + 0.0 * b, every)
+        c = xp.clip(c + step, low, high)
+        u = K @ c
+        right, left = xp.where(c < high, y - u, -np.inf), xp.where(c > low, y - u, np.inf)
+        return c, u, self.arrays.get(xp.amax(right, axis=0) - xp.amin(left, axis=0))
+
+    def _newton(
+        self, theta: Any, on: Any, goal: Any, total: Any, wanted: Any, live: Any
+    ) -> tuple[Any, Any]:
+        """Solve ``(K + diag(theta)) x + b 1 = goal, Σx = total`` on the rows that are ``on``.
+
+        Columns that are not ``live`` are left unsolved, those that are end at residuals ``wanted``.
+        """
+        xp, K = self.xp, self.K
+        apply = self._preconditioner(on / (theta + self.missed[:, None]))
+        ones = apply(on)
+        weight = ones.sum(axis=0)
+        x = ones * (total / weight)
+        r = goal - (K @ x) * on - theta * x
+        p = before = None
+        for k in range(_GRADIENTS):
+            z = apply(r)
+            b = z.sum(axis=0) / weight
+            z = z - ones * b
+            now = (r * z).sum(axis=0)
+            live = live & (now > 0.0)
+            if k % _CHECK == 0:
+                live = live & (xp.amax(xp.abs(r - b) * on, axis=0) > wanted)
+                if not bool(live.any()):
+                    break
+            p = z if p is None else z + xp.where(live, now / before, 0.0) * p
+            direction = (K @ p) * on + theta * p
+            a = xp.where(live, now / (p * direction).sum(axis=0), 0.0)
+            x, r, before = x + a * p, r - a * direction, xp.where(live, now, 1.0)
+        return x, b
+
+    def _preconditioner(self, inverse: Any) -> Any:
+        """Return the function that solves ``(ZZ' + diag(1 / inverse)) x = v``, by Woodbury."""
+        xp, Z, r = self.xp, self.Z, self.r
+        small = self.arrays.empty((inverse.shape[1], r, r), np.float64)
+        for first, last in chunks(len(small), max(1, _BLOCK_BYTES // (8 * Z.shape[0] * r))):
+            A = (Z.T[None] * inverse.T[first:last, None]) @ Z + self.unit
+            rhs = xp.zeros_like(A) + self.unit
+            small[first:last] = solve_definite(self.matrix, self.panel, A, rhs)
+
+        def apply(v: Any) -> Any:
+            some = inverse * v
+            inner = (small @ (Z.T @ some).T[:, :, None])[:, :, 0]
+            return some - inverse * (Z @ inner.T)
+
+        return apply
