@@ -41,10 +41,13 @@ class _TwoClasses(ClassifierMixin, BaseEstimator):
     def _solve(self, K: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, float]:
         raise NotImplementedError
 
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Outputs, by which several of these vote."""
+        return self._kernel(np.asarray(X, dtype=float)) @ self.coef_
+
     def predict(self, X: Any) -> np.ndarray:
         """Predict classes."""
-        outputs = self._kernel(np.asarray(X, dtype=float)) @ self.coef_
-        return self.classes_[(outputs > 0.0).astype(int)]
+        return self.classes_[(self.decision_function(X) > 0.0).astype(int)]
 
 
 class ODM(_TwoClasses):
@@ -145,8 +148,7 @@ def _box(Q: np.ndarray, slope: np.ndarray, C: float) -> np.ndarray:
         free = np.flatnonzero(~stuck)
         if not free.size or np.abs(gradient[free]).max() <= 1e-10:
             break
-        block = Q[np.ix_(free, free)] + ridge * np.eye(free.size)
-        step = linalg.solve(block, gradient[free], assume_a="pos")
+        step = _solved(Q[np.ix_(free, free)], ridge, gradient[free])
         length, best = 1.0, slope @ beta - 0.5 * beta @ Q @ beta
         while length > 1e-10:
             trial = beta.copy()
@@ -158,3 +160,17 @@ def _box(Q: np.ndarray, slope: np.ndarray, C: float) -> np.ndarray:
             break
         beta = trial
     return beta
+
+
+def _solved(block: np.ndarray, ridge: float, right: np.ndarray) -> np.ndarray:
+    """Solve with the least ridge, by tens, that makes the block positive definite.
+
+    Rows that occur twice, as in sets of few distinct ones, leave it singular.
+    """
+    while True:
+        try:
+            factor = linalg.cho_factor(block + ridge * np.eye(len(block)))
+        except linalg.LinAlgError:
+            ridge *= 10.0
+        else:
+            return linalg.cho_solve(factor, right)
