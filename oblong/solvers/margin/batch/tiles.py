@@ -76,7 +76,7 @@ class GroupRows(NamedTuple):
     own_have: np.ndarray
     weights: np.ndarray
     diagonal: np.ndarray
-    held: bool = False
+    held: bool
 
 
 def prepare(tiles: RowTiles | GramTiles) -> tuple[TileSource, Exact] | None:

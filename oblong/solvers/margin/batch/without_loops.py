@@ -251,7 +251,9 @@ def solve_groups_without(
         diagonal, y, image = numbers[0, :q], numbers[1, :q], numbers[4, :q]
         c, u = numbers[2, :q], numbers[3, :q]
         right, left = numbers[5, :q], numbers[6, :q]
-        rows = GroupRows(source, groups.parts[g], flags[0, :q], own, own_have, no_weights, diagonal)
+        rows = GroupRows(
+            source, groups.parts[g], flags[0, :q], own, own_have, no_weights, diagonal, False
+        )
         p, full = terms[:q], all_p[begin:end]
         work = (numbers[8, :q], numbers[9, :q], numbers[10, :q], numbers[11, :q], scratch)
         for i in range(q):
