@@ -29,8 +29,8 @@ def peak_memory() -> Iterator[Peak]:
     --------
     >>> from oblong.cli.shared.memory import peak_memory
     >>> with peak_memory() as peak:
-    ...     content = bytes(range(256)) * 100_000
-    >>> peak.size is None or peak.size > 20_000_000
+    ...     content = bytes(range(256)) * 200_000
+    >>> peak.size is None or peak.size > 40_000_000
     True
     """
     peak = Peak()

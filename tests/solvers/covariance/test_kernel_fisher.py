@@ -45,7 +45,8 @@ def test_against_the_formula(kernel, alpha, positive, weighted):
     )
     np.testing.assert_allclose(K @ result.coef + result.bias, result.outputs, atol=1e-8)
     assert abs(result.coef.sum()) < 1e-9 * np.abs(result.coef).sum()
-    assert 0 <= result.relative_gap < 1e-12
+    # Rounding of the outputs counts, and these are large next to a small ridge.
+    assert 0 <= result.relative_gap < 1e-8
 
 
 def test_features_in_small_units():

@@ -13,9 +13,14 @@ import numpy as np
 
 from oblong.kernels import Kernel
 from oblong.solvers.margin.batch.cuda import solve_batch_on_device
+from oblong.solvers.margin.batch.cuda_certificate import balance
+from oblong.solvers.margin.batch.cuda_interior_point import BoxSolver
+from oblong.solvers.margin.batch.cuda_kernels import clear
 from oblong.solvers.margin.batch.cuda_matrix import DeviceArrays, DeviceRows
 from oblong.solvers.margin.batch.cuda_newton import factor_panel, solve_definite
 from oblong.solvers.margin.batch.cuda_options import CudaOptions
+from oblong.solvers.margin.batch.cuda_reduce import THREADS
+from oblong.solvers.margin.batch.cuda_rounds import Rounds
 from oblong.solvers.margin.batch.problem import GramTiles, MarginBatch, RowTiles
 from oblong.solvers.margin.batch.solve import solve_batch
 
@@ -52,13 +57,32 @@ def parts(rng: np.random.Generator) -> dict[str, float]:
     L = np.linalg.cholesky(A[:, 2:, 2:])
     errors["factor"] = np.abs(np.tril(factored[:, 2:, 2:]) - L).max()
     errors["inverse"] = np.abs(inverse - np.linalg.inv(L)).max()
+    c, sizes = np.array([[0.5, -0.3, 1.0]]), np.array([3])
+    balance[1, 4](np.array([0]), sizes, np.array([[1.0, -1.0, 1.0]]), np.array([np.inf]), c)
+    # A coefficient at its end stays there.
+    errors["balance"] = np.abs(c - [[-0.7, -0.3, 1.0]]).max()
+    clear[1, THREADS // 256](np.array([0]), sizes, c)
+    errors["clear"] = np.abs(c).max()
     matrix = SimpleNamespace(arrays=DeviceArrays(A), dtype=A.dtype, stream=0)
     solution = solve_definite(matrix, 2, A.copy(), rhs.copy())
     errors["solution"] = np.abs(solution - np.linalg.solve(A, rhs)).max()
     return errors
 
 
+def counted(owner: type, name: str) -> list[str]:
+    """Note every call of a method."""
+    calls, method = [], getattr(owner, name)
+
+    def noted(self: object, *arguments: object) -> object:
+        calls.append(name)
+        return method(self, *arguments)
+
+    setattr(owner, name, noted)
+    return calls
+
+
 def main() -> None:
+    made, taken = counted(BoxSolver, "__init__"), counted(Rounds, "_interior_point")
     rng = np.random.default_rng(0)
     X = rng.normal(size=(12, 2)) + np.repeat([[1.0, 0.5], [-0.5, 0.0]], 6, axis=0)
     rbf, linear = Kernel("rbf", 0.5), Kernel("linear")
@@ -71,6 +95,7 @@ def main() -> None:
     }
     found: dict[str, dict[str, float]] = {"parts": parts(rng)}
     for name, (matrix, Cs, options) in rows.items():
+        made.clear(), taken.clear()
         batch = MarginBatch(
             matrix, np.array([[[0, 6], [6, 12]]]), np.array([[1.0, -1.0]]),
             np.linspace(0.5, 1.5, 12), np.array(Cs), np.array([0.5] if "rbf" in name else []),
@@ -83,6 +108,7 @@ def main() -> None:
             "violation": float(device.violation.max()),
             "dual": (device.dual_objective[0, -1] / cores.dual_objective[0, -1] - 1.0),
             "steps": int(device.n_iter.sum()),
+            "interior point": bool(made and taken),
             "bias": device.bias[0, -1] - cores.bias[0, -1],
             "sum": float(np.abs(device.coefs[0].sum(axis=1)).max()),
         }

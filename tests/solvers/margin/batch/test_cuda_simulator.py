@@ -31,6 +31,7 @@ def test_small_problems_have_the_solutions_of_the_cores():
     assert found["interior point"]["steps"] <= 20
     for name, one in found.items():
         assert one["converged"], name
+        assert one["interior point"] == (name == "interior point")
         assert one["gap"] <= 1e-3, name
         assert one["violation"] <= 1.001e-4, name
         # Two solutions to 1e-4 in the outputs.
