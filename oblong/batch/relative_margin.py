@@ -320,7 +320,11 @@ class RelativeMarginClassifier(MarginParameters, ArraysAnywhere, KernelClassifie
             return super()._fit_rows(X, kept, rows, labels, penalties, weights)
         if self.kernel == "linear" and STATUS.index("stalled") in found.status[:, -1]:
             # Pairs one by one can be solved for their weights.
-            return super()._fit_rows(X, kept, rows, labels, penalties, weights)
+            self._products_fail = True
+            try:
+                return super()._fit_rows(X, kept, rows, labels, penalties, weights)
+            finally:
+                del self._products_fail
         packed = np.zeros((len(counts) - 1, len(labels)))
         for coefs, (i, j) in zip(found.coefs, pairs):
             first, second = places_of(i, j)
@@ -356,9 +360,11 @@ class RelativeMarginClassifier(MarginParameters, ArraysAnywhere, KernelClassifie
     def _fit_pair(
         self, X: Any, y: np.ndarray, penalties: np.ndarray, weights: np.ndarray, threads: int
     ) -> PairFit:
-        fit = super()._fit_pair(X, y, penalties, weights, threads)
-        if self.kernel != "linear" or fit.status != "stalled":
-            return fit
+        fit = None
+        if not getattr(self, "_products_fail", False):
+            fit = super()._fit_pair(X, y, penalties, weights, threads)
+            if self.kernel != "linear" or fit.status != "stalled":
+                return fit
         # Products of rows have lost what the rows still tell: solve for the weights themselves.
         U = None
         if self.D is not None and self.nu is not None:
@@ -368,7 +374,9 @@ class RelativeMarginClassifier(MarginParameters, ArraysAnywhere, KernelClassifie
             X, y, C, B=self.B, spread=self.spread, D=self.D, U=U, tol=self.tol
         )
         linear = found.solution
-        if not linear.relative_gap < fit.relative_gap:
+        if fit is None and linear.status != "converged":
+            fit = super()._fit_pair(X, y, penalties, weights, threads)
+        if fit is not None and not linear.relative_gap < fit.relative_gap:
             return fit
         coef = np.where(np.abs(linear.dual_coef) > 1e-9 * self._penalty, linear.dual_coef, 0.0)
         return PairFit(
@@ -377,7 +385,7 @@ class RelativeMarginClassifier(MarginParameters, ArraysAnywhere, KernelClassifie
             linear.bias,
             linear.objective,
             linear.relative_gap,
-            fit.n_iter + found.n_iter,
+            found.n_iter + (0 if fit is None else fit.n_iter),
             linear.status,
             linear.coef,
             linear.rounding > 0.5 * linear.gap,

@@ -219,7 +219,10 @@ def solve_block(
             stretch, since = _stretch(len(c), fresh), 0
     if origin is not None:
         # Single precision may have moved the image away from that of the coefficients.
-        u[...] = origin[1] + K @ (c - origin[0]).astype(K.dtype)
+        change = c - origin[0]
+        # In single precision, unless that has no numbers so large.
+        short = np.abs(change).max(initial=0.0) < 1e30
+        u[...] = origin[1] + K @ (change.astype(K.dtype) if short else change)
     if whole and polish and violation <= tol and len(c) <= options.polished:
         state = (c, u, right, left)
         before = [array.copy() for array in state]

@@ -86,9 +86,12 @@ def _newton_step(
     rise, step = _walk(*pieces, c, free, target, solution, snap, new, change)
     if not rise > 0.0:
         return None
-    image = K @ change
-    if not float(change @ image) <= 2.0 * step**2 * rise:
-        # The curvature differs from the one that was factored: round-off spoilt the direction.
+    with np.errstate(over="ignore", invalid="ignore"):
+        image = K @ change
+        curvature = float(change @ image)
+    if not curvature <= 2.0 * step**2 * rise:
+        # The curvature differs from the one that was factored: round-off spoilt the direction, or
+        # it is beyond the numbers of single precision.
         return None
     u += image
     c[free] = new

@@ -217,8 +217,9 @@ class OnlineEllipsoidalState:
 
     def scores(self, X: Any) -> np.ndarray:
         """Outputs of all classifiers, of shape (n_rows, n_outputs)."""
-        weights = self.weights().astype(X.dtype, copy=False)
-        return np.asarray(X @ weights[1:]) + X.dtype.type(self.bias) * weights[0]
+        weights = self.weights()
+        outputs = np.asarray(X @ weights[1:]) + self.bias * weights[0]
+        return outputs.astype(X.dtype, copy=False)
 
     def copy(self) -> OnlineEllipsoidalState:
         """Classifiers of their own."""
