@@ -145,7 +145,7 @@ def certify_kernel(
     means = K @ share
     spreads = np.maximum(K.diagonal() - 2.0 * means + float(share @ means), 0.0)
     far = float(unsure @ np.sqrt(spreads))
-    quadratic_of_c = quadratic + float(residual @ v) + 0.5 * far**2 / (1.0 - D)
+    quadratic_of_c = quadratic + float(residual @ v) + 0.5 * far * far / (1.0 - D)
     hidden_of_c = hidden + float(unsure @ doubt) + D * float(share @ (doubt * np.abs(v)))
     # The mean drops out only as far as the coefficients have the sum zero.
     hidden_of_c += (1.0 - D) * abs(math.fsum(g)) * abs(mean)

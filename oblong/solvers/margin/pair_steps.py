@@ -161,7 +161,8 @@ def _ascend_pairs(
                 top = highest
                 i = start + _first_equal(up[part], top)
         violation = top - bottom
-        if not violation < np.inf:
+        # A place that was not found is past the end: some value is not a number.
+        if not violation < np.inf or i >= q:
             violation = np.nan
         if not violation > tol or step == max_steps:
             return step, violation
@@ -180,6 +181,8 @@ def _ascend_pairs(
             if largest > best:
                 best = largest
                 j = start + _first_equal(gains, best)
+        if j >= q:
+            return step, np.nan
         if source is not None and not source.have[j]:
             have_row(source, K, j)
         curvature = max(diagonal[i] + diagonal[j] - 2.0 * Ki[j], tiny)

@@ -251,7 +251,9 @@ class BatchSolver:
         else:
             values[loops.BOUND] = self.bounds[g]
         bound = values[loops.BOUND]
-        if k > svm and not bound < values[loops.THETA]:
+        solved = self.table[g, svm, loops.STATUS] == loops.CONVERGED
+        # Rounding may hide that an unsolved model breaks the bound: it is solved under it.
+        if k > svm and solved and not bound < values[loops.THETA]:
             self.table[g, k] = self.table[g, svm]
             values[loops.BOUND], values[loops.STEPS] = bound, 0
             coefs[k], images[k] = coefs[svm], images[svm]
@@ -263,7 +265,8 @@ class BatchSolver:
             near += [k - own] if k >= own else []
             best = max(near, key=lambda j: pieces.dual(coefs[j], images[j]))
             coefs[k], images[k] = coefs[best], images[best]
-        start = coefs[k] if coefs[k].any() else None
+        # Single precision may have lost its way among values that it cannot tell apart.
+        start = coefs[k] if coefs[k].any() and np.isfinite(coefs[k] + images[k]).all() else None
         spent = int(values[loops.STEPS])
         result = solve_margin(
             columns,

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 from oblong._core.compile import compiled, fast_max
 from oblong._core.exp2 import LOG2_E, exp2
+from oblong.kernels import Kernel
 from oblong.solvers.margin.batch.problem import GramTiles, RowTiles
 
 __all__ = [
@@ -111,6 +112,8 @@ def prepare(tiles: RowTiles | GramTiles) -> tuple[TileSource, Exact] | None:
             diagonal = (diagonal + kernel.coef0) ** kernel.degree
     if not _in_range(diagonal) or not (units - 4.0) * single <= _SINGLE_EXPONENT_ERROR:
         return None
+    if len(rows) and not _apart(rows, kernel, diagonal, units * single):
+        return None
     X = rows.astype(np.float32)
     kind, coef0 = _KINDS[kernel.name], float(kernel.coef0)
     return (
@@ -123,6 +126,25 @@ def prepare(tiles: RowTiles | GramTiles) -> tuple[TileSource, Exact] | None:
             units * single, units * eps,
         ),
     )  # fmt: skip
+
+
+def _apart(rows: np.ndarray, kernel: Kernel, diagonal: np.ndarray, rounding: float) -> bool:
+    """Whether single precision tells most rows apart that are no neighbours.
+
+    It does for the linear kernel, whose rows are centred.
+    """
+    if kernel.name == "linear":
+        return True
+    other = rows[np.roll(np.arange(len(rows)), len(rows) // 2)]
+    with np.errstate(over="ignore", invalid="ignore"):
+        if kernel.name == "rbf":
+            squares = np.einsum("ij,ij->i", rows - other, rows - other)
+            curvatures = -2.0 * np.expm1(-0.5 / LOG2_E * squares)
+        else:
+            products = np.einsum("ij,ij->i", rows, other) + kernel.coef0
+            ends = np.roll(diagonal, len(rows) // 2)
+            curvatures = diagonal + ends - 2.0 * products**kernel.degree
+    return bool(np.median(curvatures) > 64.0 * rounding * diagonal.max())
 
 
 def _in_range(diagonal: np.ndarray) -> bool:
