@@ -190,9 +190,9 @@ JOINT = Experiment(
     minutes=170,
     finding=(
         "With all parameters of a method chosen together, the RMM is below the SVM on two of the "
-        "eight sets for which the paper says so, german and thyroid, and above it on three, banana, "
-        "splice and waveform. On flat grids the choice is noise: γ and ν sit at an end of their "
-        "grids in every third choice."
+        "eight sets for which the paper says so, german and thyroid, and above it on three, "
+        "banana, splice and waveform. On flat grids the choice is noise: γ and ν sit at an end of "
+        "their grids in every third choice."
     ),
     data=tuple(f"ida_{name}" for name in PUBLISHED),
     protocol=(
