@@ -255,8 +255,7 @@ class MarginRegressor(RegressorMixin, CertifiedExpansion):
     ) -> PairFit:
         solution = solve_regression(columns, y, C, tol=self.tol, **how)
         margin = solution.margin
-        bias = solution.bias - columns.offset(margin.coef, margin.direction)
-        return self._pair_fit(solution, margin.coef, bias, margin.direction)
+        return self._pair_fit(solution, margin.coef, solution.bias, margin.direction)
 
     def _linear_fit(self, X: Any, y: np.ndarray, C: np.ndarray, **how: Any) -> PairFit:
         found = solve_linear_regression(

@@ -60,6 +60,10 @@ ONCE_WRONG = [
     ("EllipsoidalSVC", 500187),
     # Outputs in single precision.
     ("OnlineEllipsoidalSVC", 1200280),
+    # A bias rounded once more by the shift of the rows; a centre far off, rounded.
+    ("MarginRegressor", 1300004),
+    ("MarginRegressor", 1300710),
+    ("MinimumVolumeEllipsoid", 1300395),
 ]
 
 

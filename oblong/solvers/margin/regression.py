@@ -49,16 +49,19 @@ class RegressionResult:
         What the targets were shifted by.
     n_iter : int
         Pair steps.
+    offset : float
+        What the columns of shifted rows add to every output.
     """
 
     margin: MarginResult
     center: float
     n_iter: int
+    offset: float = 0.0
 
     @property
     def bias(self) -> float:
-        """The bias for the targets as they were given."""
-        return self.margin.bias + self.center
+        """The bias for the targets and the rows as they were given."""
+        return self.margin.bias + self.center - self.offset
 
     @property
     def outputs(self) -> np.ndarray:
@@ -132,11 +135,12 @@ def solve_regression(
     margin = solve_margin(
         columns, pieces, tol=tol, max_iter=max_iter, progress=progress, stage="regression"
     )
-    hidden = _hidden_by_center(margin, y, center, C, epsilon or 0.0)
+    offset = columns.offset(margin.coef, margin.direction)
+    hidden = _hidden_by_bias(margin, y, center, offset, C, epsilon or 0.0)
     margin = replace(margin, objective=margin.objective + hidden, rounding=margin.rounding + hidden)
     if margin.status == "converged" and not margin.relative_gap <= DEFAULTS.promise(tol):
         margin = replace(margin, status="stalled")
-    return RegressionResult(margin, center, margin.n_iter)
+    return RegressionResult(margin, center, margin.n_iter, offset)
 
 
 def _terms(
@@ -230,8 +234,13 @@ def solve_regressions(
     return found
 
 
-def _hidden_by_center(
-    margin: MarginResult, y: np.ndarray, center: float, C: np.ndarray, epsilon: float
+def _hidden_by_bias(
+    margin: MarginResult,
+    y: np.ndarray,
+    center: float,
+    offset: float,
+    C: np.ndarray,
+    epsilon: float,
 ) -> float:
     """What the rounding of shifted targets and of the bias that is stored can add to the loss.
 
@@ -239,6 +248,7 @@ def _hidden_by_center(
     """
     shifted = y - center
     error = np.abs(_sum_error(y, -center)) + abs(_sum_error(margin.bias, center))
+    error += abs(_sum_error(margin.bias + center, -offset))
     excess = np.abs(shifted - margin.outputs) - epsilon
     return float(C @ (np.maximum(excess + error, 0.0) - np.maximum(excess, 0.0)))
 

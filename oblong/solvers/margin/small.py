@@ -99,7 +99,8 @@ def ascend_whole(
 ) -> WholeAscent:
     """Solve the problem of a whole matrix by rounds on its one block.
 
-    After pair steps that would have paid for an interior point method, one is tried.
+    After pair steps that would have paid for an interior point method, or rounds that lead nowhere,
+    one is tried.
 
     The image that the violation is measured with is a fresh product with the matrix.
 
@@ -125,10 +126,11 @@ def ascend_whole(
     if u is None or _violation(right, left, u) <= tol:
         u = block.K @ c
     violation = _violation(right, left, u)
-    steps = newton = rounds = 0
+    steps = newton = rounds = idle = 0
+    least = violation
     interior = False
     while violation > tol and steps < limit:
-        crawling = steps >= options.crawl(n)
+        crawling = steps >= options.crawl(n) or idle >= options.patience
         if crawling and interior:
             break
         interior = crawling
@@ -142,6 +144,8 @@ def ascend_whole(
         steps += max(taken, 1)
         newton += more
         rounds += 1
+        idle = 0 if violation < 0.9 * least else idle + 1
+        least = min(least, violation)
         if not taken and not more and not interior:
             break
     return WholeAscent(c, u, right, left, violation, steps, newton, rounds)

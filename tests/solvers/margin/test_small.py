@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
+from oblong import RelativeMarginClassifier
 from oblong.linalg.columns import ExplicitColumns
 from oblong.solvers.margin.block import DenseBlock, balance, solve_block
 from oblong.solvers.margin.options import DEFAULTS
 from oblong.solvers.margin.pair_steps import ascend
 from oblong.solvers.margin.small import SharedColumns, ascend_whole, whole_block
 from oblong.solvers.margin.solver import solve_margin
+from tests.fuzz.problems import make
 from tests.solvers.margin.problems import KERNELS, TOL, bias_interval, make_problem, solve
 
 NO_LIMIT = 10**9
@@ -151,6 +154,18 @@ def test_start_that_is_optimal_takes_nothing():
     fooled = ascend_whole(block, problem.pieces, 1e-3, NO_LIMIT, first.c, wrong, True, DEFAULTS)
     np.testing.assert_allclose(fooled.u, problem.K @ fooled.c, atol=1e-9)
     assert fooled.violation <= 1e-3
+
+
+def test_rounds_that_rounding_makes_useless_end():
+    # Products of rows a million deviations away have no digits left; a round there takes a step or
+    # two, so that the limit on steps would allow for thousands of rounds.
+    problem = make("RelativeMarginClassifier", 1301474)
+    some = np.isin(problem.y, np.unique(problem.y)[[0, 6]])
+    weights = problem.fit_params["sample_weight"][some]
+    model = RelativeMarginClassifier(**problem.params)
+    with pytest.warns(ConvergenceWarning):
+        model.fit(problem.X[some], problem.y[some], sample_weight=weights)
+    assert model.n_iter_.sum() < 10_000
 
 
 def test_limit_is_kept_by_the_whole_problem():
