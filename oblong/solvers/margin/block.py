@@ -208,7 +208,8 @@ def solve_block(
         finished = violation <= tol or steps >= budget
         if fresh:
             balance(c, right, left)
-            np.dot(K, c, out=u)
+            with np.errstate(over="ignore", invalid="ignore"):
+                np.dot(K, c, out=u)
             check_definite(pieces, c, u, tol)
         if finished:
             break
