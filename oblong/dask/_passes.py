@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import dask
@@ -34,6 +37,8 @@ _PATIENCE = 30.0
 _LOOK = 2.0
 # Blocks, and numbers of their sums, up to which these are added in this process.
 _FEW, _SMALL = 200, 8e6
+# What glibc's malloc.h calls M_MMAP_THRESHOLD, and the bytes from which a worker maps an array.
+_MMAP_THRESHOLD, _MAPPED = -3, 1 << 22
 
 
 def find_client(client: Any) -> Any:
@@ -202,7 +207,22 @@ def _rows(part: Part) -> Any:
     return part.rows
 
 
+@cache
+def _reuse_memory() -> None:
+    """Let a worker of glibc reuse the memory of arrays below some megabytes.
+
+    Nannies set ``MALLOC_TRIM_THRESHOLD_``, after which glibc no longer adapts the size from which
+    each array is mapped, and cleared page by page, anew: half of the time of a pass.
+    """
+    named = [f"MALLOC_{name}_THRESHOLD_" in os.environ for name in ("TRIM", "MMAP")]
+    if sys.platform == "linux" and named == [True, False]:
+        mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+        if mallopt is not None:
+            mallopt(_MMAP_THRESHOLD, _MAPPED)
+
+
 def _run(task: Task, place: Place, start: int, k: int, rows: Any, arguments: Any) -> Part:
+    _reuse_memory()
     # A task reads a block of files and works on it, so that no block travels.
     block = rows if isinstance(rows, Block) else rows.block(k)
     return ask(task, block, place, start, arguments)
