@@ -14,10 +14,11 @@ from joblib import Parallel, delayed, effective_n_jobs
 from scipy.stats import rankdata
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from oblong._core.threads import available_threads, single_threaded_blas
-from oblong.batch._expansion import ROWS, KernelExpansion
+from oblong.batch._expansion import KernelExpansion
+from oblong.batch._rows import validated_rows
 
 __all__ = [
     "TIE",
@@ -151,7 +152,7 @@ class ParameterSearch(BaseEstimator):
 
     def _validated(self, X: Any, method: str) -> Any:
         check_is_fitted(self)
-        return validate_data(self, X, reset=False, **ROWS)
+        return validated_rows(self, X, reset=False)
 
     @property
     def coef_(self) -> np.ndarray:
