@@ -211,3 +211,12 @@ def test_what_is_asked_wrongly(tmp_path):
     with pytest.raises(ValueError, match="memory must be"):
         as_bytes("much")
     assert as_bytes("1.5 GB") == 1.5e9
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("model", [LinearRelativeMarginClassifier(), SigmaSVC(kernel="linear")])
+def test_squares_that_overflow_are_an_error(model, container):
+    X, y = rows(20)
+    with pytest.raises(ValueError, match="not finite: scale the data"):
+        model.fit(open_rows(container(1e200 * X), target=y))
