@@ -119,6 +119,12 @@ def open_rows(
     size, room = int(batch_size), as_bytes(memory)
     if size < 1:
         raise ValueError(f"batch_size must be at least 1, got {batch_size!r}")
+    if columns is not None:
+        columns = list(columns)
+        others = [name for name in (target, weight) if isinstance(name, str)]
+        twice = [name for name in columns if [*columns, *others].count(name) > 1]
+        if twice:
+            raise ValueError(f"columns, target and weight name {twice[0]!r} more than once")
     if format is not None and format not in _KINDS:
         raise ValueError(f"format must be one of {', '.join(_KINDS)}, got {format!r}")
     if hasattr(source, "__arrow_c_stream__"):
@@ -199,7 +205,7 @@ class FileRows:
         self._pieces: list[_Piece] = []
         self._lock = threading.Lock()
         self._reading: tuple[int, Rows] | None = None
-        self.n_features = 0
+        self.n_features, self._several = 0, len(paths) > 1
         index: dict[str, Callable[..., Any]] = {
             "parquet": self._index_parquet,
             "arrow": self._index_arrow,
@@ -313,7 +319,13 @@ class FileRows:
 
     def _index_text(self, path: str, kind: str, size: int) -> None:
         """Count the rows of a text, and note where its blocks start."""
-        rows = self._open_text(self._files[-1])
+        try:
+            rows = self._open_text(self._files[-1])
+        except DataFileError as error:
+            # Like Parquet files, one of several may have no rows.
+            if error.cause == "empty" and self._several:
+                return
+            raise
         with rows:
             if isinstance(rows._format, Csv):
                 layout = rows._format.layout
@@ -344,8 +356,9 @@ class FileRows:
             made: Any
             if file.kind == "libsvm":
                 labels = LabelCodes(steady=True)
-                # Whether indices count from zero, the first file tells for all.
-                made = make_format(file.kind, lines, zero_based=self._files[0].layout)
+                # Whether indices count from zero, the first file with rows tells for all.
+                known = (other.layout for other in self._files if other.layout is not None)
+                made = make_format(file.kind, lines, zero_based=next(known, None))
             else:
                 layout: Columns = table_columns(
                     lines,

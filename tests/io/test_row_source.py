@@ -188,6 +188,18 @@ def test_bad_partitions_are_named(tmp_path):
         open_rows(folder, target="y")
 
 
+@pytest.mark.parametrize("kind", ["csv", "libsvm"])
+def test_files_without_rows(kind, tmp_path):
+    X, y = rows(60)
+    folder = written(tmp_path / "data", kind, X, y)
+    (folder / f"a.{kind}").touch()
+    if kind == "csv":
+        (folder / "part-00.csv").write_text("x0,x1,x2,y\n")
+    assert len(open_rows(folder, target="y" if kind == "csv" else None)) == 60
+    with pytest.raises(DataFileError, match="the file is empty"):
+        open_rows(folder / f"a.{kind}", target="y")
+
+
 def test_what_is_asked_wrongly(tmp_path):
     X, y = rows(50)
     folder = written(tmp_path / "data", "csv", X, y)
@@ -208,6 +220,9 @@ def test_what_is_asked_wrongly(tmp_path):
         open_rows(tmp_path / "missing.csv", target="y")
     with pytest.raises(DataFileError, match="no column"):
         open_rows(folder, target="z")
+    for columns in (["x0", "x0"], ["x0", "y"]):
+        with pytest.raises(ValueError, match="more than once"):
+            open_rows(folder, target="y", columns=columns)
     with pytest.raises(ValueError, match="memory must be"):
         as_bytes("much")
     assert as_bytes("1.5 GB") == 1.5e9
