@@ -152,6 +152,24 @@ def test_arrow_data_and_memory_maps(tmp_path):
     mapped = open_rows(np.load(tmp_path / "X.npy", mmap_mode="r"), target=y, batch_size=30)
     again = LinearRelativeMarginClassifier().fit(mapped)
     np.testing.assert_array_equal(model.coef_, again.coef_)
+    # The index of a table is none of its columns, by whatever name it travels.
+    frame = table(X, y).to_pandas().set_index(np.arange(200) * 3 + 7)
+    assert open_rows(frame, target="y").feature_names == ["x0", "x1", "x2"]
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_few_rows():
+    """As few as are solved by their products, where the SVM has no bound."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = np.where(X[:, 0] + 0.3 * rng.normal(size=60) > 0.0, 1, -1)
+    weight = np.arange(60.0) % 3
+    model = LinearRelativeMarginClassifier(tol=1e-7)
+    found = clone(model).fit(open_rows(X, target=y, weight=weight))
+    np.testing.assert_allclose(found.coef_, model.fit(X, y, sample_weight=weight).coef_, rtol=1e-4)
+    model = SigmaSVC(kernel="linear", tol=1e-6)
+    found = clone(model).fit(open_rows(X, target=y))
+    np.testing.assert_allclose(found.coef_, model.fit(X, y).coef_, rtol=1e-3)
 
 
 def test_a_file_that_changes_is_noticed(tmp_path):
