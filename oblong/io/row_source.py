@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from glob import glob
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -282,8 +282,7 @@ class FileRows:
         for name in wanted:
             find_column(names, name, source)
         if self.feature_names is None:
-            names = [name for name in names if not name.startswith("__index_level_")]
-            self.feature_names = [name for name in names if name not in wanted]
+            self.feature_names = _features(names, wanted)
         for name in self.feature_names:
             find_column(names, name, source)
         self.n_features = len(self.feature_names)
@@ -432,6 +431,11 @@ class FileRows:
         )
 
 
+def _features(names: Sequence[str], others: Collection[Any]) -> list[str]:
+    """Names of features: neither others nor those of the index of a pandas table."""
+    return [name for name in names if not (name in others or name.startswith("__index_level_"))]
+
+
 def _arrow_in_memory(
     source: Any, target: Any, columns: Any, weight: Any, size: int, memory: float
 ) -> ArrayRows:
@@ -439,7 +443,7 @@ def _arrow_in_memory(
 
     table = pa.table(source)
     others = {target, weight}
-    features = list(columns or [name for name in table.column_names if name not in others])
+    features = list(columns or _features(table.column_names, others))
     for name in [*features, *(name for name in (target, weight) if name is not None)]:
         find_column(table.column_names, name, "Arrow data")
     found = arrow_block(table, features, target, weight, "Arrow data")
