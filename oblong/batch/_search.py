@@ -27,6 +27,7 @@ __all__ = [
     "checked_numbers",
     "fold_workers",
     "refitted",
+    "splits_of",
 ]
 
 # Scores closer than this are equal but for rounding.
@@ -62,6 +63,12 @@ def checked_gammas(gammas: Any, kernel: Any) -> list:
         raise ValueError("gammas must hold at least one value")
     gammas = [gamma if isinstance(gamma, str) else float(gamma) for gamma in gammas]
     return gammas if kernel in ("rbf", "poly", "sigmoid") else gammas[:1]
+
+
+def splits_of(splitter: Any, X: Any, y: np.ndarray, groups: Any) -> list[tuple]:
+    """Rows to train and to test on, by number; masks are what scikit-learn's searches take too."""
+    splits = (map(np.asarray, split) for split in splitter.split(X, y, groups))
+    return [tuple(np.flatnonzero(p) if p.dtype == bool else p for p in split) for split in splits]
 
 
 @contextmanager
