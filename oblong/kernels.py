@@ -36,6 +36,7 @@ _CHUNK_BYTES = 1 << 20
 _COARSE = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def resolve_gamma(gamma: str | float, X: Matrix, weights: np.ndarray | None = None) -> float:
     """Turn ``gamma="scale" | "auto" | float`` into a number.
 
@@ -52,7 +53,7 @@ def resolve_gamma(gamma: str | float, X: Matrix, weights: np.ndarray | None = No
     if sp.issparse(X):
         mean = float(share @ np.asarray(X.sum(axis=1), dtype=np.float64).ravel())
         squares = np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
-        variance = float(share @ squares) - mean**2
+        variance = float(share @ squares) - mean * mean
     else:
         mean = float(share @ X.sum(axis=1, dtype=np.float64))
         variance = 0.0
@@ -61,12 +62,14 @@ def resolve_gamma(gamma: str | float, X: Matrix, weights: np.ndarray | None = No
             part = X[start : start + 4096].astype(np.float64) - mean
             variance += float(share[start : start + 4096] @ np.einsum("ij,ij->i", part, part))
     # Rows that are all one constant leave a variance of mere round-off.
-    constant = variance <= (4.0 * np.finfo(float).eps * mean) ** 2
-    if not np.isfinite(variance) or (constant and X.max() - X.min() > 1e-12 * abs(mean)):
+    constant = variance <= np.square(4.0 * np.finfo(float).eps * mean)
+    if constant and X.max() - X.min() <= 1e-12 * abs(mean):
+        return 1.0
+    if not 0.0 < variance < np.inf or np.isinf(1.0 / (n_features * variance)):
         raise ValueError(
             'the variance of X cannot be represented: scale X, or do not use gamma="scale"'
         )
-    return 1.0 if constant else 1.0 / (n_features * variance)
+    return 1.0 / (n_features * variance)
 
 
 @dataclass(frozen=True)

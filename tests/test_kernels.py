@@ -166,6 +166,14 @@ def test_gamma_of_constant_data_is_one():
     assert resolve_gamma("scale", np.full((4, 3), 7.0)) == 1.0
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("scale", [1e-300, 1e-160, 1e155, 1e300])
+def test_gamma_that_is_no_number_is_an_error(scale):
+    for rows in (scale * _data()[0], sp.csr_matrix(scale * _data()[0])):
+        with pytest.raises(ValueError, match="variance of X cannot be represented"):
+            resolve_gamma("scale", rows)
+
+
 def test_gamma_counts_weights_as_copies():
     X, _ = _data(rows=(20, 1))
     counts = np.arange(20) % 4

@@ -18,17 +18,18 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from oblong._core.progress import ProgressCallback, print_progress
 from oblong._core.threads import available_threads, chunks, single_threaded_blas
+from oblong.batch._rows import validated_rows
 from oblong.kernels import KERNELS, Kernel, KernelRows, resolve_gamma
 from oblong.linalg.columns import ExplicitColumns, KernelColumns, SymmetricColumns
 from oblong.linalg.definite import check_kernel_definite
 from oblong.linalg.fused import add_product
 from oblong.solvers.margin.options import DEFAULTS
 
-__all__ = ["ROWS", "CertifiedExpansion", "KernelExpansion", "PairFit"]
+__all__ = ["CertifiedExpansion", "KernelExpansion", "PairFit"]
 
 # Entries of rows that are multiplied by a weight vector at a time.
 _PREDICTION_BLOCK = 1 << 22
@@ -40,13 +41,6 @@ _ONE_THREAD = 1 << 17
 _PREPARED: WeakKeyDictionary[Any, tuple] = WeakKeyDictionary()
 # Least number of columns for which products of rows are worth the threads of BLAS.
 _WIDE = 256
-# How rows are validated.
-ROWS: dict[str, Any] = {
-    "dtype": [np.float64, np.float32],
-    "order": "C",
-    "accept_sparse": "csr",
-    "accept_large_sparse": False,
-}
 
 
 @dataclass(frozen=True)
@@ -111,7 +105,7 @@ class KernelExpansion(BaseEstimator):
         self, X: Any, y: Any, sample_weight: Any, **targets: Any
     ) -> tuple[Any, np.ndarray, np.ndarray]:
         """Check the rows, the targets and the sample weights."""
-        X, y = validate_data(self, X, y, **ROWS, **targets)
+        X, y = validated_rows(self, X, y, **targets)
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
         if (weights < 0).any():
             raise ValueError("Negative values in sample_weight")
@@ -152,7 +146,7 @@ class KernelExpansion(BaseEstimator):
         Votes count signs, and sums of outputs may cancel: both take them in double precision.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, **ROWS)
+        X = validated_rows(self, X, reset=False)
         with np.errstate(over="ignore", invalid="ignore"):
             outputs = self._evaluate(X)
             outputs = outputs.astype(X.dtype, copy=False) if rounded else outputs

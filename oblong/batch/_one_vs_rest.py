@@ -8,9 +8,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from oblong._core.threads import chunks, single_threaded_blas
+from oblong.batch._rows import validated_rows
 
 __all__ = ["OneVsRestMixin", "positive_classes", "solve_each", "stacked"]
 
@@ -57,15 +58,7 @@ class OneVsRestMixin:
 
     def _validated(self, X: Any) -> Any:
         check_is_fitted(self)
-        return validate_data(
-            self,
-            X,
-            dtype=[np.float64, np.float32],
-            order="C",
-            accept_sparse="csr",
-            accept_large_sparse=False,
-            reset=False,
-        )
+        return validated_rows(self, X, reset=False)
 
     def _blocks(self, X: Any) -> Iterator[tuple[int, int]]:
         """Rows to predict at a time, within the memory limit."""

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from joblib import Parallel, delayed, effective_n_jobs
-from sklearn.utils.validation import validate_data
 
 from oblong._core.threads import single_threaded_blas
 from oblong.batch._one_vs_one import pairs_of, places_of, unpack_coefficients
 from oblong.batch._pairwise import PairTable
+from oblong.batch._rows import validated_rows
 from oblong.batch.relative_margin import RelativeMarginClassifier
 from oblong.solvers.margin.batch.problem import STATUS, GramTiles, RowTiles
 from oblong.solvers.margin.batch.without import (
@@ -77,15 +77,7 @@ class RelativeMarginWithout:
         folds: Sequence[np.ndarray],
     ) -> None:
         self.model = model
-        self.X = validate_data(
-            model,
-            X,
-            dtype=[np.float64, np.float32],
-            order="C",
-            accept_sparse="csr",
-            accept_large_sparse=False,
-            reset=False,
-        )
+        self.X = validated_rows(model, X, reset=False)
         # Products of sparse rows that fit in memory are faster if they are dense.
         dense = sp.issparse(self.X) and not callable(model.kernel) and model._dense(self.X)
         self.values = self.X.toarray() if dense else self.X

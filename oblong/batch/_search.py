@@ -14,10 +14,11 @@ from joblib import Parallel, delayed, effective_n_jobs
 from scipy.stats import rankdata
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from oblong._core.threads import available_threads, single_threaded_blas
-from oblong.batch._expansion import ROWS, KernelExpansion
+from oblong.batch._expansion import KernelExpansion
+from oblong.batch._rows import validated_rows
 
 __all__ = [
     "TIE",
@@ -26,6 +27,7 @@ __all__ = [
     "checked_numbers",
     "fold_workers",
     "refitted",
+    "splits_of",
 ]
 
 # Scores closer than this are equal but for rounding.
@@ -61,6 +63,12 @@ def checked_gammas(gammas: Any, kernel: Any) -> list:
         raise ValueError("gammas must hold at least one value")
     gammas = [gamma if isinstance(gamma, str) else float(gamma) for gamma in gammas]
     return gammas if kernel in ("rbf", "poly", "sigmoid") else gammas[:1]
+
+
+def splits_of(splitter: Any, X: Any, y: np.ndarray, groups: Any) -> list[tuple]:
+    """Rows to train and to test on, by number; masks are what scikit-learn's searches take too."""
+    splits = (map(np.asarray, split) for split in splitter.split(X, y, groups))
+    return [tuple(np.flatnonzero(p) if p.dtype == bool else p for p in split) for split in splits]
 
 
 @contextmanager
@@ -151,7 +159,7 @@ class ParameterSearch(BaseEstimator):
 
     def _validated(self, X: Any, method: str) -> Any:
         check_is_fitted(self)
-        return validate_data(self, X, reset=False, **ROWS)
+        return validated_rows(self, X, reset=False)
 
     @property
     def coef_(self) -> np.ndarray:

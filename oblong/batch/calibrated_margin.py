@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import check_cv
 from sklearn.utils import get_tags, indexable
 from sklearn.utils._param_validation import HasMethods, Interval
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, _routing_enabled
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d
 
@@ -254,7 +254,11 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstima
 
     def _template(self) -> Any:
         """The estimator to fit, a copy."""
-        return RelativeMarginClassifier() if self.estimator is None else clone(self.estimator)
+        if self.estimator is not None:
+            return clone(self.estimator)
+        default = RelativeMarginClassifier()
+        # Nobody else can say that the default takes weights.
+        return default.set_fit_request(sample_weight=True) if _routing_enabled() else default
 
     def _calibrate(self, labels: np.ndarray, weights: np.ndarray) -> None:
         """Fit the maps from outputs to probabilities."""

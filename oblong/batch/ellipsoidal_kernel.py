@@ -432,6 +432,8 @@ class EllipsoidalKernelClassifier(MarginParameters, PassClassifier):
             if self.kernel == "precomputed":
                 values = part[:, vectors]
             else:
-                values = kernel(sp.csr_matrix(part) if sp.issparse(vectors) else part, vectors)
+                if sp.issparse(part) != sp.issparse(vectors):
+                    part = part.toarray() if sp.issparse(part) else sp.csr_matrix(part)
+                values = kernel(part, vectors)
             outputs[start:stop] = values @ coef + self.intercept_
         return outputs

@@ -24,6 +24,7 @@ from oblong.batch._search import (
     checked_numbers,
     fold_workers,
     refitted,
+    splits_of,
 )
 from oblong.batch.margin_regressor import LINEAR_GAP, MarginRegressor
 from oblong.kernels import KERNELS, Kernel, resolve_gamma
@@ -260,7 +261,7 @@ class MarginRegressorCV(RegressorMixin, ParameterSearch):
             report=self._report if self.verbose else None,
         )
         kept_weights = None if sample_weight is None else weights
-        splits = list(check_cv(self.cv, y, classifier=False).split(X, y, groups))
+        splits = splits_of(check_cv(self.cv, y, classifier=False), X, y, groups)
         if self.kernel == "linear" and suits_linear_regression(X):
             run = partial(search.run, None, X, y, kept_weights)
         else:

@@ -27,6 +27,7 @@ from oblong.batch._search import (
     checked_numbers,
     fold_workers,
     refitted,
+    splits_of,
 )
 from oblong.batch.margin_path import SPREADS, check_spreads
 from oblong.batch.relative_margin import RelativeMarginClassifier
@@ -274,8 +275,7 @@ class RelativeMarginClassifierCV(ClassifierMixin, ParameterSearch):
                 f"{type(self).__name__} needs rows of at least two classes with a weight above "
                 f"zero; got {classes.size} class"
             )
-        splitter = check_cv(self.cv, y, classifier=True)
-        splits = list(splitter.split(X, y, groups))
+        splits = splits_of(check_cv(self.cv, y, classifier=True), X, y, groups)
         scorer = self._scorer()
         search = GridFold(
             kernel=self.kernel,

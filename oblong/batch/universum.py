@@ -12,12 +12,12 @@ import scipy.sparse as sp
 from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import validate_data
 
 from oblong._core.rollback import all_or_nothing
 from oblong.batch._base import KernelClassifier
 from oblong.batch._pairwise import PairFit
 from oblong.batch._parameters import MarginParameters
+from oblong.batch._rows import validated_rows
 from oblong.solvers.margin.universum import UniversumResult, solve_universum
 
 __all__ = ["UniversumSVC"]
@@ -191,15 +191,7 @@ class UniversumSVC(MarginParameters, KernelClassifier):
             )
         if self._universum is None:
             return
-        universum = validate_data(
-            self,
-            self._universum,
-            dtype=[np.float64, np.float32],
-            order="C",
-            accept_sparse="csr",
-            accept_large_sparse=False,
-            reset=False,
-        )
+        universum = validated_rows(self, self._universum, reset=False)
         universum = universum.astype(X.dtype, copy=False)
         if sp.issparse(X) and not sp.issparse(universum):
             universum = sp.csr_matrix(universum)

@@ -22,7 +22,8 @@ class DataFileError(ValueError):
         Name of the column in quotes, or its number counted from 1.
     cause : str, optional
         Kind of trouble: ``"missing"``, ``"text"``, ``"spelling"`` (of a number), ``"infinite"``,
-        ``"width"``, ``"columns"`` or ``"encoding"``, and in LIBSVM rows ``"name"`` or ``"index"``.
+        ``"width"``, ``"columns"``, ``"empty"`` or ``"encoding"``, and in LIBSVM rows ``"name"`` or
+        ``"index"``.
     advice : str, optional
         What may help. Parameters are written as ``name=``, which commands replace by their
         options.

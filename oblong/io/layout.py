@@ -81,7 +81,7 @@ def _skip_to_rows(lines: LineBuffer) -> bytes:
         if line.strip() and not line.startswith(b"#"):
             return line
         lines.take()
-    raise DataFileError(lines.source, "the file is empty")
+    raise DataFileError(lines.source, "the file is empty", cause="empty")
 
 
 def _counts_from_zero(lines: LineBuffer) -> bool:
@@ -242,7 +242,7 @@ def table_columns(
     if header:
         if not rows:
             problem = "expected rows below the header, got none"
-            raise DataFileError(lines.source, problem, row=number)
+            raise DataFileError(lines.source, problem, row=number, cause="empty")
         lines.skip_to_place(opening[1][0])
     else:
         names = [str(j + 1) for j in range(len(names))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from glob import glob
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -119,6 +119,12 @@ def open_rows(
     size, room = int(batch_size), as_bytes(memory)
     if size < 1:
         raise ValueError(f"batch_size must be at least 1, got {batch_size!r}")
+    if columns is not None:
+        columns = list(columns)
+        others = [name for name in (target, weight) if isinstance(name, str)]
+        twice = [name for name in columns if [*columns, *others].count(name) > 1]
+        if twice:
+            raise ValueError(f"columns, target and weight name {twice[0]!r} more than once")
     if format is not None and format not in _KINDS:
         raise ValueError(f"format must be one of {', '.join(_KINDS)}, got {format!r}")
     if hasattr(source, "__arrow_c_stream__"):
@@ -199,7 +205,7 @@ class FileRows:
         self._pieces: list[_Piece] = []
         self._lock = threading.Lock()
         self._reading: tuple[int, Rows] | None = None
-        self.n_features = 0
+        self.n_features, self._several = 0, len(paths) > 1
         index: dict[str, Callable[..., Any]] = {
             "parquet": self._index_parquet,
             "arrow": self._index_arrow,
@@ -276,8 +282,7 @@ class FileRows:
         for name in wanted:
             find_column(names, name, source)
         if self.feature_names is None:
-            names = [name for name in names if not name.startswith("__index_level_")]
-            self.feature_names = [name for name in names if name not in wanted]
+            self.feature_names = _features(names, wanted)
         for name in self.feature_names:
             find_column(names, name, source)
         self.n_features = len(self.feature_names)
@@ -313,7 +318,13 @@ class FileRows:
 
     def _index_text(self, path: str, kind: str, size: int) -> None:
         """Count the rows of a text, and note where its blocks start."""
-        rows = self._open_text(self._files[-1])
+        try:
+            rows = self._open_text(self._files[-1])
+        except DataFileError as error:
+            # Like Parquet files, one of several may have no rows.
+            if error.cause == "empty" and self._several:
+                return
+            raise
         with rows:
             if isinstance(rows._format, Csv):
                 layout = rows._format.layout
@@ -344,8 +355,9 @@ class FileRows:
             made: Any
             if file.kind == "libsvm":
                 labels = LabelCodes(steady=True)
-                # Whether indices count from zero, the first file tells for all.
-                made = make_format(file.kind, lines, zero_based=self._files[0].layout)
+                # Whether indices count from zero, the first file with rows tells for all.
+                known = (other.layout for other in self._files if other.layout is not None)
+                made = make_format(file.kind, lines, zero_based=next(known, None))
             else:
                 layout: Columns = table_columns(
                     lines,
@@ -419,6 +431,11 @@ class FileRows:
         )
 
 
+def _features(names: Sequence[str], others: Collection[Any]) -> list[str]:
+    """Names of features: neither others nor those of the index of a pandas table."""
+    return [name for name in names if not (name in others or name.startswith("__index_level_"))]
+
+
 def _arrow_in_memory(
     source: Any, target: Any, columns: Any, weight: Any, size: int, memory: float
 ) -> ArrayRows:
@@ -426,7 +443,7 @@ def _arrow_in_memory(
 
     table = pa.table(source)
     others = {target, weight}
-    features = list(columns or [name for name in table.column_names if name not in others])
+    features = list(columns or _features(table.column_names, others))
     for name in [*features, *(name for name in (target, weight) if name is not None)]:
         find_column(table.column_names, name, "Arrow data")
     found = arrow_block(table, features, target, weight, "Arrow data")

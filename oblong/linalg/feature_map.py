@@ -135,10 +135,10 @@ class PivotMap:
 
     def products(self, X: Any, Z: Any) -> np.ndarray:
         """Kernel values between rows."""
-        if sp.issparse(X) != sp.issparse(Z):
-            X, Z = sp.csr_matrix(X), sp.csr_matrix(Z)
+        one_set = Z is X
+        X, Z = self._like_pivots(X), self._like_pivots(Z)
         left = self.kernel.prepare(X, np.float64, self.shift)
-        right = left if Z is X else self.kernel.prepare(Z, np.float64, self.shift)
+        right = left if one_set else self.kernel.prepare(Z, np.float64, self.shift)
         values = np.asarray(self.kernel.block(left, right), dtype=np.float64)
         if self.normalize:
             one, other = (np.sqrt(self._diagonal(rows)) for rows in (X, Z))
@@ -154,7 +154,13 @@ class PivotMap:
         return values + 1.0 if self.constant else values
 
     def _diagonal(self, X: Any) -> np.ndarray:
-        return kernel_diagonal(self.kernel, X, self.shift)
+        return kernel_diagonal(self.kernel, self._like_pivots(X), self.shift)
+
+    def _like_pivots(self, X: Any) -> Any:
+        """Rows dense or sparse as the pivots are: a shift of sparse rows would miss their zeros."""
+        if self.rows is None or sp.issparse(X) == sp.issparse(self.rows):
+            return X
+        return X.toarray() if sp.issparse(X) else sp.csr_matrix(X)
 
     def basis(self, d: int) -> np.ndarray:
         """Orthonormal basis of the span of the pivots, for the linear kernel."""

@@ -15,10 +15,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import _check_sample_weight
 
 from oblong._core.rollback import all_or_nothing
 from oblong.batch._one_vs_rest import solve_each
+from oblong.batch._rows import validated_rows
 from oblong.solvers.linear.relative import solve_linear_relative_margin
 from oblong.solvers.linear.squared_hinge import SquaredHingeResult, solve_squared_hinge
 
@@ -167,9 +168,7 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, BaseEstimator):
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         self._check_supported()
-        X, y = validate_data(
-            self, X, y, dtype=np.float64, order="C", accept_sparse="csr", accept_large_sparse=False
-        )
+        X, y = validated_rows(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         self.classes_, labels = np.unique(y, return_inverse=True)

@@ -154,3 +154,12 @@ def test_venn_abers(k):
     P = calibrator.predict_proba(X[400:])
     np.testing.assert_allclose(P.sum(axis=1), 1.0, atol=1e-6)
     assert (P.argmax(axis=1) == y[400:]).mean() > 0.6
+
+
+def test_the_default_estimator_takes_routed_weights():
+    X, y = load_iris(return_X_y=True)
+    weight = np.linspace(0.0, 2.0, len(y))
+    expected = CalibratedMarginClassifier().fit(X, y, sample_weight=weight)
+    with config_context(enable_metadata_routing=True):
+        routed = CalibratedMarginClassifier().fit(X, y, sample_weight=weight)
+    np.testing.assert_array_equal(routed.predict_proba(X), expected.predict_proba(X))

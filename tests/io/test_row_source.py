@@ -152,6 +152,24 @@ def test_arrow_data_and_memory_maps(tmp_path):
     mapped = open_rows(np.load(tmp_path / "X.npy", mmap_mode="r"), target=y, batch_size=30)
     again = LinearRelativeMarginClassifier().fit(mapped)
     np.testing.assert_array_equal(model.coef_, again.coef_)
+    # The index of a table is none of its columns, by whatever name it travels.
+    frame = table(X, y).to_pandas().set_index(np.arange(200) * 3 + 7)
+    assert open_rows(frame, target="y").feature_names == ["x0", "x1", "x2"]
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_few_rows():
+    """As few as are solved by their products, where the SVM has no bound."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = np.where(X[:, 0] + 0.3 * rng.normal(size=60) > 0.0, 1, -1)
+    weight = np.arange(60.0) % 3
+    model = LinearRelativeMarginClassifier(tol=1e-7)
+    found = clone(model).fit(open_rows(X, target=y, weight=weight))
+    np.testing.assert_allclose(found.coef_, model.fit(X, y, sample_weight=weight).coef_, rtol=1e-4)
+    model = SigmaSVC(kernel="linear", tol=1e-6)
+    found = clone(model).fit(open_rows(X, target=y))
+    np.testing.assert_allclose(found.coef_, model.fit(X, y).coef_, rtol=1e-3)
 
 
 def test_a_file_that_changes_is_noticed(tmp_path):
@@ -188,6 +206,18 @@ def test_bad_partitions_are_named(tmp_path):
         open_rows(folder, target="y")
 
 
+@pytest.mark.parametrize("kind", ["csv", "libsvm"])
+def test_files_without_rows(kind, tmp_path):
+    X, y = rows(60)
+    folder = written(tmp_path / "data", kind, X, y)
+    (folder / f"a.{kind}").touch()
+    if kind == "csv":
+        (folder / "part-00.csv").write_text("x0,x1,x2,y\n")
+    assert len(open_rows(folder, target="y" if kind == "csv" else None)) == 60
+    with pytest.raises(DataFileError, match="the file is empty"):
+        open_rows(folder / f"a.{kind}", target="y")
+
+
 def test_what_is_asked_wrongly(tmp_path):
     X, y = rows(50)
     folder = written(tmp_path / "data", "csv", X, y)
@@ -208,6 +238,18 @@ def test_what_is_asked_wrongly(tmp_path):
         open_rows(tmp_path / "missing.csv", target="y")
     with pytest.raises(DataFileError, match="no column"):
         open_rows(folder, target="z")
+    for columns in (["x0", "x0"], ["x0", "y"]):
+        with pytest.raises(ValueError, match="more than once"):
+            open_rows(folder, target="y", columns=columns)
     with pytest.raises(ValueError, match="memory must be"):
         as_bytes("much")
     assert as_bytes("1.5 GB") == 1.5e9
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("model", [LinearRelativeMarginClassifier(), SigmaSVC(kernel="linear")])
+def test_squares_that_overflow_are_an_error(model, container):
+    X, y = rows(20)
+    with pytest.raises(ValueError, match="not finite: scale the data"):
+        model.fit(open_rows(container(1e200 * X), target=y))

@@ -6,7 +6,8 @@ is smooth and piecewise quadratic: Newton's method on the rows that have a loss,
 finds the minimum in a few steps (Keerthi and DeCoste, "A Modified Finite Newton Method for Fast
 Solution of Large Scale Linear SVMs", JMLR 6, 2005). With the dual point ``a_i = 2 C_i [1 - y_i
 w·x_i]_+`` the duality gap is half the squared length of the gradient, which proves how far
-``w`` is from the minimum: ``|w - w*|² <= 2 gap``.
+``w`` is from the minimum: ``|w - w*|² <= 2 gap``. What rounding may hide in the gradient is part
+of that length.
 """
 
 from __future__ import annotations
@@ -16,8 +17,11 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.sparse.linalg import LinearOperator, cg
+
+from oblong._core.threads import chunks
+from oblong.linalg.feature_map import row_norms
 
 __all__ = ["SquaredHingeResult", "solve_squared_hinge"]
 
@@ -26,6 +30,8 @@ _FACTORED = 1000
 # Least tolerance that rounding allows for.
 _LEAST_TOL = 1e-10
 _HALVINGS = 40
+_CHUNK = 4096
+_ROUNDING = 4.0 * np.finfo(float).eps
 
 
 @dataclass(frozen=True)
@@ -39,7 +45,7 @@ class SquaredHingeResult:
     objective : float
         Primal objective.
     gap : float
-        Primal minus dual objective.
+        Primal minus dual objective, rounding included.
     n_iter : int
         Newton steps.
     status : {"converged", "max_iter", "stalled"}
@@ -58,6 +64,7 @@ class SquaredHingeResult:
         return self.gap / max(self.objective, np.finfo(float).tiny)
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def solve_squared_hinge(
     X: Any, y: np.ndarray, C: np.ndarray, *, tol: float = 1e-4, max_iter: int = 1000
 ) -> SquaredHingeResult:
@@ -73,7 +80,7 @@ def solve_squared_hinge(
         Penalty of each row.
     tol : float, default=1e-4
         The relative duality gap is at most ``tol²``, so that the relative error of ``w`` is about
-        ``tol``.
+        ``tol``; with what rounding may hide, it is at most ``tol``.
     max_iter : int, default=1000
         Limit on Newton steps.
 
@@ -85,11 +92,11 @@ def solve_squared_hinge(
     w = np.zeros(X.shape[1])
     margins = np.zeros(X.shape[0])
     objective, gradient = _evaluate(X, y, C, w, margins)
-    best, status = max(tol, _LEAST_TOL) ** 2, "max_iter"
+    tol, status = max(tol, _LEAST_TOL), "max_iter"
     n_iter = 0
     while True:
         gap = 0.5 * float(gradient @ gradient)
-        if gap <= best * objective:
+        if gap <= tol**2 * objective:
             status = "converged"
             break
         if n_iter >= max_iter:
@@ -102,10 +109,13 @@ def solve_squared_hinge(
         margins = y * (X @ w)
         previous = objective
         objective, gradient = _evaluate(X, y, C, w, margins)
-        if not objective < previous and 0.5 * float(gradient @ gradient) >= 0.9 * gap:
+        if not objective < previous and not 0.5 * float(gradient @ gradient) < 0.9 * gap:
             status = "stalled"
-            gap = 0.5 * float(gradient @ gradient)
             break
+    length = np.linalg.norm(gradient) + _rounding(C, w, margins, row_norms(X))
+    gap = 0.5 * float(np.square(length))
+    if status == "converged" and not gap <= tol * objective:
+        status = "stalled"
     return SquaredHingeResult(w, objective, gap, n_iter, status)
 
 
@@ -116,6 +126,13 @@ def _evaluate(
     loss = np.maximum(1.0 - margins, 0.0)
     objective = 0.5 * float(w @ w) + float(C @ loss**2)
     return objective, w - X.T @ (2.0 * C * loss * y)
+
+
+def _rounding(C: np.ndarray, w: np.ndarray, margins: np.ndarray, norms: np.ndarray) -> float:
+    """Rounding of the losses and of their sum in the gradient: errors of either sign add up."""
+    loss = np.maximum(1.0 - margins, 0.0)
+    errors = np.sqrt(w.size) * (1.0 + norms * np.linalg.norm(w)) + np.sqrt(loss.size) * loss
+    return float(_ROUNDING * np.linalg.norm(np.where(loss > 0.0, 2.0 * C * norms * errors, 0.0)))
 
 
 def _newton_step(X: Any, C: np.ndarray, margins: np.ndarray, gradient: np.ndarray) -> np.ndarray:
@@ -131,11 +148,27 @@ def _newton_step(X: Any, C: np.ndarray, margins: np.ndarray, gradient: np.ndarra
             else rows.T @ (rows * scale[:, None])
         )
         hessian[np.diag_indices(d)] += 1.0
-        return -cho_solve(cho_factor(hessian), gradient)
+        if not np.isfinite(hessian).all():
+            raise ValueError("the squared norms of the rows are not finite: scale the data")
+        try:
+            factor = cho_factor(hessian)
+        except LinAlgError:
+            factor = _root(rows, scale), False
+        return -cho_solve(factor, gradient)
     product = LinearOperator((d, d), lambda v: v + rows.T @ (scale * (rows @ v)), dtype=float)
     # The steps get more exact as the gradient falls.
     accuracy = min(0.1, float(np.sqrt(np.linalg.norm(gradient))))
     return -cg(product, gradient, rtol=accuracy, maxiter=500)[0]
+
+
+def _root(rows: Any, scale: np.ndarray) -> np.ndarray:
+    """Upper triangular root of the Hessian by rows, as squares of large entries leave no digits."""
+    root = np.eye(rows.shape[1])
+    for start, stop in chunks(rows.shape[0], _CHUNK):
+        part = rows[start:stop]
+        part = (part.toarray() if sp.issparse(part) else part) * np.sqrt(scale[start:stop, None])
+        root = np.linalg.qr(np.vstack([root, part]), mode="r")
+    return root
 
 
 def _step_length(

@@ -70,7 +70,7 @@ def solve_relative_margin(
     C : ndarray of shape (n,)
         Penalty of each sample.
     B : float, default=None
-        The bound, at least one.
+        The bound, at least one; none if infinite.
     spread : float, default=0.5
         Without ``B``: the bound is ``1 + spread (theta - 1)``, where ``theta`` is the largest
         absolute output of the support vector machine, whose solution starts the search.
@@ -87,7 +87,7 @@ def solve_relative_margin(
         The solution.
     """
     if B is not None:
-        pieces = relative_margin_pieces(y, C, B)
+        pieces = relative_margin_pieces(y, C, B) if B < np.inf else svm_pieces(y, C)
         bounded = solve_margin(
             columns, pieces, tol=tol, max_iter=max_iter, progress=progress, stage="relative margin"
         )

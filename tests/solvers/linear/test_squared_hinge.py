@@ -56,3 +56,24 @@ def test_a_limit_of_steps():
     X, y, C = problem(200, 5)
     found = solve_squared_hinge(X, y, C, tol=1e-8, max_iter=1)
     assert (found.status, found.n_iter) == ("max_iter", 1)
+
+
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_matrix])
+@pytest.mark.parametrize("offset", [1e4, 1e8])
+def test_rows_far_from_the_origin(offset, container):
+    """Products of the rows have no digits left, and the gap says what rounding makes of it."""
+    X, y, C = problem(40, 4)
+    X = X + offset
+    found = solve_squared_hinge(container(X), y, C)
+    exact, w = X.astype(np.longdouble), found.coef.astype(np.longdouble)
+    loss = np.maximum(1.0 - y * (exact @ w), 0.0)
+    gradient = w - exact.T @ (2.0 * C * loss * y)
+    assert found.gap >= 0.5 * gradient @ gradient
+    assert found.objective == pytest.approx(39.2468, abs=2e-4)
+    assert found.status == ("converged" if offset == 1e4 else "stalled")
+
+
+def test_rows_whose_squares_overflow():
+    X, y, C = problem(40, 4)
+    with pytest.raises(ValueError, match="scale the data"):
+        solve_squared_hinge(1e160 * X, y, C)

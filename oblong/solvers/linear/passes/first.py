@@ -241,6 +241,7 @@ def _ends(X: np.ndarray) -> np.ndarray:
     return np.unique(np.concatenate(found))
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def _look(rows: Present, tau: float, centre: np.ndarray | None, extremes: bool, full: bool) -> Part:
     check_finite(rows)
     n = rows.X.shape[0]
@@ -285,9 +286,12 @@ def _some(rows: Present, y: np.ndarray, places: np.ndarray) -> tuple[Any, ...]:
     return rows.X[places], y[places], rows.weight[places], rows.numbers[places]
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def _moments(sums: dict[Any, Any], label: Any, centre: np.ndarray) -> Moments:
     weight = sums[label, "weight"]
     off = sums[label, "first"] / weight
     second = sums[label, "second"] / weight
     S = second - np.outer(off, off) if second.ndim == 2 else np.maximum(second - off * off, 0.0)
+    if not np.isfinite(S).all():
+        raise ValueError("the squared norms of the rows are not finite: scale the data")
     return Moments(sums[label, "count"], weight, centre + off, S, sums[label, "absolute"] / weight)

@@ -1,0 +1,29 @@
+"""How rows are validated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.validation import validate_data
+
+__all__ = ["validated_rows"]
+
+_LARGEST = np.iinfo(np.int32).max
+
+
+def validated_rows(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
+    """Rows, and targets if given: floats in C order, or CSR with indices of 32 bits.
+
+    SciPy keeps the 64 bits of the indices that it was given also where 32 suffice.
+    """
+    if sp.issparse(X) and X.ndim == 2 and max(X.nnz, *X.shape) <= _LARGEST:
+        rows = X.tocsr()
+        if rows.indices.dtype != np.int32 or rows.indptr.dtype != np.int32:
+            parts = rows.data, rows.indices.astype(np.int32), rows.indptr.astype(np.int32)
+            X = sp.csr_matrix(parts, shape=rows.shape)
+    options = {"dtype": [np.float64, np.float32], **options}
+    return validate_data(
+        estimator, X, *y, order="C", accept_sparse="csr", accept_large_sparse=False, **options
+    )
