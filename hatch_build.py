@@ -17,7 +17,9 @@ def absolute(text: str, urls: dict[str, str], version: str) -> str:
         kind = "raw" if target.endswith((".svg", ".png")) else "blob"
         return f"{urls['Source']}/{kind}/v{version}/{target}"
 
-    links = r"""(?<=\]\()(?!\w+:|\#)[^)\s]+ | (?<=src=")(?!\w+:)[^"]+ | (?<=srcset=")(?!\w+:)[^"]+"""
+    links = (
+        r"""(?<=\]\()(?!\w+:|\#)[^)\s]+ | (?<=src=")(?!\w+:)[^"]+ | (?<=srcset=")(?!\w+:)[^"]+"""
+    )
     return re.sub(links, lambda match: url(match[0]), text, flags=re.VERBOSE)
 
 

@@ -52,8 +52,8 @@ def table() -> str:
     svm, rmm = (digits[f"mnist-full, poly5, {model}"]["ours"] for model in ("SVM", "RMM"))
     lines += [
         "",
-        "On all 60,000 training images of MNIST, with polynomial kernels of degree 5, the SVM misclassifies",
-        f"{svm} of the 10,000 test images and the relative margin machine {rmm}.",
+        "On all 60,000 training images of MNIST, with polynomial kernels of degree 5, the SVM",
+        f"misclassifies {svm} of the 10,000 test images and the relative margin machine {rmm}.",
     ]
     return "\n".join(lines)
 
