@@ -162,9 +162,9 @@ class PlainLearner:
 
 
 def check_copies(weights: np.ndarray, soft: bool) -> None:
-    """Refuse fractions of an example for a rule without a cost."""
+    """Refuse fractional weights for a rule without a loss to scale."""
     if not soft and not np.array_equal(weights, np.floor(weights)):
         raise ValueError(
-            "This rule has no cost that a weight could scale: sample_weight must hold whole "
-            "numbers, which count copies of a row."
+            "sample_weight must hold whole numbers for this learner, which has no loss to scale; "
+            "they count copies of a row."
         )

@@ -63,7 +63,7 @@ class ProgressiveResult:
     rows, examples : int
         Rows, and examples: rows, each as often as its weight says.
     mistakes : int
-        Examples that were predicted wrongly before they were learned from.
+        Number of examples that were misclassified before they were learned from.
     scores : dict
         The metrics over all rows.
     windows : tuple of Window
