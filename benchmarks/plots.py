@@ -116,12 +116,12 @@ def online(ax: Axes, colors: Colors) -> None:
         method = names.get(row["method"], row["method"])
         if (
             row["threads"] == 1
-            and row.get("us a row")
+            and row.get("µs per row")
             and method in colors
             and "first" not in row["data"]
         ):
-            words = row["data"].replace(" entries a row", " entries per row").replace(" x ", " × ")
-            cases.setdefault(f"{words}\n{row['type']}", {})[method] = 1e6 / row["us a row"]
+            words = row["data"].replace(" x ", " × ")
+            cases.setdefault(f"{words}\n{row['type']}", {})[method] = 1e6 / row["µs per row"]
     bars(
         ax,
         [c for c in cases.items() if len(c[1]) > 1],

@@ -6,6 +6,7 @@ import ast
 import doctest
 import importlib.util
 import inspect
+import json
 import re
 import shlex
 import sys
@@ -180,6 +181,23 @@ def test_every_benchmark_has_its_place():
     marks = re.findall(r"<!-- table: (\w+) -->", (DOCS / "performance.md").read_text("utf-8"))
     tables = [path.stem for path in (ROOT / "benchmarks" / "results").glob("*.md")]
     assert sorted(marks) == sorted(tables)
+
+
+def test_the_speed_of_streams_is_the_measured_one():
+    def rows(name):
+        return json.loads((ROOT / f"benchmarks/results/{name}.json").read_text("utf-8"))["rows"]
+
+    text = " ".join((DOCS / "streams.rst").read_text("utf-8").split())
+    streams = {row["input"]: row for row in rows("stream_against_vw") if "arow" in row["command"]}
+    for kind, count in (("LIBSVM", 1_000_000), ("CSV", 500_000)):
+        assert f"{count / streams[kind]['processor s'] / 1000:.0f},000 {kind} rows" in text
+    ratios = [f"{streams[kind]['of Vowpal Wabbit']:.1f}" for kind in ("LIBSVM", "CSV")]
+    assert f"{' and '.join(ratios)} times as many as Vowpal Wabbit" in text
+    single = [row for row in rows("online_against_peers") if row["part"] == "one"]
+    times = {row["method"]: row["µs per row"] for row in single if row["threads"] == 1}
+    assert f"takes {times['oblong AROW, diag, arrays']:.1f} µs for an array" in text
+    assert f"{times['oblong AROW, diag, dicts']:.1f} µs for a dict" in text
+    assert f"takes {times['River PAClassifier, dicts']:.0f} µs" in text
 
 
 def test_the_errors_in_the_readme_are_the_stored_ones():
