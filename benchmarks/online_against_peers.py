@@ -459,7 +459,7 @@ def main() -> None:
     write(
         NAME,
         "Online learners next to their peers",
-        "Microseconds per row of learning, with everything that a call does: medians of warm runs, in "
+        "Microseconds per row of learning, with all that a call does: medians of warm runs, in "
         "turns. The next column is the time over that of the first method of the part. Rows of "
         "the first call are single cold and warm runs of a fresh process; those of text are whole "
         "fits of several passes, with the error on the test set.",

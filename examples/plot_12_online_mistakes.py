@@ -70,7 +70,7 @@ plt.show()
 # %%
 # Each curve is the mean of 10 orders of the examples, with a band of one standard deviation. On the
 # left, the learner without a covariance makes the most mistakes, a variance for each weight helps,
-# and the full matrix, which captures that two features are correlated, helps more. On the right, only
+# and the full matrix, which captures correlations of features, helps more. On the right, only
 # the soft rules, AROW and SCW, do better than no covariance; the strict ones do worse. About 100
 # mistakes are due to the labels, whatever the learner does:
 for name, counts in noisy.mistakes.items():

@@ -68,7 +68,7 @@ class EllipsoidalSVC(
         \ge \pi_i\, \varphi_i^\top B\, \varphi_i , \quad \|w\| \le 1 ,
 
     where :math:`\varphi_i` is the row in the feature space of the kernel, of length :math:`t_i`.
-    The matrix :math:`B` is a by-product: a metric learnt with the labels (:meth:`metric`).
+    The matrix :math:`B` is a by-product: a metric learned with the labels (:meth:`metric`).
 
     Parameters
     ----------

@@ -104,12 +104,12 @@ class PlainLearner:
 
     @property
     def n_mistakes_(self) -> int:
-        """Examples that were predicted wrongly before they were learned from."""
+        """Number of examples that were misclassified before they were learned from."""
         return self._state.mistakes
 
     @property
     def n_updates_(self) -> int:
-        """Number of changes of the model."""
+        """Number of updates of the model."""
         return self._state.updates
 
     def n_outputs(self, n_classes: int) -> int:
