@@ -36,7 +36,7 @@ COLUMNS = [
     "seconds of eigh",
     "ratio",
     "gap of the ellipsoid",
-    "gap of the machine",
+    "gap of the classifier",
 ]
 
 
@@ -71,7 +71,7 @@ def measure(threads: int, repeats: int) -> list[dict]:
                 "seconds of eigh": seconds["eigh"],
                 "ratio": seconds[label] / seconds["eigh"],
                 "gap of the ellipsoid": float(model.ellipsoid_.gap_),
-                "gap of the machine": float(model.dual_gap_[0]),
+                "gap of the classifier": float(model.dual_gap_[0]),
             }
             print(row, file=sys.stderr)
             rows.append(row)

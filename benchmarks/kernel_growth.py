@@ -77,7 +77,7 @@ class Stopwatch:
 
 
 def gemm_rate(features: int) -> float:
-    """Operations a second of a single-precision product of the shape of a kernel block."""
+    """Operations per second of a single-precision product of the shape of a kernel block."""
     A = np.random.default_rng(0).random((512, features), dtype=np.float32)
     B = np.random.default_rng(1).random((4096, features), dtype=np.float32)
     seconds = interleaved({"gemm": lambda: A @ B.T}, 9)["gemm"]
@@ -85,7 +85,7 @@ def gemm_rate(features: int) -> float:
 
 
 def memory_rate() -> float:
-    """Bytes a second of one processor that reads memory and adds up what it finds."""
+    """Bytes per second of one processor that reads memory and adds up what it finds."""
     values = np.ones(1 << 28, dtype=np.float32)
     return values.nbytes / interleaved({"sum": lambda: values @ values}, 5)["sum"]
 

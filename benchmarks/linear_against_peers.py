@@ -1,4 +1,4 @@
-"""How long the linear machines take to a relative objective gap of 1e-3, next to their peers.
+"""How long the linear models take to a relative objective gap of 1e-3, next to their peers.
 
 Every method minimises the hinge loss with ``|w|²/2``; peers that regularise the bias solve that
 problem, and are measured against its own optimum. A peer has one tolerance or a number of passes
@@ -229,7 +229,7 @@ def main() -> None:
     rows = earlier("linear_against_peers", arguments.only) if arguments.only else []
     write(
         "linear_against_peers",
-        "Linear machines next to their peers",
+        "Linear models next to their peers",
         "Median seconds of a warm fit to a relative objective gap of 1e-3, C = 1, in turns; a "
         "ratio of peer to oblong above one means that oblong is faster. Peers regularise the bias "
         "or have none, and are held to the optimum of their own problem; a dash means that no "

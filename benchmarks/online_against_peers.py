@@ -49,7 +49,7 @@ from oblong.solvers.online.state import OnlineState, Rows
 NAME = "online_against_peers"
 # Shrinks every problem, to try the script out.
 SCALE = float(os.environ.get("OBLONG_BENCHMARK_SCALE", "1"))
-COLUMNS = ["data", "type", "threads", "method", "us a row", "time / first", "error (%)"]
+COLUMNS = ["data", "type", "threads", "method", "µs per row", "time / first", "error (%)"]
 
 
 def row(data: str, kind: str, threads: int, method: str, seconds: float, **more: object) -> dict:
@@ -58,7 +58,7 @@ def row(data: str, kind: str, threads: int, method: str, seconds: float, **more:
         "type": kind,
         "threads": threads,
         "method": method,
-        "us a row": 1e6 * seconds,
+        "µs per row": 1e6 * seconds,
         **more,
     }
 
@@ -136,7 +136,7 @@ def sparse(threads: int, repeats: int, data: str | None) -> list[dict]:
                 if task is not None:
                     tasks["Vowpal Wabbit, cache"] = task
             seconds = {k: s / n for k, s in interleaved(tasks, repeats).items()}
-        name = f"sparse, {n} x {d}, {entries} entries a row"
+        name = f"sparse, {n} x {d}, {entries} entries per row"
         rows += compared(name, dtype.__name__, threads, seconds)
     return rows
 
@@ -459,7 +459,7 @@ def main() -> None:
     write(
         NAME,
         "Online learners next to their peers",
-        "Microseconds a row of learning, with all that a call does: medians of warm runs, in "
+        "Microseconds per row of learning, with all that a call does: medians of warm runs, in "
         "turns. The next column is the time over that of the first method of the part. Rows of "
         "the first call are single cold and warm runs of a fresh process; those of text are whole "
         "fits of several passes, with the error on the test set.",

@@ -116,12 +116,12 @@ def online(ax: Axes, colors: Colors) -> None:
         method = names.get(row["method"], row["method"])
         if (
             row["threads"] == 1
-            and row.get("us a row")
+            and row.get("µs per row")
             and method in colors
             and "first" not in row["data"]
         ):
-            words = row["data"].replace(" entries a row", " entries per row").replace(" x ", " × ")
-            cases.setdefault(f"{words}\n{row['type']}", {})[method] = 1e6 / row["us a row"]
+            words = row["data"].replace(" x ", " × ")
+            cases.setdefault(f"{words}\n{row['type']}", {})[method] = 1e6 / row["µs per row"]
     bars(
         ax,
         [c for c in cases.items() if len(c[1]) > 1],
@@ -154,10 +154,11 @@ def many_classes(ax: Axes, colors: Colors) -> None:
     cases: Bars = []
     for row in rows("many_classes"):
         if row["threads"] == 1:
-            names = {"oblong": "SVM (s)", "spread 1/2": "spread 0.5 (s)", "SVC": "SVC (s)"}
-            values = {name: row[key] for name, key in names.items() if row.get(key)}
-            cases.append((f"{row['data']}, {row['classes']} classes", values))
-    bars(ax, cases, colors, "seconds of a fit, one core (logarithmic)")
+            own = row["SVM (ms)"] / 1000.0
+            ratios = {"spread 1/2": row["spread 0.5 / SVM"], "SVC": row["SVC / SVM"]}
+            values = {"oblong": own} | {name: own * ratio for name, ratio in ratios.items()}
+            cases.append((f"{row['data']}\n{row['rows']} rows, {row['classes']} classes", values))
+    bars(ax, cases, colors, "processor seconds of a fit, one core (logarithmic)")
 
 
 CHARTS: dict[str, tuple[Callable[[Axes, Colors], None], tuple[float, float], str]] = {
@@ -190,9 +191,8 @@ def draw(themes: Iterable[str] = THEMES) -> None:
                 fig, ax = plt.subplots(figsize=size, layout="constrained")
                 ax.spines[["top", "right"]].set_visible(False)
                 chart(ax, colors)
-                fig.savefig(
-                    STATIC / f"{name}-{theme}.svg", transparent=True, metadata={"Date": None}
-                )
+                path = STATIC / f"{name}-{theme}.svg"
+                fig.savefig(path, transparent=True, bbox_inches="tight", metadata={"Date": None})
                 plt.close(fig)
 
 

@@ -17,6 +17,7 @@ DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS / "_ext"))
 sys.path.insert(0, str(DOCS.parent))
 
+import gallery_groups  # noqa: E402
 import sklearn_inventory  # noqa: E402
 
 from oblong import __version__  # noqa: E402
@@ -98,7 +99,7 @@ sphinx_gallery_conf = {
     "within_subsection_order": "FileNameSortKey",
     "image_scrapers": ("matplotlib",),
     # Twice as many pixels as the thumbnails are wide.
-    "thumbnail_size": (560, 400),
+    "thumbnail_size": gallery_groups.THUMBNAIL,
     "reset_modules": ("matplotlib",),
 }
 suppress_warnings = ["config.cache"]

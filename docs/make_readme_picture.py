@@ -67,7 +67,7 @@ def draw(theme: str) -> None:
             "-",
         ),
     }
-    fig, axes = plt.subplots(1, 3, figsize=(10, 3.9), layout="constrained")
+    fig, axes = plt.subplots(1, 3, figsize=(10, 4.25), layout="constrained")
     for ax, stretch in zip(axes, STRETCHES):
         X, y = make_parallel_lines(60, gap=GAP, offset=OFFSET, stretch=stretch, random_state=0)
         new, truth = lines(stretch)
@@ -96,7 +96,7 @@ def draw(theme: str) -> None:
     names = [*models, "one class", "the other"]
     fig.legend(handles, names, loc="outside lower center", ncols=4, frameon=False)
     path = Path(__file__).parent / "_static" / f"stretch-{theme}.svg"
-    fig.savefig(path, transparent=True, metadata={"Date": None})
+    fig.savefig(path, transparent=True, bbox_inches="tight", metadata={"Date": None})
     plt.close(fig)
 
 

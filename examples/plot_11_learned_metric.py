@@ -21,7 +21,7 @@ from oblong import EllipsoidalSVC
 # ---------------------
 # Nothing but the second feature tells the classes apart, but the first is much longer: the nearest
 # neighbour of a point is often on the other stripe. The ellipses are points at the same distance
-# from the centre, for the plain distance and for the learnt one; the picture shortens the first
+# from the centre, for the plain distance and for the learned one; the picture shortens the first
 # feature.
 rng = np.random.default_rng(0)
 y = np.repeat([-1, 1], 40)
@@ -35,7 +35,7 @@ ellipse = circle / np.sqrt(values) @ vectors.T
 fig, ax = plt.subplots(figsize=(8, 4), layout="constrained")
 for label, color in zip(np.unique(y), ("#0077bb", "#ee7733")):
     ax.scatter(*X[y == label].T, s=14, color=color)
-for curve, name, style in ((circle, "plain", ":"), (ellipse, "learnt", "-")):
+for curve, name, style in ((circle, "plain", ":"), (ellipse, "learned", "-")):
     size = 0.9 * np.abs(X[:, 1]).max() / np.abs(curve[:, 1]).max()
     ax.plot(*(size * curve).T, style, color="#3b4252", label=name)
 ax.spines[["top", "right"]].set_visible(False)
@@ -55,7 +55,7 @@ def neighbours(B=None):
 
 
 def errors(X, y, learn):
-    """Test errors with the plain and with the learnt distance; the test rows take no part."""
+    """Test errors with the plain and with the learned distance; the test rows take no part."""
     found = []
     for train, test in folds.split(X, y):
         B = learn(X[train], y[train])
@@ -70,8 +70,8 @@ def linear_metric(X, y):
     return B if B.ndim == 2 else B.mean(axis=0)
 
 
-plain, learnt = errors(X, y, linear_metric)
-print(f"stripes: plain distance {plain:.1%} errors, learnt distance {learnt:.1%}")
+plain, learned = errors(X, y, linear_metric)
+print(f"stripes: plain distance {plain:.1%} errors, learned distance {learned:.1%}")
 
 # %%
 # Real data
@@ -81,8 +81,8 @@ print(f"stripes: plain distance {plain:.1%} errors, learnt distance {learnt:.1%}
 # Plain distances are dominated by the feature with the largest numbers.
 X, y = load_wine(return_X_y=True)
 X = X - X.mean(axis=0)
-plain, learnt = errors(X, y, linear_metric)
-print(f"wine: plain distance {plain:.1%} errors, learnt distance {learnt:.1%}")
+plain, learned = errors(X, y, linear_metric)
+print(f"wine: plain distance {plain:.1%} errors, learned distance {learned:.1%}")
 
 # %%
 # With a kernel
@@ -91,8 +91,8 @@ print(f"wine: plain distance {plain:.1%} errors, learnt distance {learnt:.1%}")
 # neighbours take their roots. A moderate ``r`` keeps new rows from being far from everything. The
 # features are standardised now, which helps either distance more than anything else.
 X = X / X.std(axis=0)
-plain, learnt = errors(X, y, linear_metric)
-print(f"wine, standardised: plain distance {plain:.1%} errors, learnt distance {learnt:.1%}")
+plain, learned = errors(X, y, linear_metric)
+print(f"wine, standardised: plain distance {plain:.1%} errors, learned distance {learned:.1%}")
 train, test = next(folds.split(X, y))
 model = EllipsoidalSVC(nu=0.1, r=0.5, gamma=0.02).fit(X[train], y[train])
 near, far = (np.sqrt(model.metric(X[rows], X[train]).mean(axis=-1)) for rows in (train, test))

@@ -3,9 +3,9 @@ Mistakes on a stream: when second order helps
 =============================================
 
 An online learner sees one example after the other: it predicts, is told the label, and learns. What
-counts is the number of mistakes on the way. First-order learners move their weights along the
-example; second-order learners also keep a shape matrix, which says how much each direction of the
-weights is still in doubt, and move farther where the doubt is larger. Here they run side by side on
+counts is the number of mistakes. First-order learners move their weights along the example;
+second-order learners also keep a covariance, which says how uncertain each direction of the weights
+still is, and move farther where the uncertainty is larger. Here they run side by side on
 the synthetic stream of Crammer, Dredze and Pereira, "Exact Convex Confidence-Weighted Learning"
 (2008), on a noisy version of it, and on handwritten digits.
 """
@@ -47,14 +47,14 @@ learners = {
 # %%
 # What a wrong label does
 # -----------------------
-# Confidence-weighted learning insists on every example, also on those whose label is wrong. So
-# there is a second stream with one wrong label in ten, and a further learner: SCW, which like AROW
-# weighs an example against what it knows already. Parameters were tuned on other draws,
+# Confidence-weighted learning enforces every example, also those whose label is wrong. So there
+# is a second stream with one wrong label in ten, and one more learner: SCW, which like AROW
+# weighs an example against the earlier ones. Parameters were tuned on other draws,
 # those of CW on draws without wrong labels.
 flipped = np.where(rng.random(1000) < 0.1, 1 - y, y)
 soft = SoftConfidenceWeightedClassifier(confidence=0.75, C=0.2, **plain)
 
-options = {"n_repeats": 20, "n_points": 50, "random_state": 0}
+options = {"n_repeats": 10, "n_points": 50, "random_state": 0}
 fig, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
 RegretDisplay.from_estimator(learners, X, y, ax=left, **options)
 left.set_title("all labels right")
@@ -68,9 +68,9 @@ right.set(title="one label in ten wrong", ylabel="")
 plt.show()
 
 # %%
-# Each curve is the mean of 20 orders of the examples, with a band of one standard deviation. On the
+# Each curve is the mean of 10 orders of the examples, with a band of one standard deviation. On the
 # left, the learner without a covariance makes the most mistakes, a variance for each weight helps,
-# and the full matrix, which captures that two features go together, helps more. On the right, only
+# and the full matrix, which captures correlations of features, helps more. On the right, only
 # the soft rules, AROW and SCW, do better than no covariance; the strict ones do worse. About 100
 # mistakes are due to the labels, whatever the learner does:
 for name, counts in noisy.mistakes.items():

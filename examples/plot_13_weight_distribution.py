@@ -26,7 +26,7 @@ print(f"{model.n_mistakes_} mistakes in the first 50 examples, {model.n_updates_
 # %%
 # On the right, the 20 weights are taken in pairs, and each pair is drawn as the ellipse of one
 # standard deviation around its mean; the first pair is that of the informative features. All weight
-# vectors on the dotted line classify every example rightly.
+# vectors on the dotted line classify every example correctly.
 #
 # The black ellipse is narrow: across the dotted line there is little doubt. Along it the doubt is
 # large, because the length of the weight vector does not matter. The pairs of noise are close to

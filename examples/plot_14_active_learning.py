@@ -56,14 +56,14 @@ def learn_actively(choose, seed, n_labels=300):
 
 
 # %%
-# Ten divisions of the data into a pool and test rows.
+# Five divisions of the data into a pool and test rows.
 fig, ax = plt.subplots(figsize=(6.4, 4), layout="constrained")
 for choose, color, style in (
     (at_random, "#3b4252", "--"),
     (smallest_output, "#0077bb", ":"),
     (least_sure, "#ee3377", "-"),
 ):
-    errors = np.array([learn_actively(choose, seed) for seed in range(10)])
+    errors = np.array([learn_actively(choose, seed) for seed in range(5)])
     mean, spread = errors.mean(axis=0), errors.std(axis=0)
     labels = 20 + 10 * np.arange(1, errors.shape[1] + 1)
     name = choose.__name__.replace("_", " ")
@@ -76,5 +76,5 @@ ax.spines[["top", "right"]].set_visible(False)
 plt.show()
 
 # %%
-# Asking for what is in doubt needs less than half of the labels for the same error. What the
-# standard deviation adds to the output is small on this data, within the spread of the divisions.
+# Asking for the labels in doubt needs less than half as many of them for the same error. The
+# standard deviation adds little to the output on this data, less than the divisions differ.

@@ -3,7 +3,7 @@ An ellipsoid that learns from a stream
 ======================================
 
 The ellipsoidal support vector machine takes the centre of a large ellipsoid of weight vectors that
-classify the rows rightly. :class:`oblong.EllipsoidalSVC` solves for it with all rows in memory;
+classify the rows correctly. :class:`oblong.EllipsoidalSVC` solves for it with all rows in memory;
 :class:`oblong.OnlineEllipsoidalSVC` takes small batches, one after the other, and after a fit
 says how far it can be from the solution at most.
 """

@@ -3,7 +3,7 @@ Probabilities that agree, sets that cover
 =========================================
 
 A margin classifier has outputs, not probabilities. ``CalibratedMarginClassifier`` learns from
-cross-fitted scores how far they are to be believed, and predicts what the classifier predicts.
+cross-fitted outputs how far to trust them, and predicts what the classifier predicts.
 """
 
 import matplotlib.pyplot as plt

@@ -1,9 +1,9 @@
-"""Classifiers that use the shape of data, exact and certified, for scikit-learn.
+"""Classifiers that use the shape of data, with certificates, for scikit-learn.
 
-All estimators can be imported from here; :func:`save` and :func:`load` keep them on disk. Beside
-them there are :mod:`oblong.svm` with the classes of :mod:`sklearn.svm`, :mod:`oblong.display` with
-pictures, :mod:`oblong.datasets` with data and the reading of files, :mod:`oblong.streams` with
-files of any size, :mod:`oblong.bounds` with the theory, and the command ``oblong``.
+All estimators can be imported from here; :func:`save` and :func:`load` store them on disk. There
+are also :mod:`oblong.svm` with the classes of :mod:`sklearn.svm`, :mod:`oblong.display` with plots,
+:mod:`oblong.datasets` with data sets and readers of files, :mod:`oblong.streams` for files of any
+size, :mod:`oblong.bounds` with the theory, and the command ``oblong``.
 """
 
 from __future__ import annotations

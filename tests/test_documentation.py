@@ -6,9 +6,13 @@ import ast
 import doctest
 import importlib.util
 import inspect
+import json
 import re
 import shlex
+import sys
 import textwrap
+import tomllib
+import types
 from pathlib import Path
 
 import numpy as np
@@ -179,6 +183,23 @@ def test_every_benchmark_has_its_place():
     assert sorted(marks) == sorted(tables)
 
 
+def test_the_speed_of_streams_is_the_measured_one():
+    def rows(name):
+        return json.loads((ROOT / f"benchmarks/results/{name}.json").read_text("utf-8"))["rows"]
+
+    text = " ".join((DOCS / "streams.rst").read_text("utf-8").split())
+    streams = {row["input"]: row for row in rows("stream_against_vw") if "arow" in row["command"]}
+    for kind, count in (("LIBSVM", 1_000_000), ("CSV", 500_000)):
+        assert f"{count / streams[kind]['processor s'] / 1000:.0f},000 {kind} rows" in text
+    ratios = [f"{streams[kind]['of Vowpal Wabbit']:.1f}" for kind in ("LIBSVM", "CSV")]
+    assert f"{' and '.join(ratios)} times as many as Vowpal Wabbit" in text
+    single = [row for row in rows("online_against_peers") if row["part"] == "one"]
+    times = {row["method"]: row["µs per row"] for row in single if row["threads"] == 1}
+    assert f"takes {times['oblong AROW, diag, arrays']:.1f} µs for an array" in text
+    assert f"{times['oblong AROW, diag, dicts']:.1f} µs for a dict" in text
+    assert f"takes {times['River PAClassifier, dicts']:.0f} µs" in text
+
+
 def test_the_errors_in_the_readme_are_the_stored_ones():
     script = DOCS / "make_readme_tables.py"
     spec = importlib.util.spec_from_file_location(script.stem, script)
@@ -198,6 +219,35 @@ def test_links_lead_somewhere(page):
     assert [target for target in targets if not (path.parent / target).exists()] == []
 
 
+def test_readme_of_the_distribution_has_only_absolute_links(monkeypatch):
+    # Hatchling is there while a distribution is built, and not here.
+    interface = types.SimpleNamespace(MetadataHookInterface=object)
+    monkeypatch.setitem(sys.modules, "hatchling.metadata.plugin.interface", interface)
+    spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
+    hook = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(hook)
+    urls = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["urls"]
+    text = hook.absolute((ROOT / "README.md").read_text("utf-8"), urls, "1.0")
+    links = re.findall(r"\]\(([^)]+)\)|src(?:set)?=\"([^\"]+)\"", text)
+    assert links
+    assert all("".join(link).startswith("https://") for link in links)
+    assert f"{urls['Source']}/raw/v1.0/docs/_static/speed-light.svg" in text
+    assert f"{urls['Documentation']}guide/index.html" in text
+
+
+def test_one_address():
+    """The address of the repository is that in pyproject.toml, wherever it stands."""
+    source = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["urls"][
+        "Source"
+    ]
+    listed = set(re.findall(r"`([\w./-]+)`", (DOCS / "releasing.md").read_text("utf-8")))
+    for path in [*ROOT.glob("*.*"), *ROOT.glob("[!.]*/**/*.*"), *ROOT.glob(".github/**/*.yml")]:
+        if path.suffix in (".md", ".toml", ".yaml", ".yml", ".py", ".rst", ".cff"):
+            found = re.findall(r"https://github\.com/[\w-]+/oblong\b", path.read_text("utf-8"))
+            assert set(found) <= {source}
+            assert not found or path.relative_to(ROOT).as_posix() in listed, path
+
+
 def test_one_version():
     found = {
         name: re.search(pattern, (ROOT / name).read_text("utf-8"), flags=re.MULTILINE)[1]
@@ -207,8 +257,8 @@ def test_one_version():
         }.items()
     }
     # Not part of a source distribution.
-    if (recipe := ROOT / "conda" / "meta.yaml").exists():
-        found["recipe"] = re.search(r'set version = "(\S+)"', recipe.read_text("utf-8"))[1]
+    if (recipe := ROOT / "conda" / "recipe.yaml").exists():
+        found["recipe"] = re.search(r'^  version: "(\S+)"', recipe.read_text("utf-8"), re.M)[1]
     assert set(found.values()) == {oblong.__version__}
 
 

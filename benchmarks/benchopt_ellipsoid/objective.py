@@ -4,7 +4,6 @@ from benchopt import BaseObjective
 
 class Objective(BaseObjective):
     name = "Minimum-volume ellipsoid"
-    url = "https://github.com/oblong-ml/oblong"
     min_benchopt_version = "1.6"
 
     def set_data(self, X):

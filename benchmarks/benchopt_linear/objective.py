@@ -4,7 +4,6 @@ from benchopt import BaseObjective
 
 class Objective(BaseObjective):
     name = "Linear SVM and relative margin machine"
-    url = "https://github.com/oblong-ml/oblong"
     min_benchopt_version = "1.6"
     requirements = ["pip::oblong"]
     parameters = {"C": [1.0], "B": [np.inf, 1.5]}

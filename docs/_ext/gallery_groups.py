@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from PIL import Image, ImageOps
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 # Words in the names of examples, and the headings that they go under; the first that fits.
 GROUPS = {
-    "Relative margins": "stretch margin spread drop_in bound",
+    "Relative margins": "stretch margin spread drop_in bound passes",
     "Ellipsoids": "ellipsoid_outliers ellipsoidal_machine",
     "Version space and metrics": "version_space metric",
     "Online learners": "online weight_distribution active streams drift",
     "Probabilities and regression": "probabilities quantiles regression",
     "More": "",
 }
+# Wide figures whose thumbnails show one panel: where it begins and ends, in widths of the figure.
+PANELS = {"01_stretch_001": (0.66, 1.0), "07_risk_bounds_001": (0.5, 1.0)}
+THUMBNAIL = (560, 400)
 _OPEN = '.. raw:: html\n\n    <div class="sphx-glr-thumbnails">\n\n'
 _CLOSE = ".. raw:: html\n\n    </div>\n\n"
 _ITEM = re.compile(
@@ -46,6 +52,20 @@ def grouped(items: str) -> str:
     return text + _ITEM.sub("", items)
 
 
+def crop(app: Sphinx, *_: object) -> None:
+    """Replace the thumbnails of wide figures by one of their panels."""
+    images = Path(app.srcdir) / "auto_examples" / "images"
+    for name, (left, right) in PANELS.items():
+        figure = images / f"sphx_glr_plot_{name}.png"
+        if figure.is_file():
+            image = Image.open(figure).convert("RGBA")
+            panel = image.crop((int(left * image.width), 0, int(right * image.width), image.height))
+            ground = Image.new("RGBA", THUMBNAIL, "white")
+            panel = ImageOps.contain(panel, THUMBNAIL)
+            ground.paste(panel, tuple((a - b) // 2 for a, b in zip(THUMBNAIL, panel.size)), panel)
+            ground.save(images / "thumb" / f"sphx_glr_plot_{name[:-4]}_thumb.png")
+
+
 def group(app: Sphinx, docname: str, source: list[str]) -> None:
     """Sort the items of the gallery's page."""
     if docname == "auto_examples/index":
@@ -55,4 +75,5 @@ def group(app: Sphinx, docname: str, source: list[str]) -> None:
 def setup(app: Sphinx) -> dict[str, bool]:
     """Listen for the page of the gallery."""
     app.connect("source-read", group)
+    app.connect("env-before-read-docs", crop)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -85,8 +85,8 @@ class BayesPointClassifier(KernelParameters, SolverParameters, OneVsRestMixin, K
     coef0 : float, default=0.0
         Constant term of "poly" and "sigmoid".
     tol : float, default=1e-5
-        Expectation propagation stops when all means agree to this share of their standard
-        deviations, and all variances to this share of themselves.
+        Expectation propagation stops when all means agree up to this fraction of their standard
+        deviations, and all variances up to this relative error.
     max_iter : int, default=-1
         Limit on the sweeps of expectation propagation; -1 means 1000.
     cache_size : float, default=1024
@@ -140,14 +140,14 @@ class BayesPointClassifier(KernelParameters, SolverParameters, OneVsRestMixin, K
     -----
     With two classes there is one problem, otherwise one for each class against all others.
 
-    Neither method has a duality gap; ``residual_`` says how well the equations are solved. How
-    far expectation propagation is from the exact mean it does not say.
+    Neither method has a duality gap; ``residual_`` says how well the equations are solved, but not
+    how far expectation propagation is from the exact mean.
 
     A row of weight zero is dropped. With slack, a row of weight two counts as two rows, and the
     fraction :math:`\omega` of one has the slack variance :math:`\lambda / \omega`. Without slack a
-    row says the same however often it is repeated, and no other weight makes a difference.
+    row counts the same however often it is repeated, and no other weight makes a difference.
 
-    The origin plays a part, so that a shift of the rows changes a linear classifier: standardise
+    The origin matters, so that a shift of the rows changes a linear classifier: standardise
     them.
 
     References

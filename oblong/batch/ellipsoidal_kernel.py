@@ -78,7 +78,7 @@ class EllipsoidalKernelClassifier(MarginParameters, PassClassifier):
         map, so that useful values are larger than for standardised data: try ``2**-5`` to
         ``2**15``.
     coverage : float, default=1.0
-        Share of the rows inside the ellipsoid, from 0 to 1: at most ``1 - coverage`` of them
+        Fraction of the rows inside the ellipsoid, from 0 to 1: at most ``1 - coverage`` of them
         are outside, and at least that many outside or on the boundary.
     E : float, default=None
         The penalty of a row outside the ellipsoid, instead of ``coverage``; see

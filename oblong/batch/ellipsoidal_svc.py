@@ -55,7 +55,7 @@ class EllipsoidalSVC(
 ):
     r"""Ellipsoidal support vector machine: the centre of an ellipsoid in the version space.
 
-    All weight vectors that put the training rows on their right sides make up the version space.
+    The weight vectors that classify all training rows correctly make up the version space.
     The support vector machine is the centre of the largest ball in it, the Bayes point its centre
     of mass. The ellipsoidal support vector machine [1]_ takes the centre :math:`w` of a large
     ellipsoid, which fits a long version space better than a ball does:
@@ -68,13 +68,13 @@ class EllipsoidalSVC(
         \ge \pi_i\, \varphi_i^\top B\, \varphi_i , \quad \|w\| \le 1 ,
 
     where :math:`\varphi_i` is the row in the feature space of the kernel, of length :math:`t_i`.
-    The matrix :math:`B` is a by-product: a metric learnt with the labels (:meth:`metric`).
+    The matrix :math:`B` is a by-product: a metric learned with the labels (:meth:`metric`).
 
     Parameters
     ----------
     nu : float, default=0.2
-        How much the errors weigh, above zero: less for a larger value. In the "consistent"
-        formulation useful values lie between 0 and 1.
+        Inverse penalty of errors, above zero: larger values tolerate more errors. In the
+        "consistent" formulation useful values lie between 0 and 1.
     r : float, default=0.99
         Between 0 and 1: from the support vector machine (small, hard margin) to the ellipsoid of
         largest volume. Directions in which the rows have little weight compared with
@@ -183,9 +183,9 @@ class EllipsoidalSVC(
     -----
     With two classes there is one problem, otherwise one for each class against all others.
 
-    The origin plays a part, and so a shift of the rows changes the classifier: standardise them.
+    The origin matters, so that a shift of the rows changes the classifier: standardise them.
 
-    A row of weight two counts as two rows, and one of weight zero as none.
+    A row of weight two counts as two rows, and one of weight zero is ignored.
 
     References
     ----------

@@ -26,7 +26,7 @@ class KernelFisherClassifier(
 ):
     r"""Regularised kernel Fisher discriminant.
 
-    The direction that parts the means :math:`m_\pm` of two classes best, relative to the
+    The direction that best separates the means :math:`m_\pm` of two classes, relative to the
     scatter of the rows about the mean of their class [1]_,
 
     .. math::

@@ -49,7 +49,7 @@ class RelativeMarginClassifierCV(ClassifierMixin, ParameterSearch):
     r"""Relative margin machine whose C, gamma and spread are chosen by cross-validation.
 
     Every combination of ``Cs``, ``gammas`` and ``spreads`` is scored by cross-validation, and
-    :class:`RelativeMarginClassifier` is fitted to all rows with the best one. That is the one of
+    :class:`RelativeMarginClassifier` is fitted to all rows with the best one. The result is that of
     :class:`sklearn.model_selection.GridSearchCV`, but the work is shared: distances are computed
     once, kernel matrices once per fold and gamma, along the spreads and the penalties each solution
     starts from one nearby, and combinations that cannot be the best are not solved to the end.

@@ -57,8 +57,8 @@ class SigmaSVC(MarginParameters, PassClassifier):
     C : float, default=1.0
         Penalty of margin violations, larger than zero.
     D : float, default=0.5
-        Share of the covariance in the regulariser, at least 0 and below 1. ``D=0`` is the
-        support vector machine; near 1 the machine hardly depends on affine maps of the data.
+        Weight of the covariance in the regulariser, at least 0 and below 1. ``D=0`` is the
+        support vector machine; near 1 the classifier hardly depends on affine maps of the data.
     rank : int, default=None
         Number of columns of the kernel matrix to use: the matrix is replaced by its partial
         Cholesky factorisation with pivots, and the certificate is that of the problem so

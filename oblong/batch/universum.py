@@ -28,7 +28,7 @@ class UniversumSVC(MarginParameters, KernelClassifier):
     r"""Support vector machine with Universum points, which belong to no class.
 
     Universum points [1]_ come from the same domain as the rows, but belong to neither class: of
-    two handwritten digits, the images of a third. Their outputs are to be near zero, so that
+    two handwritten digits, the images of a third. Their outputs should be near zero, so that
     the boundary passes through them:
 
     .. math::

@@ -86,7 +86,7 @@ def solve_optimal_design(
     G : ndarray of shape (r, r)
         Moment matrix, positive semidefinite.
     D : float
-        Share of the landmarks in ``M``, in [0, 1).
+        Weight of the landmarks in ``M``, in [0, 1).
     rest : float, default=0.0
         Trace of the moments outside the span of the landmarks.
     tol : float, default=1e-10

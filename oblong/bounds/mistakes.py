@@ -35,7 +35,7 @@ def mistake_bound_cellip(gamma: float, a: float = 1.0) -> float:
     gamma : float
         The margin, above 0 and at most 1.
     a : float, default=1.0
-        Share of the margin that cuts ask for, above 0 and at most 1.
+        Fraction of the margin that a cut requires, above 0 and at most 1.
 
     Returns
     -------

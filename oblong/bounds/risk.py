@@ -66,7 +66,7 @@ def data_terms(
     .. math:: \frac{2 T_0}{\gamma_{\mathcal F}}, \qquad \frac{2 T_1}{\gamma_{\mathcal G}},
               \qquad \frac{2 T_2}{\gamma_{\mathcal H}},
 
-    complexity over margin, from which :math:`E` cancels. A smaller term speaks for the classifier.
+    complexity over margin, from which :math:`E` cancels. A smaller term favours the classifier.
     These are diagnostics, not certificates: the margins are those of the sample, and for the last
     two the paper's proof does not reach landmarks from the sample.
 

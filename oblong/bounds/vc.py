@@ -159,7 +159,7 @@ def vc_ellipsoid(
     y : array-like of shape (n_samples,)
         Labels, of two classes.
     coverage : float, default=1.0
-        Share of the rows inside the ellipsoid, from 0 to 1.
+        Fraction of the rows inside the ellipsoid, from 0 to 1.
     center : bool, default=True
         Whether the centre of the ellipsoid is free; otherwise it is the origin.
     kernel : {"linear", "precomputed"}, default="linear"

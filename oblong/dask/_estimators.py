@@ -199,7 +199,7 @@ class DaskPassEstimator(DaskEstimator):
         Returns
         -------
         score : float
-            Share of the rows that are predicted correctly.
+            Fraction of the rows that are predicted correctly.
         """
         found = self.predict(X)
         found, y, weight = dask.compute(found, y, sample_weight)

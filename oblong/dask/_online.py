@@ -128,7 +128,7 @@ class DaskOnlineEstimator(DaskEstimator):
         Returns
         -------
         score : float
-            Share of the rows that are predicted correctly.
+            Fraction of the rows that are predicted correctly.
         """
         found, y = dask.compute(self._lazy("predict", X), y)
         return float(np.mean(np.asarray(found) == np.asarray(y).reshape(-1)))

@@ -30,7 +30,7 @@ class PathDisplay(Display):
     spreads : ndarray of shape (n_spreads,)
         The spreads.
     errors : ndarray of shape (n_spreads,)
-        Fraction of rows predicted wrongly, or another loss.
+        Fraction of misclassified rows, or another loss.
     relative_margins : ndarray of shape (n_spreads,)
         Margins over the spread of the training outputs.
     deviations : ndarray of shape (n_spreads,), default=None

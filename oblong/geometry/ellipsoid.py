@@ -60,7 +60,7 @@ class MinimumVolumeEllipsoid(UnitBallMap):
     Parameters
     ----------
     coverage : float, default=1.0
-        Share of the rows inside, from 0 to 1: at most ``1 - coverage`` of them are outside, and
+        Fraction of the rows inside, from 0 to 1: at most ``1 - coverage`` of them are outside, and
         at least that many outside or on the boundary. 0 is the sample covariance, up to scale.
     E : float, default=None
         The penalty :math:`E` of a row outside, larger than zero, instead of ``coverage``. A row
@@ -121,7 +121,7 @@ class MinimumVolumeEllipsoid(UnitBallMap):
     volume_, log_volume_ : float
         Volume of the ellipsoid in its own dimensions, and the logarithm, which cannot overflow.
     coverage_ : float
-        Share of the rows inside.
+        Fraction of the rows inside.
     E_ : float
         The penalty :math:`E` that goes with the solution, infinite if all rows have to be inside.
     offset_ : float
@@ -409,7 +409,7 @@ class MinimumVolumeEllipsoid(UnitBallMap):
                 "The ellipsoid is determined by a simplex: the distinct rows are no more than "
                 "their dimensions and one, so that none of them is inside. "
                 + ("Fewer features" if self.kernel is None else "A smaller rank")
-                + " or more rows would give it a shape.",
+                + " or more rows would give it information about the shape.",
                 UserWarning,
                 stacklevel=5,
             )

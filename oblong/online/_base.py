@@ -100,7 +100,7 @@ class OnlineClassifier(PassParameters, ClassifierMixin, BaseEstimator):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Learn from a batch, one row after the other; batches of any size do the same.
+        """Learn from a batch, row by row; how rows are divided into batches makes no difference.
 
         Parameters
         ----------
@@ -144,7 +144,7 @@ class OnlineClassifier(PassParameters, ClassifierMixin, BaseEstimator):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Start anew and learn from the rows in several passes.
+        """Start from scratch and learn from the rows in several passes.
 
         Parameters
         ----------
@@ -279,8 +279,8 @@ class OnlineClassifier(PassParameters, ClassifierMixin, BaseEstimator):
         """Check the weight of a single example."""
         if not 0.0 <= sample_weight < math.inf or (not self._is_soft() and sample_weight % 1.0):
             raise ValueError(
-                "sample_weight must be a finite number, not negative, and whole for a learner "
-                "without a loss to scale"
+                "sample_weight must be a finite number, not negative, and a whole number for a "
+                "learner without a loss to scale"
             )
         return float(sample_weight)
 
@@ -408,12 +408,12 @@ class OnlineClassifier(PassParameters, ClassifierMixin, BaseEstimator):
 
     @property
     def n_updates_(self) -> int:
-        """Number of changes of the model."""
+        """Number of updates of the model."""
         return self._learned().updates
 
     @property
     def n_mistakes_(self) -> int:
-        """Examples that were predicted wrongly before they were learned from."""
+        """Number of examples that were misclassified before they were learned from."""
         return self._learned().mistakes
 
     @property

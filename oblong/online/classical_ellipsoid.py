@@ -18,7 +18,7 @@ __all__ = ["ClassicalEllipsoidClassifier"]
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ClassicalEllipsoidClassifier(SecondOrderClassifier):
-    r"""Classical ellipsoid method (CELLIP): an ellipsoid around all weight vectors that are right.
+    r"""Classical ellipsoid method (CELLIP): an ellipsoid around the separating weight vectors.
 
     The learner keeps an ellipsoid :math:`\{z : (z - w)^\top P^{-1} (z - w) \le 1\}` in which the
     weight vectors lie that separate the examples with a margin. An example with too small a margin
@@ -39,58 +39,60 @@ class ClassicalEllipsoidClassifier(SecondOrderClassifier):
     gamma : float, default=0.1
         The margin, larger than zero.
     a : float, default=1.0
-        Share of the margin that cuts ask for, above 0 and at most 1.
+        Fraction of the margin that a cut requires, above 0 and at most 1.
     trigger : {"margin", "mistake"}, default="margin"
         Whether examples with a margin below :math:`a \gamma` cut, or mistakes only.
     ellipsoid : {"paper", "minvol"}, default="paper"
         The new ellipsoid: that of the formula, or the one with the smallest volume.
     on_infeasible : {"reset", "skip", "raise"}, default="reset"
-        What happens if an example leaves nothing of the ellipsoid: it starts anew around the
-        present weights, the example is skipped, or an error is raised and the batch forgotten.
+        What to do if an example makes the ellipsoid empty: restart with a new one around the
+        present weights, skip the example, or raise an error and undo the batch.
     multilabel : {"ovr", "rank"}, default="ovr"
         What an indicator matrix means: a binary problem for each label, or a ranking in which the
-        lowest relevant label is to stand above the highest irrelevant one, and a learned
-        threshold between the two kinds.
+        lowest relevant label should score higher than the highest irrelevant one, with a learned
+        threshold between the two.
     covariance : {"full", "diag", "sketch"}, default="full"
-        The covariance of the weights: all of it, one matrix per class; its diagonal, for many
-        features; or a diagonal and a few directions, kept up to date, for many features that go
-        together.
+        The covariance of the weights: "full", one matrix per class; "diag", variances only, for
+        many features; or "sketch", a diagonal plus a matrix of low rank, for many features that are
+        correlated.
     sketch_size : int, default=16
-        Directions that a sketch keeps; it collects as many again before it drops some.
+        Rank of the sketch. It collects twice as many directions before it drops the weakest.
     fit_intercept : bool, default=True
         Whether to learn an intercept, as the weight of a constant feature.
     multi_class : {"top1", "kbest", "ovr"}, default="top1"
-        With more than two classes, an example must outscore the best wrong class, the best
-        ``k_best`` wrong ones in turn, or each class has a binary model of its own.
+        With more than two classes: "top1" compares each example with the highest-scoring wrong
+        class, "kbest" with the ``k_best`` highest-scoring ones, one after the other, and "ovr"
+        learns a binary model per class.
     k_best : int, default=3
         Number of wrong classes for "kbest".
     max_iter : int, default=5
-        Largest number of passes of :meth:`fit`.
+        Maximum number of passes of :meth:`fit`.
     tol : float, default=1e-3
-        :meth:`fit` stops when the share of mistakes made during a pass, or the error on the
-        held-out rows, has not gone down by this much. None for all passes.
+        :meth:`fit` stops when the fraction of mistakes during a pass, or the error on the held-out
+        rows, no longer decreases by this much. With None it makes all passes.
     shuffle : bool, default=True
-        Whether each pass of :meth:`fit` takes the rows in another random order, which depends on
-        the rows and not on the order in which they are given.
+        Whether each pass of :meth:`fit` takes the rows in a new random order, which depends on the
+        rows and not on the order in which they are given.
     early_stopping : bool, default=False
-        Whether to hold out rows, stop by their error, and keep the model that was best on them.
+        Whether to hold out rows, stop when their error no longer decreases, and keep the model with
+        the lowest error on them.
     validation_fraction : float, default=0.1
-        Share of the held-out rows.
+        Fraction of the rows to hold out.
     n_iter_no_change : int, default=5
         Number of passes without improvement before :meth:`fit` stops.
     average : bool, default=False
         Whether predictions use the mean of the weights over all rounds.
     allow_new_classes : bool, default=False
-        Whether :meth:`partial_fit` and :meth:`learn_one` take in classes that were not declared.
+        Whether :meth:`partial_fit` and :meth:`learn_one` accept classes that were not declared.
     calibration : {"platt"}, default=None
-        Whether to fit a sigmoid to the outputs, each before its label is learned, for
+        "platt" fits a sigmoid to the outputs, each computed before its label is learned, for
         :meth:`predict_proba` and :meth:`predict`.
     normalize : bool, default=False
-        Whether to measure every feature in units of its largest absolute value so far, so that
-        decisions do not depend on the units of the columns. A single huge value makes the unit of
-        its feature large for good.
+        Whether to divide every feature by its largest absolute value so far, so that decisions do
+        not depend on the units of the columns. A single huge value makes a feature small from then
+        on.
     random_state : int, RandomState instance or None, default=None
-        Source of the order of the rows.
+        Determines the order of the rows.
 
     Attributes
     ----------
@@ -104,15 +106,15 @@ class ClassicalEllipsoidClassifier(SecondOrderClassifier):
         The covariance of the weights, of shape (n_features, n_features), or its diagonal if it is
         not full; one per class if there are more than two.
     n_updates_ : int
-        Number of changes of the model.
+        Number of updates of the model.
     n_mistakes_ : int
-        Examples that were predicted wrongly before they were learned from.
+        Number of examples that were misclassified before they were learned from.
     n_skipped_ : int
-        Examples that could not be learned from, because their output had no variance left.
+        Number of examples that were skipped because the variance of their output was zero.
     t_ : int
         Number of examples seen.
     n_iter_ : int
-        Passes of the last call to :meth:`fit`.
+        Number of passes of the last call to :meth:`fit`.
     multilabel_ : bool
         Whether the labels are an indicator matrix.
     n_features_in_ : int
@@ -120,7 +122,7 @@ class ClassicalEllipsoidClassifier(SecondOrderClassifier):
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the features, if ``X`` had string names.
     n_infeasible_ : int
-        How often nothing was left of the ellipsoid.
+        How often the ellipsoid became empty.
 
     Notes
     -----

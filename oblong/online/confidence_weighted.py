@@ -20,9 +20,9 @@ FLOOR = 1e-12
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ConfidenceWeightedClassifier(GaussianClassifier):
-    r"""Confidence-weighted learning: a Gaussian over weight vectors, sure of every example.
+    r"""Confidence-weighted learning: a Gaussian over weight vectors, for separable data.
 
-    Each example moves the Gaussian as little as it takes to be classified rightly with the
+    Each example moves the Gaussian as little as necessary for it to be classified correctly with
     probability :math:`\eta` [1]_:
 
     .. math::
@@ -39,53 +39,56 @@ class ConfidenceWeightedClassifier(GaussianClassifier):
     confidence : float, default=0.9
         The probability :math:`\eta`, between 0.5 and 1, both excluded.
     variant : {"stdev", "var"}, default="stdev"
-        The constraint. Only "stdev" is free of the scale of the data and of the initial variance.
+        The constraint. Only "stdev" does not depend on the scale of the data and on the initial
+        variance.
     initial_variance : float, default=1.0
         Variance of the weights at the start. It makes no difference to "stdev".
     covariance : {"full", "diag", "sketch"}, default="full"
-        The covariance of the weights: all of it, one matrix per class; its diagonal, for many
-        features; or a diagonal and a few directions, kept up to date, for many features that go
-        together.
+        The covariance of the weights: "full", one matrix per class; "diag", variances only, for
+        many features; or "sketch", a diagonal plus a matrix of low rank, for many features that are
+        correlated.
     sketch_size : int, default=16
-        Directions that a sketch keeps; it collects as many again before it drops some.
+        Rank of the sketch. It collects twice as many directions before it drops the weakest.
     fit_intercept : bool, default=True
         Whether to learn an intercept, as the weight of a constant feature.
     multi_class : {"top1", "kbest", "ovr"}, default="top1"
-        With more than two classes, an example must outscore the best wrong class, the best
-        ``k_best`` wrong ones in turn, or each class has a binary model of its own.
+        With more than two classes: "top1" compares each example with the highest-scoring wrong
+        class, "kbest" with the ``k_best`` highest-scoring ones, one after the other, and "ovr"
+        learns a binary model per class.
     k_best : int, default=3
         Number of wrong classes for "kbest".
     max_iter : int, default=5
-        Largest number of passes of :meth:`fit`.
+        Maximum number of passes of :meth:`fit`.
     tol : float, default=1e-3
-        :meth:`fit` stops when the share of mistakes made during a pass, or the error on the
-        held-out rows, has not gone down by this much. None for all passes.
+        :meth:`fit` stops when the fraction of mistakes during a pass, or the error on the held-out
+        rows, no longer decreases by this much. With None it makes all passes.
     shuffle : bool, default=True
-        Whether each pass of :meth:`fit` takes the rows in another random order, which depends on
-        the rows and not on the order in which they are given.
+        Whether each pass of :meth:`fit` takes the rows in a new random order, which depends on the
+        rows and not on the order in which they are given.
     early_stopping : bool, default=False
-        Whether to hold out rows, stop by their error, and keep the model that was best on them.
+        Whether to hold out rows, stop when their error no longer decreases, and keep the model with
+        the lowest error on them.
     validation_fraction : float, default=0.1
-        Share of the held-out rows.
+        Fraction of the rows to hold out.
     n_iter_no_change : int, default=5
         Number of passes without improvement before :meth:`fit` stops.
     average : bool, default=False
         Whether predictions use the mean of the weights over all rounds.
     allow_new_classes : bool, default=False
-        Whether :meth:`partial_fit` and :meth:`learn_one` take in classes that were not declared.
+        Whether :meth:`partial_fit` and :meth:`learn_one` accept classes that were not declared.
     calibration : {"platt"}, default=None
-        Whether to fit a sigmoid to the outputs, each before its label is learned.
-        :meth:`predict_proba` and :meth:`predict` are then by it, not by the Gaussian.
+        "platt" fits a sigmoid to the outputs, each computed before its label is learned.
+        :meth:`predict_proba` and :meth:`predict` then use it instead of the Gaussian.
     forgetting : float, default=1.0
-        Factor, at most 1, by which the precision goes down after every update, so that examples
-        count the less the more updates came after them. Variances stay below twice their initial
-        value, those of a diagonal below the value itself.
+        Factor, at most 1, by which the precision is multiplied after every update, so that older
+        examples count less. Variances stay below twice their initial value, those of a diagonal
+        below the initial value.
     normalize : bool, default=False
-        Whether to measure every feature in units of its largest absolute value so far, so that
-        decisions do not depend on the units of the columns. A single huge value makes the unit of
-        its feature large for good.
+        Whether to divide every feature by its largest absolute value so far, so that decisions do
+        not depend on the units of the columns. A single huge value makes a feature small from then
+        on.
     random_state : int, RandomState instance or None, default=None
-        Source of the order of the rows.
+        Determines the order of the rows.
 
     Attributes
     ----------
@@ -99,15 +102,15 @@ class ConfidenceWeightedClassifier(GaussianClassifier):
         The covariance of the weights, of shape (n_features, n_features), or its diagonal if it is
         not full; one per class if there are more than two.
     n_updates_ : int
-        Number of changes of the model.
+        Number of updates of the model.
     n_mistakes_ : int
-        Examples that were predicted wrongly before they were learned from.
+        Number of examples that were misclassified before they were learned from.
     n_skipped_ : int
-        Examples that could not be learned from, because their output had no variance left.
+        Number of examples that were skipped because the variance of their output was zero.
     t_ : int
         Number of examples seen.
     n_iter_ : int
-        Passes of the last call to :meth:`fit`.
+        Number of passes of the last call to :meth:`fit`.
     multilabel_ : bool
         Whether the labels are an indicator matrix.
     n_features_in_ : int
@@ -117,12 +120,13 @@ class ConfidenceWeightedClassifier(GaussianClassifier):
 
     Notes
     -----
-    The rule demands that every example be classified rightly: on noisy labels the Gaussian shrinks
-    without end, and a soft rule does better. The variant "stdev" does not change if weights are
-    multiplied by :math:`2^k` and variances by :math:`4^k`; with a full covariance the learner
-    changes its unit so whenever the variances leave the range of numbers, which costs no digit and
-    changes no prediction. With a diagonal covariance variances are held above
-    :math:`10^{-12}` of the initial one. Either case warns.
+    The rule requires that every example be classified correctly: with noisy labels the Gaussian
+    keeps shrinking, and a rule with slack does better
+    (:class:`SoftConfidenceWeightedClassifier`, :class:`AROWClassifier`). The variant "stdev" does
+    not change if weights are multiplied by :math:`2^k` and variances by :math:`4^k`. With a full
+    covariance the learner rescales in this way when variances would underflow or overflow, which
+    changes no prediction. With a diagonal covariance, variances are kept above :math:`10^{-12}`
+    times the initial one. Both give a warning.
 
     References
     ----------

@@ -29,7 +29,7 @@ class ImprovedEllipsoidClassifier(SecondOrderClassifier):
     r"""Improved ellipsoid method (IELLIP): an ellipsoid method for data with noise.
 
     An example with a margin below :math:`\gamma` moves the centre until it has that margin, in the
-    geometry of the ellipsoid, which the examples turn and stretch [1]_:
+    metric of the ellipsoid, which is updated with every such example [1]_:
 
     .. math::
 
@@ -44,11 +44,11 @@ class ImprovedEllipsoidClassifier(SecondOrderClassifier):
     gamma : float, default=0.1
         The margin, larger than zero.
     b : float, default=0.3
-        How fast the ellipsoid settles, above 0 and at most 1. With 1 it never does and is an
-        exponentially forgetting second-order method; with the default, after a dozen
-        updates, it is close to passive-aggressive learning.
+        How fast the ellipsoid stops changing, above 0 and at most 1. With 1 it never stops, which
+        gives a second-order method with exponential forgetting; with the default, it hardly
+        changes after a dozen updates, and the learner is close to passive-aggressive learning.
     c : float, default=0.1
-        Share of the first example in the covariance, at least 0 and below 1.
+        Weight of the first example in the update of the ellipsoid, at least 0 and below 1.
     initial_scale : float, default=1.0
         Scale of the first ellipsoid. It cancels in the update and does not change the weights.
     trigger : {"margin", "mistake"}, default="margin"
@@ -58,48 +58,50 @@ class ImprovedEllipsoidClassifier(SecondOrderClassifier):
         What :math:`k` counts.
     multilabel : {"ovr", "rank"}, default="ovr"
         What an indicator matrix means: a binary problem for each label, or a ranking in which the
-        lowest relevant label is to stand above the highest irrelevant one [1]_, and a learned
-        threshold between the two kinds.
+        lowest relevant label should score higher than the highest irrelevant one [1]_, with a
+        learned threshold between the two.
     covariance : {"full", "diag", "sketch"}, default="full"
-        The covariance of the weights: all of it, one matrix per class; its diagonal, for many
-        features; or a diagonal and a few directions, kept up to date, for many features that go
-        together.
+        The covariance of the weights: "full", one matrix per class; "diag", variances only, for
+        many features; or "sketch", a diagonal plus a matrix of low rank, for many features that are
+        correlated.
     sketch_size : int, default=16
-        Directions that a sketch keeps; it collects as many again before it drops some.
+        Rank of the sketch. It collects twice as many directions before it drops the weakest.
     fit_intercept : bool, default=True
         Whether to learn an intercept, as the weight of a constant feature.
     multi_class : {"top1", "kbest", "ovr"}, default="top1"
-        With more than two classes, an example must outscore the best wrong class, the best
-        ``k_best`` wrong ones in turn, or each class has a binary model of its own.
+        With more than two classes: "top1" compares each example with the highest-scoring wrong
+        class, "kbest" with the ``k_best`` highest-scoring ones, one after the other, and "ovr"
+        learns a binary model per class.
     k_best : int, default=3
         Number of wrong classes for "kbest".
     max_iter : int, default=5
-        Largest number of passes of :meth:`fit`.
+        Maximum number of passes of :meth:`fit`.
     tol : float, default=1e-3
-        :meth:`fit` stops when the share of mistakes made during a pass, or the error on the
-        held-out rows, has not gone down by this much. None for all passes.
+        :meth:`fit` stops when the fraction of mistakes during a pass, or the error on the held-out
+        rows, no longer decreases by this much. With None it makes all passes.
     shuffle : bool, default=True
-        Whether each pass of :meth:`fit` takes the rows in another random order, which depends on
-        the rows and not on the order in which they are given.
+        Whether each pass of :meth:`fit` takes the rows in a new random order, which depends on the
+        rows and not on the order in which they are given.
     early_stopping : bool, default=False
-        Whether to hold out rows, stop by their error, and keep the model that was best on them.
+        Whether to hold out rows, stop when their error no longer decreases, and keep the model with
+        the lowest error on them.
     validation_fraction : float, default=0.1
-        Share of the held-out rows.
+        Fraction of the rows to hold out.
     n_iter_no_change : int, default=5
         Number of passes without improvement before :meth:`fit` stops.
     average : bool, default=False
         Whether predictions use the mean of the weights over all rounds.
     allow_new_classes : bool, default=False
-        Whether :meth:`partial_fit` and :meth:`learn_one` take in classes that were not declared.
+        Whether :meth:`partial_fit` and :meth:`learn_one` accept classes that were not declared.
     calibration : {"platt"}, default=None
-        Whether to fit a sigmoid to the outputs, each before its label is learned, for
+        "platt" fits a sigmoid to the outputs, each computed before its label is learned, for
         :meth:`predict_proba` and :meth:`predict`.
     normalize : bool, default=False
-        Whether to measure every feature in units of its largest absolute value so far, so that
-        decisions do not depend on the units of the columns. A single huge value makes the unit of
-        its feature large for good.
+        Whether to divide every feature by its largest absolute value so far, so that decisions do
+        not depend on the units of the columns. A single huge value makes a feature small from then
+        on.
     random_state : int, RandomState instance or None, default=None
-        Source of the order of the rows.
+        Determines the order of the rows.
 
     Attributes
     ----------
@@ -113,15 +115,15 @@ class ImprovedEllipsoidClassifier(SecondOrderClassifier):
         The covariance of the weights, of shape (n_features, n_features), or its diagonal if it is
         not full; one per class if there are more than two.
     n_updates_ : int
-        Number of changes of the model.
+        Number of updates of the model.
     n_mistakes_ : int
-        Examples that were predicted wrongly before they were learned from.
+        Number of examples that were misclassified before they were learned from.
     n_skipped_ : int
-        Examples that could not be learned from, because their output had no variance left.
+        Number of examples that were skipped because the variance of their output was zero.
     t_ : int
         Number of examples seen.
     n_iter_ : int
-        Passes of the last call to :meth:`fit`.
+        Number of passes of the last call to :meth:`fit`.
     multilabel_ : bool
         Whether the labels are an indicator matrix.
     n_features_in_ : int
@@ -131,8 +133,8 @@ class ImprovedEllipsoidClassifier(SecondOrderClassifier):
 
     Notes
     -----
-    Decisions do not change if the covariance is multiplied by a number, and the learner does so
-    whenever the covariance leaves the range of numbers.
+    Decisions do not change if the covariance is multiplied by a constant; the learner rescales it
+    when it would underflow or overflow.
 
     References
     ----------
@@ -186,7 +188,7 @@ class ImprovedEllipsoidClassifier(SecondOrderClassifier):
     def _variance(self) -> float:
         return float(self.initial_scale)
 
-    # A diagonal that never stops to change --------------------------------------------------------
+    # A diagonal that never stops changing --------------------------------------------------------
 
     def _span(self) -> int:
         """Examples after which the factors of a diagonal have drifted apart; 0 for never."""

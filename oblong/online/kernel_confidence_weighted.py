@@ -25,10 +25,10 @@ class KernelConfidenceWeightedClassifier(RuleClassifier):
     r"""Confidence-weighted learning in the feature space of a kernel.
 
     The rule is that of :class:`ConfidenceWeightedClassifier` with the variant "stdev" and a full
-    covariance: each example moves a Gaussian over functions as little as it takes to be classified
-    rightly with the probability :math:`\eta` [1]_. The Gaussian is kept in coordinates of the span
-    of a dictionary, the examples that caused updates and are not close to the span of those before
-    them.
+    covariance: each example moves a Gaussian over functions as little as necessary for it to be
+    classified correctly with probability :math:`\eta` [1]_. The Gaussian is represented in the
+    span of a dictionary: the examples that caused updates and are not close to the span of earlier
+    ones.
 
     Parameters
     ----------
@@ -38,52 +38,54 @@ class KernelConfidenceWeightedClassifier(RuleClassifier):
         The kernel function. It has to be positive semidefinite.
     gamma : {"scale", "auto"} or float, default="scale"
         Coefficient of "rbf", "poly" and "sigmoid": ``1 / (n_features * X.var())``,
-        ``1 / n_features``, or the number itself. The first batch decides about "scale".
+        ``1 / n_features``, or the number itself. "scale" uses the variance of the first batch.
     degree : int, default=3
         Degree of the polynomial kernel.
     coef0 : float, default=0.0
         Constant term of "poly" and "sigmoid".
     budget : int, default=None
-        Largest size of the dictionary; None for no limit. When it is reached, updates are
-        projected on the span of the dictionary.
+        Maximum size of the dictionary; None for no limit. Once it is reached, updates are projected
+        onto the span of the dictionary.
     dictionary_tol : float, default=1e-4
-        Share of its squared length by which an example has to stick out of the span of the
-        dictionary to join it.
+        An example joins the dictionary if the squared distance from its span is larger than this
+        fraction of the squared length of the example.
     fit_intercept : bool, default=True
         Whether to learn an intercept, as the weight of a constant feature.
     multi_class : {"top1", "kbest", "ovr"}, default="top1"
-        With more than two classes, an example must outscore the best wrong class, the best
-        ``k_best`` wrong ones in turn, or each class has a binary model of its own.
+        With more than two classes: "top1" compares each example with the highest-scoring wrong
+        class, "kbest" with the ``k_best`` highest-scoring ones, one after the other, and "ovr"
+        learns a binary model per class.
     k_best : int, default=3
         Number of wrong classes for "kbest".
     max_iter : int, default=5
-        Largest number of passes of :meth:`fit`.
+        Maximum number of passes of :meth:`fit`.
     tol : float, default=1e-3
-        :meth:`fit` stops when the share of mistakes made during a pass, or the error on the
-        held-out rows, has not gone down by this much. None for all passes.
+        :meth:`fit` stops when the fraction of mistakes during a pass, or the error on the held-out
+        rows, no longer decreases by this much. With None it makes all passes.
     shuffle : bool, default=True
-        Whether each pass of :meth:`fit` takes the rows in another random order, which depends on
-        the rows and not on the order in which they are given.
+        Whether each pass of :meth:`fit` takes the rows in a new random order, which depends on the
+        rows and not on the order in which they are given.
     early_stopping : bool, default=False
-        Whether to hold out rows, stop by their error, and keep the model that was best on them.
+        Whether to hold out rows, stop when their error no longer decreases, and keep the model with
+        the lowest error on them.
     validation_fraction : float, default=0.1
-        Share of the held-out rows.
+        Fraction of the rows to hold out.
     n_iter_no_change : int, default=5
         Number of passes without improvement before :meth:`fit` stops.
     average : bool, default=False
         Whether predictions use the mean of the weights over all rounds.
     calibration : {"platt"}, default=None
-        Whether to fit a sigmoid to the outputs, each before its label is learned.
-        :meth:`predict_proba` and :meth:`predict` are then by it, not by the Gaussian.
+        "platt" fits a sigmoid to the outputs, each computed before its label is learned.
+        :meth:`predict_proba` and :meth:`predict` then use it instead of the Gaussian.
     random_state : int, RandomState instance or None, default=None
-        Source of the order of the rows.
+        Determines the order of the rows.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
         The class labels.
     dictionary_ : {ndarray, CSR matrix} of shape (n_dictionary, n_features)
-        Examples that span the learner.
+        The examples in the dictionary.
     dual_coef_ : ndarray of shape (1, n_dictionary) or (n_classes, n_dictionary)
         Their coefficients.
     gamma_ : float
@@ -93,15 +95,15 @@ class KernelConfidenceWeightedClassifier(RuleClassifier):
     intercept_ : ndarray of shape (1,) or (n_classes,)
         The intercepts.
     n_updates_ : int
-        Number of changes of the model.
+        Number of updates of the model.
     n_mistakes_ : int
-        Examples that were predicted wrongly before they were learned from.
+        Number of examples that were misclassified before they were learned from.
     n_skipped_ : int
-        Examples that could not be learned from, because their output had no variance left.
+        Number of examples that were skipped because the variance of their output was zero.
     t_ : int
         Number of examples seen.
     n_iter_ : int
-        Passes of the last call to :meth:`fit`.
+        Number of passes of the last call to :meth:`fit`.
     multilabel_ : bool
         Whether the labels are an indicator matrix.
     n_features_in_ : int
@@ -116,9 +118,9 @@ class KernelConfidenceWeightedClassifier(RuleClassifier):
     Notes
     -----
     An update costs the square of the size of the dictionary. The kernel recursions of the paper
-    lose accuracy and their covariance its definiteness; the coordinates here are orthonormal, so
-    that with a linear kernel the learner is the linear one up to rounding. Models of shards have
-    no common dictionary and cannot be merged.
+    lose accuracy, and their covariance becomes indefinite; the coordinates here are orthonormal,
+    so that with a linear kernel the learner equals the linear one up to rounding. Models of
+    different shards have no common dictionary and cannot be merged.
 
     References
     ----------

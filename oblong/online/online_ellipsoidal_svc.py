@@ -37,9 +37,9 @@ _OF_A_FIT = ("objective_", "dual_gap_", "converged_")
 class OnlineEllipsoidalSVC(OnlineClassifier):
     r"""Linear ellipsoidal support vector machine for streams, with a certificate after a fit.
 
-    The weights :math:`w` are the centre of a large ellipsoid of weight vectors that put the rows
-    on their right sides [1]_. With rows :math:`u_i = x_i / t_i` of length one, which include
-    the constant feature, it is the problem
+    The weights :math:`w` are the centre of a large ellipsoid of weight vectors that classify the
+    rows correctly [1]_. With rows :math:`u_i = x_i / t_i` of length one, which include the constant
+    feature, the problem is
 
     .. math::
 
@@ -47,14 +47,14 @@ class OnlineEllipsoidalSVC(OnlineClassifier):
         \max(0,\ \tau_i\, u_i^\top B\, u_i - y_i\, w \cdot u_i)
         \quad \text{s.t.} \quad \operatorname{tr} B \le T , \quad \|w\| \le 1 .
 
-    A batch of rows makes a step: those that violate their constraint pull on the inverse of
-    :math:`B` and on :math:`w`, then the bounds are restored. The learner is the mean over all
-    steps, with weights that grow.
+    Each batch of rows makes a step: rows that violate their constraint change the inverse of
+    :math:`B` and :math:`w`, then the bounds are restored. The model is the mean over all steps,
+    with increasing weights.
 
     Parameters
     ----------
     nu : float, default=0.2
-        How much the errors weigh, above zero: less for a larger value.
+        Inverse penalty of errors, above zero: larger values tolerate more errors.
     trace_bound : {"auto"}, float or None, default="auto"
         The bound :math:`T`. "auto" is one over the largest :math:`\tau` seen so far; None is no
         bound, for rows that span all features. A bound of :math:`T` is the same as some ``r`` of
@@ -64,28 +64,28 @@ class OnlineEllipsoidalSVC(OnlineClassifier):
         constant one; the lengths of the rows do not matter. "paper": equation (14) of the paper,
         :math:`\tau_i = t_i`, :math:`c = 1 / \nu`.
     batch_size : int or "auto", default="auto"
-        Rows of a step. "auto" is the number of features and the constant one, with which a step
-        costs about as much as its rows. The first batches are smaller.
+        Number of rows per step. "auto" is the number of features, including the constant one, so
+        that a step costs about as much as reading its rows. The first batches are smaller.
     fit_intercept : bool, default=True
         Whether to learn an intercept, as the weight of a constant feature.
     max_iter : int, default=1000
-        Largest number of passes of :meth:`fit`.
+        Maximum number of passes of :meth:`fit`.
     tol : float, default=1e-2
         :meth:`fit` stops when the certified gap is at most this large. None for all passes.
     shuffle : bool, default=True
-        Whether each pass of :meth:`fit` takes the rows in another random order, which depends on
-        the rows and not on the order in which they are given.
+        Whether each pass of :meth:`fit` takes the rows in a new random order, which depends on the
+        rows and not on the order in which they are given.
     early_stopping : bool, default=False
-        Whether to hold out rows, stop also by their error, and keep the model that was best on
-        them.
+        Whether to hold out rows, stop also when their error no longer decreases, and keep the model
+        with the lowest error on them.
     validation_fraction : float, default=0.1
-        Share of the held-out rows.
+        Fraction of the rows to hold out.
     n_iter_no_change : int, default=5
         Number of passes without improvement on the held-out rows before :meth:`fit` stops.
     average : bool, default=True
         Whether predictions use the mean of the weights over the steps, with weights 1, 2, 3, ...
     random_state : int, RandomState instance or None, default=None
-        Source of the order of the rows.
+        Determines the order of the rows.
 
     Attributes
     ----------
@@ -108,13 +108,14 @@ class OnlineEllipsoidalSVC(OnlineClassifier):
     n_updates_ : int
         Number of steps.
     n_mistakes_ : int
-        Examples that the weights of the last step predicted wrongly before they were learned from.
+        Number of examples that the weights of the last step misclassified before they were learned
+        from.
     n_skipped_ : int
         Always zero.
     t_ : int
         Number of examples seen.
     n_iter_ : int
-        Passes of the last call to :meth:`fit`.
+        Number of passes of the last call to :meth:`fit`.
     multilabel_ : bool
         Whether the labels are an indicator matrix: always False.
     n_features_in_ : int
@@ -128,22 +129,21 @@ class OnlineEllipsoidalSVC(OnlineClassifier):
 
     Notes
     -----
-    This is the paper's algorithm 1 with corrections: steps :math:`1/t` for the inverse of
-    :math:`B` (with those printed, :math:`1/2t`, the proof does not go through), the bound on
-    the trace :math:`1/R` instead of R, the update of the inverse, and, for the weights, which its
-    proof does not cover, steps over the root of the sum of their squares. Its stopping rule is not
-    valid.
-    Instead the share of its visits at which a row violated its constraint is taken for its dual
-    weight; that is feasible, so the gap is a proof. It takes memory for one number a row and
-    class, and one more pass over the rows.
+    This is the paper's algorithm 1 with corrections: step sizes :math:`1/t` for the inverse of
+    :math:`B` (the proof does not hold for the printed :math:`1/2t`), the bound :math:`1/R` on the
+    trace instead of R, the update of the inverse, and, for the weights, which the proof does not
+    cover, steps divided by the root of the sum of their squares. The paper's stopping rule is not
+    valid. Instead, the dual weight of a row is the fraction of its visits at which it violated its
+    constraint. These weights are feasible, so that the gap is proven. This takes memory for one
+    number per row and class, and one more pass over the rows.
 
-    Batches go on from one call of :meth:`partial_fit` to the next, so the sizes of the calls make
-    no difference; rows of an unfinished batch have no effect on predictions yet.
+    Batches continue across calls of :meth:`partial_fit`, so that the sizes of the calls make no
+    difference; the rows of an unfinished batch have no effect on predictions yet.
 
-    With more than two classes there is one problem for each class against all others. A matrix
-    a class is kept, and a step takes time by the cube of the number of features: a learner for some
-    hundred features at most. A row of weight two counts as two rows, and one of weight zero as
-    none.
+    With more than two classes there is one problem per class, against all others. Each has its own
+    matrix, and a step takes time proportional to the cube of the number of features: the learner is
+    for a few hundred features at most. A row of weight two counts as two rows, and one of weight
+    zero is ignored.
 
     References
     ----------
@@ -318,12 +318,12 @@ class OnlineEllipsoidalSVC(OnlineClassifier):
             The learner.
         """
         if vars(self).get("_state") is None:
-            raise ValueError("The first examples, with all classes, go to partial_fit")
+            raise ValueError("Call partial_fit with all classes before learn_one")
         if y not in self.classes_:
             raise ValueError(f"{y!r} is not among the classes {self.classes_.tolist()}")
         columns, values = self._one_example(x)
         if len(columns) < len(x):
-            raise ValueError("The example has features that the learner was not declared with")
+            raise ValueError("The example has features that the first batch did not have")
         weight = self._one_weight(sample_weight)
         rows = Rows(values, columns, np.array([0, values.size]), not isinstance(x, dict))
         self._state.learn(rows, encode([y], self.classes_), np.array([weight]))

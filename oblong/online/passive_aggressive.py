@@ -36,47 +36,49 @@ class PassiveAggressiveClassifier(LinearOnlineClassifier):
     Parameters
     ----------
     C : float, default=1.0
-        Cost of a violation, larger than zero. Variant 0 does not use it.
+        Penalty of a violation, larger than zero. Variant 0 does not use it.
     variant : {0, 1, 2}, default=0
         PA, PA-I or PA-II.
     multilabel : {"ovr", "rank"}, default="ovr"
         What an indicator matrix means: a binary problem for each label, or a ranking in which the
-        lowest relevant label is to stand above the highest irrelevant one, and a learned
-        threshold between the two kinds.
+        lowest relevant label should score higher than the highest irrelevant one, with a learned
+        threshold between the two.
     fit_intercept : bool, default=True
         Whether to learn an intercept, as the weight of a constant feature.
     multi_class : {"top1", "kbest", "ovr"}, default="top1"
-        With more than two classes, an example must outscore the best wrong class, the best
-        ``k_best`` wrong ones in turn, or each class has a binary model of its own.
+        With more than two classes: "top1" compares each example with the highest-scoring wrong
+        class, "kbest" with the ``k_best`` highest-scoring ones, one after the other, and "ovr"
+        learns a binary model per class.
     k_best : int, default=3
         Number of wrong classes for "kbest".
     max_iter : int, default=5
-        Largest number of passes of :meth:`fit`.
+        Maximum number of passes of :meth:`fit`.
     tol : float, default=1e-3
-        :meth:`fit` stops when the share of mistakes made during a pass, or the error on the
-        held-out rows, has not gone down by this much. None for all passes.
+        :meth:`fit` stops when the fraction of mistakes during a pass, or the error on the held-out
+        rows, no longer decreases by this much. With None it makes all passes.
     shuffle : bool, default=True
-        Whether each pass of :meth:`fit` takes the rows in another random order, which depends on
-        the rows and not on the order in which they are given.
+        Whether each pass of :meth:`fit` takes the rows in a new random order, which depends on the
+        rows and not on the order in which they are given.
     early_stopping : bool, default=False
-        Whether to hold out rows, stop by their error, and keep the model that was best on them.
+        Whether to hold out rows, stop when their error no longer decreases, and keep the model with
+        the lowest error on them.
     validation_fraction : float, default=0.1
-        Share of the held-out rows.
+        Fraction of the rows to hold out.
     n_iter_no_change : int, default=5
         Number of passes without improvement before :meth:`fit` stops.
     average : bool, default=False
         Whether predictions use the mean of the weights over all rounds.
     allow_new_classes : bool, default=False
-        Whether :meth:`partial_fit` and :meth:`learn_one` take in classes that were not declared.
+        Whether :meth:`partial_fit` and :meth:`learn_one` accept classes that were not declared.
     calibration : {"platt"}, default=None
-        Whether to fit a sigmoid to the outputs, each before its label is learned, for
+        "platt" fits a sigmoid to the outputs, each computed before its label is learned, for
         :meth:`predict_proba` and :meth:`predict`.
     normalize : bool, default=False
-        Whether to measure every feature in units of its largest absolute value so far, so that
-        decisions do not depend on the units of the columns. A single huge value makes the unit of
-        its feature large for good.
+        Whether to divide every feature by its largest absolute value so far, so that decisions do
+        not depend on the units of the columns. A single huge value makes a feature small from then
+        on.
     random_state : int, RandomState instance or None, default=None
-        Source of the order of the rows.
+        Determines the order of the rows.
 
     Attributes
     ----------
@@ -87,15 +89,15 @@ class PassiveAggressiveClassifier(LinearOnlineClassifier):
     intercept_ : ndarray of shape (1,) or (n_classes,)
         The intercepts.
     n_updates_ : int
-        Number of changes of the model.
+        Number of updates of the model.
     n_mistakes_ : int
-        Examples that were predicted wrongly before they were learned from.
+        Number of examples that were misclassified before they were learned from.
     n_skipped_ : int
-        Examples that could not be learned from, because their output had no variance left.
+        Number of examples that were skipped because the variance of their output was zero.
     t_ : int
         Number of examples seen.
     n_iter_ : int
-        Passes of the last call to :meth:`fit`.
+        Number of passes of the last call to :meth:`fit`.
     multilabel_ : bool
         Whether the labels are an indicator matrix.
     n_features_in_ : int

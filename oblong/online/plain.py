@@ -104,12 +104,12 @@ class PlainLearner:
 
     @property
     def n_mistakes_(self) -> int:
-        """Examples that were predicted wrongly before they were learned from."""
+        """Number of examples that were misclassified before they were learned from."""
         return self._state.mistakes
 
     @property
     def n_updates_(self) -> int:
-        """Number of changes of the model."""
+        """Number of updates of the model."""
         return self._state.updates
 
     def n_outputs(self, n_classes: int) -> int:
@@ -162,9 +162,9 @@ class PlainLearner:
 
 
 def check_copies(weights: np.ndarray, soft: bool) -> None:
-    """Refuse fractions of an example for a rule without a cost."""
+    """Refuse fractional weights for a rule without a loss to scale."""
     if not soft and not np.array_equal(weights, np.floor(weights)):
         raise ValueError(
-            "This rule has no cost that a weight could scale: sample_weight must hold whole "
-            "numbers, which count copies of a row."
+            "sample_weight must hold whole numbers for this learner, which has no loss to scale; "
+            "they count copies of a row."
         )

@@ -38,7 +38,7 @@ class Predicted(NamedTuple):
 
     @property
     def wrong(self) -> np.ndarray:
-        """Which rows were predicted wrongly; a decision value of zero is no decision."""
+        """Which rows were misclassified; a decision value of zero counts as a mistake."""
         return (self.guesses != self.codes) | (self.scores == 0.0)
 
     @classmethod

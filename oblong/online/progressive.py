@@ -30,7 +30,7 @@ class Window:
     total_examples, examples : int
         Examples up to the end of the window, and in it: rows, each as often as its weight says.
     total_mistakes, mistakes : int
-        Examples predicted wrongly up to the end of the window, and in it.
+        Number of misclassified examples up to the end of the window, and in it.
     scores : dict
         The metrics over the rows of the window.
     """
@@ -45,12 +45,12 @@ class Window:
 
     @property
     def error(self) -> float:
-        """Share of the examples of the window that were predicted wrongly."""
+        """Fraction of the examples of the window that were misclassified."""
         return self.mistakes / max(1, self.examples)
 
     @property
     def total_error(self) -> float:
-        """Share of all examples up to the end of the window that were predicted wrongly."""
+        """Fraction of all examples up to the end of the window that were misclassified."""
         return self.total_mistakes / max(1, self.total_examples)
 
 
@@ -63,7 +63,7 @@ class ProgressiveResult:
     rows, examples : int
         Rows, and examples: rows, each as often as its weight says.
     mistakes : int
-        Examples that were predicted wrongly before they were learned from.
+        Number of examples that were misclassified before they were learned from.
     scores : dict
         The metrics over all rows.
     windows : tuple of Window
@@ -81,7 +81,7 @@ class ProgressiveResult:
 
     @property
     def error(self) -> float:
-        """Share of the examples that were predicted wrongly."""
+        """Fraction of the examples that were misclassified."""
         return self.mistakes / max(1, self.examples)
 
 
@@ -208,7 +208,7 @@ def progressive_validation(
 
 
 def _detection(drift: Any) -> Callable[[bool], bool] | None:
-    """A function of whether a row was predicted wrongly, which says whether that is drift."""
+    """A function that is told whether a row was misclassified, and says whether that is drift."""
     if drift is None:
         return None
     if drift == "adwin":
@@ -295,7 +295,7 @@ class _Run:
 
     @property
     def mistakes(self) -> int:
-        """Examples predicted wrongly so far."""
+        """Number of examples misclassified so far."""
         return self.learner.mistakes
 
     def take(self, part: Any) -> None:

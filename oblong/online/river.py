@@ -31,21 +31,21 @@ __all__ = ["RiverClassifier"]
 class RiverClassifier(_Base):
     """An online learner of oblong as a classifier of River.
 
-    Features may come and go, and classes need not be declared: every feature that was never seen
-    is zero so far, every class that comes up gets its own weights. Examples of the very first
-    class only teach the learner something once there is a second one.
+    Features may appear and disappear, and classes need not be declared: a feature that was not seen
+    before counts as zero until then, and a new class gets its own weights. Examples of the first
+    class are learned from once there is a second one.
 
     Parameters
     ----------
     learner : LinearOnlineClassifier
-        A linear learner such as :class:`~oblong.AROWClassifier`, for its parameters. It is cloned,
-        and stays as it is.
+        A linear learner such as :class:`~oblong.AROWClassifier`. It is cloned for its parameters
+        and not changed.
 
     Notes
     -----
-    With many features that come up over time, ``covariance="diag"`` is the choice: a full
-    covariance has the square of their number of entries. Text and categories have to be turned into
-    numbers before, as for every linear model of River.
+    With many features that appear over time, use ``covariance="diag"``: a full covariance has as
+    many entries as the square of their number. Text and categories have to be turned into numbers
+    first, as for every linear model of River.
 
     The learner that has learned is ``model_``; it can be saved, merged, and asked for predictions
     of whole matrices. ``learn_many`` takes a frame at a time, and does what ``learn_one`` does on
@@ -68,7 +68,7 @@ class RiverClassifier(_Base):
             raise ImportError('the adapter needs River: pip install "oblong[river]"')
         if not isinstance(learner, LinearOnlineClassifier):
             raise TypeError(
-                f"expected a linear online learner of oblong whose features may come and go, got "
+                f"expected a linear online learner of oblong that accepts new features, got "
                 f"{type(learner).__name__}; River wraps other estimators of scikit-learn with "
                 f"river.compat"
             )

@@ -37,7 +37,7 @@ class Removed(ValueError):
 
     def __init__(self, option: str) -> None:
         super().__init__(
-            f"{option} was removed after oblong 0.1; load it with that release, or fit it anew"
+            f"{option} was removed after oblong 0.1; load it with that release, or fit it again"
         )
 
 

@@ -57,7 +57,7 @@ class Unsound(ValueError):
 
 
 def check_sound(value: Any) -> None:
-    """Raise :class:`Unsound` if an object does not hang together.
+    """Raise :class:`Unsound` if an object is inconsistent.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def check_sound(value: Any) -> None:
             floats = isinstance(array, np.ndarray) and array.dtype.kind == "f"
             # A comparison with nan is false.
             if floats and array.size and not float(np.abs(array).max()) <= _LARGEST:
-                raise Unsound(f"{name} holds what is not a number, or none of its size")
+                raise Unsound(f"{name} holds NaN, infinity or numbers that are too large")
         for kind, check in _CHECKS:
             if isinstance(value, kind):
                 check(value)

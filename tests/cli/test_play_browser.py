@@ -209,8 +209,9 @@ def test_keys_and_names_are_enough(visit):
     plot.focus()
     for key in ("Shift+ArrowUp", "ArrowRight", "3"):
         page.keyboard.press(key)
-    settle(page)
+    # Before the summary of the models, which follows, is said.
     assert page.inner_text("#said").startswith("put point 61 of 61, class 3, x ")
+    settle(page)
     assert state_of(page)["points"][-1][2] == 2
     for key in ("p", "Enter", "Shift+ArrowLeft", "Enter"):
         page.keyboard.press(key)
@@ -257,7 +258,8 @@ def test_a_table_is_loaded_and_markup_in_it_is_text(visit):
     page = visit()
     text = "a,<b>b</b>,c,kind\n" + "".join(f"{i},{-i},{i % 3},{'xy'[i % 2]}\n" for i in range(9))
     file = {"name": "t.csv", "mimeType": "text/csv", "buffer": text.encode()}
-    with page.expect_response("**/fit"):
+    # The first table may compile its reader.
+    with page.expect_response("**/fit", timeout=120_000):
         page.set_input_files("#file", file)
     page.wait_for_selector("#columns:not([hidden])")
     settle(page)

@@ -13,7 +13,8 @@ class Solver(BaseSolver):
     def set_objective(self, X):
         import cvxpy
 
-        Z = np.column_stack([X, np.ones(len(X))])
+        # The weights do not change under affine maps, and the solver fails on rows as they are.
+        Z = np.linalg.qr(np.column_stack([X, np.ones(len(X))]))[0] * np.sqrt(len(X))
         self.u = cvxpy.Variable(len(X), nonneg=True)
         design = Z.T @ cvxpy.diag(self.u) @ Z
         self.problem = cvxpy.Problem(
