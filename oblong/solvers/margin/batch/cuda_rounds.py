@@ -62,6 +62,7 @@ class Rounds:
         # Matrices of the working sets.
         self.sets: Any = None
         self.boxes: BoxSolver | None = None
+        self.inside = np.zeros(m, dtype=np.bool_)
         # Memory of Newton steps, once there are any.
         self.free: Any = None
         self.image: Any = None
@@ -108,7 +109,7 @@ class Rounds:
         best, idle, given_up = np.full(m, np.inf), np.zeros(m, dtype=np.int64), np.zeros(m, bool)
         patience = options.patience
         patience += options.patience_per_set * (self.shape[1] // options.working_set)
-        rounds, active, inside = 0, places, np.isfinite(self.host_bound)
+        rounds, active = 0, places
         while active.size:
             fits = options.side_by_side
             if not self.matrix.whole:
@@ -126,10 +127,12 @@ class Rounds:
             given_up[active] |= (idle[active] > patience) | ~np.isfinite(violation[active])
             done = (violation <= self.target) | given_up | (taken >= limit)
             active = active[~done[active]]
-            if rounds % options.interior_after == 0 and self._may_go_inside:
-                crawling = active[~inside[active]]
+            # Where problems crawled before, those of larger penalties will.
+            soon = options.interior_after // (1 if self.boxes is None else 5)
+            if rounds % max(1, soon) == 0 and self._may_go_inside:
+                crawling = active[~self.inside[active] & np.isinf(self.host_bound[active])]
                 if crawling.size >= _MANY or rounds >= options.interior_patience:
-                    inside[crawling] = True
+                    self.inside[crawling] = True
                     self._interior_point(crawling)
             newton = rounds >= options.newton_after and rounds % options.newton_every == 0
             if newton and self.matrix.whole and active.size:
