@@ -53,10 +53,12 @@ class BoxSolver:
         Rows by which the preconditioner approximates it, a multiple of ``panel``.
     panel : int
         See :func:`~oblong.solvers.margin.batch.cuda_newton.solve_definite`.
+    which : int, default=0
+        Which of several matrices.
     """
 
-    def __init__(self, matrix: DeviceMatrix, landmarks: int, panel: int) -> None:
-        self.matrix, self.arrays, self.K = matrix, matrix.arrays, matrix.store
+    def __init__(self, matrix: DeviceMatrix, landmarks: int, panel: int, which: int = 0) -> None:
+        self.matrix, self.arrays, self.K = matrix, matrix.arrays, matrix.matrix(which)
         self.xp, self.panel, self.r = self.arrays.module, panel, landmarks
         n, linalg, K, arrays = len(self.K), self.xp.linalg, self.K, self.arrays
         chosen = arrays.put(np.arange(landmarks) * n // landmarks)
