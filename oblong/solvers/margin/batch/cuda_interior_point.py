@@ -182,6 +182,10 @@ class BoxSolver:
         solve = self._newton(0.0 * c, free, -c.sum(axis=0))
         step, _ = solve(goal, _SHARE * tol + 0.0 * b, every, None)
         c = xp.clip(c + step, low, high)
+        # What that took from the sums comes back from all that are inside, by the room they have.
+        excess = c.sum(axis=0)
+        room = xp.where(excess > 0.0, c - low, high - c) * ((c > low) & (c < high))
+        c = c - room * (excess / xp.clip(room.sum(axis=0), 1e-300, None))
         u = K @ c
         right, left = xp.where(c < high, y - u, -np.inf), xp.where(c > low, y - u, np.inf)
         return c, u, self.arrays.get(xp.amax(right, axis=0) - xp.amin(left, axis=0))
