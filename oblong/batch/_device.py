@@ -7,7 +7,7 @@ and PyTorch arrays on a CUDA device are worked on there; all others are moved to
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -18,9 +18,12 @@ from sklearn.utils._array_api import _convert_to_numpy, get_namespace_and_device
 from sklearn.utils.validation import check_is_fitted
 
 from oblong._core.threads import chunks
+from oblong.batch._fold_models import PairModels
+from oblong.batch._one_vs_one import pairs_of
 from oblong.batch._pairwise import PairwiseKernelClassifier
 from oblong.kernels import Kernel
-from oblong.solvers.margin.batch.problem import RowTiles
+from oblong.solvers.margin.batch.problem import BatchResult, MarginBatch, RowTiles
+from oblong.solvers.margin.batch.solve import solve_batch
 
 __all__ = [
     "ArrayPlace",
@@ -35,8 +38,10 @@ __all__ = [
 
 # Rows up to which the cores have solved a problem before a device is warm.
 _FEW_ROWS = 2000
-# Training rows of a fold above which its kernel matrices are in single precision.
-_SINGLE_ABOVE = 11_000
+# Share of the free memory for each of the kernel matrices and the state of the folds of a search.
+_SHARE = 0.35
+# Bytes of the state per row of a problem.
+_STATE_BYTES = 64
 # Size of an array that is copied to page-locked memory.
 _LOCKED_BYTES = 1 << 30
 # Kernel values of a prediction block, in double precision on the device.
@@ -140,8 +145,16 @@ def same_place(model: Any, X: Any, method: str) -> ArrayPlace | None:
     return ArrayPlace.of(X)
 
 
+class KnownOutputs(PairModels):
+    """Models whose ``coefs`` are their outputs on the test rows."""
+
+    def outputs(self, K: np.ndarray, starts: np.ndarray) -> list[np.ndarray]:
+        """Outputs on the test rows whose numbers ``K`` are."""
+        return [own[:, K] for own in self.coefs]
+
+
 class SearchOnDevice:
-    """Kernel matrices of the training and test rows of folds, on a CUDA device.
+    """The models of all folds of a search, solved side by side on a CUDA device.
 
     Parameters
     ----------
@@ -152,18 +165,64 @@ class SearchOnDevice:
     def __init__(self, X: Any) -> None:
         self.X = X
 
-    def matrices(
-        self, kernel: Kernel, train: np.ndarray, test: np.ndarray
-    ) -> tuple[Any, np.ndarray]:
-        """Kernel matrix of the training rows, and that of the test rows with them."""
-        from oblong.solvers.margin.batch.cuda_matrix import DeviceRows
+    def solve(self, folds: Sequence[Any], tol: float, max_iter: int) -> None:
+        """Set the ``known`` models of folds, gamma by gamma."""
+        n, problems = self.X.shape[0], folds[0].outcome.scores[:, 0].size
+        from oblong.solvers.margin.batch.cuda_matrix import DeviceArrays
 
-        X = self.X[train]
-        rows = DeviceRows(RowTiles(kernel, X))
-        dtype = np.float32 if len(train) > _SINGLE_ABOVE else np.float64
-        right = rows.prepared(X, dtype)
-        K = rows.block(right, right)
-        return K, rows.arrays.get(rows.block(rows.prepared(self.X[test], dtype), right))
+        memory = _SHARE * DeviceArrays(self.X).free_bytes()
+        for place, kernel in enumerate(folds[0].gammas):
+            together = [len(pairs_of(fold.classes.size)) for fold in folds]
+            fits = int(memory // (_STATE_BYTES * n * problems * max(together)))
+            if any(fold.gammas[place] != kernel for fold in folds):
+                # Each fold has its own matrix.
+                fits = min(fits, int(memory // (n * n * 8)) if kernel.name == "rbf" else 1)
+            for first, last in chunks(len(folds), max(1, fits)):
+                self._solve(folds[first:last], place, tol, max_iter)
+
+    def _solve(self, folds: Sequence[Any], place: int, tol: float, max_iter: int) -> None:
+        """Solve some folds in one batch, whose rows are sorted by class and by folds."""
+        n = self.X.shape[0]
+        classes = np.unique(np.concatenate([fold.classes for fold in folds]))
+        label, inside = np.zeros(n, dtype=np.int64), np.zeros((n, len(folds)), dtype=np.bool_)
+        for f, fold in enumerate(folds):
+            names = np.searchsorted(classes, fold.classes)
+            label[fold.train] = np.repeat(names, np.diff(fold.starts))
+            inside[fold.train, f] = True
+        kinds, kind = np.unique(np.column_stack([label, inside]), axis=0, return_inverse=True)
+        order = np.argsort(kind.ravel(), kind="stable")
+        position = np.argsort(order, kind="stable")
+        ends = np.searchsorted(kind.ravel()[order], np.arange(len(kinds) + 1))
+        spans = np.column_stack([ends[:-1], ends[1:]])
+        segments, signs, penalties, kernels, others = [], [], [], [], []
+        for f, fold in enumerate(folds):
+            own = np.zeros(n)
+            own[position[fold.train]] = fold.solvers[place].penalties
+            for pair in pairs_of(fold.classes.size):
+                is_of = [(kinds[:, 0] == np.searchsorted(classes, fold.classes[k])) for k in pair]
+                member = (is_of[0] | is_of[1]) & (kinds[:, 1 + f] > 0)
+                segments.append(np.where(member[:, None], spans, 0))
+                signs.append(np.where(is_of[0], 1.0, -1.0))
+                penalties.append(own)
+                kernels.append(fold.gammas[place])
+                others.append(position[fold.test])
+        solver = folds[0].solvers[place]
+        found = solve_batch(
+            MarginBatch(
+                RowTiles(kernels[0], self.X[order]), np.array(segments), np.array(signs),
+                np.array(penalties), solver.Cs, solver.spreads, tol=tol, max_iter=max_iter,
+                polish=False, kernels=kernels, others=others,
+            )
+        )  # fmt: skip
+        first = 0
+        for fold in folds:
+            last = first + len(pairs_of(fold.classes.size))
+            mine = {name: v[first:last] for name, v in vars(found).items() if v is not None}
+            mine["coefs"] = mine.pop("outputs")
+            wanted = np.ones((solver.Cs.size, solver.spreads.size), dtype=np.bool_)
+            models = fold.solvers[place].models(BatchResult(**mine), wanted)
+            fold.known[place] = KnownOutputs(**vars(models))
+            first = last
 
 
 class ArraysAnywhere:

@@ -16,7 +16,7 @@ from oblong._core.compile import compiled
 from oblong.batch._one_vs_one import pairs_of
 from oblong.kernels import Kernel, KernelRows, distant_squares
 from oblong.solvers.margin.batch.problem import BatchResult, GramTiles, MarginBatch
-from oblong.solvers.margin.batch.solve import BatchSolver, solve_batch
+from oblong.solvers.margin.batch.solve import BatchSolver
 from oblong.solvers.margin.options import DEFAULTS
 
 __all__ = ["STAGED_ROWS", "PairModels", "PairSolver", "SearchKernel"]
@@ -191,8 +191,9 @@ class PairSolver:
     ) -> None:
         self._pairs = np.array(pairs_of(len(starts) - 1))
         self._segments = np.column_stack([starts[:-1], starts[1:]])[self._pairs]
-        self._penalties, self._Cs, self._spreads = penalties, Cs, spreads
+        self.penalties, self.Cs = penalties, Cs
         self._order = np.argsort(-spreads, kind="stable")
+        self.spreads = spreads[self._order]
         self._max_iter, self._threads = max_iter, threads
         self._solver: BatchSolver | None = None
 
@@ -223,15 +224,13 @@ class PairSolver:
                 GramTiles(K, definite),
                 self._segments,
                 np.tile([1.0, -1.0], (len(self._pairs), 1)),
-                self._penalties,
-                self._Cs,
-                self._spreads[self._order],
+                self.penalties,
+                self.Cs,
+                self.spreads,
                 tol=tols.min(),
                 max_iter=self._max_iter,
                 polish=False,
             )
-            if not isinstance(K, np.ndarray):
-                return self._models(solve_batch(batch), tols < np.inf)
             options = replace(DEFAULTS, batch_rows=STAGED_ROWS) if keep else DEFAULTS
             self._solver = BatchSolver(batch, threads=self._threads, options=options)
         elif not keep:
@@ -239,9 +238,10 @@ class PairSolver:
         found = self._solver.solve(every.ravel())
         if not keep:
             self._solver.hold(None)
-        return self._models(found, tols < np.inf)
+        return self.models(found, tols < np.inf)
 
-    def _models(self, found: BatchResult, wanted: np.ndarray) -> PairModels:
+    def models(self, found: BatchResult, wanted: np.ndarray) -> PairModels:
+        """Pick the models that are asked for from what was found."""
         by_spread = np.empty((2, len(self._pairs), *wanted.shape), dtype=np.intp)
         both = np.stack([found.source, found.n_iter])
         by_spread[..., self._order] = both.reshape(*by_spread.shape[:3], -1)[..., 1:]

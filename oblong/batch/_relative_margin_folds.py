@@ -193,6 +193,8 @@ class Fold:
             for _ in numbers
         ]  # fmt: skip
         self.matrices: list[tuple | None] = [None] * len(numbers)
+        # Models that were solved together with those of other folds.
+        self.known: list[PairModels | None] = [None] * len(numbers)
         shape = (len(grid.Cs), len(numbers), len(grid.spreads))
         scores, lowest, highest, margins, steps = np.empty((5, *shape))
         self.outcome = FoldScores(
@@ -212,12 +214,17 @@ class Fold:
 
     def _solve(self, place: int, tols: np.ndarray) -> None:
         out, search, kernel = self.outcome, self.search, self.gammas[place]
-        both, solver = self.matrices[place], self.solvers[place]
-        if both is None:
-            both = self.kernels.matrices(kernel, self.train, self.test)
-        if out.n_iter[place] < 0 and search.grid.spreads.min() < 1.0:
-            _check_definite(kernel, both[0])
-        models = solver.solve(both[0], kernel.always_positive_semidefinite, tols, self.keep)
+        both, models = self.matrices[place], self.known[place]
+        if models is not None:
+            both = None, np.arange(self.test.size)
+        else:
+            assert isinstance(self.kernels, SearchKernel)
+            if both is None:
+                both = self.kernels.matrices(kernel, self.train, self.test)
+            if out.n_iter[place] < 0 and search.grid.spreads.min() < 1.0:
+                _check_definite(kernel, both[0])
+            definite = kernel.always_positive_semidefinite
+            models = self.solvers[place].solve(both[0], definite, tols, self.keep)
         wanted = np.nonzero(tols < np.inf)
         at = (self.ascending[wanted[0]], place, wanted[1])
         slack = np.where(tols > search.tol, _OPEN * tols, 0.0)[wanted]

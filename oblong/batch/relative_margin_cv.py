@@ -17,7 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from oblong._core.rollback import all_or_nothing
-from oblong.batch._device import fit_anywhere, out_of_memory, same_place
+from oblong.batch._device import SearchOnDevice, fit_anywhere, out_of_memory, same_place
 from oblong.batch._fold_models import STAGED_ROWS
 from oblong.batch._relative_margin_folds import Fold, FoldScores, Grid, GridFold
 from oblong.batch._search import (
@@ -350,6 +350,8 @@ class RelativeMarginClassifierCV(ClassifierMixin, ParameterSearch):
 
             folds = each(fold, splits)
             grid = search.grid
+            if isinstance(kernels, SearchOnDevice):
+                kernels.solve(folds, self.tol, self.max_iter)
             tols = np.full((len(grid.Cs), len(grid.gammas), len(grid.spreads)), max(tol, self.tol))
             reached = tols.copy()
             while True:

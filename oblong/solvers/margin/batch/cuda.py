@@ -16,11 +16,18 @@ import numpy as np
 from numba import cuda
 
 from oblong._core.threads import chunks
+from oblong.kernels import Kernel
 from oblong.linalg.columns import ExplicitColumns, KernelColumns, SymmetricColumns
 from oblong.solvers.margin.batch.cuda_matrix import DeviceMatrix
 from oblong.solvers.margin.batch.cuda_options import CUDA_DEFAULTS, CudaOptions
 from oblong.solvers.margin.batch.cuda_rounds import HALVINGS, Rounds
-from oblong.solvers.margin.batch.problem import STATUS, BatchResult, GramTiles, MarginBatch
+from oblong.solvers.margin.batch.problem import (
+    STATUS,
+    BatchResult,
+    GramTiles,
+    MarginBatch,
+    RowTiles,
+)
 from oblong.solvers.margin.options import DEFAULTS, MarginOptions
 from oblong.solvers.margin.problem import Pieces, relative_margin_pieces, svm_pieces
 from oblong.solvers.margin.solver import solve_margin
@@ -70,7 +77,8 @@ class _Work:
     ) -> None:
         self.batch, self.options, self.device = batch, options, device
         self.cache_bytes = cache_bytes
-        self.matrix = DeviceMatrix(batch.matrix, device.memory_share)
+        kernels, which = _different(batch)
+        self.matrix = DeviceMatrix(batch.matrix, device.memory_share, kernels[1:])
         large = not self.matrix.whole and batch.sizes.max() > device.sample_above
         if large and batch.starts is None and batch.bounds is None:
             self.batch = batch = replace(batch, starts=self._sample_starts())
@@ -83,7 +91,8 @@ class _Work:
         c = np.zeros((count, self.longest))
         for g, size in enumerate(sizes):
             self.host_rows[g, :size] = batch.rows(g)
-            signed[g, :size] = batch.y(g) * batch.penalties[self.host_rows[g, :size]]
+            penalties = batch.penalties if batch.penalties.ndim == 1 else batch.penalties[g]
+            signed[g, :size] = batch.y(g) * penalties[self.host_rows[g, :size]]
             if batch.starts is not None:
                 c[g * m, :size] = batch.starts[g]
         self.cap = np.repeat(batch.Cs, self.own)[None, :, None] * signed[:, None]
@@ -97,7 +106,7 @@ class _Work:
         self.directions = np.zeros((count, 0))
         self.rounds = Rounds(
             np.repeat(self.host_rows, m, axis=0), np.repeat(sizes, m).astype(np.int32),
-            self.cap.reshape(count, -1), c, self.bound, self.matrix, device,
+            self.cap.reshape(count, -1), c, self.bound, np.repeat(which, m), self.matrix, device,
         )  # fmt: skip
         self.sizes_root = cuda.to_device(np.sqrt(np.abs(self.matrix.diagonal)))
 
@@ -254,7 +263,7 @@ class _Work:
             size = int(self.batch.sizes[g])
             taken = int(self.rounds.steps[place])
             found = solve_margin(
-                self._columns(self.host_rows[g, :size]),
+                self._columns(g, self.host_rows[g, :size]),
                 self._pieces(place, size),
                 tol=self.batch.tol,
                 max_iter=limit if limit < 0 else max(0, limit - taken),
@@ -273,12 +282,27 @@ class _Work:
             if found.direction is not None:
                 self._keep_directions(np.array([place]), found.direction[:, None] / found.scale)
 
-    def _columns(self, rows: np.ndarray) -> SymmetricColumns:
+    def _columns(self, g: int, rows: np.ndarray) -> SymmetricColumns:
         given, arrays = self.batch.matrix, self.matrix.arrays
         some = arrays.put(rows.astype(np.int64))
         if isinstance(given, GramTiles):
             return ExplicitColumns(arrays.get(given.K[some][:, some]))
-        return KernelColumns(given.kernel, arrays.get(given.X[some]), cache_bytes=self.cache_bytes)
+        kernel = given.kernel if self.batch.kernels is None else self.batch.kernels[g]
+        return KernelColumns(kernel, arrays.get(given.X[some]), cache_bytes=self.cache_bytes)
+
+    def _outputs(self) -> list[np.ndarray] | None:
+        """Outputs of all models on the rows asked for."""
+        batch, arrays = self.batch, self.matrix.arrays
+        if batch.others is None:
+            return None
+        found = []
+        for g, others in enumerate(batch.others):
+            places = np.arange(g * batch.n_problems, (g + 1) * batch.n_problems)
+            images, _ = self.rounds.images(places, self._linear)
+            values = self.values[places]
+            outputs = arrays.get(images[arrays.put(others.astype(np.int64))]).T
+            found.append(values[:, _SCALE, None] * outputs + values[:, _BIAS, None])
+        return found
 
     def _result(self) -> BatchResult:
         shape = (self.batch.n_groups, self.batch.n_problems)
@@ -303,4 +327,14 @@ class _Work:
             status=self.status.reshape(shape),
             source=self.source.reshape(shape),
             directions=directions,
+            outputs=self._outputs(),
         )
+
+
+def _different(batch: MarginBatch) -> tuple[list[Kernel], np.ndarray]:
+    """Return the different kernels of the groups, and which each of them has."""
+    every = batch.kernels or []
+    kernels = list(dict.fromkeys(every))
+    if isinstance(batch.matrix, RowTiles) and not kernels:
+        kernels = [batch.matrix.kernel]
+    return kernels, np.array([kernels.index(k) for k in every] or [0] * batch.n_groups)

@@ -1,7 +1,7 @@
 """An interior point method for many support vector machines over one kernel matrix on a device.
 
 Pair steps crawl where most coefficients end inside their boxes: few columns and large penalties.
-There all problems take the steps of a primal-dual method side by side. Their linear systems are
+There all problems take Mehrotra's primal-dual steps side by side. Their linear systems are
 solved by conjugate gradients, so that the products of all problems with the kernel matrix are one
 product of matrices. Arrays have a line per row and a column per problem.
 """
@@ -28,11 +28,11 @@ _CHECK = 3
 _WAY = 0.99
 # Shares of the tolerance to which residuals are brought, and the multipliers of coefficients that
 # are neither inside nor at an end: complementarity over the cap is the square of the latter.
-_SHARE, _ENDS = 0.1, 3e-3
-# Residuals that steps may leave, over the multipliers of such coefficients at the time.
-_ROUGH = 1.0
-# Factors of complementarity that steps aim at: after long, medium and short ones.
-_BOLD, _USUAL, _CAREFUL = 0.03, 0.1, 0.3
+_SHARE, _ENDS = 0.1, 0.03
+# Residuals that steps and their predictors may leave, over such multipliers at the time.
+_ROUGH, _ROUGHER = 1.0, 3.0
+# Least factor of complementarity that a step aims at.
+_BOLD = 1e-3
 # Ridge of the landmarks over the mean diagonal, and least diagonal that they miss over its mean.
 _RIDGE, _FLOOR = 1e-8, 0.1
 # Bytes of the products that make the small matrices.
@@ -53,10 +53,12 @@ class BoxSolver:
         Rows by which the preconditioner approximates it, a multiple of ``panel``.
     panel : int
         See :func:`~oblong.solvers.margin.batch.cuda_newton.solve_definite`.
+    which : int, default=0
+        Which of several matrices.
     """
 
-    def __init__(self, matrix: DeviceMatrix, landmarks: int, panel: int) -> None:
-        self.matrix, self.arrays, self.K = matrix, matrix.arrays, matrix.store
+    def __init__(self, matrix: DeviceMatrix, landmarks: int, panel: int, which: int = 0) -> None:
+        self.matrix, self.arrays, self.K = matrix, matrix.arrays, matrix.matrix(which)
         self.xp, self.panel, self.r = self.arrays.module, panel, landmarks
         n, linalg, K, arrays = len(self.K), self.xp.linalg, self.K, self.arrays
         chosen = arrays.put(np.arange(landmarks) * n // landmarks)
@@ -112,9 +114,17 @@ class BoxSolver:
         )
         # Distances to the ends; rows that are not there are at a distance of one.
         s, w = (c - low) + (1.0 - on), (high - c) + (1.0 - on)
-        b, length = 0.0 * scale, 0.0 * scale
+        b = 0.0 * scale
         count, least_mu = 2.0 * on.sum(axis=0), (_ENDS * tol) ** 2 * scale
         left, columns, ends = np.arange(len(scale)), [], []
+
+        def longest(way: float, step: Any, d_lower: Any, d_upper: Any) -> Any:
+            """Return a share of the largest step that stays inside, or a whole one."""
+            pace = xp.maximum(-step / s, step / w)
+            for value, change in ((lower, d_lower), (upper, d_upper)):
+                pace = xp.maximum(pace, -change / (value + (1.0 - on)))
+            return 1.0 / xp.clip(xp.amax(pace, axis=0) / way, 1.0, None)
+
         for _ in range(_STEPS):
             mu = (s * lower + w * upper).sum(axis=0) / count
             residual = (u - y + b - lower + upper) * on
@@ -127,30 +137,31 @@ class BoxSolver:
                 columns.append(left[finished])
                 ends.append([a[..., ended] for a in (c, b, lower * scale > s, upper * scale > w)])
                 left, going = left[~finished], self.arrays.put(np.flatnonzero(~finished))
-                low, high, y, on, scale, count, least_mu, length, b, c, u, s, w, lower, upper = (
+                low, high, y, on, scale, count, least_mu, b, c, u, s, w, lower, upper = (
                     a[..., going]
                     for a in (
-                        low, high, y, on, scale, count, least_mu, length, b, c, u, s, w, lower,
-                        upper,
+                        low, high, y, on, scale, count, least_mu, b, c, u, s, w, lower, upper
                     )
                 )  # fmt: skip
                 continue
-            aim = xp.where(length > 0.9, _BOLD, xp.where(length > 0.7, _USUAL, _CAREFUL)) * mu
-            aim = xp.where(aim > 0.01 * least_mu, aim, 0.01 * least_mu)
             theta = lower / s + upper / w
-            goal = (aim / s - aim / w) * on - residual - lower + upper
+            goal, total = -residual - lower + upper, -c.sum(axis=0)
             wanted = xp.clip(_ROUGH * xp.sqrt(mu / scale), _SHARE * tol, None)
-            step, db = self._newton(theta, on, goal, -c.sum(axis=0), wanted, ~done)
-            d_lower = ((aim - lower * step) / s - lower) * on
-            d_upper = ((aim + upper * step) / w - upper) * on
-            pace = [-step / s, step / w]
-            for value, change in ((lower, d_lower), (upper, d_upper)):
-                pace.append(-change / (value + (1.0 - on)))
-            fastest = pace[0]
-            for other in pace[1:]:
-                fastest = xp.maximum(fastest, other)
-            length = xp.clip(_WAY / xp.clip(xp.amax(fastest, axis=0), 1e-30, None), None, 1.0)
-            length = xp.where(done, 0.0, length)
+            solve = self._newton(theta, on, total)
+            # The predictor: how far complementarity falls, and which products a step leaves.
+            step, _ = solve(goal, _ROUGHER * wanted, ~done, None)
+            d_lower, d_upper = -lower * (step / s + on), upper * (step / w - on)
+            length = longest(1.0, step, d_lower, d_upper)
+            left_over = (s + length * step) * (lower + length * d_lower)
+            left_over = left_over + (w - length * step) * (upper + length * d_upper)
+            aim = xp.clip((left_over.sum(axis=0) / count / mu) ** 3, _BOLD, 1.0) * mu
+            aim = xp.maximum(aim, 0.01 * least_mu)
+            at_lower, at_upper = aim - step * d_lower, aim + step * d_upper
+            goal = goal + (at_lower / s - at_upper / w) * on
+            step, db = solve(goal, wanted, ~done, step)
+            d_lower = ((at_lower - lower * step) / s - lower) * on
+            d_upper = ((at_upper + upper * step) / w - upper) * on
+            length = xp.where(done, 0.0, longest(_WAY, step, d_lower, d_upper))
             c, s, w = c + length * step, s + length * step, w - length * step
             b = b + length * db
             lower, upper = lower + length * d_lower, upper + length * d_upper
@@ -168,41 +179,49 @@ class BoxSolver:
         free = 1.0 * ((c > low) & (c < high))
         goal = (y - K @ c - b) * free
         every = b == b
-        step, _ = self._newton(0.0 * c, free, goal, -c.sum(axis=0), _SHARE * tol + 0.0 * b, every)
+        solve = self._newton(0.0 * c, free, -c.sum(axis=0))
+        step, _ = solve(goal, _SHARE * tol + 0.0 * b, every, None)
         c = xp.clip(c + step, low, high)
+        # What that took from the sums comes back from all that are inside, by the room they have.
+        excess = c.sum(axis=0)
+        room = xp.where(excess > 0.0, c - low, high - c) * ((c > low) & (c < high))
+        c = c - room * (excess / xp.clip(room.sum(axis=0), 1e-300, None))
         u = K @ c
         right, left = xp.where(c < high, y - u, -np.inf), xp.where(c > low, y - u, np.inf)
         return c, u, self.arrays.get(xp.amax(right, axis=0) - xp.amin(left, axis=0))
 
-    def _newton(
-        self, theta: Any, on: Any, goal: Any, total: Any, wanted: Any, live: Any
-    ) -> tuple[Any, Any]:
-        """Solve ``(K + diag(theta)) x + b 1 = goal, Σx = total`` on the rows that are ``on``.
+    def _newton(self, theta: Any, on: Any, total: Any) -> Any:
+        """Return what solves ``(K + diag(theta)) x + b 1 = goal, Σx = total`` on rows ``on``.
 
-        Columns that are not ``live`` are left unsolved, those that are end at residuals ``wanted``.
+        It takes goals, the residuals at which columns end, which columns are live, the others
+        being left unsolved, and a start or None.
         """
         xp, K = self.xp, self.K
         apply = self._preconditioner(on / (theta + self.missed[:, None]))
         ones = apply(on)
         weight = ones.sum(axis=0)
-        x = ones * (total / weight)
-        r = goal - (K @ x) * on - theta * x
-        p = before = None
-        for k in range(_GRADIENTS):
-            z = apply(r)
-            b = z.sum(axis=0) / weight
-            z = z - ones * b
-            now = (r * z).sum(axis=0)
-            live = live & (now > 0.0)
-            if k % _CHECK == 0:
-                live = live & (xp.amax(xp.abs(r - b) * on, axis=0) > wanted)
-                if not bool(live.any()):
-                    break
-            p = z if p is None else z + xp.where(live, now / before, 0.0) * p
-            direction = (K @ p) * on + theta * p
-            a = xp.where(live, now / (p * direction).sum(axis=0), 0.0)
-            x, r, before = x + a * p, r - a * direction, xp.where(live, now, 1.0)
-        return x, b
+
+        def solve(goal: Any, wanted: Any, live: Any, x: Any) -> tuple[Any, Any]:
+            x = ones * (total / weight) if x is None else x
+            r = goal - (K @ x) * on - theta * x
+            p = before = None
+            for k in range(_GRADIENTS):
+                z = apply(r)
+                b = z.sum(axis=0) / weight
+                z = z - ones * b
+                now = (r * z).sum(axis=0)
+                live = live & (now > 0.0)
+                if k % _CHECK == 0:
+                    live = live & (xp.amax(xp.abs(r - b) * on, axis=0) > wanted)
+                    if not bool(live.any()):
+                        break
+                p = z if p is None else z + xp.where(live, now / before, 0.0) * p
+                direction = (K @ p) * on + theta * p
+                a = xp.where(live, now / (p * direction).sum(axis=0), 0.0)
+                x, r, before = x + a * p, r - a * direction, xp.where(live, now, 1.0)
+            return x, b
+
+        return solve
 
     def _preconditioner(self, inverse: Any) -> Any:
         """Return the function that solves ``(ZZ' + diag(1 / inverse)) x = v``, by Woodbury."""

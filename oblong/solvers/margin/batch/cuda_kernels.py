@@ -2,8 +2,8 @@
 
 One thread block works on one problem. A problem ``p`` has coefficients ``c[p]`` with the image
 ``u[p] = Kc``, the signed caps ``cap[p, i] = y_i C v_i`` and a bound ``bound[p]``, infinite for a
-support vector machine: see :mod:`oblong.solvers.margin.batch.problem` for the terms. ``lines[r]``
-is the line of ``store`` that has column ``r`` of the kernel matrix.
+support vector machine: see :mod:`oblong.solvers.margin.batch.problem` for the terms. Column ``r``
+of its kernel matrix is line ``base[p] + lines[r]`` of ``store``.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def choose(active, sizes, cap, bound, c, u, target, stamp, turn, chosen, counts,
 
 
 @kernel
-def gather_sets(active, rows, target, span, chosen, counts, store, lines, sets):
+def gather_sets(active, rows, target, span, chosen, counts, store, lines, base, sets):
     """Write the matrices of the working sets, so that pair steps read them in order."""
     q = cuda.blockIdx.y
     p = active[q]
@@ -144,7 +144,7 @@ def gather_sets(active, rows, target, span, chosen, counts, store, lines, sets):
         return
     count = counts[p]
     for a in range(cuda.blockIdx.x, count, cuda.gridDim.x):
-        line = lines[rows[p, chosen[p, a]]]
+        line = base[p] + lines[rows[p, chosen[p, a]]]
         for b in range(cuda.threadIdx.x, count, cuda.blockDim.x):
             sets[q, a, b] = store[line, rows[p, chosen[p, b]]]
 
@@ -163,6 +163,7 @@ def ascend(
     counts,
     sets,
     lines,
+    base,
     diagonal,
     accuracy,
     budget,
@@ -250,7 +251,7 @@ def ascend(
     before, total = scan(sums, t, size, 1 if change != 0.0 else 0)
     if change != 0.0:
         c[p, i] = value
-        moved[p, before] = lines[r]
+        moved[p, before] = base[p] + lines[r]
         delta[p, before] = change
     if t == 0:
         moves[p] = total

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numba import cuda
 
 from oblong._core.threads import chunks
+from oblong.kernels import Kernel
 from oblong.solvers.margin.batch.cuda_kernels import kernel_values
 from oblong.solvers.margin.batch.cuda_reduce import SIMULATED, TILE
 from oblong.solvers.margin.batch.problem import GramTiles, RowTiles
@@ -174,11 +177,18 @@ class DeviceMatrix:
         The matrix, of rows or values on the device.
     memory_share : float
         Share of the free memory that the columns may take.
+    others : sequence of Kernel, default=()
+        Further rbf kernels. Their matrices follow, one below the other, and have to fit.
     """
 
-    def __init__(self, tiles: RowTiles | GramTiles, memory_share: float) -> None:
+    def __init__(
+        self, tiles: RowTiles | GramTiles, memory_share: float, others: Sequence[Kernel] = ()
+    ) -> None:
         self.n = tiles.n
         self.rows = DeviceRows(tiles) if isinstance(tiles, RowTiles) else None
+        self.stack = [self.rows]
+        if isinstance(tiles, RowTiles):
+            self.stack += [DeviceRows(replace(tiles, kernel=kernel)) for kernel in others]
         given = tiles.K if isinstance(tiles, GramTiles) else tiles.X
         self.arrays = arrays = DeviceArrays(given)
         self.stream = arrays.stream()
@@ -203,11 +213,11 @@ class DeviceMatrix:
             # Of few rows the last digits cost nothing, and Newton steps can tell small eigenvalues.
             coarse |= 8 * self.n**2 <= _DOUBLE_BYTES
             dtype = np.dtype(np.float64 if coarse else np.float32)
-            self.wide = self.rows.prepared(given, dtype)
-            self.half_norms = arrays.put((0.5 * norms).astype(dtype))
             memory = memory_share * arrays.free_bytes()
             capacity = int(min(self.n, max(2, memory // (self.n * dtype.itemsize))))
-            self.store = arrays.empty((capacity, self.n), dtype)
+            if others and memory < len(self.stack) * self.n**2 * dtype.itemsize:
+                raise MemoryError(f"{len(self.stack)} kernel matrices do not fit")
+            self.store = arrays.empty((len(self.stack) * capacity, self.n), dtype)
         # Rounding of a kernel value in double precision, over the geometric mean of diagonals.
         self.dtype = np.dtype(str(self.store.dtype).rpartition(".")[2])
         self.unit = units * float(np.finfo(np.float64).eps)
@@ -223,15 +233,28 @@ class DeviceMatrix:
             self._owner = np.full(capacity, -1)
             self._last_use = np.zeros(capacity, dtype=np.int64)
             self._clock = 0
-        elif self.rows is not None:
-            # Half of the matrix, and its mirror image.
-            for first, last in chunks(self.n, _ROWS // 16):
-                part, rest = slice(first, last), slice(first, None)
-                G = self.wide[part] @ self.wide[rest].T
-                self.rows.apply(G, self.half_norms[part], self.half_norms[rest])
-                self.store[part, rest] = G
-                if last < self.n:
-                    self.store[last:, part] = G[:, last - first :].T
+        for k, rows in enumerate(self.stack):
+            if rows is not None:
+                self._fill(rows, norms if k == 0 else rows.norms(), self.matrix(k))
+
+    def matrix(self, k: int) -> Any:
+        """Return matrix ``k``, or what there is of the only one."""
+        return self.store[k * self.capacity : (k + 1) * self.capacity]
+
+    def _fill(self, rows: DeviceRows, norms: np.ndarray, store: Any) -> None:
+        """Prepare the rows, and compute the matrix if it is whole."""
+        self.wide = rows.prepared(rows.X, self.dtype)
+        self.half_norms = self.arrays.put((0.5 * norms).astype(self.dtype))
+        if not self.whole:
+            return
+        # Half of the matrix, and its mirror image.
+        for first, last in chunks(self.n, _ROWS // 16):
+            part, rest = slice(first, last), slice(first, None)
+            G = self.wide[part] @ self.wide[rest].T
+            rows.apply(G, self.half_norms[part], self.half_norms[rest])
+            store[part, rest] = G
+            if last < self.n:
+                store[last:, part] = G[:, last - first :].T
 
     def fetch(self, wanted: np.ndarray) -> None:
         """Make sure that columns are there; at most :attr:`capacity` of them."""
@@ -255,7 +278,7 @@ class DeviceMatrix:
         self._last_use[room] = self._clock
         self.lines = cuda.to_device(self._lines)
 
-    def images(self, support: np.ndarray, coefs: Any) -> Any:
+    def images(self, support: np.ndarray, coefs: Any, which: int = 0) -> Any:
         """Products ``K[:, support] @ coefs`` in double precision, from the rows themselves.
 
         Parameters
@@ -264,8 +287,10 @@ class DeviceMatrix:
             Rows.
         coefs : array of shape (k, m)
             Their coefficients in several problems, on the device as the result is.
+        which : int, default=0
+            Of which matrix.
         """
-        arrays, rows = self.arrays, self.rows
+        arrays, rows = self.arrays, self.stack[which]
         out = arrays.empty((self.n, coefs.shape[1]), np.float64)
         chosen = arrays.put(support)
         right = None if rows is None else rows.prepared(rows.X[chosen])

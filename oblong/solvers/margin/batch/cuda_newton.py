@@ -76,12 +76,13 @@ def _step(state: Rounds, active: np.ndarray, width: int) -> None:
     launch(
         gather, (-(-width // options.tile), min(width, 1024), active.size), options.tile,
         matrix.stream, part, state.rows, state.cap, state.bound, state.c, state.u, state.span,
-        state.free, state.n_free, matrix.store, matrix.lines, ridge, A, rhs,
+        state.free, state.n_free, matrix.store, matrix.lines, state.base, ridge, A, rhs,
     )  # fmt: skip
     solution = solve_definite(matrix, options.panel, A, rhs)
     state.by_problem(
         direct, part, state.rows, state.cap, state.bound, state.c, state.u, state.free,
-        state.n_free, matrix.lines, solution, state.moved, state.delta, state.moves, state.rise,
+        state.n_free, matrix.lines, state.base, solution, state.moved, state.delta, state.moves,
+        state.rise,
     )  # fmt: skip
     state.by_row(kernels.clear, part, state.sizes, state.image)
     state.add_columns(part, state.image)
@@ -136,7 +137,7 @@ def find_free(active, sizes, cap, bound, c, free, counts):
 
 
 @kernel
-def gather(active, rows, cap, bound, c, u, span, free, counts, store, lines, ridge, A, rhs):
+def gather(active, rows, cap, bound, c, u, span, free, counts, store, lines, base, ridge, A, rhs):
     """Write the matrices of the free coefficients and the right-hand sides of Newton's equations.
 
     These are the slopes less the outputs, and ones. Missing rows are those of the unit matrix.
@@ -151,7 +152,7 @@ def gather(active, rows, cap, bound, c, u, span, free, counts, store, lines, rid
     for a in range(cuda.blockIdx.y, A.shape[1], cuda.gridDim.y):
         value = 0.0
         if a < count and b < count:
-            value = store[lines[rows[p, free[p, a]]], column]
+            value = store[base[p] + lines[rows[p, free[p, a]]], column]
         if a == b:
             value += ridge if a < count else 1.0
             rhs[q, a, 0] = 0.0
@@ -200,7 +201,7 @@ def factor_panel(A, first, inverse):
 
 @kernel
 def direct(
-    active, rows, cap, bound, c, u, free, counts, lines, solution, moved, delta, moves, rise
+    active, rows, cap, bound, c, u, free, counts, lines, base, solution, moved, delta, moves, rise
 ):
     """Make the Newton direction, of sum zero, of the solutions for the two right-hand sides."""
     q = cuda.blockIdx.x
@@ -218,7 +219,7 @@ def direct(
     mean = 0.0
     for a in range(t, count, size):
         delta[p, a] = solution[q, a, 0] - total / weight * solution[q, a, 1]
-        moved[p, a] = lines[rows[p, free[p, a]]]
+        moved[p, a] = base[p] + lines[rows[p, free[p, a]]]
         mean += delta[p, a]
     mean = total_of(sums, t, size, mean) / max(count, 1)
     slope = 0.0

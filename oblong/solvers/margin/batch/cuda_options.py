@@ -73,7 +73,7 @@ class CudaOptions:
     newton_cheap: int = 1024
     newton_rows: int = 4096
     newton_late: int = 400
-    interior_after: int = 40
+    interior_after: int = 32
     interior_patience: int = 80
     landmarks: int = 512
     landmarks_miss: float = 0.3

@@ -37,6 +37,7 @@ class Rounds:
         cap: np.ndarray,
         c: np.ndarray,
         bound: np.ndarray,
+        which: np.ndarray,
         matrix: DeviceMatrix,
         options: CudaOptions,
     ) -> None:
@@ -44,6 +45,8 @@ class Rounds:
         self.shape = c.shape
         m = c.shape[0]
         self.host_rows, self.host_sizes = rows, sizes
+        # The matrix of each problem, and the line where it begins.
+        self.which, self.base = which, cuda.to_device((which * matrix.n).astype(np.int32))
         self.steps = np.zeros(m, dtype=np.int64)
         self.target = np.zeros(m)
         self.rows, self.sizes = cuda.to_device(rows), cuda.to_device(sizes)
@@ -61,7 +64,8 @@ class Rounds:
         self.turn = 0
         # Matrices of the working sets.
         self.sets: Any = None
-        self.boxes: BoxSolver | None = None
+        self.boxes: dict[int, BoxSolver] = {}
+        self.inside = np.zeros(m, dtype=np.bool_)
         # Memory of Newton steps, once there are any.
         self.free: Any = None
         self.image: Any = None
@@ -108,7 +112,7 @@ class Rounds:
         best, idle, given_up = np.full(m, np.inf), np.zeros(m, dtype=np.int64), np.zeros(m, bool)
         patience = options.patience
         patience += options.patience_per_set * (self.shape[1] // options.working_set)
-        rounds, active, inside = 0, places, np.isfinite(self.host_bound)
+        rounds, active = 0, places
         while active.size:
             fits = options.side_by_side
             if not self.matrix.whole:
@@ -126,10 +130,12 @@ class Rounds:
             given_up[active] |= (idle[active] > patience) | ~np.isfinite(violation[active])
             done = (violation <= self.target) | given_up | (taken >= limit)
             active = active[~done[active]]
-            if rounds % options.interior_after == 0 and self._may_go_inside:
-                crawling = active[~inside[active]]
+            # Where problems crawled before, those of larger penalties will.
+            soon = options.interior_after // (5 if self.boxes else 1)
+            if rounds % max(1, soon) == 0 and self._may_go_inside:
+                crawling = active[~self.inside[active] & np.isinf(self.host_bound[active])]
                 if crawling.size >= _MANY or rounds >= options.interior_patience:
-                    inside[crawling] = True
+                    self.inside[crawling] = True
                     self._interior_point(crawling)
             newton = rounds >= options.newton_after and rounds % options.newton_every == 0
             if newton and self.matrix.whole and active.size:
@@ -147,17 +153,18 @@ class Rounds:
         """Solve support vector machines over most rows of a matrix in double precision."""
         matrix, options = self.matrix, self.options
         places = places[self.host_sizes[places] > matrix.n // 2]
-        if not places.size:
-            return
-        if self.boxes is None:
-            self.boxes = BoxSolver(matrix, options.landmarks, options.panel)
-        if not self.boxes.missed_share <= options.landmarks_miss:
-            return
+        for k in np.unique(self.which[places]).tolist():
+            if k not in self.boxes:
+                self.boxes[k] = BoxSolver(matrix, options.landmarks, options.panel, k)
+            if self.boxes[k].missed_share <= options.landmarks_miss:
+                self._go_inside(places[self.which[places] == k], self.boxes[k])
+
+    def _go_inside(self, places: np.ndarray, boxes: BoxSolver) -> None:
         cap, _ = self._dense(places, self.cap)
-        c, u, violation = self.boxes.solve(cap, float(self.target[places].min()))
+        c, u, violation = boxes.solve(cap, float(self.target[places].min()))
         before = self.span.copy_to_host()[places]
         better = np.isfinite(violation) & (violation < before[:, 0] - before[:, 1])
-        taken = matrix.arrays.put(np.flatnonzero(better))
+        taken = self.matrix.arrays.put(np.flatnonzero(better))
         for values, into in ((c, self.c), (u, self.u)):
             self._take(places[better], values[:, taken], into)
 
@@ -179,12 +186,12 @@ class Rounds:
         launch(
             kernels.gather_sets, (min(64, options.working_set), part.size), options.tile,
             matrix.stream, part, self.rows, self.device_target, self.span, self.chosen,
-            self.counts, matrix.store, matrix.lines, self.sets,
+            self.counts, matrix.store, matrix.lines, self.base, self.sets,
         )  # fmt: skip
         self.by_problem(
             kernels.ascend, part, self.rows, self.cap, self.bound, self.c, self.u,
             self.device_target, self.span, self.chosen, self.counts, self.sets, matrix.lines,
-            matrix.own, accuracy, options.round_steps, self.device_steps,
+            self.base, matrix.own, accuracy, options.round_steps, self.device_steps,
             self.moved, self.delta, self.moves,
         )  # fmt: skip
         self.add_columns(part, self.u)
@@ -208,7 +215,14 @@ class Rounds:
         if linear:
             w, images = matrix.directions(support, coefs)
             return images, w
-        return matrix.images(support, coefs), None
+        kinds = self.which[places]
+        if not kinds.any():
+            return matrix.images(support, coefs), None
+        images = matrix.arrays.empty((matrix.n, places.size), np.float64)
+        for k in np.unique(kinds).tolist():
+            mine = matrix.arrays.put(np.flatnonzero(kinds == k))
+            images[:, mine] = matrix.images(support, coefs[:, mine], k)
+        return images, None
 
     def _dense(self, places: np.ndarray, values: Any) -> tuple[Any, np.ndarray]:
         """Numbers of problems as columns over all rows, and the rows where there are some."""

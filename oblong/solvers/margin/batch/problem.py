@@ -88,7 +88,7 @@ class MarginBatch:
         Where the segments of each group begin and end; some may be empty.
     signs : ndarray of shape (n_groups, n_segments)
         The label ``y`` of all rows of a segment, -1.0 or +1.0.
-    penalties : ndarray of shape (n,)
+    penalties : ndarray of shape (n,), or (n_groups, n) on a device
         Factors ``v`` of ``C``: sample weights times class weights.
     Cs : ndarray of shape (n_Cs,)
         Penalties, ascending.
@@ -104,6 +104,10 @@ class MarginBatch:
         Limit on the pair steps of each problem; -1 for none.
     polish : bool
         Whether a solution that meets ``tol`` but proves too large a gap is made more exact.
+    kernels : list of Kernel or None
+        On a device: the rbf kernel of each group, where they differ in gamma.
+    others : list of ndarray or None
+        On a device: for each group rows on which the outputs of its models are wanted.
     """
 
     matrix: RowTiles | GramTiles
@@ -117,6 +121,8 @@ class MarginBatch:
     tol: float = 1e-3
     max_iter: int = -1
     polish: bool = True
+    kernels: list[Kernel] | None = None
+    others: list[np.ndarray] | None = None
 
     @property
     def n_groups(self) -> int:
@@ -178,6 +184,8 @@ class BatchResult:
         optimal for this problem, too.
     directions : ndarray of shape (n_groups, m, d) or None
         Weight vectors of the linear kernel.
+    outputs : list of ndarray of shape (m, n_others of the group) or None
+        Outputs of the models on :attr:`MarginBatch.others`.
     """
 
     coefs: list[np.ndarray]
@@ -194,6 +202,7 @@ class BatchResult:
     status: np.ndarray
     source: np.ndarray
     directions: np.ndarray | None = None
+    outputs: list[np.ndarray] | None = None
 
     @property
     def relative_gap(self) -> np.ndarray:

@@ -81,6 +81,30 @@ def counted(owner: type, name: str) -> list[str]:
     return calls
 
 
+def two_kernels(X: np.ndarray) -> dict[str, float]:
+    """Two folds, each with its own gamma and penalties, in one batch, and one by one on cores."""
+    kernels = [Kernel("rbf", 0.5), Kernel("rbf", 0.7)]
+    segments = np.array([[[0, 6], [6, 10]], [[2, 6], [6, 12]]])
+    signs, penalties = np.array([[1.0, -1.0]] * 2), np.array([[1.0] * 12, [0.5] * 12])
+    others = [np.array([10, 11]), np.array([0, 1])]
+    batch = MarginBatch(
+        RowTiles(kernels[0], X), segments, signs, penalties, np.array([2.0]), np.array([]),
+        tol=1e-4, kernels=kernels, others=others,
+    )  # fmt: skip
+    device = solve_batch_on_device(batch, device=SMALL)
+    errors = {"converged": bool((device.status == 0).all())}
+    for g, kernel in enumerate(kernels):
+        one = MarginBatch(
+            RowTiles(kernel, X), segments[g : g + 1], signs[:1], penalties[g], np.array([2.0]),
+            np.array([]), tol=1e-4,
+        )  # fmt: skip
+        cores = solve_batch(one)
+        outputs = kernel(X[others[g]], X[one.rows(0)]) @ cores.coefs[0][0] + cores.bias[0, 0]
+        errors[f"dual {g}"] = abs(device.dual_objective[g, 0] / cores.dual_objective[0, 0] - 1.0)
+        errors[f"outputs {g}"] = float(np.abs(device.outputs[g][0] - outputs).max())
+    return errors
+
+
 def main() -> None:
     made, taken = counted(BoxSolver, "__init__"), counted(Rounds, "_interior_point")
     rng = np.random.default_rng(0)
@@ -112,6 +136,7 @@ def main() -> None:
             "bias": device.bias[0, -1] - cores.bias[0, -1],
             "sum": float(np.abs(device.coefs[0].sum(axis=1)).max()),
         }
+    found["two kernels"] = two_kernels(X)
     print(json.dumps(found))
 
 
