@@ -14,9 +14,9 @@ from oblong._core.threads import available_threads
 from oblong.batch._base import KernelClassifier
 from oblong.batch._one_vs_one import pairs_of
 from oblong.batch._pairwise import PairFit
-from oblong.solvers.linear.passes.first import FirstLook, Frame
+from oblong.linalg.first_pass import FirstLook, Frame
+from oblong.linalg.row_passes import LocalPasses, Passes, RowSource
 from oblong.solvers.linear.passes.problem import PassProblem
-from oblong.solvers.linear.passes.rows import LocalPasses, Passes, RowSource
 from oblong.solvers.linear.passes.solve import first_look, solve_passes
 
 __all__ = ["PassClassifier", "take_columns"]

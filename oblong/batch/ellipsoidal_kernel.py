@@ -20,10 +20,10 @@ from oblong.batch._parameters import MarginParameters
 from oblong.batch._passes import PassClassifier
 from oblong.geometry import MinimumVolumeEllipsoid
 from oblong.linalg.columns import SymmetricColumns
+from oblong.linalg.first_pass import FirstLook, Frame
+from oblong.linalg.row_passes import Passes
 from oblong.solvers.covariance.certificate import StoredOutputs, certify_features
 from oblong.solvers.covariance.ellipsoidal_kernel import UnitBallRows, solve_ellipsoidal_kernel
-from oblong.solvers.linear.passes.first import FirstLook, Frame
-from oblong.solvers.linear.passes.rows import Passes
 from oblong.solvers.margin.svm import MarginResult, solve_svm
 
 __all__ = ["EllipsoidalKernelClassifier"]

@@ -17,7 +17,9 @@ from oblong.batch._one_vs_one import pairs_of
 from oblong.batch._pairwise import PairFit
 from oblong.batch._parameters import MarginParameters
 from oblong.batch._passes import PassClassifier
+from oblong.linalg.first_pass import FirstLook, Frame
 from oblong.linalg.low_rank import LowRank, pivoted_cholesky
+from oblong.linalg.row_passes import Passes
 from oblong.solvers.covariance.sigma import (
     certified_kernel,
     solve_sigma_kernel,
@@ -25,8 +27,6 @@ from oblong.solvers.covariance.sigma import (
     solve_sigma_low_rank,
 )
 from oblong.solvers.covariance.sigma_geometry import SigmaFactor
-from oblong.solvers.linear.passes.first import FirstLook, Frame
-from oblong.solvers.linear.passes.rows import Passes
 
 __all__ = ["SigmaSVC"]
 

@@ -17,7 +17,7 @@ from oblong.batch import (
 from oblong.dask._passes import CollectionRows, DaskPasses, find_client
 from oblong.geometry import MinimumVolumeEllipsoid
 from oblong.io.row_source import as_bytes
-from oblong.solvers.linear.passes.rows import RowSource
+from oblong.linalg.row_passes import RowSource
 
 __all__ = [
     "DaskEllipsoidalKernelClassifier",

@@ -18,11 +18,11 @@ from oblong._core.threads import available_threads
 from oblong.geometry._kernel_rows import KernelizedRows
 from oblong.geometry._unit_ball import UnitBallMap
 from oblong.kernels import KERNELS
+from oblong.linalg.first_pass import FirstLook
 from oblong.linalg.orientation import upright_rotation
+from oblong.linalg.row_passes import LocalPasses, Passes, RowSource
 from oblong.solvers.ellipsoid.passes import solve_ellipsoid_passes
 from oblong.solvers.ellipsoid.solve import EllipsoidResult, solve_ellipsoid
-from oblong.solvers.linear.passes.first import FirstLook
-from oblong.solvers.linear.passes.rows import LocalPasses, Passes, RowSource
 from oblong.solvers.linear.passes.solve import first_look
 
 __all__ = ["MinimumVolumeEllipsoid"]

@@ -1,4 +1,4 @@
-"""Matrices that are too large to hold, seen through the columns that are needed."""
+"""Matrices too large to hold, by the columns that are needed; rows too many, by passes over them."""
 
 from oblong.linalg.columns import ExplicitColumns, KernelColumns, SymmetricColumns
 

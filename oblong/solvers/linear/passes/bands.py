@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from oblong.solvers.linear.passes.first import Frame, Metric, stacked
-from oblong.solvers.linear.passes.rows import (
+from oblong.linalg.first_pass import Frame, Metric, stacked
+from oblong.linalg.row_passes import (
     Part,
     Present,
     dense_chunks,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oblong.solvers.linear.passes.first import Frame
+from oblong.linalg.first_pass import Frame
 
 __all__ = ["PassProblem", "PassResult"]
 

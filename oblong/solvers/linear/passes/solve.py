@@ -27,11 +27,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from oblong._core.progress import Progress, ProgressCallback
+from oblong.linalg.first_pass import FirstLook, Metric, Moments, look, row_bytes
+from oblong.linalg.row_passes import ArrayRows, LocalPasses, Part, Passes, together
 from oblong.solvers.linear.options import DEFAULTS, LinearOptions
 from oblong.solvers.linear.passes.bands import SCALES, BandQuestion, Point, answer_bands, near
-from oblong.solvers.linear.passes.first import FirstLook, Metric, Moments, look, row_bytes
 from oblong.solvers.linear.passes.problem import PassProblem, PassResult
-from oblong.solvers.linear.passes.rows import ArrayRows, LocalPasses, Part, Passes, together
 from oblong.solvers.linear.passes.working_set import STATE_BYTES, WorkingSet
 from oblong.solvers.linear.problem import LinearResult
 from oblong.solvers.linear.relative import solve_linear_relative_margin

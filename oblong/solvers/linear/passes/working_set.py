@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from oblong.solvers.linear.passes.first import stacked
+from oblong.linalg.first_pass import stacked
 
 __all__ = ["STATE_BYTES", "WorkingSet"]
 

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from oblong._core.threads import chunks
-from oblong.solvers.linear.passes.rows import (
+from oblong.linalg.row_passes import (
     Part,
     Passes,
     Present,
