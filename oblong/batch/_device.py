@@ -22,17 +22,6 @@ from oblong.batch._pairwise import PairwiseKernelClassifier
 from oblong.kernels import Kernel
 from oblong.solvers.margin.batch.problem import RowTiles
 
-__all__ = [
-    "ArrayPlace",
-    "ArraysAnywhere",
-    "SearchOnDevice",
-    "fit_anywhere",
-    "out_of_memory",
-    "same_place",
-    "select",
-    "to_numpy",
-]
-
 # Rows up to which the cores have solved a problem before a device is warm.
 _FEW_ROWS = 2000
 # Training rows of a fold above which its kernel matrices are in single precision.

@@ -16,11 +16,10 @@ from sklearn.utils.validation import validate_data
 
 from oblong._core.rollback import all_or_nothing
 from oblong.batch._base import KernelClassifier
+from oblong.batch._expansion import ROWS
 from oblong.batch._pairwise import PairFit
 from oblong.batch._parameters import MarginParameters
 from oblong.solvers.margin.universum import UniversumResult, solve_universum
-
-__all__ = ["UniversumSVC"]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -191,15 +190,7 @@ class UniversumSVC(MarginParameters, KernelClassifier):
             )
         if self._universum is None:
             return
-        universum = validate_data(
-            self,
-            self._universum,
-            dtype=[np.float64, np.float32],
-            order="C",
-            accept_sparse="csr",
-            accept_large_sparse=False,
-            reset=False,
-        )
+        universum = validate_data(self, self._universum, reset=False, **ROWS)
         universum = universum.astype(X.dtype, copy=False)
         if sp.issparse(X) and not sp.issparse(universum):
             universum = sp.csr_matrix(universum)
@@ -233,9 +224,7 @@ class UniversumSVC(MarginParameters, KernelClassifier):
             self.C * penalties,
             C_universum=self.C_universum,
             epsilon=self.epsilon,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            progress=self._progress(),
+            **self._run(),
         )
         margin = solution.margin
         bias = margin.bias - columns.offset(margin.coef, margin.direction)

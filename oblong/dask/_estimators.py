@@ -19,16 +19,6 @@ from oblong.geometry import MinimumVolumeEllipsoid
 from oblong.io.row_source import as_bytes
 from oblong.linalg.row_passes import RowSource
 
-__all__ = [
-    "DaskEllipsoidalKernelClassifier",
-    "DaskEstimator",
-    "DaskLinearRelativeMarginClassifier",
-    "DaskMinimumVolumeEllipsoid",
-    "DaskPassEstimator",
-    "DaskSigmaSVC",
-    "over_a_cluster",
-]
-
 _PARAMETERS = """
     client : distributed.Client, default=None
         The cluster; by default the current client, or the threads of this process if there is

@@ -29,8 +29,6 @@ from oblong.linalg.first_pass import FirstLook, look, stacked
 from oblong.linalg.row_passes import Part, Present, known_labels, together
 from oblong.solvers.linear.passes.bands import SCALES
 
-__all__ = ["DaskRelativeMarginClassifier"]
-
 # Working rows at the start, and the most rounds.
 _FIRST, _ROUNDS = 2000, 60
 

@@ -22,15 +22,6 @@ from oblong.online import (
     SoftConfidenceWeightedClassifier,
 )
 
-__all__ = [
-    "DaskAROWClassifier",
-    "DaskConfidenceWeightedClassifier",
-    "DaskNormalHerdClassifier",
-    "DaskPassiveAggressiveClassifier",
-    "DaskSecondOrderPerceptron",
-    "DaskSoftConfidenceWeightedClassifier",
-]
-
 _SHARDS = """
     shards : int, default=8
         Models that learn at a time, each from every so many-th partition. The result depends on

@@ -26,8 +26,6 @@ from oblong.linalg.row_passes import (
     row_starts,
 )
 
-__all__ = ["CollectionRows", "DaskPasses", "blocks_of", "compute", "find_client"]
-
 # Seconds without any worker after which a cluster counts as lost.
 _PATIENCE = 30.0
 # Seconds between two looks at the cluster.

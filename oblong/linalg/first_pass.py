@@ -19,8 +19,6 @@ from oblong.linalg.row_passes import (
     hashed,
 )
 
-__all__ = ["FirstLook", "Frame", "Metric", "Moments", "look", "row_bytes", "stacked"]
-
 # Rows of which the first block tells a centre.
 _PROBED = 1024
 # Rows at either end of each column.
@@ -202,17 +200,9 @@ def look(passes: Passes, tau: float, *, extremes: bool = False, widest: int = 51
     def codes(y: np.ndarray) -> np.ndarray:
         return np.zeros(len(y), int) if labels[0] is None else np.searchsorted(labels, y)
 
-    return FirstLook(
-        labels,
-        moments,
-        X[place],
-        codes(y[place]),
-        weight[place],
-        numbers[place],
-        order[place],
-        (outer[0], codes(outer[1]), outer[2], outer[3]),
-        tau >= 1.0,
-    )
+    drawn = (X[place], codes(y[place]), weight[place], numbers[place], order[place])
+    extreme = (outer[0], codes(outer[1]), outer[2], outer[3])
+    return FirstLook(labels, moments, *drawn, extreme, tau >= 1.0)
 
 
 def _probe(rows: Present) -> Part:

@@ -30,8 +30,6 @@ from oblong.solvers.ellipsoid.problem import Design, DesignProblem, best_thresho
 from oblong.solvers.ellipsoid.result import EllipsoidResult, PassEllipsoid, read_out
 from oblong.solvers.ellipsoid.solve import solve_ellipsoid
 
-__all__ = ["solve_ellipsoid_passes"]
-
 # Distance from the hull of the working rows, in deviations of the columns, that is not rounding.
 _OFF_THE_HULL = 1e-6
 # Rows outside in the sample that tell where the boundary is.

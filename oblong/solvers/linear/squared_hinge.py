@@ -19,8 +19,6 @@ import scipy.sparse as sp
 from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse.linalg import LinearOperator, cg
 
-__all__ = ["SquaredHingeResult", "solve_squared_hinge"]
-
 # Columns up to which the Newton system is factored rather than solved by conjugate gradients.
 _FACTORED = 1000
 # Least tolerance that rounding allows for.

@@ -21,8 +21,6 @@ from oblong.linalg.row_passes import (
     known_labels,
 )
 
-__all__ = ["SCALES", "BandQuestion", "Point", "answer_bands", "near"]
-
 # Scales of a model for which the loss is summed: a hard bound may ask for a smaller one.
 SCALES = 1.0 - np.concatenate([[0.0], np.logspace(-12.0, -0.01, 24), [1.0]])
 # How far beyond a hard bound an output is not rounding.

@@ -14,8 +14,6 @@ import scipy.sparse as sp
 
 from oblong.linalg.first_pass import stacked
 
-__all__ = ["STATE_BYTES", "WorkingSet"]
-
 # Bytes per row that the interior point keeps beside the row itself.
 STATE_BYTES = 240
 
