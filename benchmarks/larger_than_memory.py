@@ -73,13 +73,13 @@ class Formula:
 
     def block(self, k: int) -> Any:
         """Rows of a block."""
-        from oblong.solvers.linear.passes.rows import Block
+        from oblong.linalg.row_passes import Block
 
         return Block(*rows_of(k, self.lengths[k]))
 
     def place(self, k: int) -> Any:
         """Where it lies."""
-        from oblong.solvers.linear.passes.rows import Place
+        from oblong.linalg.row_passes import Place
 
         return Place(f"block {k}", 0, self.lengths[k])
 
@@ -340,7 +340,7 @@ CASES: dict[str, tuple[str, dict, str]] = {
 
 def timed_passes() -> dict[str, float]:
     """Processor seconds of all passes from now on."""
-    from oblong.solvers.linear.passes.rows import LocalPasses
+    from oblong.linalg.row_passes import LocalPasses
 
     spent, run = {"passes": 0.0}, LocalPasses.run
 

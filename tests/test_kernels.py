@@ -9,7 +9,8 @@ from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.svm import SVC
 
 from oblong.kernels import Kernel, resolve_gamma
-from oblong.linalg.columns import ExplicitColumns, KernelColumns, add_columns
+from oblong.linalg.columns import ExplicitColumns, add_columns
+from oblong.linalg.kernel_columns import KernelColumns
 
 NAMED = {
     "linear": {},

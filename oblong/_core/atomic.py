@@ -10,12 +10,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-__all__ = ["atomic_write"]
-
 
 @contextmanager
 def atomic_write(
-    path: str | os.PathLike[str], mode: str = "wb", *, fsync: bool = True, **options: Any
+    path: str | os.PathLike[str], mode: str = "wb", **options: Any
 ) -> Iterator[IO[Any]]:
     """Open a new file that takes the place of ``path`` when the block ends without an error.
 
@@ -28,8 +26,6 @@ def atomic_write(
         The file; its folder has to exist.
     mode : {"wb", "w"}, default="wb"
         Whether to write bytes or text, which is in UTF-8 unless ``options`` say otherwise.
-    fsync : bool, default=True
-        Whether to wait until the file is on the disk, so that it survives a loss of power.
     **options : dict
         For :func:`open`, such as ``encoding`` and ``errors``.
 
@@ -65,21 +61,16 @@ def atomic_write(
         with open(draft, mode.replace("w", "x"), **options) as file:
             yield file
             file.flush()
-            if fsync:
-                os.fsync(file.fileno())
+            # On the disk, so that it survives a loss of power.
+            os.fsync(file.fileno())
         with suppress(FileNotFoundError):
             os.chmod(draft, target.stat().st_mode & 0o777)
         os.replace(draft, target)
     finally:
         draft.unlink(missing_ok=True)
-    if fsync:
-        _sync_folder(target.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the new name last as well, on systems that can open folders."""
+    # The new name lasts as well, on systems that can open folders.
     with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
+        descriptor = os.open(target.parent, os.O_RDONLY)
         try:
             os.fsync(descriptor)
         finally:

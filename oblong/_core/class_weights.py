@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["class_factors"]
-
 
 def class_factors(
     class_weight: Mapping[Any, float] | str | None,

@@ -21,8 +21,6 @@ from functools import wraps
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
-__all__ = ["compiled", "fast_max", "fast_min", "instruction"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 _DISABLED = os.environ.get("OBLONG_DISABLE_JIT", "0") not in ("", "0")

@@ -21,8 +21,6 @@ import numba
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.runtime import rtsys
 
-__all__ = ["dispatcher"]
-
 # Reassociation stays out: loops here look for the index of an extremum by comparing values that
 # were computed twice, and these must come out equal. Infinite slopes are ordinary values, so
 # `ninf` stays out as well.

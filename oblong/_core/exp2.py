@@ -14,8 +14,6 @@ import numpy as np
 
 from oblong._core.compile import _DISABLED, compiled, instruction
 
-__all__ = ["LOG2_E", "add_powers", "exp2", "raise_two"]
-
 LOG2_E = math.log2(math.e)
 
 

@@ -12,8 +12,6 @@ from typing import Any
 import numba
 from numba.extending import intrinsic
 
-__all__ = ["fast_max", "fast_min"]
-
 
 def _extremum(order: str) -> Callable[..., Any]:
     def extremum(context, a, b):

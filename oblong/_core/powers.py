@@ -9,8 +9,6 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-__all__ = ["exp2"]
-
 _FLAGS = ("nnan", "nsz", "contract")
 # Chebyshev interpolation of degree 6 in single precision: the rounding is larger than its error. In
 # double precision Taylor's series of degree 12, for the same reason.

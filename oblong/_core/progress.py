@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import NamedTuple
-
-__all__ = ["Progress", "ProgressCallback", "print_pass", "print_progress"]
+from typing import NamedTuple, TypedDict
 
 
 class Progress(NamedTuple):
@@ -31,6 +29,14 @@ class Progress(NamedTuple):
 
 
 ProgressCallback = Callable[[Progress], None]
+
+
+class Run(TypedDict, total=False):
+    """When a solver stops, and whom it tells how far it is: keywords that are passed down."""
+
+    tol: float
+    max_iter: int
+    progress: ProgressCallback | None
 
 
 def print_progress(progress: Progress) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["no_such", "printable", "quote"]
-
 
 def quote(value: object, limit: int = 40) -> str:
     r"""Quote a user's text for a message: one line, printable and of bounded length.

@@ -15,8 +15,6 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["available_threads", "chunks", "run_chunks", "single_threaded_blas"]
-
 
 @lru_cache(maxsize=1)
 def _controller() -> ThreadpoolController:

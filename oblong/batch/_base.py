@@ -15,8 +15,6 @@ from oblong.batch._expansion import CertifiedExpansion
 from oblong.batch._pairwise import PairFit, PairwiseKernelClassifier
 from oblong.linalg.columns import SymmetricColumns
 
-__all__ = ["KernelClassifier"]
-
 
 class KernelClassifier(CertifiedExpansion, PairwiseKernelClassifier):
     """Base of kernel classifiers with a penalty ``C``, solved to a tolerance.

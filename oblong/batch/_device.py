@@ -25,17 +25,6 @@ from oblong.kernels import Kernel
 from oblong.solvers.margin.batch.problem import BatchResult, MarginBatch, RowTiles
 from oblong.solvers.margin.batch.solve import solve_batch
 
-__all__ = [
-    "ArrayPlace",
-    "ArraysAnywhere",
-    "SearchOnDevice",
-    "fit_anywhere",
-    "out_of_memory",
-    "same_place",
-    "select",
-    "to_numpy",
-]
-
 # Rows up to which the cores have solved a problem before a device is warm.
 _FEW_ROWS = 2000
 # Share of the free memory for each of the kernel matrices and the state of the folds of a search.

@@ -2,38 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from oblong.batch._one_vs_rest import stacked
-from oblong.linalg.feature_map import FeatureMap
+from oblong.batch._one_vs_rest import OneVsRestMixin, stacked
 from oblong.solvers.esvm.solve import moment_factor
 
-__all__ = ["EllipsoidMetricMixin"]
 
-
-class EllipsoidMetricMixin:
+class EllipsoidMetricMixin(OneVsRestMixin):
     """Read-out of the matrices ``B = r G'G``, one for each binary problem."""
 
-    classes_: np.ndarray
     n_features_in_: int
-    kernel: Any
     fit_intercept: bool | str
-    _map: FeatureMap
     _r: float
     # Coordinates of the rows, and per problem the weights and factors that make the moments; kept
     # until the matrices have been computed.
     _moments: tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]
-
-    if TYPE_CHECKING:
-
-        def _validated(self, X: Any) -> Any: ...
-
-        def _blocks(self, X: Any) -> Iterator[tuple[int, int]]: ...
 
     @cached_property
     def _factors(self) -> list[np.ndarray]:
@@ -90,20 +77,9 @@ class EllipsoidMetricMixin:
         identity, which is large for ``r`` near one. A precomputed kernel does not tell how far
         outside a row is, and the part inside is returned.
         """
-        X = self._validated(X)
-        n = X.shape[0]
-        norms = np.empty((n, len(self._factors)))
-        for start, stop in self._blocks(X):
-            part = X[start:stop]
-            phi = self._map.transform(part).astype(np.float64, copy=False)
-            rest = 0.0
-            if self._has_outside():
-                inside = np.einsum("ij,ij->i", phi, phi)
-                rest = np.maximum(self._map.squared_norms(part) - inside, 0.0)
-            for k, G in enumerate(self._factors):
-                image = phi @ G.T
-                norms[start:stop, k] = self._r * np.einsum("ij,ij->i", image, image)
-            norms[start:stop] += self._outside() * np.reshape(rest, (-1, 1))
+        factors = [G.T for G in self._factors]
+        lengths, rest = self._squared_lengths(self._validated(X), factors)
+        norms = self._r * lengths + self._outside() * rest
         return stacked(list(norms.T), len(self.classes_))
 
     def metric(self, X: Any, Z: Any = None) -> np.ndarray:
@@ -144,9 +120,6 @@ class EllipsoidMetricMixin:
             for each in distances:
                 np.fill_diagonal(each, 0.0)
         return stacked(distances, len(self.classes_))
-
-    def _has_outside(self) -> bool:
-        return not self._map.complete and self.kernel != "precomputed"
 
     def log_det(self, *, relative: bool | None = None) -> float | np.ndarray:
         r"""Logarithm of the determinant of :math:`B`.

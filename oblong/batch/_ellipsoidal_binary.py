@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -12,8 +13,6 @@ from oblong.linalg.feature_map import combination, row_norms
 from oblong.solvers.esvm.problem import best_bias, smallest_ratio
 from oblong.solvers.esvm.solve import EllipsoidalSVMResult, solve_ellipsoidal_svm
 from oblong.solvers.margin.scaled import solve_scaled_margin
-
-__all__ = ["BinarySolution", "EllipsoidalSetting", "Evaluate", "solve_binary"]
 
 # Outputs of the model with a given direction and bias as it is stored, and their rounding errors.
 Evaluate = Callable[[np.ndarray, float], tuple[np.ndarray, np.ndarray]]
@@ -252,41 +251,22 @@ def _of_outputs(
 def _solver(
     F: np.ndarray, y: np.ndarray, pi: np.ndarray, setting: EllipsoidalSetting
 ) -> Callable[[np.ndarray, EllipsoidalSVMResult | None], EllipsoidalSVMResult]:
+    task: dict[str, Any] = {"r": setting.r, "fit_intercept": setting.fit_intercept}
     if setting.solver == "exact":
         # The optional dependencies are only needed here.
         from oblong.solvers.esvm.exact import solve_exact_ellipsoidal_svm
 
-        def exact(caps: np.ndarray, start: object) -> EllipsoidalSVMResult:
-            return solve_exact_ellipsoidal_svm(
-                F,
-                y,
-                caps=caps,
-                r=setting.r,
-                fit_intercept=setting.fit_intercept,
-                tol=max(setting.tol, _CONIC_TOL),
-            )
+        tol = max(setting.tol, _CONIC_TOL)
+        return lambda caps, _: solve_exact_ellipsoidal_svm(F, y, caps=caps, tol=tol, **task)
 
-        return exact
-
+    for name in ("solver", "tol", "max_iter", "progress"):
+        task[name] = getattr(setting, name)
     small = len(y) <= _SMALL_PROBLEM and setting.max_iter is None
 
     def relaxed(caps: np.ndarray, start: EllipsoidalSVMResult | None) -> EllipsoidalSVMResult:
         # Asked for the last digits, some quotients have none left.
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            return solve_ellipsoidal_svm(
-                F,
-                y,
-                caps=caps,
-                pi=pi,
-                r=setting.r,
-                fit_intercept=setting.fit_intercept,
-                solver=setting.solver,
-                tol=setting.tol,
-                max_iter=setting.max_iter,
-                polish=small,
-                start=start,
-                progress=setting.progress,
-            )
+            return solve_ellipsoidal_svm(F, y, caps=caps, pi=pi, polish=small, start=start, **task)
 
     return relaxed
 

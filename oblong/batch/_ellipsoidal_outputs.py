@@ -9,9 +9,7 @@ import numpy as np
 from oblong._core.threads import chunks
 from oblong.batch._one_vs_rest import OneVsRestMixin
 from oblong.kernels import Kernel
-from oblong.linalg.feature_map import FeatureMap, PivotMap, row_norms
-
-__all__ = ["EllipsoidalOutputsMixin"]
+from oblong.linalg.feature_map import PivotMap, row_norms
 
 # Relative error of a sum of products, whose errors have random signs.
 _UNIT = 4.0 * float(np.finfo(float).eps)
@@ -23,12 +21,10 @@ class EllipsoidalOutputsMixin(OneVsRestMixin):
     """Outputs from directions in the coordinates of a feature map."""
 
     n_features_in_: int
-    kernel: Any
     normalize: bool
     fit_intercept: bool | str
     coef_: np.ndarray
     intercept_: np.ndarray
-    _map: FeatureMap
     _pivot_coef: np.ndarray
 
     def _coefficients(

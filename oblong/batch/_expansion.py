@@ -8,9 +8,9 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -20,16 +20,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from oblong._core.progress import ProgressCallback, print_progress
+from oblong._core.progress import ProgressCallback, Run, print_progress
 from oblong._core.threads import available_threads, chunks, single_threaded_blas
 from oblong.batch._rows import validated_rows
 from oblong.kernels import KERNELS, Kernel, KernelRows, resolve_gamma
-from oblong.linalg.columns import ExplicitColumns, KernelColumns, SymmetricColumns
+from oblong.linalg.columns import ExplicitColumns, SymmetricColumns
 from oblong.linalg.definite import check_kernel_definite
 from oblong.linalg.fused import add_product
+from oblong.linalg.kernel_columns import KernelColumns
 from oblong.solvers.margin.options import DEFAULTS
-
-__all__ = ["CertifiedExpansion", "KernelExpansion", "PairFit"]
 
 # Entries of rows that are multiplied by a weight vector at a time.
 _PREDICTION_BLOCK = 1 << 22
@@ -77,6 +76,13 @@ class PairFit:
     direction: np.ndarray | None = None
     rounded: bool = False
 
+    @classmethod
+    def of(cls, found: Any, /, **other: Any) -> Self:
+        """The model of a solution that has these fields, but for the ``other`` ones."""
+        names = [field.name for field in fields(cls) if hasattr(found, field.name)]
+        same = {name: getattr(found, name) for name in names}
+        return cls(**{"solution": found} | same | other)
+
 
 class KernelExpansion(BaseEstimator):
     """Base of estimators whose outputs are ``f(x) = Σ c_i k(x_i, x) + b``."""
@@ -92,6 +98,7 @@ class KernelExpansion(BaseEstimator):
     dual_coef_: np.ndarray
     coef_: np.ndarray
     intercept_: np.ndarray
+    n_iter_: Any
     _gamma: float
 
     _parameter_constraints: ClassVar[dict] = {
@@ -199,6 +206,14 @@ class KernelExpansion(BaseEstimator):
             held = _PREPARED[self] = (vectors, kernel, shift, rows)
         return held[2:]
 
+    def _store_solutions(self, fits: Sequence[PairFit]) -> None:
+        """Keep the biases, and what solvers say of their solutions."""
+        self.intercept_ = np.array([fit.bias for fit in fits])
+        self.dual_gap_ = np.array([fit.relative_gap for fit in fits])
+        self.objective_ = np.array([fit.objective for fit in fits])
+        self.n_iter_ = np.array([fit.n_iter for fit in fits], dtype=np.int64)
+        self.converged_ = all(fit.status == "converged" for fit in fits)
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "dual_coef_")
 
@@ -287,6 +302,10 @@ class CertifiedExpansion(KernelExpansion):
 
     def _progress(self) -> ProgressCallback | None:
         return print_progress if self.verbose else None
+
+    def _run(self) -> Run:
+        """When a solver stops, and whom it tells how far it is."""
+        return {"tol": self.tol, "max_iter": self.max_iter, "progress": self._progress()}
 
     def _columns(self, X: Any, threads: int = 1) -> SymmetricColumns:
         if self.kernel == "precomputed":

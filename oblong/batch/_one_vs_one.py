@@ -11,15 +11,6 @@ from itertools import combinations
 
 import numpy as np
 
-__all__ = [
-    "class_scores",
-    "pair_outcomes",
-    "pairs_of",
-    "places_of",
-    "unpack_coefficients",
-    "votes_of",
-]
-
 
 def pairs_of(n_classes: int) -> list[tuple[int, int]]:
     """List the pairs as ``(positive class, negative class)``."""

@@ -12,8 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from oblong._core.threads import chunks, single_threaded_blas
 from oblong.batch._rows import validated_rows
-
-__all__ = ["OneVsRestMixin", "positive_classes", "solve_each", "stacked"]
+from oblong.linalg.feature_map import FeatureMap
 
 Result = TypeVar("Result")
 
@@ -50,7 +49,9 @@ class OneVsRestMixin:
 
     classes_: np.ndarray
     cache_size: float
+    kernel: Any
     _directions: np.ndarray
+    _map: FeatureMap
 
     @abstractmethod
     def _outputs(self, X: Any, rounded: bool = True) -> np.ndarray:
@@ -64,6 +65,26 @@ class OneVsRestMixin:
         """Rows to predict at a time, within the memory limit."""
         width = max(1, self._directions.shape[1], X.shape[1])
         return chunks(X.shape[0], max(1, int(self.cache_size * 2.0**17) // width))
+
+    def _has_outside(self) -> bool:
+        """Whether rows may have a part outside the coordinates, and its length is known."""
+        return not self._map.complete and self.kernel != "precomputed"
+
+    def _squared_lengths(
+        self, X: Any, matrices: Sequence[np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Squared lengths of the coordinates times each matrix, and of what is outside of them."""
+        lengths, rest = np.empty((X.shape[0], len(matrices))), np.zeros((X.shape[0], 1))
+        for start, stop in self._blocks(X):
+            part = X[start:stop]
+            phi = self._map.transform(part).astype(np.float64, copy=False)
+            if self._has_outside():
+                inside = np.einsum("ij,ij->i", phi, phi)
+                rest[start:stop, 0] = np.maximum(self._map.squared_norms(part) - inside, 0.0)
+            for k, matrix in enumerate(matrices):
+                image = phi @ matrix
+                lengths[start:stop, k] = np.einsum("ij,ij->i", image, image)
+        return lengths, rest
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Outputs of the classifier.

@@ -27,8 +27,6 @@ from oblong.batch._one_vs_one import (
     unpack_coefficients,
 )
 
-__all__ = ["PairFit", "PairTable", "PairwiseKernelClassifier"]
-
 
 @dataclass(frozen=True)
 class PairTable:

@@ -9,15 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = [
-    "KernelParameters",
-    "MarginParameters",
-    "RunParameters",
-    "SolverParameters",
-    "VoteParameters",
-    "check_bound",
-]
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class RunParameters:

@@ -14,12 +14,10 @@ from oblong._core.threads import available_threads
 from oblong.batch._base import KernelClassifier
 from oblong.batch._one_vs_one import pairs_of
 from oblong.batch._pairwise import PairFit
-from oblong.solvers.linear.passes.first import FirstLook, Frame
+from oblong.linalg.first_pass import FirstLook, Frame
+from oblong.linalg.row_passes import LocalPasses, Passes, RowSource
 from oblong.solvers.linear.passes.problem import PassProblem
-from oblong.solvers.linear.passes.rows import LocalPasses, Passes, RowSource
 from oblong.solvers.linear.passes.solve import first_look, solve_passes
-
-__all__ = ["PassClassifier", "take_columns"]
 
 
 def take_columns(estimator: Any, source: Any) -> None:
@@ -102,19 +100,9 @@ class PassClassifier(KernelClassifier):
             if frame is not None:
                 w = frame.map @ w
                 b -= float(frame.shift @ w)
-            fits.append(
-                PairFit(
-                    result,
-                    np.empty(0),
-                    float(b),
-                    result.objective,
-                    result.relative_gap,
-                    result.n_passes,
-                    result.status,
-                    w,
-                    result.rounding > 0.5 * result.relative_gap * abs(result.objective),
-                )
-            )
+            rounded = result.rounding > 0.5 * result.relative_gap * abs(result.objective)
+            own = {"bias": float(b), "direction": w, "n_iter": result.n_passes, "rounded": rounded}
+            fits.append(PairFit.of(result, coef=np.empty(0), **own))
         self._store_passes(fits)
         self.n_passes_ = passes.n_passes
         self.working_rows_ = np.array([result.working_rows for result in found])
@@ -133,8 +121,4 @@ class PassClassifier(KernelClassifier):
 
     def _store_weights(self, fits: Sequence[PairFit]) -> None:
         self.coef_ = np.array([fit.direction for fit in fits])
-        self.intercept_ = np.array([fit.bias for fit in fits])
-        self.dual_gap_ = np.array([fit.relative_gap for fit in fits])
-        self.objective_ = np.array([fit.objective for fit in fits])
-        self.n_iter_ = np.array([fit.n_iter for fit in fits], dtype=np.int64)
-        self.converged_ = all(fit.status == "converged" for fit in fits)
+        self._store_solutions(fits)

@@ -8,8 +8,6 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import validate_data
 
-__all__ = ["validated_rows"]
-
 _LARGEST = np.iinfo(np.int32).max
 
 

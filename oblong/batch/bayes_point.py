@@ -9,7 +9,6 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 from scipy.special import log_ndtr, logsumexp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -19,11 +18,15 @@ from oblong.batch._base import KernelClassifier
 from oblong.batch._one_vs_rest import OneVsRestMixin, positive_classes, solve_each
 from oblong.batch._pairwise import PairFit
 from oblong.batch._parameters import KernelParameters, SolverParameters
-from oblong.linalg.feature_map import PivotMap, feature_map, row_norms, spanning_rows
+from oblong.linalg.feature_map import (
+    PivotMap,
+    distinct_rows,
+    feature_map,
+    row_norms,
+    spanning_rows,
+)
 from oblong.linalg.orientation import upright_rotation
 from oblong.solvers.bayes_point.solve import BayesPointResult, solve_bayes_point
-
-__all__ = ["BayesPointClassifier"]
 
 # Slack where nothing separates the classes, over the mean of k(x, x): the direction of the limit
 # for little slack.
@@ -207,7 +210,7 @@ class BayesPointClassifier(KernelParameters, SolverParameters, OneVsRestMixin, K
         places = inverse = np.arange(n)
         if self.kernel != "precomputed":
             # Draws must not depend on the order of the rows, nor on copies of them.
-            places, inverse = _distinct_rows(X)
+            places, inverse = distinct_rows(X)
             X = X[places]
         self._map, F = feature_map(
             self._kernel(), X, rank=self.rank, constant=bool(self.fit_intercept)
@@ -268,16 +271,9 @@ class BayesPointClassifier(KernelParameters, SolverParameters, OneVsRestMixin, K
             found = solve_bayes_point(F, y, soft=soft, rng=np.random.default_rng(seed), **options)
         if turn is not None:
             found = replace(found, w=turn @ found.w, root=turn @ found.root)
-        return PairFit(
-            _Solution(found, soft, empty),
-            np.empty(0),
-            0.0,
-            -found.log_evidence,
-            found.residual,
-            found.n_iter,
-            found.status,
-            found.w,
-        )
+        solution, evidence = _Solution(found, soft, empty), -found.log_evidence
+        counts = (found.n_iter, found.status, found.w)
+        return PairFit(solution, np.empty(0), 0.0, evidence, found.residual, *counts)
 
     def _store(
         self, X: Any, kept: np.ndarray, labels: np.ndarray, members: list, fits: list[PairFit]
@@ -401,19 +397,9 @@ class BayesPointClassifier(KernelParameters, SolverParameters, OneVsRestMixin, K
 
     def _variances(self, X: Any) -> np.ndarray:
         """Variances of the outputs, slack included."""
-        variances = np.empty((X.shape[0], len(self._roots)))
-        for start, stop in self._blocks(X):
-            part = X[start:stop]
-            phi = self._map.transform(part).astype(np.float64, copy=False)
-            rest = 0.0
-            if not self._map.complete and self.kernel != "precomputed":
-                # In directions without a training row the weights are as they were before.
-                inside = np.einsum("ij,ij->i", phi, phi)
-                rest = np.maximum(self._map.squared_norms(part) - inside, 0.0)
-            for k, root in enumerate(self._roots):
-                image = phi @ root
-                variances[start:stop, k] = np.einsum("ij,ij->i", image, image) + rest
-        return variances + self.soft_
+        # In directions without a training row the weights are as they were before.
+        lengths, rest = self._squared_lengths(X, self._roots)
+        return lengths + rest + self.soft_
 
     def predict_proba(self, X: Any) -> np.ndarray:
         r"""Probabilities of the classes.
@@ -457,13 +443,3 @@ class BayesPointClassifier(KernelParameters, SolverParameters, OneVsRestMixin, K
             return log_ndtr(np.column_stack([-scores[:, 0], scores[:, 0]]))
         logarithms = log_ndtr(scores)
         return logarithms - logsumexp(logarithms, axis=1, keepdims=True)
-
-
-def _distinct_rows(X: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Places of the rows that differ, in an order of their own, and which of them each row is."""
-    # Rows of a sparse matrix are told apart by two random projections.
-    keys = X
-    if sp.issparse(X):
-        keys = X.sorted_indices() @ np.random.default_rng(0).normal(size=(X.shape[1], 2))
-    _, places, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-    return places, inverse.reshape(-1)

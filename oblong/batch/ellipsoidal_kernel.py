@@ -20,13 +20,11 @@ from oblong.batch._parameters import MarginParameters
 from oblong.batch._passes import PassClassifier
 from oblong.geometry import MinimumVolumeEllipsoid
 from oblong.linalg.columns import SymmetricColumns
+from oblong.linalg.first_pass import FirstLook, Frame
+from oblong.linalg.row_passes import Passes
 from oblong.solvers.covariance.certificate import StoredOutputs, certify_features
 from oblong.solvers.covariance.ellipsoidal_kernel import UnitBallRows, solve_ellipsoidal_kernel
-from oblong.solvers.linear.passes.first import FirstLook, Frame
-from oblong.solvers.linear.passes.rows import Passes
 from oblong.solvers.margin.svm import MarginResult, solve_svm
-
-__all__ = ["EllipsoidalKernelClassifier"]
 
 # Relative gap of the classifier of a row source.
 _PASS_GAP = 1e-6
@@ -359,42 +357,16 @@ class EllipsoidalKernelClassifier(MarginParameters, PassClassifier):
     ) -> PairFit:
         if not isinstance(X, UnitBallRows):
             return super()._fit_pair(X, y, penalties, weights, threads)
-        solution = solve_ellipsoidal_kernel(
-            X,
-            y,
-            self.C * penalties,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            cache_bytes=self.cache_size * 2.0**20,
-            threads=threads,
-            progress=self._progress(),
-        )
-        return _KernelFit(
-            solution,
-            solution.coef,
-            solution.bias,
-            solution.objective,
-            solution.relative_gap,
-            solution.n_iter,
-            solution.status,
-            solution.direction,
+        C, cache = self.C * penalties, self.cache_size * 2.0**20
+        return _KernelFit.of(
+            solve_ellipsoidal_kernel(X, y, C, cache_bytes=cache, threads=threads, **self._run())
         )
 
     def _solve_pair(
         self, columns: SymmetricColumns, y: np.ndarray, C: np.ndarray,
         progress: ProgressCallback | None, weights: np.ndarray,
     ) -> _PlainResult:  # fmt: skip
-        return _PlainResult(
-            solve_svm(
-                columns,
-                y,
-                C,
-                tol=self.tol,
-                max_iter=self.max_iter,
-                progress=progress,
-                stage="svm",
-            )
-        )
+        return _PlainResult(solve_svm(columns, y, C, stage="svm", **self._run()))
 
     def _store(
         self, X: Any, kept: np.ndarray, labels: np.ndarray, members: list, fits: list[PairFit]

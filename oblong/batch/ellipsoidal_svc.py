@@ -33,8 +33,6 @@ from oblong.linalg.feature_map import (
     spanning_rows,
 )
 
-__all__ = ["EllipsoidalSVC"]
-
 # Stands for r = 1, where directions without rows would have no width at all.
 _NEAR_ONE = 1.0 - 1e-9
 # Negative eigenvalues up to this share of the diagonal are round-off.
@@ -327,17 +325,8 @@ class EllipsoidalSVC(
         elif found.w.any():
             pivots, values = self._expanded(F, found.w)
             coef[pivots] = values
-        return PairFit(
-            solved,
-            coef,
-            found.b,
-            found.objective,
-            found.gap,
-            found.n_iter,
-            found.status,
-            found.w,
-            solved.rounded,
-        )
+        own = {"relative_gap": found.gap, "direction": found.w, "rounded": solved.rounded}
+        return PairFit.of(found, solution=solved, coef=coef, bias=found.b, **own)
 
     def _expanded(self, F: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Rows, and coefficients whose sum is a given direction."""
@@ -355,11 +344,7 @@ class EllipsoidalSVC(
         self.support_ = kept[support].astype(np.int32)
         self.support_vectors_ = np.empty((0, 0), dtype=X.dtype) if precomputed else X[self.support_]
         self.dual_coef_ = dense[:, support]
-        self.intercept_ = np.array([fit.bias for fit in fits])
-        self.dual_gap_ = np.array([fit.relative_gap for fit in fits])
-        self.objective_ = np.array([fit.objective for fit in fits])
-        self.n_iter_ = np.array([fit.n_iter for fit in fits], dtype=np.int64)
-        self.converged_ = all(fit.status == "converged" for fit in fits)
+        self._store_solutions(fits)
         self._directions = np.array([fit.direction for fit in fits])
         results = [fit.solution.result for fit in fits]
         self.__dict__.pop("_factors", None)

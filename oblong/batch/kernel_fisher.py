@@ -17,8 +17,6 @@ from oblong.batch._pairwise import PairFit, PairwiseKernelClassifier
 from oblong.batch._parameters import KernelParameters, RunParameters, VoteParameters
 from oblong.solvers.covariance.kernel_fisher import KernelFisherResult, solve_kernel_fisher
 
-__all__ = ["KernelFisherClassifier"]
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class KernelFisherClassifier(
@@ -147,16 +145,7 @@ class KernelFisherClassifier(
             if kernel.name == "linear":
                 rows = (X, shift, doubled)
         solution = solve_kernel_fisher(K, y, weights, float(self.alpha), rows=rows)
-        return PairFit(
-            solution,
-            solution.coef,
-            solution.bias,
-            solution.objective,
-            solution.relative_gap,
-            solution.n_iter,
-            solution.status,
-            solution.direction,
-        )
+        return PairFit.of(solution)
 
     def _warn_unconverged(self, fits: Sequence[PairFit]) -> None:
         worst = max(fit.relative_gap for fit in fits)

@@ -20,8 +20,6 @@ from oblong.solvers.linear.passes.problem import PassProblem
 from oblong.solvers.linear.passes.solve import solve_in_bands
 from oblong.solvers.linear.relative import solve_linear_relative_margin
 
-__all__ = ["LinearRelativeMarginClassifier"]
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LinearRelativeMarginClassifier(SolverParameters, VoteParameters, PassClassifier):
@@ -230,16 +228,8 @@ class LinearRelativeMarginClassifier(SolverParameters, VoteParameters, PassClass
             )
             solution, n_iter = found.solution, found.n_iter
             coef = solution.dual_coef
-        return PairFit(
-            found,
-            coef,
-            solution.bias,
-            solution.objective,
-            solution.relative_gap,
-            n_iter,
-            solution.status,
-            solution.coef,
-        )
+        own = {"coef": coef, "direction": solution.coef, "n_iter": n_iter}
+        return PairFit.of(solution, solution=found, **own)
 
     def _store(
         self, X: Any, kept: np.ndarray, labels: np.ndarray, members: list, fits: list[PairFit]

@@ -16,8 +16,6 @@ from oblong.solvers.margin.path import (
     solve_relative_margin_path,
 )
 
-__all__ = ["SPREADS", "RelativeMarginPath", "check_spreads", "relative_margin_path"]
-
 SPREADS = (1.0, 0.5, 0.25, 0.1, 0.05, 0.02, 0.0)
 
 
@@ -47,15 +45,7 @@ class RelativeMarginPathClassifier(MarginParameters, KernelClassifier):
         super()._check_kernel(X)
 
     def _solve_pair(self, columns: Any, y: Any, C: Any, progress: Any, weights: Any) -> Any:
-        return solve_relative_margin_path(
-            columns,
-            y,
-            C,
-            self.spreads,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            progress=progress,
-        )
+        return solve_relative_margin_path(columns, y, C, self.spreads, **self._run())
 
     def _fit_pair(
         self, X: Any, y: np.ndarray, penalties: np.ndarray, weights: np.ndarray, threads: int

@@ -17,7 +17,9 @@ from oblong.batch._one_vs_one import pairs_of
 from oblong.batch._pairwise import PairFit
 from oblong.batch._parameters import MarginParameters
 from oblong.batch._passes import PassClassifier
+from oblong.linalg.first_pass import FirstLook, Frame
 from oblong.linalg.low_rank import LowRank, pivoted_cholesky
+from oblong.linalg.row_passes import Passes
 from oblong.solvers.covariance.sigma import (
     certified_kernel,
     solve_sigma_kernel,
@@ -25,10 +27,6 @@ from oblong.solvers.covariance.sigma import (
     solve_sigma_low_rank,
 )
 from oblong.solvers.covariance.sigma_geometry import SigmaFactor
-from oblong.solvers.linear.passes.first import FirstLook, Frame
-from oblong.solvers.linear.passes.rows import Passes
-
-__all__ = ["SigmaSVC"]
 
 # Beyond this many rows a low-rank approximation takes the place of the kernel matrix.
 _LARGEST_EXACT = 10_000
@@ -187,17 +185,9 @@ class SigmaSVC(MarginParameters, PassClassifier):
         self, X: Any, y: np.ndarray, penalties: np.ndarray, weights: np.ndarray, threads: int
     ) -> PairFit:
         C, D = self.C * penalties, float(self.D)
-        options: dict[str, Any] = {
-            "tol": self.tol,
-            "max_iter": self.max_iter,
-            "threads": threads,
-            "progress": self._progress(),
-        }
-        linear: dict[str, Any] = {
-            "weights": weights,
-            "cache_bytes": self.cache_size * 2.0**20,
-            **options,
-        }
+        options: dict[str, Any] = {"threads": threads, **self._run()}
+        cache = self.cache_size * 2.0**20
+        linear: dict[str, Any] = {"weights": weights, "cache_bytes": cache, **options}
         n, d = X.shape
         rank = self.rank
         if rank is None and n > _LARGEST_EXACT:
@@ -209,20 +199,16 @@ class SigmaSVC(MarginParameters, PassClassifier):
             solution = solve_sigma_low_rank(self._low_rank(X, rank, threads), y, C, D, **linear)
         else:
             K, rows = self._matrix(X, threads)
-            solution = solve_sigma_kernel(SigmaFactor.of(K, D, weights), y, C, D, **options)
+            solution = solve_sigma_kernel(SigmaFactor.of(K, D, weights), y, C, **options)
             solution = certified_kernel(solution, K, y, C, D, weights, rows)
         certificate = solution.certificate
         # All three solutions are certified as they are stored.
         assert certificate is not None
-        return PairFit(
+        return PairFit.of(
             solution,
-            solution.coef,
-            solution.bias,
-            certificate.objective,
-            certificate.relative_gap,
-            solution.n_iter,
-            certificate.status(solution.margin.status),
-            solution.direction,
+            objective=certificate.objective,
+            relative_gap=certificate.relative_gap,
+            status=certificate.status(solution.margin.status),
         )
 
     def _matrix(

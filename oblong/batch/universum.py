@@ -20,8 +20,6 @@ from oblong.batch._parameters import MarginParameters
 from oblong.batch._rows import validated_rows
 from oblong.solvers.margin.universum import UniversumResult, solve_universum
 
-__all__ = ["UniversumSVC"]
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class UniversumSVC(MarginParameters, KernelClassifier):
@@ -225,9 +223,7 @@ class UniversumSVC(MarginParameters, KernelClassifier):
             self.C * penalties,
             C_universum=self.C_universum,
             epsilon=self.epsilon,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            progress=self._progress(),
+            **self._run(),
         )
         margin = solution.margin
         bias = margin.bias - columns.offset(margin.coef, margin.direction)

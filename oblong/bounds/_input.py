@@ -10,8 +10,6 @@ from scipy.linalg import eigh, qr, svd
 from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
-__all__ = ["Coordinates", "check_number", "check_rows", "check_signs", "coordinates", "whitened"]
-
 # A negative eigenvalue below this share of the largest one is round-off.
 _TOLERANCE = 1e-5
 

@@ -16,8 +16,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import nnls
 
-__all__ = ["LeastDistanceResult", "solve_least_distance"]
-
 # A second solution in units of the first makes up for the digits that a far point loses.
 _PASSES = 3
 # A combination of the rows that is shorter than this is round-off of zero.

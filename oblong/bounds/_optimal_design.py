@@ -18,8 +18,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-__all__ = ["DesignResult", "solve_optimal_design"]
-
 # Exchanges between two evaluations from scratch: updates of rank two lose digits slowly.
 _EXCHANGES = 20
 # A share of mass below this is as good as none.

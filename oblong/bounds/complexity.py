@@ -12,8 +12,6 @@ from sklearn.exceptions import ConvergenceWarning
 from oblong.bounds._input import check_number, check_rows, coordinates, whitened
 from oblong.bounds._optimal_design import solve_optimal_design
 
-__all__ = ["RademacherBound", "rademacher_rmm", "rademacher_sigma", "rademacher_svm"]
-
 
 @dataclass(frozen=True)
 class RademacherBound:

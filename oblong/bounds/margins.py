@@ -18,8 +18,6 @@ from oblong.bounds._input import (
 )
 from oblong.bounds._least_distance import solve_least_distance
 
-__all__ = ["ClassMargin", "margin_rmm", "margin_sigma", "margin_svm"]
-
 
 @dataclass(frozen=True)
 class ClassMargin:

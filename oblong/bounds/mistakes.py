@@ -12,8 +12,6 @@ from sklearn.utils import check_array
 
 from oblong.bounds._input import check_number
 
-__all__ = ["mistake_bound_cellip", "mistake_bound_cw", "mistake_bound_iellip"]
-
 # Factors of the memory this close to one no longer change the product.
 _NEGLIGIBLE = 1e-17
 _MOST_STEPS = 5_000_000

@@ -12,8 +12,6 @@ from oblong.bounds._input import check_number, check_rows, check_signs
 from oblong.bounds.complexity import rademacher_rmm, rademacher_sigma, rademacher_svm
 from oblong.bounds.margins import margin_rmm, margin_sigma, margin_svm
 
-__all__ = ["DataTerms", "RiskBound", "data_terms", "risk_bound"]
-
 
 @dataclass(frozen=True)
 class DataTerms:

@@ -16,15 +16,6 @@ from oblong.solvers.ellipsoid.ball import solve_enclosing_ball
 from oblong.solvers.ellipsoid.solve import solve_ellipsoid
 from oblong.solvers.margin.hard import solve_hard_margin
 
-__all__ = [
-    "VCEstimate",
-    "shattering_margin",
-    "shattering_triangle",
-    "vc_ellipsoid",
-    "vc_gap_tolerant",
-    "vc_sphere",
-]
-
 # A ratio that is this close above a whole number is that number, but for rounding.
 _ROUND_OFF = 1e-9
 # The ratio is worth a warning if it is known less precisely than this.

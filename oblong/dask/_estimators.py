@@ -17,17 +17,7 @@ from oblong.batch import (
 from oblong.dask._passes import CollectionRows, DaskPasses, find_client
 from oblong.geometry import MinimumVolumeEllipsoid
 from oblong.io.row_source import as_bytes
-from oblong.solvers.linear.passes.rows import RowSource
-
-__all__ = [
-    "DaskEllipsoidalKernelClassifier",
-    "DaskEstimator",
-    "DaskLinearRelativeMarginClassifier",
-    "DaskMinimumVolumeEllipsoid",
-    "DaskPassEstimator",
-    "DaskSigmaSVC",
-    "over_a_cluster",
-]
+from oblong.linalg.row_passes import RowSource
 
 _PARAMETERS = """
     client : distributed.Client, default=None

@@ -25,11 +25,9 @@ from oblong.batch._pairwise import PairFit, PairTable
 from oblong.batch._passes import take_columns
 from oblong.dask._estimators import DaskEstimator, over_a_cluster
 from oblong.dask._passes import CollectionRows, DaskPasses
+from oblong.linalg.first_pass import FirstLook, look, stacked
+from oblong.linalg.row_passes import Part, Present, known_labels, together
 from oblong.solvers.linear.passes.bands import SCALES
-from oblong.solvers.linear.passes.first import FirstLook, look, stacked
-from oblong.solvers.linear.passes.rows import Part, Present, known_labels, together
-
-__all__ = ["DaskRelativeMarginClassifier"]
 
 # Working rows at the start, and the most rounds.
 _FIRST, _ROUNDS = 2000, 60

@@ -12,6 +12,7 @@ from dask import delayed
 from oblong.batch._passes import take_columns
 from oblong.dask._estimators import DaskEstimator, over_a_cluster
 from oblong.dask._passes import CollectionRows, blocks_of, compute
+from oblong.linalg.row_passes import Block
 from oblong.online import (
     AROWClassifier,
     ConfidenceWeightedClassifier,
@@ -20,16 +21,6 @@ from oblong.online import (
     SecondOrderPerceptron,
     SoftConfidenceWeightedClassifier,
 )
-from oblong.solvers.linear.passes.rows import Block
-
-__all__ = [
-    "DaskAROWClassifier",
-    "DaskConfidenceWeightedClassifier",
-    "DaskNormalHerdClassifier",
-    "DaskPassiveAggressiveClassifier",
-    "DaskSecondOrderPerceptron",
-    "DaskSoftConfidenceWeightedClassifier",
-]
 
 _SHARDS = """
     shards : int, default=8

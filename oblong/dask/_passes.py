@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from dask import delayed
 
-from oblong.solvers.linear.passes.rows import (
+from oblong.linalg.row_passes import (
     Block,
     Part,
     Place,
@@ -28,8 +28,6 @@ from oblong.solvers.linear.passes.rows import (
     count_rows,
     row_starts,
 )
-
-__all__ = ["CollectionRows", "DaskPasses", "blocks_of", "compute", "find_client"]
 
 # Seconds without any worker after which a cluster counts as lost.
 _PATIENCE = 30.0
@@ -245,7 +243,7 @@ class DaskPasses:
             source.lengths = self.run(count_rows).rows
 
     def run(self, task: Task, *arguments: Any, only: int | None = None) -> Part:
-        """Map a task over the blocks; see :class:`~oblong.solvers.linear.passes.rows.Passes`."""
+        """Map a task over the blocks; see :class:`~oblong.linalg.row_passes.Passes`."""
         source, known = self.source, self.source.lengths
         starts = np.zeros(source.n_blocks, int) if known is None else row_starts(known)
         shared = delayed(arguments, traverse=False)

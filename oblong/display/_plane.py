@@ -9,8 +9,6 @@ import numpy as np
 
 from oblong.display._style import class_style
 
-__all__ = ["draw_points", "grid_around", "plane_points"]
-
 
 def plane_points(X: Any, axis_labels: Sequence[str] | None) -> tuple[np.ndarray, Any]:
     """Points with two features, and the labels of the axes: the columns' names by default."""

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any, Self
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["INK", "Display", "as_mapping", "class_style", "model_style", "require_pyplot"]
-
 INK = "#3b4252"
 
 # Paul Tol's "vibrant" scheme, which stays distinct with every common kind of colour blindness.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,9 +16,8 @@ from oblong.display._style import Display, as_mapping, model_style
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["BoundaryDisplay"]
 
-
+@dataclass(kw_only=True, eq=False, repr=False)
 class BoundaryDisplay(Display):
     """Decision boundaries of classifiers in the plane, over the points.
 
@@ -53,20 +53,11 @@ class BoundaryDisplay(Display):
     ['0', '1', 'SVM']
     """
 
-    def __init__(
-        self,
-        *,
-        X: np.ndarray,
-        y: np.ndarray,
-        xx0: np.ndarray,
-        xx1: np.ndarray,
-        responses: Mapping[str, Sequence[np.ndarray]],
-    ) -> None:
-        self.X = X
-        self.y = y
-        self.xx0 = xx0
-        self.xx1 = xx1
-        self.responses = dict(responses)
+    X: np.ndarray
+    y: np.ndarray
+    xx0: np.ndarray
+    xx1: np.ndarray
+    responses: Mapping[str, Sequence[np.ndarray]]
 
     @classmethod
     def from_estimator(
@@ -128,19 +119,12 @@ class BoundaryDisplay(Display):
         entries = draw_points(ax, self.X, self.y, class_names, axis_labels) + len(self.responses)
         for position, (name, responses) in enumerate(self.responses.items()):
             style = model_style(position)
+            # The first, dashed, lies on top: it stays visible where others coincide with it.
+            line: dict[str, Any] = {f"{name}s": [value] for name, value in style.items()}
+            line |= {"levels": [0.0], "linewidths": 1.9, "zorder": 3.0 - 0.01 * position}
             for response in responses:
-                # The first, dashed, lies on top: it stays visible where others coincide with it.
                 if response.min() < 0 < response.max():
-                    ax.contour(
-                        self.xx0,
-                        self.xx1,
-                        response,
-                        levels=[0.0],
-                        colors=[style["color"]],
-                        linestyles=[style["linestyle"]],
-                        linewidths=1.9,
-                        zorder=3.0 - 0.01 * position,
-                    )
+                    ax.contour(self.xx0, self.xx1, response, **line)
             # A contour has no legend entry of its own.
             ax.plot([], [], label=name, linewidth=1.9, **style)
         ax.set_xlim(self.xx0.min(), self.xx0.max())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -16,12 +17,11 @@ from oblong.geometry import MinimumVolumeEllipsoid
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["EllipsoidDisplay"]
-
 # Corners of an ellipse as it is drawn.
 _CORNERS = 256
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class EllipsoidDisplay(Display):
     """Ellipsoids in the plane, over the points.
 
@@ -61,18 +61,10 @@ class EllipsoidDisplay(Display):
     ['coverage 1', 'coverage 0.9']
     """
 
-    def __init__(
-        self,
-        *,
-        X: np.ndarray,
-        curves: Mapping[str, Sequence[np.ndarray]],
-        centers: Mapping[str, np.ndarray] | None = None,
-        y: np.ndarray | None = None,
-    ) -> None:
-        self.X = X
-        self.curves = dict(curves)
-        self.centers = dict(centers or {})
-        self.y = y
+    X: np.ndarray
+    curves: Mapping[str, Sequence[np.ndarray]]
+    centers: Mapping[str, np.ndarray] | None = None
+    y: np.ndarray | None = None
 
     @classmethod
     def from_estimator(
@@ -141,8 +133,8 @@ class EllipsoidDisplay(Display):
             style = model_style(position) if len(self.curves) > 1 else {"color": INK}
             for curve in curves:
                 ax.plot(*curve.T, linewidth=1.9, zorder=3.0 - 0.01 * position, **style)
-            if name in self.centers:
-                ax.plot(*self.centers[name], marker="+", markersize=8, color=style["color"])
+            if (center := (self.centers or {}).get(name)) is not None:
+                ax.plot(*center, marker="+", markersize=8, color=style["color"])
             ax.plot([], [], label=name, linewidth=1.9, **style)
         if n_classes + len(self.curves) > 1:
             ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)

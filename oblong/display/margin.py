@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,9 +16,8 @@ from oblong.display._style import INK, Display, as_mapping, model_style
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["MarginDisplay"]
 
-
+@dataclass(kw_only=True, eq=False, repr=False)
 class MarginDisplay(Display):
     r"""Distribution of the signed outputs :math:`y f(x)` of classifiers, one ridge for each.
 
@@ -55,11 +55,8 @@ class MarginDisplay(Display):
     True
     """
 
-    def __init__(
-        self, *, margins: Mapping[str, np.ndarray], bounds: Mapping[str, float] | None = None
-    ) -> None:
-        self.margins = dict(margins)
-        self.bounds = dict(bounds or {})
+    margins: Mapping[str, np.ndarray]
+    bounds: Mapping[str, float] | None = None
 
     @classmethod
     def from_estimator(
@@ -113,6 +110,7 @@ class MarginDisplay(Display):
         ax = self._axes(ax, 7.0, 1.0 + 1.1 * count)
         everything = np.concatenate([*self.margins.values(), [0.0, 1.0]])
         edges = np.linspace(everything.min(), everything.max(), bins + 1)
+        above: dict[str, Any] = {"textcoords": "offset points", "va": "top"}
         for position, (name, values) in enumerate(self.margins.items()):
             base = count - 1 - position
             color = model_style(position)["color"]
@@ -124,32 +122,15 @@ class MarginDisplay(Display):
             steps = np.clip(edges[shown.start : shown.stop + 1], values.min(), values.max())
             ax.stairs(tops, steps, baseline=base, fill=True, color=color, alpha=0.3)
             ax.stairs(tops, steps, baseline=base, color=color, linewidth=1.3)
-            if name in self.bounds:
-                bound = self.bounds[name]
+            if bound := (self.bounds or {}).get(name):
                 ax.plot([bound, bound], [base, base + 0.9], color=color, linewidth=1.6)
-                ax.annotate(
-                    f"B = {bound:.3g}",
-                    (bound, base + 0.9),
-                    xytext=(4, -2),
-                    textcoords="offset points",
-                    va="top",
-                    color=color,
-                )
+                where: dict[str, Any] = {"xytext": (4, -2), "color": color, **above}
+                ax.annotate(f"B = {bound:.3g}", (bound, base + 0.9), **where)
         ax.axvline(1.0, color=INK, linewidth=1.0, linestyle=(0, (4, 3)), zorder=0)
         ax.axvline(0.0, color=INK, linewidth=1.0, zorder=0)
-        for place, word, side, shift in (
-            (0.0, "boundary", "right", -4),
-            (1.0, "margin", "left", 4),
-        ):
-            ax.annotate(
-                word,
-                (place, 1.0),
-                xycoords=("data", "axes fraction"),
-                xytext=(shift, 0),
-                textcoords="offset points",
-                ha=side,
-                va="top",
-            )
+        above["xycoords"] = ("data", "axes fraction")
+        ax.annotate("boundary", (0.0, 1.0), xytext=(-4, 0), ha="right", **above)
+        ax.annotate("margin", (1.0, 1.0), xytext=(4, 0), ha="left", **above)
         ax.set_yticks([count - 1 - p + 0.3 for p in range(count)], list(self.margins))
         ax.tick_params(axis="y", length=0)
         ax.set_ylim(-0.05, count + 0.15)

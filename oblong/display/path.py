@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,9 +14,8 @@ from oblong.display._style import Display, model_style
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["PathDisplay"]
 
-
+@dataclass(kw_only=True, eq=False, repr=False)
 class PathDisplay(Display):
     """Error and relative margin along a path of spreads.
 
@@ -62,20 +62,11 @@ class PathDisplay(Display):
     True
     """
 
-    def __init__(
-        self,
-        *,
-        spreads: np.ndarray,
-        errors: np.ndarray,
-        relative_margins: np.ndarray,
-        deviations: np.ndarray | None = None,
-        chosen: float | None = None,
-    ) -> None:
-        self.spreads = spreads
-        self.errors = errors
-        self.relative_margins = relative_margins
-        self.deviations = deviations
-        self.chosen = chosen
+    spreads: np.ndarray
+    errors: np.ndarray
+    relative_margins: np.ndarray
+    deviations: np.ndarray | None = None
+    chosen: float | None = None
 
     @classmethod
     def from_path(
@@ -135,14 +126,9 @@ class PathDisplay(Display):
             )
         check_is_fitted(final)
         results, best = final.cv_results_, final.best_params_
-        rows = np.array(
-            [
-                k
-                for k, params in enumerate(results["params"])
-                if params["C"] == best["C"] and params["gamma"] == best["gamma"]
-            ]
-        )
-        spreads = np.array([results["params"][k]["spread"] for k in rows])
+        params = results["params"]
+        rows = np.flatnonzero([all(p[k] == best[k] for k in ("C", "gamma")) for p in params])
+        spreads = np.array([params[k]["spread"] for k in rows])
         rows = rows[np.argsort(-spreads, kind="stable")]
         return cls(
             spreads=np.sort(spreads)[::-1],
@@ -173,15 +159,8 @@ class PathDisplay(Display):
         other.plot(places, self.relative_margins, marker="s", markersize=4, **margin)
         if self.chosen is not None:
             where = int(np.flatnonzero(self.spreads == self.chosen)[0])
-            ax.plot(
-                [where],
-                [self.errors[where]],
-                marker="o",
-                markersize=11,
-                fillstyle="none",
-                color=error["color"],
-                linestyle="none",
-            )
+            ring: dict[str, Any] = {"fillstyle": "none", "linestyle": "none", "markersize": 11}
+            ax.plot([where], [self.errors[where]], marker="o", color=error["color"], **ring)
         ax.set_xticks(places, [f"{spread:g}" for spread in self.spreads])
         ax.set_xlabel("spread: from the SVM (1) to the tightest bound (0)")
         ax.set_ylabel("error", color=error["color"])

@@ -18,8 +18,6 @@ from oblong.display._style import Display, as_mapping, model_style
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["RegretDisplay"]
-
 
 class RegretDisplay(Display):
     """Cumulative mistakes of online learners.
@@ -102,11 +100,8 @@ class RegretDisplay(Display):
         RegretDisplay
             The display, plotted.
         """
-        for name, value in (
-            ("n_repeats", n_repeats),
-            ("n_points", n_points),
-            ("batch_size", batch_size),
-        ):
+        numbers = {"n_repeats": n_repeats, "n_points": n_points, "batch_size": batch_size}
+        for name, value in numbers.items():
             if not isinstance(value, Integral) or value < 1:
                 raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
         learners = as_mapping(estimators)
@@ -131,12 +126,7 @@ class RegretDisplay(Display):
 
     @classmethod
     def from_predictions(
-        cls,
-        y_true: Any,
-        predictions: Any,
-        *,
-        rate: bool = False,
-        ax: Axes | None = None,
+        cls, y_true: Any, predictions: Any, *, rate: bool = False, ax: Axes | None = None
     ) -> RegretDisplay:
         """Plot the mistakes among predictions that were made before the labels were known.
 

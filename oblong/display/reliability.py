@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +17,8 @@ from oblong.display._style import INK, Display, as_mapping, model_style
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["ReliabilityDisplay"]
 
-
+@dataclass(kw_only=True, eq=False, repr=False)
 class ReliabilityDisplay(Display):
     """Observed frequencies against predicted probabilities.
 
@@ -63,18 +63,10 @@ class ReliabilityDisplay(Display):
     269
     """
 
-    def __init__(
-        self,
-        *,
-        predicted: Mapping[str, np.ndarray],
-        observed: Mapping[str, np.ndarray],
-        counts: Mapping[str, np.ndarray],
-        what: str = "a class",
-    ) -> None:
-        self.predicted = {name: np.asarray(values) for name, values in predicted.items()}
-        self.observed = {name: np.asarray(values) for name, values in observed.items()}
-        self.counts = {name: np.asarray(values) for name, values in counts.items()}
-        self.what = what
+    predicted: Mapping[str, np.ndarray]
+    observed: Mapping[str, np.ndarray]
+    counts: Mapping[str, np.ndarray]
+    what: str = "a class"
 
     @classmethod
     def from_estimator(
@@ -141,7 +133,7 @@ class ReliabilityDisplay(Display):
         ax = self._axes(ax, 4.6, 4.4)
         ax.plot([0, 1], [0, 1], color=INK, linewidth=1.0, zorder=0)
         for position, (name, p) in enumerate(self.predicted.items()):
-            frequency, count = self.observed[name], self.counts[name]
+            frequency, count = map(np.asarray, (self.observed[name], self.counts[name]))
             hits = frequency * count
             # Clopper and Pearson's interval; its ends are certain where nothing, or all, was hit.
             low = np.where(hits > 0, beta.ppf(0.025, np.maximum(hits, 1e-9), count - hits + 1), 0.0)

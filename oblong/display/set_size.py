@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,9 +14,8 @@ from oblong.display._style import INK, Display, class_style, require_pyplot
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["SetSizeDisplay"]
 
-
+@dataclass(kw_only=True, eq=False, repr=False)
 class SetSizeDisplay(Display):
     """Sizes of prediction sets against the confidence asked for.
 
@@ -55,18 +55,10 @@ class SetSizeDisplay(Display):
     (2, 4)
     """
 
-    def __init__(
-        self,
-        *,
-        confidences: np.ndarray,
-        shares: np.ndarray,
-        coverage: np.ndarray | None = None,
-        labels: Sequence[object] | None = None,
-    ) -> None:
-        self.confidences = np.asarray(confidences)
-        self.shares = np.asarray(shares)
-        self.coverage = None if coverage is None else np.asarray(coverage)
-        self.labels = labels
+    confidences: np.ndarray
+    shares: np.ndarray
+    coverage: np.ndarray | None = None
+    labels: Sequence[object] | None = None
 
     @classmethod
     def from_estimator(
@@ -114,12 +106,9 @@ class SetSizeDisplay(Display):
             for place, label in enumerate(estimator.classes_):
                 if (own := y == label).any():
                     coverage[:, place] = sets[own, place].mean(axis=0)
-        return cls(
-            confidences=levels,
-            shares=shares,
-            coverage=coverage,
-            labels=estimator.classes_.tolist(),
-        ).plot(ax=ax)
+        labels = estimator.classes_.tolist()
+        display = cls(confidences=levels, shares=shares, coverage=coverage, labels=labels)
+        return display.plot(ax=ax)
 
     def plot(self, *, ax: Axes | None = None) -> SetSizeDisplay:
         """Draw the display.
@@ -130,14 +119,14 @@ class SetSizeDisplay(Display):
             Where to draw; a new figure by default.
         """
         ax = self._axes(ax, 6.0, 4.0)
-        k = self.shares.shape[1] - 1
+        k = np.shape(self.shares)[1] - 1
         names = ["empty", "1 class", *(f"{size} classes" for size in range(2, k + 1))]
         greys = require_pyplot().get_cmap("Greys")(np.linspace(0.05, 0.6, k + 1))
-        ax.stackplot(self.confidences, self.shares.T, labels=names, colors=greys)
+        ax.stackplot(self.confidences, np.transpose(self.shares), labels=names, colors=greys)
         if self.coverage is not None:
             ax.plot(self.confidences, self.confidences, color=INK, linewidth=1.0)
             labels = range(k) if self.labels is None else self.labels
-            for place, (label, values) in enumerate(zip(labels, self.coverage.T)):
+            for place, (label, values) in enumerate(zip(labels, np.transpose(self.coverage))):
                 color = class_style(place)["color"]
                 ax.plot(self.confidences, values, color=color, label=f"coverage of {label}")
         ax.set_xlabel("confidence")

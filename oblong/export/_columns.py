@@ -13,8 +13,6 @@ from sklearn.preprocessing import OneHotEncoder
 from oblong.export._graph import Graph, Unexportable
 from oblong.export._transformers import categories_of, one_hot, write_transformer
 
-__all__ = ["Inputs", "text_columns", "write_columns"]
-
 
 class Inputs:
     """The inputs of a graph: columns of numbers in one, columns of text in the other.

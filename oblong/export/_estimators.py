@@ -51,8 +51,6 @@ from oblong.solvers.online.state import (
 from oblong.solvers.online.units import in_rows
 from oblong.svm import LinearSVC
 
-__all__ = ["Outputs", "write_estimator"]
-
 _SKETCH_ROUND_OFF = 1e-15
 
 

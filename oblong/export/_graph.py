@@ -10,8 +10,6 @@ import onnx
 import scipy.sparse as sp
 from onnx import TensorProto, helper, numpy_helper
 
-__all__ = ["ML_OPSET", "OPSET", "Graph", "Unexportable"]
-
 # Operators of this set are old enough for every runtime in use, and new enough for ours.
 OPSET = 17
 ML_OPSET = 3

@@ -12,8 +12,6 @@ from oblong.export._graph import Graph, Unexportable
 from oblong.kernels import Kernel
 from oblong.linalg.feature_map import FeatureMap, LinearMap, kernel_diagonal
 
-__all__ = ["coordinates", "kernel_diagonals", "kernel_values", "pivot_products"]
-
 
 def kernel_values(
     graph: Graph, X: str, kernel: Kernel, rows: Any, shift: np.ndarray | None = None

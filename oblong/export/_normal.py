@@ -21,8 +21,6 @@ from scipy.special import erfcx
 
 from oblong.export._graph import Graph
 
-__all__ = ["against_best_other", "both_sides", "log_normal", "normal", "shares", "sigmoid"]
-
 _DEGREE = 16
 # Beyond, a square would overflow and every probability is 0 or 1.
 _FAR = 1e8

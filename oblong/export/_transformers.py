@@ -17,8 +17,6 @@ from sklearn.preprocessing import OneHotEncoder
 
 from oblong.export._graph import ML_OPSET, OPSET, Graph, Unexportable
 
-__all__ = ["categories_of", "one_hot", "write_transformer"]
-
 
 def write_transformer(graph: Graph, X: str, step: Any) -> str:
     """Write what a fitted transformer does to rows."""

@@ -13,8 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 if TYPE_CHECKING:
     import onnx
 
-__all__ = ["to_onnx"]
-
 
 def to_onnx(
     model: Any, *, input_type: str = "float64", feature_names: Sequence[str] | None = None

@@ -12,8 +12,6 @@ from oblong.kernels import Kernel, resolve_gamma
 from oblong.linalg.definite import check_positive_semidefinite
 from oblong.linalg.kernel_coordinates import KernelCoordinates, kernel_coordinates
 
-__all__ = ["KernelizedRows"]
-
 
 @dataclass(frozen=True)
 class KernelizedRows:

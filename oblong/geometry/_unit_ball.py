@@ -17,8 +17,6 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from oblong._core.threads import chunks
 
-__all__ = ["UnitBallMap"]
-
 # Numbers of a block of rows in double precision.
 _BLOCK = 1 << 20
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -18,14 +19,12 @@ from oblong._core.threads import available_threads
 from oblong.geometry._kernel_rows import KernelizedRows
 from oblong.geometry._unit_ball import UnitBallMap
 from oblong.kernels import KERNELS
+from oblong.linalg.first_pass import FirstLook
 from oblong.linalg.orientation import upright_rotation
+from oblong.linalg.row_passes import LocalPasses, Passes, RowSource
 from oblong.solvers.ellipsoid.passes import solve_ellipsoid_passes
 from oblong.solvers.ellipsoid.solve import EllipsoidResult, solve_ellipsoid
-from oblong.solvers.linear.passes.first import FirstLook
-from oblong.solvers.linear.passes.rows import LocalPasses, Passes, RowSource
 from oblong.solvers.linear.passes.solve import first_look
-
-__all__ = ["MinimumVolumeEllipsoid"]
 
 # A row is inside up to a squared distance of one and this, or more where rounding is coarser.
 _SLACK, _MOST_SLACK = 1e-9, 1e-2
@@ -40,6 +39,7 @@ _NEAR_THE_BOUNDARY = 1e-6
 _PROMISE = 1e-3
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class MinimumVolumeEllipsoid(UnitBallMap):
     r"""The ellipsoid of least volume that holds all rows, or a given share of them.
 
@@ -179,8 +179,22 @@ class MinimumVolumeEllipsoid(UnitBallMap):
     True
     """
 
-    support_: np.ndarray
-    _kernel_rows: KernelizedRows | None
+    coverage: float = 1.0
+    E: float | None = None
+    center: bool = True
+    kernel: Any = None
+    gamma: Any = "scale"
+    degree: int = 3
+    coef0: float = 0.0
+    rank: int | None = None
+    ridge: float | None = None
+    tol: float = 1e-6
+    max_iter: int = 1000
+    warm_start: bool = False
+    verbose: int = 0
+
+    support_: np.ndarray = field(init=False)
+    _kernel_rows: KernelizedRows | None = field(init=False)
 
     _parameter_constraints: ClassVar[dict] = {
         "coverage": [Interval(Real, 0.0, 1.0, closed="both")],
@@ -197,37 +211,6 @@ class MinimumVolumeEllipsoid(UnitBallMap):
         "warm_start": ["boolean"],
         "verbose": ["verbose"],
     }
-
-    def __init__(
-        self,
-        *,
-        coverage: float = 1.0,
-        E: float | None = None,
-        center: bool = True,
-        kernel: Any = None,
-        gamma: Any = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        rank: int | None = None,
-        ridge: float | None = None,
-        tol: float = 1e-6,
-        max_iter: int = 1000,
-        warm_start: bool = False,
-        verbose: int = 0,
-    ) -> None:
-        self.coverage = coverage
-        self.E = E
-        self.center = center
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.rank = rank
-        self.ridge = ridge
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MinimumVolumeEllipsoid:

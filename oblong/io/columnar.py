@@ -12,7 +12,7 @@ from oblong.io.arrow import arrow_labels, arrow_numbers
 from oblong.io.errors import DataFileError
 from oblong.io.labels import LabelCodes
 from oblong.io.sources import source_name
-from oblong.solvers.linear.passes.rows import Block
+from oblong.linalg.row_passes import Block
 
 __all__ = ["arrow_block", "arrow_errors", "arrow_file", "open_npy", "parquet_file"]
 

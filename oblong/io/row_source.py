@@ -21,7 +21,7 @@ from oblong.io.layout import EXTENSIONS, find_column, find_format, make_format, 
 from oblong.io.libsvm import LIBSVM
 from oblong.io.rows import Rows
 from oblong.io.sources import LineBuffer, source_name
-from oblong.solvers.linear.passes.rows import ArrayRows, Block, Place
+from oblong.linalg.row_passes import ArrayRows, Block, Place
 
 __all__ = ["FileRows", "as_bytes", "open_rows"]
 

@@ -9,8 +9,6 @@ from scipy.linalg import LinAlgError, cholesky, eigvalsh
 
 from oblong.kernels import Kernel
 
-__all__ = ["check_kernel_definite", "check_positive_semidefinite"]
-
 # Eigenvalues below minus this share of the largest diagonal entry are not round-off, not even
 # that of a kernel matrix computed in single precision.
 _TOLERANCE = 1e-5

@@ -19,18 +19,6 @@ from oblong.kernels import Kernel
 from oblong.linalg.log_det import moments
 from oblong.linalg.low_rank import pivoted_cholesky
 
-__all__ = [
-    "FeatureMap",
-    "LinearMap",
-    "PivotMap",
-    "combination",
-    "feature_map",
-    "kernel_diagonal",
-    "numerical_rank",
-    "row_norms",
-    "spanning_rows",
-]
-
 # Eigenvalues below this share of the largest are round-off, also that of single precision rows.
 _ROUND_OFF = 1e-11
 # Rows whose kernel matrix is computed for the sake of its diagonal.
@@ -223,13 +211,8 @@ def _pivots(
     places, inverse = np.arange(n), None
     if unique and not precomputed:
         # Which rows become pivots must not depend on their order, nor on copies of them.
-        keys = X
-        if sp.issparse(X):
-            # Equal rows have equal sums, and others have them with probability zero.
-            X = X.sorted_indices()
-            keys = X @ np.random.default_rng(0).normal(size=(X.shape[1], 2))
-        _, places, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-        X, inverse = X[places], inverse.reshape(-1)
+        places, inverse = distinct_rows(X)
+        X = X[places]
     dense_rbf = kernel.name == "rbf" and not sp.issparse(X)
     shift = X.mean(axis=0, dtype=np.float64) if dense_rbf else None
     diagonal = kernel_diagonal(kernel, X, shift)
@@ -254,6 +237,16 @@ def _pivots(
     mapped = PivotMap(kernel, normalize, constant, places[pivots], rows, found.factor, shift)
     features = found.features if inverse is None else found.features[inverse]
     return mapped, np.ascontiguousarray(features, dtype=np.float64)
+
+
+def distinct_rows(X: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Places of the rows that differ, in an order of their own, and which of them each row is."""
+    keys = X
+    if sp.issparse(X):
+        # Equal rows have equal sums, and others have them with probability zero.
+        keys = X.sorted_indices() @ np.random.default_rng(0).normal(size=(X.shape[1], 2))
+    _, places, inverse = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    return places, inverse.reshape(-1)
 
 
 def kernel_diagonal(kernel: Kernel, X: Any, shift: np.ndarray | None = None) -> np.ndarray:

@@ -13,8 +13,6 @@ from oblong._core.exp2 import add_powers
 from oblong._core.threads import chunks, run_chunks
 from oblong.kernels import Kernel, KernelRows
 
-__all__ = ["add_both_products", "add_product", "in_tiles"]
-
 # Bytes of a tile and its columns; sums over these are in its precision, sums of tiles in double.
 _TILE = 1 << 19
 _COLUMNS = 512

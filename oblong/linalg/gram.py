@@ -9,8 +9,6 @@ import numpy as np
 from scipy.linalg.blas import dsymv, dsyrk
 from scipy.linalg.lapack import dpotrf, dpotrs
 
-__all__ = ["GramSum", "OrderedSum", "factored"]
-
 # Columns up to which a sum of whole matrices costs nothing next to the products.
 _NARROW = 512
 

@@ -10,8 +10,6 @@ from scipy.linalg import eigh
 
 from oblong._core.threads import chunks
 
-__all__ = ["KernelCoordinates", "kernel_coordinates"]
-
 # Eigenvalues below this share of the largest one are the round-off of the matrix.
 _ROUND_OFF = 1e-10
 # The default number of directions: what this share of the trace takes, within the two limits.

@@ -1,4 +1,4 @@
-"""Log-determinants of moment matrices: factors, leverages and quadratic features of rows."""
+"""Log-determinants of moment matrices: factors and quadratic features of rows."""
 
 from __future__ import annotations
 
@@ -9,16 +9,6 @@ from scipy.linalg.lapack import dpotrf, dtrtri, strtri
 
 from oblong._core.threads import available_threads, run_chunks
 from oblong.linalg.gram import OrderedSum
-
-__all__ = [
-    "inverse_factor",
-    "invert_triangle",
-    "leverages",
-    "moments",
-    "quadratic_features",
-    "symmetric_features",
-    "symmetric_matrix",
-]
 
 # Bytes of a chunk of rows in double precision: small enough for caches, large enough for threads.
 _CHUNK_BYTES = 1 << 20
@@ -89,24 +79,6 @@ def _invert(L, trtri, trmm) -> None:
     _invert(second, trtri, trmm)
     product = trmm(-1.0, second, below, lower=1)
     below[...] = trmm(1.0, first, product, side=1, lower=1, overwrite_b=1)
-
-
-def leverages(
-    X: np.ndarray, center: np.ndarray, T: np.ndarray, out: np.ndarray | None = None
-) -> np.ndarray:
-    """Squared lengths ``|(x_i - center) T|²`` of all rows, in double precision.
-
-    Rows are taken in chunks, so that a single precision ``X`` is never copied whole.
-    """
-    n, d = X.shape
-    out = np.empty(n) if out is None else out
-
-    def task(start: int, stop: int) -> None:
-        image = (X[start:stop] - center) @ T
-        np.einsum("ij,ij->i", image, image, out=out[start:stop])
-
-    run_chunks(task, n, chunk_length(d), available_threads())
-    return out
 
 
 def moments(

@@ -9,8 +9,6 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 from scipy.linalg.lapack import dpstrf
 
-__all__ = ["LowRank", "pivoted_cholesky"]
-
 # Columns computed at a time: enough for matrix products, few enough for good pivots.
 _BLOCK = 64
 # Rows up to which the whole matrix is factored at once.

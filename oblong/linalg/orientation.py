@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import qr
 
-__all__ = ["upright_rotation"]
-
 # A column is passed over if less than this share of it is new.
 _NEW = 1e-6
 # Columns below this share of the longest one are taken for round-off.

@@ -8,8 +8,6 @@ from oblong._core.compile import compiled
 from oblong._core.threads import run_chunks
 from oblong.linalg.columns import SymmetricColumns
 
-__all__ = ["PrincipalBlock"]
-
 # How much wider than the block its memory is made when it has to grow.
 _GROWTH = 1.6
 # Columns mirrored together, so that the rows they come from stay in first-level cache.

@@ -20,8 +20,6 @@ import numpy as np
 from oblong._core.atomic import atomic_write
 from oblong.persistence._errors import ModelFileError
 
-__all__ = ["Archive", "open_archive", "write_archive"]
-
 FORMAT = "oblong model"
 VERSION = 1
 MANIFEST, TREE, ARRAYS = "manifest.json", "model.json", "arrays.bin"

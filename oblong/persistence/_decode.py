@@ -19,8 +19,6 @@ from oblong.persistence._known import is_record, known_types
 from oblong.persistence._legacy import upgraded
 from oblong.persistence._soundness import Unsound, check_sound
 
-__all__ = ["Decoder"]
-
 _SPARSE = {
     f"{form}_{kind}": getattr(sp, f"{form}_{kind}")
     for form in ("csr", "csc")
@@ -60,8 +58,7 @@ class Decoder:
             return node
         if isinstance(node, list):
             return [self.decode(item) for item in node]
-        if not isinstance(node, dict) or len(node) != 1:
-            _refuse("expected one kind of value")
+        _require(isinstance(node, dict) and len(node) == 1, "expected one kind of value")
         [(kind, body)] = node.items()
         make = getattr(self, f"_make_{kind}", None) if kind in _KINDS else None
         if make is None:
@@ -70,12 +67,10 @@ class Decoder:
 
     def finish(self) -> None:
         """Check that all arrays of the file were used."""
-        if self._next != self._length:
-            _refuse("arrays that nothing refers to")
+        _require(self._next == self._length, "arrays that nothing refers to")
 
     def _make_float(self, body: Any) -> float:
-        if body not in ("nan", "inf", "-inf"):
-            _refuse("expected nan or infinity")
+        _require(body in ("nan", "inf", "-inf"), "expected nan or infinity")
         return float(body)
 
     def _make_tuple(self, body: Any) -> tuple:
@@ -101,13 +96,11 @@ class Decoder:
         return slice(*parts)
 
     def _make_type(self, body: Any) -> type:
-        if not isinstance(body, str) or body not in TYPES:
-            _refuse("unknown type")
+        _require(isinstance(body, str) and body in TYPES, "unknown type")
         return TYPES[body]
 
     def _make_dtype(self, body: Any) -> np.dtype:
-        if body != "|O" and not _is_dtype(body):
-            _refuse("unknown type of numbers")
+        _require(body == "|O" or _is_dtype(body), "unknown type of numbers")
         return np.dtype(body).newbyteorder("=")
 
     def _make_scalar(self, body: Any) -> Any:
@@ -152,8 +145,7 @@ class Decoder:
 
     def _make_strings(self, body: Any) -> np.ndarray:
         items, shape = self._items(body)
-        if not all(isinstance(item, str) for item in items):
-            _refuse("expected strings")
+        _require(all(isinstance(item, str) for item in items), "expected strings")
         longest = max((len(item) for item in items), default=0)
         total = sum(len(item) + 1 for item in items)
         if 4 * longest * len(items) > max(_SMALL, _WASTE * total):
@@ -170,15 +162,13 @@ class Decoder:
     def _items(self, body: Any) -> tuple[list, tuple[int, ...]]:
         node = _dict(body, {"shape", "items"})
         items, shape = _list(node["items"]), _shape(node["shape"])
-        if math.prod(shape) != len(items):
-            _refuse("as many values as the shape says")
+        _require(math.prod(shape) == len(items), "as many values as the shape says")
         return items, shape
 
     def _make_masked(self, body: Any) -> np.ma.MaskedArray:
         data, mask = (self.decode(part) for part in _list(body, 2))
         for part in (data, mask):
-            if not isinstance(part, np.ndarray):
-                _refuse("expected a masked array")
+            _require(isinstance(part, np.ndarray), "expected a masked array")
         if mask.dtype != bool or mask.shape != data.shape:
             _refuse("a mask that does not fit its array")
         return np.ma.MaskedArray(data, mask=mask)
@@ -187,15 +177,13 @@ class Decoder:
         node = _dict(body, {"kind", "shape", "data", "indices", "indptr"})
         shape = _shape(node["shape"])
         parts = [self.decode(node[key]) for key in ("data", "indices", "indptr")]
-        if node["kind"] not in _SPARSE or len(shape) != 2:
-            _refuse("expected a sparse matrix")
+        _require(node["kind"] in _SPARSE and len(shape) == 2, "expected a sparse matrix")
         if not all(isinstance(part, np.ndarray) and part.ndim == 1 for part in parts):
             _refuse("expected the arrays of a sparse matrix")
         if any(part.dtype.kind != "i" for part in parts[1:]) or parts[0].dtype.kind not in "fiub":
             _refuse("expected the numbers of a sparse matrix")
         rows = shape[node["kind"].startswith("csc")]
-        if len(parts[2]) != rows + 1:
-            _refuse("a sparse matrix of another shape")
+        _require(len(parts[2]) == rows + 1, "a sparse matrix of another shape")
         try:
             matrix = _SPARSE[node["kind"]](tuple(parts), shape=shape)
             matrix.check_format(full_check=True)
@@ -215,8 +203,7 @@ class Decoder:
             and has_gauss in (0, 1)
             and isinstance(gauss, (int, float))
         )
-        if not sound:
-            _refuse("a damaged random state")
+        _require(sound, "a damaged random state")
         self.random = True
         state = np.random.RandomState(0)
         state.set_state(("MT19937", key, position, int(has_gauss), float(gauss)))
@@ -225,8 +212,7 @@ class Decoder:
     def _make_object(self, body: Any) -> Any:
         node = _dict(body, {"class", "state"})
         kind = str(node["class"])
-        if not isinstance(node["state"], dict):
-            _refuse("expected the attributes of an object")
+        _require(isinstance(node["state"], dict), "expected the attributes of an object")
         attributes = upgraded(kind, {k: self.decode(v) for k, v in node["state"].items()})
         known = known_types().get(kind)
         if known is None:
@@ -258,6 +244,11 @@ def _refuse(problem: str) -> NoReturn:
     raise Unsound(problem)
 
 
+def _require(condition: Any, problem: str) -> None:
+    if not condition:
+        raise Unsound(problem)
+
+
 def _is_dtype(name: Any) -> bool:
     return isinstance(name, str) and name in DTYPES
 
@@ -269,8 +260,7 @@ def _list(body: Any, length: int | None = None) -> list:
 
 
 def _dict(body: Any, keys: set[str]) -> dict:
-    if not isinstance(body, dict) or set(body) != keys:
-        _refuse("expected other fields")
+    _require(isinstance(body, dict) and set(body) == keys, "expected other fields")
     return body
 
 

@@ -20,8 +20,6 @@ import scipy.sparse as sp
 
 from oblong.persistence._known import is_record, known_types, name_of
 
-__all__ = ["ALIGNMENT", "DTYPES", "TYPES", "Encoder", "Unsaveable", "padded"]
-
 ALIGNMENT = 64
 # Little-endian numbers of fixed size, which NumPy and the file agree on everywhere.
 DTYPES = frozenset({"|b1", "|i1", "|u1", *(f"<{k}{n}" for k in "iu" for n in (2, 4, 8))}) | {

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["ModelFileError"]
-
 
 class ModelFileError(ValueError):
     """A model file that cannot be used, or a model that cannot be saved.

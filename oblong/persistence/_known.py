@@ -4,40 +4,9 @@ from __future__ import annotations
 
 from dataclasses import is_dataclass
 from functools import cache
+from importlib import import_module
 
 from sklearn.base import BaseEstimator
-from sklearn.compose import ColumnTransformer
-from sklearn.decomposition import PCA, TruncatedSVD
-from sklearn.feature_extraction.text import HashingVectorizer
-from sklearn.feature_selection import VarianceThreshold
-from sklearn.impute import MissingIndicator, SimpleImputer
-from sklearn.kernel_approximation import Nystroem, RBFSampler
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import (
-    FixedThresholdClassifier,
-    GroupKFold,
-    KFold,
-    LeaveOneOut,
-    StratifiedKFold,
-)
-from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
-from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.preprocessing import (
-    Binarizer,
-    LabelBinarizer,
-    LabelEncoder,
-    MaxAbsScaler,
-    MinMaxScaler,
-    Normalizer,
-    OneHotEncoder,
-    OrdinalEncoder,
-    PolynomialFeatures,
-    PowerTransformer,
-    QuantileTransformer,
-    RobustScaler,
-    StandardScaler,
-)
-from sklearn.svm import SVC, LinearSVC
 
 import oblong.batch
 import oblong.geometry
@@ -53,46 +22,24 @@ from oblong.solvers.esvm.solve import EllipsoidalSVMResult
 from oblong.solvers.online.kernel import KernelState
 from oblong.solvers.online.state import OnlineState
 
-__all__ = ["is_record", "known_types", "name_of"]
-
 # What stands around a classifier in a pipeline, and the folds that it may be given. Trees and
 # neighbours are not here: they are objects of compiled code whose memory a file could corrupt.
-_AROUND = (
-    Binarizer,
-    ColumnTransformer,
-    FeatureUnion,
-    GroupKFold,
-    FixedThresholdClassifier,
-    HashingVectorizer,
-    KFold,
-    LabelBinarizer,
-    LabelEncoder,
-    LeaveOneOut,
-    LinearSVC,
-    LogisticRegression,
-    MaxAbsScaler,
-    MinMaxScaler,
-    MissingIndicator,
-    Normalizer,
-    Nystroem,
-    OneHotEncoder,
-    OneVsOneClassifier,
-    OneVsRestClassifier,
-    OrdinalEncoder,
-    PCA,
-    Pipeline,
-    PolynomialFeatures,
-    PowerTransformer,
-    QuantileTransformer,
-    RBFSampler,
-    RobustScaler,
-    SVC,
-    SimpleImputer,
-    StandardScaler,
-    StratifiedKFold,
-    TruncatedSVD,
-    VarianceThreshold,
-)
+_AROUND = {
+    "compose": "ColumnTransformer",
+    "decomposition": "PCA TruncatedSVD",
+    "feature_extraction.text": "HashingVectorizer",
+    "feature_selection": "VarianceThreshold",
+    "impute": "MissingIndicator SimpleImputer",
+    "kernel_approximation": "Nystroem RBFSampler",
+    "linear_model": "LogisticRegression",
+    "model_selection": "FixedThresholdClassifier GroupKFold KFold LeaveOneOut StratifiedKFold",
+    "multiclass": "OneVsOneClassifier OneVsRestClassifier",
+    "pipeline": "FeatureUnion Pipeline",
+    "preprocessing": "Binarizer LabelBinarizer LabelEncoder MaxAbsScaler MinMaxScaler Normalizer "
+    "OneHotEncoder OrdinalEncoder PolynomialFeatures PowerTransformer QuantileTransformer "
+    "RobustScaler StandardScaler",
+    "svm": "SVC LinearSVC",
+}
 # What estimators keep inside.
 _INSIDE = (
     EllipsoidalSVMResult,
@@ -117,7 +64,12 @@ def known_types() -> dict[str, type]:
         for value in (getattr(package, name) for name in package.__all__)
         if isinstance(value, type) and (issubclass(value, BaseEstimator) or is_dataclass(value))
     ]
-    return {name_of(known): known for known in (*own, *_INSIDE, *_AROUND)}
+    around = [
+        getattr(import_module(f"sklearn.{module}"), name)
+        for module, names in _AROUND.items()
+        for name in names.split()
+    ]
+    return {name_of(known): known for known in (*own, *_INSIDE, *around)}
 
 
 def name_of(known: type) -> str:

@@ -8,8 +8,6 @@ import numpy as np
 
 from oblong.solvers.online.slots import N_CODES, N_SETTINGS, SKETCH, STRUCTURE
 
-__all__ = ["Removed", "upgraded"]
-
 # Numbers of the structures of a covariance that 0.1 had and later releases have not.
 _REMOVED_STRUCTURES = {SKETCH + 1: "shared", SKETCH + 2: "joint"}
 

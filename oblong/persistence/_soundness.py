@@ -19,6 +19,7 @@ from oblong.batch._pairwise import PairwiseKernelClassifier
 from oblong.kernels import KERNELS, Kernel
 from oblong.linalg.feature_map import LinearMap, PivotMap
 from oblong.online._base import OnlineClassifier
+from oblong.solvers.esvm.online.passes import BATCH
 from oblong.solvers.esvm.online.state import OnlineEllipsoidalState
 from oblong.solvers.online.kernel import KernelState
 from oblong.solvers.online.slots import (
@@ -37,8 +38,6 @@ from oblong.solvers.online.slots import (
     TOP,
 )
 from oblong.solvers.online.state import OnlineState, initial_columns, scratch
-
-__all__ = ["Unsound", "check_sound"]
 
 _MOST_FEATURES = 2**31
 # Squares of larger numbers are infinite.
@@ -203,7 +202,7 @@ def _check_ellipsoidal_state(state: OnlineEllipsoidalState) -> None:
     _doubles(state.settings, 6)
     _require(_numbers(state.counters, "i", N_COUNTERS).dtype == np.int64, "counters")
     _require(isinstance(state.averaged, bool), "averaged")
-    _require(state.settings[3] >= 1.0, "rows of a batch")
+    _require(state.settings[BATCH] >= 1.0, "rows of a batch")
 
 
 def _check_online(model: OnlineClassifier) -> None:

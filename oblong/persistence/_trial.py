@@ -19,8 +19,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from oblong.persistence._soundness import Unsound
 
-__all__ = ["check_usable"]
-
 # What gives numbers, one row for each row, for the models that have it.
 _METHODS = (
     "predict",

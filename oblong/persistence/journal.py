@@ -10,8 +10,6 @@ from typing import Any
 
 from oblong._core.atomic import atomic_write
 
-__all__ = ["Journal", "atomic_write"]
-
 
 class Journal:
     """A file with one JSON object per line, each complete or ignored.

@@ -23,8 +23,6 @@ from oblong.persistence._legacy import Removed
 from oblong.persistence._soundness import Unsound
 from oblong.persistence._trial import check_usable
 
-__all__ = ["load", "load_with_manifest", "read_manifest", "save"]
-
 # Names and classes beyond these are counted, not listed: a manifest is for reading.
 _LISTED = 1000
 _CERTIFICATE = ("converged_", "dual_gap_", "gap_", "residual_", "objective_", "n_iter_")

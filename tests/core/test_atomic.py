@@ -8,13 +8,12 @@ import pytest
 from oblong._core.atomic import atomic_write
 
 
-@pytest.mark.parametrize("fsync", [True, False])
 @pytest.mark.parametrize(("mode", "content"), [("wb", b"new"), ("w", "n\u00e9w")])
-def test_a_file_is_replaced_when_it_is_complete(tmp_path, fsync, mode, content):
+def test_a_file_is_replaced_when_it_is_complete(tmp_path, mode, content):
     path = tmp_path / "file"
     path.write_text("old")
     options = {"encoding": "utf-8"} if mode == "w" else {}
-    with atomic_write(path, mode, fsync=fsync, **options) as file:
+    with atomic_write(path, mode, **options) as file:
         file.write(content)
         assert path.read_text() == "old"
     assert path.read_bytes() == (content if mode == "wb" else content.encode())

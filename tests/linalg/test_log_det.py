@@ -1,4 +1,4 @@
-"""Factors, leverages and quadratic features."""
+"""Factors and quadratic features."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from scipy.linalg import LinAlgError
 from oblong.linalg.log_det import (
     inverse_factor,
     invert_triangle,
-    leverages,
     moments,
     quadratic_features,
     symmetric_matrix,
@@ -60,16 +59,6 @@ def test_inverse_factor_reads_below_the_diagonal_only():
     kept = M.copy()
     inverse_factor(M)
     np.testing.assert_array_equal(M, kept)
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_leverages(X, dtype):
-    X = X.astype(dtype)
-    rng = np.random.default_rng(2)
-    center, T = rng.normal(size=7), rng.normal(size=(7, 3))
-    q = leverages(X, center, T)
-    assert q.dtype == np.float64
-    assert np.allclose(q, (((X.astype(float) - center) @ T) ** 2).sum(axis=1), rtol=1e-12)
 
 
 @pytest.mark.parametrize("share", [None, 0.1, 1.0])

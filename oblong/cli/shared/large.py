@@ -24,8 +24,8 @@ from oblong.cli.shared.options import plain_warnings, print_json
 from oblong.datasets import DataFileError
 from oblong.io.dataset import Schema
 from oblong.io.row_source import FileRows, open_rows
-from oblong.solvers.linear.passes.first import look
-from oblong.solvers.linear.passes.rows import (
+from oblong.linalg.first_pass import look
+from oblong.linalg.row_passes import (
     Block,
     LocalPasses,
     Part,

@@ -22,8 +22,6 @@ from oblong.linalg.feature_map import row_norms
 from oblong.solvers.bayes_point.options import BayesPointOptions
 from oblong.solvers.bayes_point.sites import Sites
 
-__all__ = ["Propagated", "normal_hazard", "propagate"]
-
 
 @dataclass(frozen=True)
 class Propagated:

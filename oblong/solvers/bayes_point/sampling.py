@@ -23,8 +23,6 @@ from oblong.solvers.bayes_point.options import BayesPointOptions
 from oblong.solvers.bayes_point.propagation import Propagated
 from oblong.solvers.bayes_point.sites import Sites
 
-__all__ = ["Sampled", "sample"]
-
 _TINY = 1e-300
 
 

@@ -11,8 +11,6 @@ from oblong._core.threads import chunks
 from oblong.linalg.feature_map import row_norms
 from oblong.solvers.bayes_point.options import BayesPointOptions
 
-__all__ = ["Sites", "find_sites", "interior_direction", "signed_outputs"]
-
 
 @dataclass(frozen=True)
 class Sites:

@@ -27,8 +27,6 @@ from oblong.solvers.bayes_point.sites import (
     signed_outputs,
 )
 
-__all__ = ["BayesPointResult", "solve_bayes_point"]
-
 
 @dataclass(frozen=True)
 class BayesPointResult:

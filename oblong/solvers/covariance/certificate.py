@@ -18,14 +18,7 @@ import scipy.sparse as sp
 from scipy.linalg import solve_triangular
 
 from oblong._core.threads import chunks
-
-__all__ = [
-    "PROMISE",
-    "Certificate",
-    "StoredOutputs",
-    "certify_kernel",
-    "certify_linear",
-]
+from oblong.solvers.covariance.sigma_geometry import Whitening
 
 # Relative gap that a solution must not exceed to have converged.
 PROMISE = 1e-3
@@ -155,8 +148,7 @@ def certify_kernel(
 
 def certify_linear(
     X: Any, outputs: StoredOutputs, w: np.ndarray, bias: float, c: np.ndarray, scale: float,
-    *, y: np.ndarray, C: np.ndarray, D: float, share: np.ndarray,
-    mean: np.ndarray, factor: np.ndarray,
+    whitening: Whitening, *, y: np.ndarray, C: np.ndarray,
 ) -> Certificate:  # fmt: skip
     """Certify the Σ-SVM ``f = w·x + bias`` with the dual point ``c``.
 
@@ -167,15 +159,14 @@ def certify_linear(
     ----------
     X : ndarray or CSR matrix of shape (n, d)
         The rows as given.
-    outputs, c, scale, y, C, D, share
+    outputs, c, scale, y, C
         As for :func:`certify_kernel`.
     w, bias : ndarray of shape (d,), float
         The stored model.
-    mean : ndarray of shape (d,)
-        ``μ``.
-    factor : ndarray of shape (d, d)
-        Lower Cholesky factor of ``M``.
+    whitening : Whitening
+        The mean ``μ`` and the factor of ``M``.
     """
+    D, share, mean, factor = whitening.D, whitening.share, whitening.mean, whitening.factor
     n, d = X.shape
     v = np.empty(n)
     moment, spread, sizes = np.zeros(d), np.zeros(d), np.zeros(d)

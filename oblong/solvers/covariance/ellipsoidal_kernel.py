@@ -12,19 +12,18 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass
+from typing import Any, Unpack
 
 import numpy as np
 
-from oblong._core.progress import ProgressCallback
+from oblong._core.progress import Run
 from oblong._core.threads import single_threaded_blas
 from oblong.kernels import Kernel
-from oblong.linalg.columns import KernelColumns
+from oblong.linalg.kernel_columns import KernelColumns
 from oblong.solvers.covariance.options import CovarianceOptions
 from oblong.solvers.covariance.sigma_geometry import weighted_sum
 from oblong.solvers.linear.relative import solve_linear_relative_margin
 from oblong.solvers.margin.svm import solve_svm
-
-__all__ = ["EllipsoidalKernelResult", "UnitBallRows", "solve_ellipsoidal_kernel"]
 
 
 @dataclass(frozen=True)
@@ -92,12 +91,10 @@ def solve_ellipsoidal_kernel(
     y: np.ndarray,
     C: np.ndarray,
     *,
-    tol: float = 1e-3,
-    max_iter: int = -1,
     cache_bytes: float = 2.0**30,
     threads: int = 1,
-    progress: ProgressCallback | None = None,
     options: CovarianceOptions | None = None,
+    **run: Unpack[Run],
 ) -> EllipsoidalKernelResult:
     """Solve the second step of the ellipsoidal kernel machine.
 
@@ -127,65 +124,30 @@ def solve_ellipsoidal_kernel(
     n, k = rows.shape
     options = options or CovarianceOptions()
     if n > options.linear_from and k <= n // options.linear_rows_per_coordinate:
-        gap = min(tol, options.linear_gap)
-        return _solve_many(rows, y, C, gap, threads, max_iter, progress, options.no_support)
+        run["tol"] = min(run.get("tol", 1e-3), options.linear_gap)
+        return _solve_many(rows, y, C, options.no_support, threads=threads, **run)
     thin = k < options.wide
     columns = KernelColumns(
-        Kernel("linear"),
-        rows.features,
-        cache_bytes=cache_bytes,
-        threads=1 if thin else threads,
+        Kernel("linear"), rows.features, cache_bytes=cache_bytes, threads=1 if thin else threads
     )
-    stage = "ellipsoidal kernel machine"
     # Thin products take less time than starting the threads of BLAS.
     with single_threaded_blas() if thin else nullcontext():
-        margin = solve_svm(
-            columns, y, C, tol=tol, max_iter=max_iter, stage=stage, progress=progress
-        )
+        margin = solve_svm(columns, y, C, stage="ellipsoidal kernel machine", **run)
     w = rows.factor @ weighted_sum(margin.coef, rows.features)
-    return EllipsoidalKernelResult(
-        margin.coef,
-        margin.dual_coef,
-        w,
-        margin.bias - columns.offset(margin.coef) - float(w @ rows.center),
-        margin.objective,
-        margin.relative_gap,
-        margin.n_iter,
-        margin.status,
-    )
+    bias = margin.bias - columns.offset(margin.coef) - float(w @ rows.center)
+    values = (margin.objective, margin.relative_gap, margin.n_iter, margin.status)
+    return EllipsoidalKernelResult(margin.coef, margin.dual_coef, w, bias, *values)
 
 
 def _solve_many(
-    rows: UnitBallRows,
-    y: np.ndarray,
-    C: np.ndarray,
-    gap: float,
-    threads: int,
-    max_iter: int,
-    progress: ProgressCallback | None,
-    no_support: float,
+    rows: UnitBallRows, y: np.ndarray, C: np.ndarray, no_support: float, **run: Any
 ) -> EllipsoidalKernelResult:
     """Solve a problem of many rows by an interior point, whose every step costs ``n k²``."""
-    found = solve_linear_relative_margin(
-        rows.features,
-        y,
-        C,
-        spread=1.0,
-        tol=gap,
-        threads=threads,
-        max_iter=max_iter,
-        progress=progress,
-    )
+    found = solve_linear_relative_margin(rows.features, y, C, spread=1.0, **{"max_iter": -1, **run})
     solution = found.solution
     w = rows.factor @ solution.coef
-    return EllipsoidalKernelResult(
-        # An interior point leaves something everywhere.
-        np.where(np.abs(solution.dual_coef) > no_support * C, solution.dual_coef, 0.0),
-        solution.dual_coef,
-        w,
-        solution.bias - float(w @ rows.center),
-        solution.objective,
-        solution.relative_gap,
-        found.n_iter,
-        solution.status,
-    )
+    c, bias = solution.dual_coef, solution.bias - float(w @ rows.center)
+    # An interior point leaves something everywhere.
+    coef = np.where(np.abs(c) > no_support * C, c, 0.0)
+    values = (solution.objective, solution.relative_gap, found.n_iter, solution.status)
+    return EllipsoidalKernelResult(coef, c, w, bias, *values)

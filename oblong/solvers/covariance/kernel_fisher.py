@@ -21,8 +21,6 @@ from scipy.linalg.lapack import dtrtri
 
 from oblong.solvers.covariance.certificate import UNIT, Certificate, StoredOutputs
 
-__all__ = ["KernelFisherResult", "solve_kernel_fisher"]
-
 # Negative eigenvalues up to this share of the largest are round-off.
 _ROUND_OFF = 1e-10
 
@@ -81,7 +79,6 @@ def solve_kernel_fisher(
     weights: np.ndarray,
     alpha: float,
     *,
-    leave_one_out: bool = True,
     rows: tuple[Any, np.ndarray, np.ndarray] | None = None,
 ) -> KernelFisherResult:
     """Solve the regularised kernel Fisher problem.
@@ -96,9 +93,6 @@ def solve_kernel_fisher(
         Weights above zero; a row of weight two is two rows.
     alpha : float
         The ridge, above zero.
-    leave_one_out : bool, default=True
-        Whether to find the leave-one-out outputs, which take as long as the rest; without,
-        they and their error are NaN.
     rows : tuple of (X, shift, moved), default=None
         For the linear kernel: the rows, what was subtracted from them before ``K`` was made, and
         the difference. The model is then a weight vector for ``X``.
@@ -152,10 +146,6 @@ def solve_kernel_fisher(
     outputs = image - middle
     threshold = -middle if rows is None else -middle - float(direction @ rows[1])
     known = {"objective": objective, "gap": gap, "direction": direction}
-    if not leave_one_out:
-        nothing = np.full(len(y), np.nan)
-        return KernelFisherResult(coef, threshold, outputs, nothing, np.nan, **known)
-
     # Inverse of the matrix bordered by the constraint Σc = 0: its diagonal, and its row sums
     # over the positive rows.
     bordered = np.einsum("ij,ij->j", root, root) - of_ones**2 / mass

@@ -14,14 +14,15 @@ matrix, from the rows of a linear kernel, or from the features of a low-rank app
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from oblong._core.progress import ProgressCallback
+from oblong._core.progress import Run
 from oblong.kernels import Kernel
-from oblong.linalg.columns import ExplicitColumns, KernelColumns
+from oblong.linalg.columns import ExplicitColumns
+from oblong.linalg.kernel_columns import KernelColumns
 from oblong.linalg.low_rank import LowRank
 from oblong.solvers.covariance.certificate import (
     Certificate,
@@ -31,19 +32,10 @@ from oblong.solvers.covariance.certificate import (
 )
 from oblong.solvers.covariance.sigma_geometry import (
     SigmaFactor,
-    SigmaGeometry,
     Whitening,
     centred_sum,
 )
 from oblong.solvers.margin.svm import MarginResult, solve_svm
-
-__all__ = [
-    "SigmaResult",
-    "certified_kernel",
-    "solve_sigma_kernel",
-    "solve_sigma_linear",
-    "solve_sigma_low_rank",
-]
 
 
 @dataclass(frozen=True)
@@ -77,55 +69,37 @@ class SigmaResult:
 
 
 def solve_sigma_kernel(
-    geometry: SigmaGeometry | SigmaFactor,
+    geometry: SigmaFactor,
     y: np.ndarray,
     C: np.ndarray,
-    D: float,
     *,
-    tol: float = 1e-3,
-    max_iter: int = -1,
     threads: int = 1,
-    near: SigmaResult | None = None,
-    polish: bool = True,
-    progress: ProgressCallback | None = None,
+    **run: Unpack[Run],
 ) -> SigmaResult:
     """Solve the Σ-SVM from the covariance of its rows in feature space.
 
     Parameters
     ----------
-    geometry : SigmaGeometry or SigmaFactor
-        The first serves every ``D``, the second one of them; both every ``y`` and ``C``.
+    geometry : SigmaFactor
+        The covariance, which serves every ``y`` and ``C``.
     y, C : ndarray of shape (n,)
         Labels, -1 or +1, and penalties.
-    D : float
-        Share of the covariance, at least zero and below one.
-    tol, max_iter, polish, progress
-        As for :func:`~oblong.solvers.margin.solver.solve_margin`.
     threads : int, default=1
         Threads for products with the matrix.
-    near : SigmaResult, default=None
-        The solution for the same ``D`` and penalties of which none is larger, to start from.
+    **run : object
+        ``tol``, ``max_iter`` and ``progress`` of
+        :func:`~oblong.solvers.margin.solver.solve_margin`.
 
     Returns
     -------
     SigmaResult
         The solution.
     """
-    columns = ExplicitColumns(geometry.kernel(D), threads)
-    margin = solve_svm(
-        columns,
-        y,
-        C,
-        tol=tol,
-        max_iter=max_iter,
-        start=None if near is None else near.margin.dual_coef,
-        start_image=None if near is None else near.margin.image,
-        polish=polish,
-        progress=progress,
-        stage="sigma",
-    )
-    g = geometry.coefficients(margin.coef, D)
-    return SigmaResult(margin, g, margin.bias - geometry.offset(g), margin.n_iter)
+    columns = ExplicitColumns(geometry.matrix, threads)
+    margin = solve_svm(columns, y, C, stage="sigma", **run)
+    g = geometry.coefficients(margin.coef)
+    # The bias lacks the output w·μ of the mean.
+    return SigmaResult(margin, g, margin.bias - float(geometry.means @ g), margin.n_iter)
 
 
 def solve_sigma_linear(
@@ -135,11 +109,9 @@ def solve_sigma_linear(
     D: float,
     *,
     weights: np.ndarray | None = None,
-    tol: float = 1e-3,
-    max_iter: int = -1,
     cache_bytes: float = 2.0**30,
     threads: int = 1,
-    progress: ProgressCallback | None = None,
+    **run: Unpack[Run],
 ) -> SigmaResult:
     """Solve the Σ-SVM with the linear kernel by whitening the rows; the cost is ``n d²``.
 
@@ -147,7 +119,9 @@ def solve_sigma_linear(
     ----------
     X : ndarray or CSR matrix of shape (n, d)
         The rows.
-    y, C, D, tol, max_iter, threads, progress
+    D : float
+        Share of the covariance, at least zero and below one.
+    y, C, threads, **run
         As for :func:`solve_sigma_kernel`.
     weights : ndarray of shape (n,), default=None
         Weights above zero of the rows in the mean and the covariance.
@@ -163,27 +137,15 @@ def solve_sigma_linear(
     columns = KernelColumns(
         Kernel("linear"), whitening.transform(X), cache_bytes=cache_bytes, threads=threads
     )
-    margin = solve_svm(columns, y, C, tol=tol, max_iter=max_iter, progress=progress, stage="sigma")
+    margin = solve_svm(columns, y, C, stage="sigma", **run)
     c = margin.coef
     moment = centred_sum(c, X, whitening.mean)
     w = whitening.direction(solve_triangular(whitening.factor, moment, lower=True))
     # The columns are those of rows shifted to an unweighted mean of zero.
     shift = columns.offset(c)
     bias = margin.bias - shift - float(w @ whitening.mean)
-    certificate = certify_linear(
-        X,
-        StoredOutputs.of_rows(X, w, bias),
-        w,
-        bias,
-        margin.dual_coef,
-        margin.scale,
-        y=y,
-        C=C,
-        D=D,
-        share=whitening.share,
-        mean=whitening.mean,
-        factor=whitening.factor,
-    )
+    outputs, dual = StoredOutputs.of_rows(X, w, bias), (margin.dual_coef, margin.scale)
+    certificate = certify_linear(X, outputs, w, bias, *dual, whitening, y=y, C=C)
     g = whitening.coefficients(c, margin.outputs - margin.bias + shift)
     return SigmaResult(margin, g, bias, margin.n_iter, w, certificate)
 
@@ -220,27 +182,13 @@ def certified_kernel(
         direction = np.asarray(g @ moved)
         inner, bias = bias, bias - float(direction @ shift)
         outputs = StoredOutputs.of_rows(X, direction, bias)
-    certificate = certify_kernel(
-        K,
-        outputs,
-        g,
-        inner,
-        solution.margin.dual_coef,
-        solution.margin.scale,
-        y=y,
-        C=C,
-        D=D,
-        share=weights / weights.sum(),
-    )
+    share, dual = weights / weights.sum(), (solution.margin.dual_coef, solution.margin.scale)
+    certificate = certify_kernel(K, outputs, g, inner, *dual, y=y, C=C, D=D, share=share)
     return replace(solution, bias=bias, direction=direction, certificate=certificate)
 
 
 def solve_sigma_low_rank(
-    approximation: LowRank,
-    y: np.ndarray,
-    C: np.ndarray,
-    D: float,
-    **options: Any,
+    approximation: LowRank, y: np.ndarray, C: np.ndarray, D: float, **options: Any
 ) -> SigmaResult:
     """Solve the Σ-SVM for the kernel matrix ``F F'`` of a low-rank approximation.
 

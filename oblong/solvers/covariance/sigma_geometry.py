@@ -18,87 +18,32 @@ from scipy.linalg.lapack import dpotri
 from oblong._core.threads import chunks
 from oblong.solvers.covariance.options import CovarianceOptions
 
-__all__ = ["SigmaFactor", "SigmaGeometry", "Whitening", "centred_sum", "weighted_sum"]
-
 # Negative eigenvalues up to this share of the kernel values are round-off.
 _ROUND_OFF = 1e-10
 
 
 @dataclass(frozen=True)
-class SigmaGeometry:
-    """The covariance in feature space, decomposed once for every ``D``.
-
-    With the root weights ``r = sqrt(p)`` and the centred kernel matrix ``K_c``,
-    ``diag(r) K_c diag(r) = V diag(s) V'``, where ``s`` are the eigenvalues of ``Σ``.
-
-    Attributes
-    ----------
-    roots : ndarray of shape (n,)
-        ``r``.
-    means : ndarray of shape (n,)
-        ``K p``, the kernel's means over the rows.
-    values : ndarray of shape (n,)
-        ``s``, clipped at zero.
-    vectors : ndarray of shape (n, n)
-        ``V``.
-    """
-
-    roots: np.ndarray
-    means: np.ndarray
-    values: np.ndarray
-    vectors: np.ndarray
-
-    @classmethod
-    def of(cls, K: np.ndarray, weights: np.ndarray | None = None) -> SigmaGeometry:
-        """Decompose the covariance of rows with kernel matrix ``K`` and weights above zero."""
-        roots, means, gram = _centred_gram(K, weights)
-        values, vectors = eigh(gram, overwrite_a=True, check_finite=False, driver="evd")
-        return cls(roots, means, np.maximum(values, 0.0), vectors)
-
-    def kernel(self, D: float) -> np.ndarray:
-        """Kernel matrix ``K̂ = diag(1/r) V diag(s / ((1-D) + D s)) V' diag(1/r)``."""
-        scaled = self.vectors * np.sqrt(self.values / ((1.0 - D) + D * self.values))
-        scaled /= self.roots[:, None]
-        return scaled @ scaled.T
-
-    def coefficients(self, c: np.ndarray, D: float) -> np.ndarray:
-        """Coefficients ``g`` of ``w = Σ g_j φ_j`` for the coefficients ``c`` of the dual."""
-        if D == 0.0:
-            return c
-        V = self.vectors
-        beta = self.roots * (V @ ((V.T @ (c / self.roots)) / ((1.0 - D) + D * self.values)))
-        # Centring; the sum is zero but for round-off.
-        return beta - beta.sum() * self.roots**2
-
-    def offset(self, g: np.ndarray) -> float:
-        """Output ``w·μ`` of the mean, which the bias lacks."""
-        return float(self.means @ g)
-
-
-@dataclass(frozen=True)
 class SigmaFactor:
-    """The covariance in feature space for one ``D``: less work than for all of them.
+    """The covariance in feature space, for one share ``D`` of it.
 
-    With ``G = diag(r) K_c diag(r)`` and ``N = ((1-D)I + D G)^-1``, by Cholesky,
+    With the root weights ``r = sqrt(p)``, the centred kernel matrix ``K_c``,
+    ``G = diag(r) K_c diag(r)`` and ``N = ((1-D)I + D G)^-1``, by Cholesky,
     ``K̂ = diag(1/r) G N diag(1/r)`` and ``G N = (I - (1-D) N) / D``.
 
     Attributes
     ----------
     roots, means : ndarray of shape (n,)
-        As in :class:`SigmaGeometry`.
+        ``r``, and ``K p``, the kernel's means over the rows.
     matrix : ndarray of shape (n, n)
         ``K̂``.
     inverse : ndarray of shape (n, n) or None
         ``N``; None stands for the identity, which it is for ``D = 0``.
-    D : float
-        The share that the matrices are for.
     """
 
     roots: np.ndarray
     means: np.ndarray
     matrix: np.ndarray
     inverse: np.ndarray | None
-    D: float
 
     @classmethod
     def of(cls, K: np.ndarray, D: float, weights: np.ndarray | None = None) -> SigmaFactor:
@@ -121,28 +66,15 @@ class SigmaFactor:
                 matrix = 0.5 * (matrix + matrix.T)
         matrix /= roots
         matrix /= roots[:, None]
-        return cls(roots, means, matrix, inverse, D)
+        return cls(roots, means, matrix, inverse)
 
-    def kernel(self, D: float) -> np.ndarray:
-        """Kernel matrix ``K̂``."""
-        self._check(D)
-        return self.matrix
-
-    def coefficients(self, c: np.ndarray, D: float) -> np.ndarray:
+    def coefficients(self, c: np.ndarray) -> np.ndarray:
         """Coefficients ``g`` of ``w = Σ g_j φ_j`` for the coefficients ``c`` of the dual."""
-        self._check(D)
         if self.inverse is None:
             return c
         beta = self.roots * (self.inverse @ (c / self.roots))
+        # Centring; the sum is zero but for round-off.
         return beta - beta.sum() * self.roots**2
-
-    def offset(self, g: np.ndarray) -> float:
-        """Output ``w·μ`` of the mean, which the bias lacks."""
-        return float(self.means @ g)
-
-    def _check(self, D: float) -> None:
-        if self.D != D:
-            raise ValueError(f"the factor is for D={self.D:g}, not for D={D:g}")
 
 
 @dataclass(frozen=True)

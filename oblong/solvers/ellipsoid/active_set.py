@@ -19,8 +19,6 @@ from oblong.solvers.ellipsoid.problem import (
     snap_by_complementarity,
 )
 
-__all__ = ["enclose"]
-
 
 def enclose(
     problem: DesignProblem,

@@ -21,8 +21,6 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from oblong._core.threads import chunks
 from oblong.solvers.ellipsoid.options import EllipsoidOptions
 
-__all__ = ["EnclosingBallResult", "solve_enclosing_ball"]
-
 
 @dataclass(frozen=True)
 class EnclosingBallResult:

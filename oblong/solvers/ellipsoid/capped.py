@@ -30,8 +30,6 @@ from oblong.solvers.logdet.smoothed_newton import (
     solve_smoothed,
 )
 
-__all__ = ["SmoothedDesign", "cover"]
-
 
 def cover(problem: DesignProblem, kappa: float, start: np.ndarray | None = None) -> Design:
     """Solve the design problem with caps ``κ ω``."""

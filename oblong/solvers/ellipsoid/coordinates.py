@@ -11,8 +11,6 @@ from oblong._core.threads import available_threads, chunks, run_chunks
 from oblong.linalg.log_det import chunk_length, inverse_factor, moments
 from oblong.solvers.ellipsoid.options import EllipsoidOptions
 
-__all__ = ["Coordinates", "Metric"]
-
 _EPSILON = float(np.finfo(np.float64).eps)
 
 

@@ -14,8 +14,6 @@ from oblong.solvers.ellipsoid.coordinates import Coordinates
 from oblong.solvers.ellipsoid.problem import Design, DesignProblem, capped_gap
 from oblong.solvers.ellipsoid.result import EllipsoidResult, log_unit_ball, read_out
 
-__all__ = ["solve_design", "solve_for_penalty", "solve_with_ridge"]
-
 
 def solve_design(problem: DesignProblem, kappa: float, start: np.ndarray | None) -> Design:
     """Solve the design problem, with caps unless ``κ`` is infinite."""

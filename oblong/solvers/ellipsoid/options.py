@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 
 from oblong.solvers.logdet.options import LogDetOptions
 
-__all__ = ["EllipsoidOptions"]
-
 
 @dataclass(frozen=True)
 class EllipsoidOptions:

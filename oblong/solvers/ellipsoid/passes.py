@@ -21,16 +21,14 @@ from typing import Any
 import numpy as np
 
 from oblong._core.progress import Progress, ProgressCallback
+from oblong.linalg.first_pass import FirstLook, stacked
+from oblong.linalg.row_passes import Part, Passes, Present, dense_chunks, hashed
 from oblong.solvers.ellipsoid.capped import cover
 from oblong.solvers.ellipsoid.coordinates import Coordinates, Metric
 from oblong.solvers.ellipsoid.options import EllipsoidOptions
 from oblong.solvers.ellipsoid.problem import Design, DesignProblem, best_threshold
 from oblong.solvers.ellipsoid.result import EllipsoidResult, PassEllipsoid, read_out
 from oblong.solvers.ellipsoid.solve import solve_ellipsoid
-from oblong.solvers.linear.passes.first import FirstLook, stacked
-from oblong.solvers.linear.passes.rows import Part, Passes, Present, dense_chunks, hashed
-
-__all__ = ["solve_ellipsoid_passes"]
 
 # Distance from the hull of the working rows, in deviations of the columns, that is not rounding.
 _OFF_THE_HULL = 1e-6

@@ -18,16 +18,6 @@ from oblong.solvers.ellipsoid.coordinates import Coordinates, Metric
 from oblong.solvers.ellipsoid.options import EllipsoidOptions
 from oblong.solvers.logdet.interior_point import LogDetResult, solve_log_det
 
-__all__ = [
-    "Design",
-    "DesignProblem",
-    "balanced",
-    "best_threshold",
-    "capped_gap",
-    "snap_by_complementarity",
-    "snap_to_bounds",
-]
-
 # Error of a sum of weights that is left alone.
 _ROUNDING = 1e-14
 

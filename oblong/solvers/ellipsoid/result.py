@@ -10,8 +10,6 @@ from scipy.special import gammaln
 
 from oblong.solvers.ellipsoid.problem import Design, DesignProblem
 
-__all__ = ["EllipsoidResult", "PassEllipsoid", "log_unit_ball", "read_out"]
-
 
 @dataclass(frozen=True)
 class EllipsoidResult:
@@ -119,24 +117,13 @@ def read_out(
         # The ridge is part of the moments in proportion to the scale.
         objective += k * np.log(s)
     inverse = metric.inverse * root
+    factors = (_pseudo_inverse(inverse, metric.T / root), inverse)
+    sizes = (s + lift, s, kappa, 0.5 * kappa * s, log_volume, objective, design.gap)
+    run = (problem.n_iter, problem.n_passes)
     return EllipsoidResult(
-        metric.center,
-        _pseudo_inverse(inverse, metric.T / root),
-        inverse,
-        design.u,
-        (q - lift) / s,
-        s + lift,
-        s,
-        kappa,
-        0.5 * kappa * s,
-        log_volume,
-        objective,
-        design.gap,
-        problem.n_iter,
-        problem.n_passes,
-        design.status,
-        _is_simplex(problem, design),
-    )
+        metric.center, *factors, design.u, (q - lift) / s, *sizes, *run,
+        design.status, _is_simplex(problem, design),
+    )  # fmt: skip
 
 
 def log_unit_ball(k: int) -> float:

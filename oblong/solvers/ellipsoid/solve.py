@@ -23,8 +23,6 @@ from oblong.solvers.ellipsoid.options import EllipsoidOptions
 from oblong.solvers.ellipsoid.problem import DesignProblem
 from oblong.solvers.ellipsoid.result import EllipsoidResult, read_out
 
-__all__ = ["EllipsoidResult", "solve_ellipsoid"]
-
 
 def solve_ellipsoid(
     X: np.ndarray,
@@ -87,7 +85,8 @@ def solve_ellipsoid(
     >>> bool(np.allclose(result.inverse_factor.T @ result.inverse_factor, [[2, 0], [0, 2]]))
     True
     """
-    weights = _checked(X, coverage, E, sample_weight, ridge, start)
+    # Weights that are all one are none.
+    weights = None if sample_weight is None or (sample_weight == 1.0).all() else sample_weight
     options = options or EllipsoidOptions()
     present = None
     if weights is not None and (weights == 0).any():
@@ -109,27 +108,3 @@ def solve_ellipsoid(
         return solve_with_ridge(problem, ridge, kappa, penalty, start)
     assert penalty is not None
     return solve_for_penalty(problem, penalty, start)
-
-
-def _checked(X, coverage, E, sample_weight, ridge, start) -> np.ndarray | None:
-    """Raise for bad input; return the weights, None if all are one."""
-    if X.ndim != 2 or X.shape[0] == 0 or X.shape[1] == 0:
-        raise ValueError(f"X must have rows and columns; got an array of shape {X.shape}")
-    if X.dtype not in (np.float32, np.float64):
-        raise ValueError(f"X must be in single or double precision; got {X.dtype}")
-    if not 0.0 <= coverage <= 1.0:
-        raise ValueError(f"coverage must be in [0, 1]; got {coverage!r}")
-    if E is not None and not E > 0.0:
-        raise ValueError(f"E must be above zero; got {E!r}")
-    if ridge is not None and not (ridge > 0.0 and np.isfinite(ridge)):
-        raise ValueError(f"ridge must be above zero and finite; got {ridge!r}")
-    if start is not None and np.shape(start) != (X.shape[0],):
-        raise ValueError(f"start must have shape ({X.shape[0]},); got {np.shape(start)}")
-    if sample_weight is None:
-        return None
-    weights = np.asarray(sample_weight, dtype=np.float64)
-    if weights.shape != (X.shape[0],):
-        raise ValueError(f"sample_weight must have shape ({X.shape[0]},); got {weights.shape}")
-    if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
-        raise ValueError("sample_weight must be finite, non-negative and not all zero")
-    return None if (weights == 1.0).all() else weights

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import warnings
 from types import ModuleType
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgError
@@ -31,8 +32,6 @@ from oblong.solvers.esvm.solve import (
     moment_factor,
     solve_ellipsoidal_svm,
 )
-
-__all__ = ["solve_exact_ellipsoidal_svm"]
 
 
 def solve_exact_ellipsoidal_svm(
@@ -87,36 +86,33 @@ def solve_exact_ellipsoidal_svm(
     """
     cp = _conic()
     options = options or EsvmOptions()
-    F, y = np.asarray(F, dtype=np.float64), np.asarray(y, dtype=np.float64)
-    caps = np.asarray(caps, dtype=np.float64)
+    F, y, caps = (np.asarray(a, dtype=np.float64) for a in (F, y, caps))
+    given = _Problem(F, y, caps, r, fit_intercept, tol)
     used = caps > 0.0
-    rows, side, penalties = F[used], y[used], caps[used]
-    if not len(rows) or side.min() == side.max():
+    task = given.take(used)
+    if not len(task.F) or task.y.min() == task.y.max():
         raise ValueError("rows of both classes with positive caps are needed")
-    # Rows of length near one; E, w and the values stay, b, ξ and 1 / C shrink with the rows.
-    length = float(np.sqrt(np.mean(np.einsum("ij,ij->i", rows, rows)))) or 1.0
-    rows, penalties = rows / length, penalties * length
-    p = rows.shape[1]
+    p = F.shape[1]
     if p == 1:
-        return _one_column(F, y, caps, r, fit_intercept, tol)
-    chosen = _likely(rows, side, penalties, r, fit_intercept, options)
+        # Numbers: |E φ| = E φ² / |φ|, so that the relaxed problem is the problem itself.
+        found, pi = given.relaxed(0.1 * tol)
+        G = moment_factor(F, found.alpha, pi, r) if found.factor is None else found.factor
+        return _certified(given, (found.w, found.b, r * G.T @ G, found.alpha), found.n_iter)
+    # Rows of length near one; E, w and the values stay, b, ξ and 1 / C shrink with the rows.
+    length = float(np.sqrt(np.mean(_lengths(task.F) ** 2))) or 1.0
+    task = task._replace(F=task.F / length, caps=task.caps * length)
+    chosen = _likely(task, options)
     n_iter = 0
     while True:
-        found = _conic_solution(
-            cp, rows[chosen], side[chosen], penalties[chosen], r, fit_intercept, tol
-        )
-        if found is None:
-            status, zero = (
-                "inseparable" if np.isinf(penalties).any() else "stalled",
-                np.zeros(len(F)),
-            )
-            values = np.inf, -np.inf, np.inf
+        solved = _conic_solution(cp, task.take(chosen))
+        if solved is None:
+            status = "inseparable" if np.isinf(task.caps).any() else "stalled"
+            zero, values = np.zeros(len(F)), (np.inf, -np.inf, np.inf)
             G = np.eye(p) / np.sqrt(r)
             return EllipsoidalSVMResult(np.zeros(p), 0.0, zero, zero, G, zero, *values, 0, status)
-        (w, bias, E, weights), count = found
+        (w, bias, E, weights), count = solved
         n_iter += count
-        image = rows @ E
-        short = np.sqrt(np.einsum("ij,ij->i", image, image)) - side * (rows @ w + bias)
+        short = _lengths(task.F @ E) - task.y * (task.F @ w + bias)
         missed = ~chosen & (short > options.conic_missed)
         if not missed.any():
             break
@@ -124,58 +120,67 @@ def solve_exact_ellipsoidal_svm(
     places = np.flatnonzero(used)[chosen]
     alpha = np.zeros(len(F))
     alpha[places] = np.clip(weights / length, 0.0, caps[places])
-    point = w, bias * length, E, alpha
-    return _certified(F, y, caps, r, fit_intercept, point, n_iter, tol)
+    return _certified(given, (w, bias * length, E, alpha), n_iter)
 
 
-def _likely(
-    rows: np.ndarray,
-    side: np.ndarray,
-    penalties: np.ndarray,
-    r: float,
-    fit_intercept: bool,
-    options: EsvmOptions,
-) -> np.ndarray:
+class _Problem(NamedTuple):
+    """Rows, labels and penalties, and the rest of the problem."""
+
+    F: np.ndarray
+    y: np.ndarray
+    caps: np.ndarray
+    r: float
+    fit_intercept: bool
+    tol: float
+
+    def take(self, rows: np.ndarray) -> _Problem:
+        """The problem of some rows."""
+        return self._replace(F=self.F[rows], y=self.y[rows], caps=self.caps[rows])
+
+    def relaxed(self, tol: float) -> tuple[EllipsoidalSVMResult, np.ndarray]:
+        """Solution of the relaxed problem, and its factors ``π``."""
+        F, y, caps, r, intercept, _ = self
+        lengths = _lengths(F)
+        pi = 1.0 / np.where(lengths > 0.0, lengths, 1.0)
+        how: dict[str, Any] = {"r": r, "fit_intercept": intercept, "tol": tol}
+        return solve_ellipsoidal_svm(F, y, caps=caps, pi=pi, **how), pi
+
+
+def _lengths(rows: np.ndarray) -> np.ndarray:
+    return np.sqrt(np.einsum("ij,ij->i", rows, rows))
+
+
+def _likely(task: _Problem, options: EsvmOptions) -> np.ndarray:
     """Rows that the constraints are likely to touch, by the relaxed problem; all if they are few.
 
     The work grows with the rows, and the solver gets stuck where most of them say nothing.
     """
-    everything = np.ones(len(rows), dtype=bool)
-    if len(rows) <= options.conic_rows or np.isinf(penalties).any():
+    everything = np.ones(len(task.F), dtype=bool)
+    if len(task.F) <= options.conic_rows or np.isinf(task.caps).any():
         return everything
-    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    pi = 1.0 / np.where(lengths > 0.0, lengths, 1.0)
-    relaxed = solve_ellipsoidal_svm(
-        rows, side, caps=penalties, pi=pi, r=r, fit_intercept=fit_intercept, tol=1e-4
-    )
+    relaxed, _ = task.relaxed(1e-4)
     if relaxed.status != "converged":
         return everything
-    spare = side * relaxed.outputs - relaxed.q
+    spare = task.y * relaxed.outputs - relaxed.q
     near = spare <= 0.25 * float(np.mean(np.maximum(spare, 0.0)))
-    return near if side[near].size and side[near].min() < side[near].max() else everything
+    return near if len(np.unique(task.y[near])) == 2 else everything
 
 
 def _conic_solution(
-    cp: ModuleType,
-    rows: np.ndarray,
-    side: np.ndarray,
-    penalties: np.ndarray,
-    r: float,
-    fit_intercept: bool,
-    tol: float,
+    cp: ModuleType, task: _Problem
 ) -> tuple[tuple[np.ndarray, float, np.ndarray, np.ndarray], int] | None:
     """``w``, ``b``, ``E`` and the dual weights, with the solver's iterations; None if it fails."""
-    p = rows.shape[1]
+    F, y, caps, r, fit_intercept, tol = task
+    p = F.shape[1]
     E, w = cp.Variable((p, p), symmetric=True), cp.Variable(p)
     b = cp.Variable() if fit_intercept else cp.Constant(0.0)
-    hard = ~np.isfinite(penalties)
-    xi = cp.Variable(len(rows), nonneg=True)
-    outside = cp.norm(rows @ E, axis=1) <= cp.multiply(side, rows @ w + b) + xi
+    hard = ~np.isfinite(caps)
+    xi = cp.Variable(len(F), nonneg=True)
+    outside = cp.norm(F @ E, axis=1) <= cp.multiply(y, F @ w + b) + xi
     constraints = [outside, cp.norm(w) <= 1]
     if hard.any():
         constraints.append(xi[hard] == 0)
-    objective = -r * cp.log_det(E) + (1 - r) * cp.trace(E)
-    objective += np.where(hard, 0.0, penalties) @ xi
+    objective = -r * cp.log_det(E) + (1 - r) * cp.trace(E) + np.where(hard, 0.0, caps) @ xi
     problem = cp.Problem(cp.Minimize(objective), constraints)
     # As accurately as the solver can; where it gets stuck, as the tolerance asks.
     rough = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), tol)
@@ -195,20 +200,6 @@ def _conic_solution(
     return (w.value, bias, E.value, np.ravel(outside.dual_value)), count
 
 
-def _one_column(
-    F: np.ndarray, y: np.ndarray, caps: np.ndarray, r: float, fit_intercept: bool, tol: float
-) -> EllipsoidalSVMResult:
-    """Numbers: ``|E φ| = E φ² / |φ|``, so that the relaxed problem is the problem itself."""
-    length = np.abs(F[:, 0])
-    pi = 1.0 / np.where(length > 0.0, length, 1.0)
-    found = solve_ellipsoidal_svm(
-        F, y, caps=caps, pi=pi, r=r, fit_intercept=fit_intercept, tol=0.1 * tol
-    )
-    G = moment_factor(F, found.alpha, pi, r) if found.factor is None else found.factor
-    point = found.w, found.b, r * G.T @ G, found.alpha
-    return _certified(F, y, caps, r, fit_intercept, point, found.n_iter, tol)
-
-
 def _conic() -> ModuleType:
     try:
         import clarabel  # noqa: F401
@@ -221,22 +212,16 @@ def _conic() -> ModuleType:
 
 
 def _certified(
-    F: np.ndarray,
-    y: np.ndarray,
-    caps: np.ndarray,
-    r: float,
-    fit_intercept: bool,
-    point: tuple[np.ndarray, float, np.ndarray, np.ndarray],
-    n_iter: int,
-    tol: float,
+    problem: _Problem, point: tuple[np.ndarray, float, np.ndarray, np.ndarray], n_iter: int
 ) -> EllipsoidalSVMResult:
     """Value of the point, made feasible, and the bound that its weights give."""
+    F, y, caps, r, fit_intercept, tol = problem
     w, b, E, alpha = point
     p = F.shape[1]
     w = w / max(1.0, float(np.linalg.norm(w)))
     E = 0.5 * (E + E.T)
     image = F @ E
-    q = np.sqrt(np.einsum("ij,ij->i", image, image))
+    q = _lengths(image)
     outputs = F @ w + b
     side = y * outputs
     hard = np.isinf(caps)

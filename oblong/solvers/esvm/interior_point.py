@@ -14,8 +14,6 @@ from oblong.solvers.esvm.problem import Certified, EsvmProblem
 from oblong.solvers.esvm.scaled_part import Part
 from oblong.solvers.logdet.state import LogDetState
 
-__all__ = ["solve_by_interior_point", "solve_rows"]
-
 
 def solve_by_interior_point(problem: EsvmProblem, polish: bool = False) -> tuple[Certified, str]:
     """Solve with all rows in every Newton system; to the last digits, if that is asked for."""

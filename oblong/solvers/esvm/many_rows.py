@@ -23,8 +23,6 @@ from oblong.solvers.logdet.smoothed_newton import (
     solve_smoothed,
 )
 
-__all__ = ["SmoothedEsvm", "solve_by_newton", "solve_by_working_sets"]
-
 
 def solve_by_newton(problem: EsvmProblem, start: Point | None = None) -> tuple[Certified, str]:
     """Solve by Newton's method with less and less smoothing; ``start`` is ``(R, w, b)``."""

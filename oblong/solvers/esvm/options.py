@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 
 from oblong.solvers.logdet.options import LogDetOptions
 
-__all__ = ["EsvmOptions"]
-
 
 @dataclass(frozen=True)
 class EsvmOptions:

@@ -28,8 +28,6 @@ from oblong.linalg.log_det import chunk_length, inverse_factor
 from oblong.solvers.esvm.options import EsvmOptions
 from oblong.solvers.margin.scaled import widest_bias
 
-__all__ = ["Certified", "EsvmProblem", "balanced", "best_bias", "moment_factor", "smallest_ratio"]
-
 Report = Callable[[float], None]
 
 

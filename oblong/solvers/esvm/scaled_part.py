@@ -8,8 +8,6 @@ import numpy as np
 
 from oblong.solvers.esvm.problem import Certified, EsvmProblem, balanced
 
-__all__ = ["Part"]
-
 
 class Part:
     """The problem of some rows, scaled to lengths near one, with the held rows in its constants.

@@ -20,8 +20,6 @@ from oblong._core.compile import compiled
 from oblong.linalg.log_det import inverse_factor
 from oblong.solvers.esvm.problem import Certified, EsvmProblem, balanced
 
-__all__ = ["solve_by_smo"]
-
 
 def solve_by_smo(problem: EsvmProblem) -> tuple[Certified, str]:
     """Solve by pairs of weights.

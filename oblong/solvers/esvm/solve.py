@@ -26,10 +26,6 @@ from oblong.solvers.esvm.options import EsvmOptions
 from oblong.solvers.esvm.problem import Certified, EsvmProblem, moment_factor
 from oblong.solvers.esvm.smo import solve_by_smo
 
-__all__ = ["EllipsoidalSVMResult", "moment_factor", "solve_ellipsoidal_svm"]
-
-SOLVERS = ("auto", "ipm", "newton", "smo")
-
 
 @dataclass(frozen=True)
 class EllipsoidalSVMResult:
@@ -150,7 +146,8 @@ def solve_ellipsoidal_svm(
     >>> result.alpha.round(3).tolist(), result.status
     ([0.4, 0.4], 'converged')
     """
-    F, y, caps, pi = _checked(F, y, caps, pi, r, solver)
+    F = np.asarray(F, dtype=None if F.dtype == np.float32 else np.float64)
+    y, caps, pi = (np.asarray(a, dtype=np.float64) for a in (y, caps, pi))
     rows = np.flatnonzero(caps > 0.0)
     everything = len(rows) == len(caps)
     parts = (F, y, caps, pi) if everything else (F[rows], y[rows], caps[rows], pi[rows])
@@ -178,44 +175,8 @@ def solve_ellipsoidal_svm(
         G = moment_factor(F, alpha, pi, r) if found.G is None else found.G
         q, g = whole.images(np.sqrt(r) * G, found.w)
         outputs = g + found.b
-    return EllipsoidalSVMResult(
-        found.w,
-        found.b,
-        alpha,
-        q,
-        found.G,
-        outputs,
-        found.dual + found.gap,
-        found.dual,
-        found.gap / problem.unit,
-        problem.n_iter,
-        status,
-    )
-
-
-def _checked(
-    F: np.ndarray, y: np.ndarray, caps: np.ndarray, pi: np.ndarray, r: float, solver: str
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    F = np.asarray(F)
-    if F.dtype not in (np.float32, np.float64):
-        F = F.astype(np.float64)
-    if F.ndim != 2:
-        raise ValueError(f"F must be a matrix; it has {F.ndim} dimensions")
-    y, caps, pi = (np.asarray(a, dtype=np.float64) for a in (y, caps, pi))
-    for name, a in (("y", y), ("caps", caps), ("pi", pi)):
-        if a.shape != (len(F),):
-            raise ValueError(f"{name} must have one entry per row of F")
-    if not np.all(np.abs(y) == 1.0):
-        raise ValueError("y must hold -1 and +1")
-    if not np.all(caps >= 0.0):
-        raise ValueError("caps must not be negative")
-    if not (np.all(pi > 0.0) and np.all(np.isfinite(pi))):
-        raise ValueError("pi must be positive and finite")
-    if not 0.0 < r < 1.0:
-        raise ValueError(f"r must lie between 0 and 1, not {r}")
-    if solver not in SOLVERS:
-        raise ValueError(f"solver must be one of {SOLVERS}, not {solver!r}")
-    return F, y, caps, pi
+    values = (found.dual + found.gap, found.dual, found.gap / problem.unit, problem.n_iter)
+    return EllipsoidalSVMResult(found.w, found.b, alpha, q, found.G, outputs, *values, status)
 
 
 def _choose(solver: str, n: int, p: int, options: EsvmOptions) -> str:

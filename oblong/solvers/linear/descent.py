@@ -27,8 +27,6 @@ from oblong.solvers.linear.joint_step import joint_step
 from oblong.solvers.linear.options import DEFAULTS, LinearOptions
 from oblong.solvers.linear.problem import LinearProblem, LinearResult, certified
 
-__all__ = ["solve_descent"]
-
 
 def solve_descent(
     problem: LinearProblem,
@@ -80,7 +78,7 @@ def solve_descent(
     while True:
         # The estimate comes with the pass; the certificate costs two more.
         if passes >= next_check or method.gap <= promise:
-            t = state.bound(float(state.sums[3])) if state.rho > 0.0 else problem.B
+            t = state.bound(state.excess) if state.rho > 0.0 else problem.B
             result = certified(problem, None, state.c, t, passes)
             if best is None or result.relative_gap < best.relative_gap:
                 best = result
@@ -118,7 +116,7 @@ class _Descent:
     def sweep(self) -> None:
         """Visit the active rows once; move the multipliers when they are done."""
         state, n, options = self.state, self.state.problem.rows.n, self.options
-        whole, before = self.rows.size == n, float(state.sums[1])
+        whole, before = self.rows.size == n, state.total
         order = self._shuffled(self.rows)
         kept, self.violation, self.gap = state.visit(order, self.shrink)
         self.gaps = [*self.gaps[-2:], self.gap]
@@ -128,7 +126,7 @@ class _Descent:
         self.shrink = max(self.violation, 1e-12)
         if np.isinf(self.aim):
             self.aim = options.inner_violation * self.violation
-        total = float(state.sums[1])
+        total = state.total
         if self.violation <= self.aim:
             if whole:
                 moved = max(state.move_bias(self.violation), state.move_bound())

@@ -8,8 +8,6 @@ from oblong.solvers.linear.options import DEFAULTS, LinearOptions
 from oblong.solvers.linear.problem import LinearProblem
 from oblong.solvers.linear.row_loops import descend
 
-__all__ = ["DescentState"]
-
 
 class DescentState:
     """Coefficients, their weights, and the two multipliers of an inner problem.
@@ -29,8 +27,10 @@ class DescentState:
     ----------
     c, w : ndarray of shape (n,) and (d,)
         Coefficients and the combination of the rows with them.
-    sums : ndarray of shape (5,)
-        Bias multiplier, ``Σc``, bound multiplier, ``Σe`` and ``w·m`` with the mean ``m``.
+    bias, t : float
+        Multipliers of the bias and of the bound.
+    total, excess, drift : float
+        ``Σc``, ``Σe`` and ``w·m`` with the mean ``m``.
     U : ndarray of shape (n,)
         Limits of the excess: zero without a bound, infinite with a hard one.
     norms : ndarray of shape (n,)
@@ -38,6 +38,9 @@ class DescentState:
     R, rho : float
         Strengths of the constraints on ``Σc`` and ``Σe``; zero for none.
     """
+
+    total: float
+    drift: float
 
     def __init__(
         self,
@@ -69,13 +72,12 @@ class DescentState:
         else:
             self.U = np.full(rows.n, np.inf) if problem.U is None else problem.U
         self.c = np.zeros(rows.n) if start is None else np.array(start)
-        self.w = rows.combination(self.c)
-        t = 1.0 if problem.D is not None else problem.B
-        excess = float(problem.excess(self.c).sum()) if problem.D is not None else 0.0
-        drift = float(self.w @ self.mean)
-        self.sums = np.array([start_bias + drift, self.c.sum(), t, excess, drift])
-        self.D = 0.0 if problem.D is None else float(problem.D)
-        self.rho = self.strength if problem.D is not None else 0.0
+        self.t, self.D = problem.B, 0.0
+        self.rho = self.excess = 0.0
+        if problem.D is not None:
+            self.t, self.D, self.rho = 1.0, float(problem.D), self.strength
+        self.refresh()
+        self.bias = start_bias + self.drift
         self._pull, self._moved = options.pull, np.inf
         free = rows.n if start is None else self.free().size
         self.R = self._bias_strength(free) if problem.intercept else 0.0
@@ -93,38 +95,23 @@ class DescentState:
 
         Returns their number, the largest violation and the gap, as :func:`descend` does.
         """
-        problem = self.problem
-        return descend(
-            self.data,
-            self.indices,
-            self.indptr,
-            order,
-            problem.y,
-            problem.C,
-            self.U,
-            self.norms,
-            self.along,
-            self.c,
-            self.w,
-            self.sums,
-            self.square,
-            self.R,
-            self.rho,
-            self.D,
-            shrink,
-        )
+        rows = (self.data, self.indices, self.indptr, order, self.problem.y, self.problem.C)
+        model = (self.U, self.norms, self.along, self.c, self.w)
+        sums = (self.bias, self.total, self.t, self.excess, self.drift)
+        rest = (self.square, self.R, self.rho, self.D, shrink)
+        kept, worst, gap, self.total, self.excess, self.drift = descend(*rows, *model, *sums, *rest)
+        return kept, worst, gap
 
     def refresh(self) -> None:
         """Take the round-off out of what is kept up to date."""
         self.w = self.problem.rows.combination(self.c)
-        self.sums[1], self.sums[4] = self.c.sum(), self.w @ self.mean
+        self.total, self.drift = float(self.c.sum()), float(self.w @ self.mean)
         if self.rho > 0.0:
-            self.sums[3] = self.problem.excess(self.c).sum()
+            self.excess = float(self.problem.excess(self.c).sum())
 
     def bound(self, excess: float) -> float:
         """Slope of the dual in the excess."""
-        t = float(self.sums[2])
-        return max(1.0, t + self.rho * (excess - self.D)) if self.rho > 0.0 else t
+        return max(1.0, self.t + self.rho * (excess - self.D)) if self.rho > 0.0 else self.t
 
     def move_bias(self, violation: float) -> float:
         """Make the bias of the inner problem the multiplier of the next.
@@ -134,8 +121,8 @@ class DescentState:
         """
         if self.R == 0.0:
             return 0.0
-        change = float(self.R * self.sums[1])
-        self.sums[0] += change
+        change = float(self.R * self.total)
+        self.bias += change
         if abs(change) > max(self.options.slow_bias * self._moved, violation):
             self._pull *= 4.0
         self._moved = abs(change)
@@ -146,8 +133,8 @@ class DescentState:
         """Do the same for the bound."""
         if self.rho == 0.0:
             return 0.0
-        before, self.sums[2] = float(self.sums[2]), self.bound(float(self.sums[3]))
-        return abs(float(self.sums[2]) - before)
+        before, self.t = self.t, self.bound(self.excess)
+        return abs(self.t - before)
 
     def _bias_strength(self, free: int) -> float:
         return self.strength * min(1.0, self._pull / max(1, free))

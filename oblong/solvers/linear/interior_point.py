@@ -24,8 +24,6 @@ from oblong.solvers.linear.problem import LinearProblem, LinearResult, certified
 from oblong.solvers.linear.row_loops import advance_rows, bound_step, predict_rows, weigh_rows
 from oblong.solvers.linear.start import Floor, Kind, middle
 
-__all__ = ["solve_interior_point"]
-
 
 def solve_interior_point(
     problem: LinearProblem,

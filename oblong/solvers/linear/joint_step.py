@@ -8,8 +8,6 @@ from oblong.solvers.linear.descent_state import DescentState
 from oblong.solvers.linear.options import DEFAULTS, LinearOptions
 from oblong.solvers.linear.row_loops import add_rows, row_products
 
-__all__ = ["joint_step"]
-
 # Values, columns and ends of the rows, and which rows are meant.
 Arrays = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
@@ -26,7 +24,7 @@ def joint_step(state: DescentState, patience: float, options: LinearOptions = DE
     options : LinearOptions
         Tuning constants.
     """
-    problem, sums = state.problem, state.sums
+    problem = state.problem
     rows = state.free()
     effort = int(patience * problem.rows.n / max(1, rows.size))
     if rows.size < 2 or effort < options.joint_least:
@@ -39,14 +37,14 @@ def joint_step(state: DescentState, patience: float, options: LinearOptions = DE
     outward = y * (beyond.astype(float) - below)
     slope = y.copy()
     outside = beyond | below
-    slope[outside] = -state.bound(float(sums[3])) * outward[outside]
+    slope[outside] = -state.bound(state.excess) * outward[outside]
     output = np.empty(rows.size)
     arrays = (state.data, state.indices, state.indptr, rows)
-    _outputs(state, arrays, state.w, float(sums[1]), output)
-    residual = slope - output - sums[0] - state.R * sums[1]
+    _outputs(state, arrays, state.w, state.total, output)
+    residual = slope - output - state.bias - state.R * state.total
     effort = min(effort, options.joint_most)
     direction = _ascent_direction(state, arrays, residual, outward, effort)
-    best = (_inner_dual(state, rows, c, state.w, float(sums[1])), c, state.w)
+    best = (_inner_dual(state, rows, c, state.w, state.total), c, state.w)
     trials = []
     if problem.D is None and problem.bounded:
         trials.append(_line_maximum(state, arrays, direction, float(residual @ direction)))
@@ -56,7 +54,7 @@ def joint_step(state: DescentState, patience: float, options: LinearOptions = DE
         for new in trials:
             w = state.w.copy()
             add_rows(*arrays, new - c, w)
-            value = _inner_dual(state, rows, new, w, float(sums[1] + (new - c).sum()))
+            value = _inner_dual(state, rows, new, w, float(state.total + (new - c).sum()))
             if value > best[0]:
                 best = (value, new, w)
         if best[1] is not c:
@@ -64,9 +62,9 @@ def joint_step(state: DescentState, patience: float, options: LinearOptions = DE
         trials = []
     _, new, w = best
     before = _own_excess(state, rows)
-    sums[1] += (new - c).sum()
-    state.c[rows], state.w, sums[4] = new, w, w @ state.mean
-    sums[3] += _own_excess(state, rows) - before
+    state.total += (new - c).sum()
+    state.c[rows], state.w, state.drift = new, w, float(w @ state.mean)
+    state.excess += _own_excess(state, rows) - before
 
 
 def _inner_dual(
@@ -82,12 +80,12 @@ def _inner_dual(
     alpha = np.clip(a, 0.0, C)
     excess = float(np.abs(a - alpha).sum())
     w = w - total * state.mean
-    value = alpha.sum() - 0.5 * (w @ w) - state.sums[0] * total - 0.5 * state.R * total * total
+    value = alpha.sum() - 0.5 * (w @ w) - state.bias * total - 0.5 * state.R * total * total
     if state.rho > 0.0:
-        everything = float(state.sums[3]) - _own_excess(state, rows) + excess
+        everything = state.excess - _own_excess(state, rows) + excess
         reach = state.bound(everything) - 1.0
         return float(value - excess - 0.5 * reach * reach / state.rho)
-    return float(value - state.sums[2] * excess if excess else value)
+    return float(value - state.t * excess if excess else value)
 
 
 def _outputs(
@@ -112,7 +110,7 @@ def _line_maximum(
     Coefficients under a hard bound have no ends to stop at. ``rise`` is the derivative.
     """
     problem, rows = state.problem, arrays[-1]
-    y, C, T = problem.y[rows], problem.C[rows], float(state.sums[2])
+    y, C, T = problem.y[rows], problem.C[rows], state.t
     change = np.zeros_like(state.w)
     add_rows(*arrays, direction, change)
     total = float(direction.sum())

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["DEFAULTS", "LinearOptions"]
-
 
 @dataclass(frozen=True)
 class LinearOptions:

@@ -19,7 +19,7 @@ both subject to ``Σ c_i = 0`` if there is an intercept.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from threading import local
 from typing import Any
@@ -27,18 +27,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from oblong._core.threads import run_chunks
+from oblong._core.gap import PrimalDual
+from oblong._core.threads import chunks, run_chunks
 from oblong.solvers.linear.row_loops import add_rows, row_norms, row_products
-
-__all__ = [
-    "UNIT",
-    "LinearProblem",
-    "LinearResult",
-    "LinearRows",
-    "as_stored",
-    "certified",
-    "check_finite",
-]
 
 # Numbers of a chunk of rows, small enough for the cache.
 _CHUNK = 1 << 18
@@ -103,54 +94,33 @@ class LinearRows:
         ends = np.arange(self.n + 1, dtype=np.int64) * self.d
         return np.ascontiguousarray(self.X).reshape(-1), np.empty(0, dtype=np.int32), ends
 
-    def products(self, w: np.ndarray) -> np.ndarray:
-        """Products of the rows with ``w``."""
+    def products(self, w: np.ndarray, absolute: bool = False) -> np.ndarray:
+        """Products of the rows, or of their absolute values, with ``w``."""
         out = np.empty(self.n)
-        if self.sparse:
+        if self.sparse and not absolute:
             row_products(*self.compressed(), np.arange(self.n), w, out)
         else:
-            self.for_chunks(lambda part, X: np.dot(X, w, out=out[part]))
+            self._for_parts(lambda part, X: out.__setitem__(part, X @ w), absolute)
         return out
 
-    def combination(self, c: np.ndarray) -> np.ndarray:
-        """Sum of the rows times ``c``."""
+    def combination(self, c: np.ndarray, absolute: bool = False) -> np.ndarray:
+        """Sum of the rows, or of their absolute values, times ``c``."""
         out = np.zeros(self.d)
-        if self.sparse:
+        if self.sparse and not absolute:
             add_rows(*self.compressed(), np.arange(self.n), c, out)
-        else:
-            parts = np.empty((-(-self.n // self.chunk), self.d))
-            self.for_chunks(lambda part, X: np.dot(c[part], X, out=parts[part.start // self.chunk]))
-            out += parts.sum(axis=0)
-        return out
-
-    def absolute_products(self, w: np.ndarray) -> np.ndarray:
-        """Products of the rows' absolute values with ``w``."""
-        out = np.empty(self.n)
-        if self.sparse:
-            for part, X in self._sparse_chunks():
-                out[part] = abs(X) @ w
             return out
-        self.for_chunks(lambda part, X: np.dot(np.abs(X, out=X), w, out=out[part]))
-        return out
+        parts: dict[int, np.ndarray] = {}
+        self._for_parts(lambda part, X: parts.__setitem__(part.start, c[part] @ X), absolute)
+        return sum((parts[start] for start in sorted(parts)), out)
 
-    def absolute_combination(self, c: np.ndarray) -> np.ndarray:
-        """Sum of the rows' absolute values times ``c``."""
-        if self.sparse:
-            return sum((c[part] @ abs(X) for part, X in self._sparse_chunks()), np.zeros(self.d))
-        parts = np.empty((-(-self.n // self.chunk), self.d))
-
-        def add(part: slice, X: np.ndarray) -> None:
-            np.dot(c[part], np.abs(X, out=X), out=parts[part.start // self.chunk])
-
-        self.for_chunks(add)
-        return parts.sum(axis=0)
-
-    def _sparse_chunks(self) -> Iterator[tuple[slice, Any]]:
-        """Some rows of a CSR matrix at a time, with about as many entries as dense chunks have."""
-        step = max(1, int(_CHUNK * self.n / max(1, self.X.nnz)))
-        for start in range(0, self.n, step):
-            part = slice(start, start + step)
-            yield part, self.X[part]
+    def _for_parts(self, task: Callable[[slice, Any], object], absolute: bool) -> None:
+        """Call ``task(slice, rows)`` for chunks of rows, perhaps of their absolute values."""
+        if not self.sparse:
+            self.for_chunks(lambda part, X: task(part, np.abs(X, out=X) if absolute else X))
+            return
+        # With about as many entries as dense chunks have.
+        for start, stop in chunks(self.n, int(_CHUNK * self.n / max(1, self.X.nnz))):
+            task(slice(start, stop), abs(self.X[start:stop]))
 
     def squared_norms(self) -> np.ndarray:
         """Squared norms of the rows."""
@@ -297,7 +267,7 @@ class LinearProblem:
 
 
 @dataclass(frozen=True)
-class LinearResult:
+class LinearResult(PrimalDual):
     """Solution of a linear margin problem with its certificate.
 
     Attributes
@@ -332,16 +302,6 @@ class LinearResult:
     n_iter: int
     status: str
     rounding: float = 0.0
-
-    @property
-    def gap(self) -> float:
-        """Primal minus dual objective, rounding included: an upper bound of the error of both."""
-        return max(self.objective - self.dual_objective, 0.0) + self.rounding
-
-    @property
-    def relative_gap(self) -> float:
-        """The gap over the primal objective."""
-        return self.gap / max(abs(self.objective), np.finfo(float).tiny)
 
 
 def certified(
@@ -404,7 +364,7 @@ def as_stored(X: Any, problem: LinearProblem, found: LinearResult) -> LinearResu
     rows = LinearRows(X, problem.rows.threads)
     w, b = found.coef, found.bias
     f = rows.products(w) + b
-    error = UNIT * (rows.absolute_products(np.abs(w)) + abs(b))
+    error = UNIT * (rows.products(np.abs(w), absolute=True) + abs(b))
     worst = float((np.abs(f) + error).max())
     t = found.t
     if problem.D is not None:
@@ -431,7 +391,7 @@ def _dual_of_rows(X: Any, problem: LinearProblem, found: LinearResult) -> tuple[
     """Dual objective at the coefficients, for the rows as given, and its rounding."""
     c = found.dual_coef
     rows = LinearRows(X, problem.rows.threads, centred=problem.intercept)
-    combined, sizes = rows.combination(c), rows.absolute_combination(np.abs(c))
+    combined, sizes = rows.combination(c), rows.combination(np.abs(c), absolute=True)
     length, error = float(np.linalg.norm(combined)), UNIT * float(np.linalg.norm(sizes))
     doubt = error * (length + 0.5 * error)
     if problem.intercept:

@@ -28,8 +28,6 @@ from oblong.solvers.linear.problem import (
 )
 from oblong.solvers.margin.relative import solve_relative_margin
 
-__all__ = ["LinearRelativeMarginResult", "choose_method", "solve_linear_relative_margin"]
-
 
 @dataclass(frozen=True)
 class LinearRelativeMarginResult:

@@ -15,17 +15,6 @@ import numpy as np
 
 from oblong._core.compile import compiled, fast_max
 
-__all__ = [
-    "add_rows",
-    "advance_rows",
-    "bound_step",
-    "descend",
-    "predict_rows",
-    "row_norms",
-    "row_products",
-    "weigh_rows",
-]
-
 
 @compiled
 def _weight(soft, a, s, v, e):
@@ -264,15 +253,16 @@ def _slopes(a, C, U, T):
 
 @compiled
 def descend(
-    data, indices, indptr, order, y, C, U, norms, along, c, w, state, square, R2, rho, D, shrink
-):
+    data, indices, indptr, order, y, C, U, norms, along, c, w,
+    b, total, t, excess, drift, square, R2, rho, D, shrink,
+):  # fmt: skip
     """Visit the rows in ``order`` once, maximising the dual over one coefficient at a time.
 
-    ``state`` holds the bias multiplier ``b``, the sum of the coefficients, the bound multiplier
-    ``t``, the total excess and ``w·m``; all but the two multipliers are updated. The rows count
-    as if their mean ``m`` were subtracted: ``along`` has their products with it, ``square`` is
-    its squared norm and ``norms`` are squared distances from it. ``order`` is overwritten: rows
-    whose output is farther than ``shrink`` inside its interval, at a kink of the dual, are dropped.
+    ``b`` and ``t`` are the multipliers of the bias and of the bound; ``total`` is the sum of the
+    coefficients, ``excess`` that of their excess, and ``drift`` is ``w·m``. The rows count as if
+    their mean ``m`` were subtracted: ``along`` has their products with it, ``square`` is its
+    squared norm and ``norms`` are squared distances from it. ``order`` is overwritten: rows whose
+    output is farther than ``shrink`` inside its interval, at a kink of the dual, are dropped.
 
     Returns
     -------
@@ -282,9 +272,10 @@ def descend(
         Largest violation met.
     gap : float
         What the rows met lacked to complementarity: at rest, the gap of primal and dual.
+    total, excess, drift : float
+        The sums afterwards.
     """
     gap = 0.0
-    b, total, t, excess, drift = state[0], state[1], state[2], state[3], state[4]
     worst = 0.0
     active = 0
     for place in range(order.size):
@@ -317,7 +308,4 @@ def descend(
             drift += change * along[i]
             excess += (-new if new < 0.0 else (new - Ci if new > Ci else 0.0)) - e
             _add(values, columns, change, w)
-    state[1] = total
-    state[3] = excess
-    state[4] = drift
-    return active, worst, gap
+    return active, worst, gap, total, excess, drift

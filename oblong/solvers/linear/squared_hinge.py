@@ -23,8 +23,6 @@ from scipy.sparse.linalg import LinearOperator, cg
 from oblong._core.threads import chunks
 from oblong.linalg.feature_map import row_norms
 
-__all__ = ["SquaredHingeResult", "solve_squared_hinge"]
-
 # Columns up to which the Newton system is factored rather than solved by conjugate gradients.
 _FACTORED = 1000
 # Least tolerance that rounding allows for.

@@ -9,8 +9,6 @@ import numpy as np
 from oblong.solvers.linear.options import LinearOptions
 from oblong.solvers.linear.problem import LinearProblem
 
-__all__ = ["Floor", "Kind", "middle"]
-
 
 @dataclass
 class Kind:

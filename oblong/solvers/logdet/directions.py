@@ -18,8 +18,6 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 from oblong.linalg.log_det import quadratic_features, symmetric_features, symmetric_matrix
 from oblong.solvers.logdet.options import LogDetOptions
 
-__all__ = ["Direction", "Zone", "newton_direction", "sampled_hessian"]
-
 
 @dataclass(frozen=True)
 class Direction:

@@ -26,8 +26,6 @@ import numpy as np
 
 from oblong.solvers.logdet.state import LogDetState
 
-__all__ = ["LogDetResult", "solve_log_det"]
-
 
 @dataclass(frozen=True)
 class LogDetResult:
@@ -137,16 +135,7 @@ def solve_log_det(
             status = "stalled"
             break
     state.restore(kept)
+    w, values = state.w if state.direction else None, (state.dual(), state.gap(), n_iter)
     return LogDetResult(
-        state.alpha,
-        state.s,
-        state.u,
-        state.w if state.direction else None,
-        state.b,
-        state.q,
-        state.G,
-        state.dual(),
-        state.gap(),
-        n_iter,
-        status,
+        state.alpha, state.s, state.u, w, state.b, state.q, state.G, *values, status
     )

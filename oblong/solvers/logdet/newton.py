@@ -14,8 +14,6 @@ from oblong.linalg.log_det import quadratic_features
 if TYPE_CHECKING:
     from oblong.solvers.logdet.state import LogDetState
 
-__all__ = ["DualSystem", "NewtonStep", "NewtonSystem", "PrimalSystem"]
-
 
 @dataclass(frozen=True)
 class NewtonStep:

@@ -23,8 +23,6 @@ from scipy.linalg import LinAlgError, cholesky
 from oblong.solvers.logdet.directions import Direction, Zone, newton_direction
 from oblong.solvers.logdet.options import LogDetOptions
 
-__all__ = ["SmoothedNewton", "SmoothedProblem", "rows_near_boundary", "solve_smoothed"]
-
 
 class HasGap(Protocol):
     """A certified solution."""

@@ -11,8 +11,6 @@ from oblong.linalg.log_det import inverse_factor
 from oblong.solvers.logdet.newton import DualSystem, NewtonStep, NewtonSystem, PrimalSystem
 from oblong.solvers.logdet.options import LogDetOptions
 
-__all__ = ["LogDetState", "NewtonSystem"]
-
 
 class LogDetState:
     """The iterate, and what follows from it.

@@ -13,17 +13,6 @@ from oblong.solvers.margin.options import DEFAULTS, MarginOptions
 from oblong.solvers.margin.pair_steps import ascend
 from oblong.solvers.margin.problem import Pieces, write_slopes
 
-__all__ = [
-    "BlockOutcome",
-    "DenseBlock",
-    "NoMaximum",
-    "balance",
-    "check_definite",
-    "interval",
-    "snap_distance",
-    "solve_block",
-]
-
 # Coefficients looked at together, so that they stay in first-level cache.
 _STRIP = 512
 _EPS = float(np.finfo(np.float64).eps)
@@ -81,14 +70,10 @@ class DenseBlock:
         self.work = (*np.empty((4, len(K))), np.empty(_STRIP))
         self._memory = np.empty(0)
 
-    def weigh(self, memory: np.ndarray | None = None) -> None:
-        """Compute the inverse curvatures, which pays when many problems share the block.
-
-        ``memory``, in single precision, is where they go if it is given.
-        """
+    def weigh(self) -> None:
+        """Compute the inverse curvatures, which pays when many problems share the block."""
         n = len(self.K)
-        memory = np.empty(n * n, dtype=np.float32) if memory is None else memory
-        self.weights = memory[: n * n].reshape(n, n)
+        self.weights = np.empty((n, n), dtype=np.float32)
         mean = max(float(np.abs(self.diagonal).mean()), self.tiny)
         _write_weights(self.K, self.diagonal, self.tiny, mean, self.weights)
 
@@ -176,6 +161,7 @@ def solve_block(
     snap = snap_distance(pieces.breakpoints, c, final_tol, block.largest)
     stretch = _stretch(len(c), fresh)
     steps = newton = since = 0
+    stride = max(options.least_stride, len(c) // 2)
     if interior and not _begin_inside(block, pieces, c, u, 0.1 * tol, options):
         write_slopes(*pieces, c, right, left)
         highest, lowest = interval(right, left, u)
@@ -186,21 +172,9 @@ def solve_block(
         newton += newton_steps(block, pieces, c, u, right, left, snap, options)
     for _ in range(options.stretches):
         allowed = min(stretch, budget - steps)
+        point, limits = (c, u, right, left), (tol, block.tiny, snap, allowed, stride)
         taken, violation = ascend(
-            block.wide,
-            block.weights,
-            block.diagonal,
-            *pieces,
-            c,
-            u,
-            right,
-            left,
-            block.work,
-            tol,
-            block.tiny,
-            snap,
-            allowed,
-            max(options.least_stride, len(c) // 2),
+            block.wide, block.weights, block.diagonal, *pieces, *point, block.work, *limits
         )
         steps += taken
         if np.isnan(violation):

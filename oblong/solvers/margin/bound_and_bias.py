@@ -15,8 +15,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["BoundAndBias", "best_bound_and_bias"]
-
 _MOST_STEPS = 200
 # Relative differences of sums that are round-off.
 _ROUNDING = 1e-14

@@ -17,8 +17,6 @@ from scipy.optimize import linprog
 
 from oblong.solvers.margin.scaled import solve_scaled_margin
 
-__all__ = ["HardMarginResult", "solve_hard_margin"]
-
 # A street narrower than this share of the data's extent is round-off.
 _NOTHING = 1e-10
 
@@ -90,14 +88,9 @@ def solve_hard_margin(X: np.ndarray, y: np.ndarray, *, tol: float = 1e-10) -> Ha
     if found.margin <= 0.0:
         return nothing
     w = found.w / (found.margin * scale)
-    return HardMarginResult(
-        w,
-        found.b / found.margin - float(w @ origin),
-        2.0 * found.margin * scale,
-        2.0 * found.upper_bound * scale,
-        found.n_iter,
-        "converged",
-    )
+    bias = found.b / found.margin - float(w @ origin)
+    margins = (2.0 * found.margin * scale, 2.0 * found.upper_bound * scale)
+    return HardMarginResult(w, bias, *margins, found.n_iter, "converged")
 
 
 def _separable(rows: np.ndarray, y: np.ndarray) -> bool:

@@ -14,15 +14,13 @@ lower and the upper bound of a variable ``v``, the reduced Newton system is ::
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from oblong.solvers.margin.options import DEFAULTS, MarginOptions
 from oblong.solvers.margin.problem import Pieces
-
-__all__ = ["interior_point"]
 
 # Fraction of the way to the boundary that a step goes.
 _TO_BOUNDARY = 0.995
@@ -31,155 +29,128 @@ _RELATIVE = 1e-6
 # Added to the diagonal of the system, relative to its mean.
 _RIDGE = 1e-14
 
-
-class _Piece(NamedTuple):
-    """The variables of one kind of piece, for the rows that have it."""
-
-    rows: np.ndarray
-    # +1 where the coefficient grows with the variable, else -1.
-    sign: float
-    # Slope of the term along the coefficient, and upper bounds.
-    slope: np.ndarray
-    upper: np.ndarray
+# Changes of variables, and of the multipliers of their lower and upper bounds.
+_Move = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class _State:
-    """Variables, multipliers and outputs."""
+    """Variables of all pieces one after the other, their multipliers, and the outputs."""
 
     def __init__(self, K: np.ndarray, pieces: Pieces, c: np.ndarray, u: np.ndarray) -> None:
         p, s = pieces
-        self.K = K
-        self.total = float(c.sum())
-        self.outside = u - K @ c
+        self.K, self.total, self.outside = K, float(c.sum()), u - K @ c
         # Pieces of equal slope are one: split, they could grow against each other without end.
         low, high = s[:, 0] <= s[:, 1], s[:, 1] <= s[:, 2]
         self.base = np.where(low, p[:, 2], p[:, 1])
-        none = np.zeros(len(c))
-        kinds = (
-            (1.0, s[:, 1], np.where(low | high, none, p[:, 2] - p[:, 1])),
-            (-1.0, s[:, 0], np.where(low, p[:, 2] - p[:, 0], p[:, 1] - p[:, 0])),
-            (1.0, s[:, 2], np.where(high & ~low, p[:, 3] - p[:, 1], p[:, 3] - p[:, 2])),
+        lengths = np.array(
+            [
+                np.where(low | high, 0.0, p[:, 2] - p[:, 1]),
+                np.where(low, p[:, 2] - p[:, 0], p[:, 1] - p[:, 0]),
+                np.where(high & ~low, p[:, 3] - p[:, 1], p[:, 3] - p[:, 2]),
+            ]
         )
-        self.pieces = []
-        for sign, slope, upper in kinds:
-            rows = np.flatnonzero(upper > 0.0)
-            self.pieces.append(_Piece(rows, sign, slope[rows], upper[rows]))
+        kind, self.rows = np.nonzero(lengths > 0.0)
+        self.upper = lengths[kind, self.rows]
+        self.finite = np.isfinite(self.upper)
+        # +1 where the coefficient grows with the variable, else -1; slopes of the term along it.
+        self.sign = np.array([1.0, -1.0, 1.0])[kind]
+        self.slope = s[self.rows, np.array([1, 0, 2])[kind]]
         self.movable = np.zeros(len(c), dtype=bool)
-        for piece in self.pieces:
-            self.movable[piece.rows] = True
-        self._start(p)
-
-    def _start(self, p: np.ndarray) -> None:
-        """Begin near zero coefficients, scaled so that the outputs are of the order of one."""
+        self.movable[self.rows] = True
+        # Begin near zero coefficients, scaled so that the outputs are of the order of one.
         middle = 0.5 * (p[:, 1] + p[:, 2])
-        size = max(float(np.abs(self.K @ middle).max()), 1.0)
-        c = middle / size
-        # Bounds that do not exist, and those far away, say nothing of the scale.
-        scale = max(float(np.abs(c).max()), 1.0 / max(float(self.K.diagonal().max()), 1e-300))
-        starts = (c - self.base, self.base - c, c - self.base)
-        self.v = []
-        for piece, start in zip(self.pieces, starts):
-            # Bounds that do not exist leave nothing to stay away from.
-            share = 1e-2 * np.minimum(piece.upper, scale)
-            highest = np.where(np.isfinite(piece.upper), 0.999 * piece.upper, np.inf)
-            self.v.append(np.clip(start[piece.rows], share, highest))
+        c = middle / max(float(np.abs(K @ middle).max()), 1.0)
+        # Bounds that do not exist, and those far away, say nothing of the scale, and leave nothing
+        # to stay away from.
+        scale = max(float(np.abs(c).max()), 1.0 / max(float(K.diagonal().max()), 1e-300))
+        share = 1e-2 * np.minimum(self.upper, scale)
+        highest = np.where(self.finite, 0.999 * self.upper, np.inf)
+        self.v = np.clip(self.sign * (c - self.base)[self.rows], share, highest)
         self.b = 0.0
         self._evaluate()
         self.b = -0.5 * float(self.f.max() + self.f.min())
         self.f += self.b
-        self.z, self.Z = [], []
-        for piece, gradient in zip(self.pieces, self.gradients()):
-            self.z.append(np.maximum(-gradient, 0.0) + 1.0)
-            Z = np.maximum(gradient, 0.0) + 1.0
-            self.Z.append(np.where(np.isfinite(piece.upper), Z, 0.0))
+        gradient = self.gradient()
+        self.z = np.maximum(-gradient, 0.0) + 1.0
+        self.Z = np.where(self.finite, np.maximum(gradient, 0.0) + 1.0, 0.0)
+
+    def by_row(self, values: np.ndarray, start: np.ndarray | None = None) -> np.ndarray:
+        """Sums of values of the variables, by row."""
+        sums = np.zeros(len(self.base)) if start is None else start.copy()
+        np.add.at(sums, self.rows, values)
+        return sums
 
     @property
     def c(self) -> np.ndarray:
-        c = self.base.copy()
-        for piece, v in zip(self.pieces, self.v):
-            c[piece.rows] += piece.sign * v
-        return c
+        return self.by_row(self.sign * self.v, self.base)
 
     @property
-    def theta(self) -> np.ndarray:
-        """How easily each coefficient moves."""
-        theta = np.zeros(len(self.base))
-        for piece, v, z, Z in zip(self.pieces, self.v, self.z, self.Z):
-            theta[piece.rows] += 1.0 / (z / v + Z / (piece.upper - v))
-        return theta
+    def room(self) -> np.ndarray:
+        """Distances from the upper bounds."""
+        return self.upper - self.v
+
+    @property
+    def ease(self) -> np.ndarray:
+        """How easily each variable moves."""
+        return 1.0 / (self.z / self.v + self.Z / self.room)
 
     def _evaluate(self) -> None:
         self.f = self.outside + self.K @ self.c + self.b
 
-    def gradients(self) -> list[np.ndarray]:
+    def gradient(self) -> np.ndarray:
         """Derivative of the dual by each variable, the bias as the multiplier of the sum."""
-        return [piece.sign * (piece.slope - self.f[piece.rows]) for piece in self.pieces]
+        return self.sign * (self.slope - self.f[self.rows])
 
-    def products(self) -> tuple[float, int]:
-        """Sum of the complementarity products, and their number."""
-        total, count = 0.0, 0
-        for piece, v, z, Z in zip(self.pieces, self.v, self.z, self.Z):
-            finite = np.isfinite(piece.upper)
-            room = np.where(finite, piece.upper - v, 0.0)
-            total += float(v @ z) + float(room @ Z)
-            count += v.size + int(np.count_nonzero(finite))
-        return total, max(count, 1)
+    def products(self, step: float = 0.0, dv: Any = 0.0, dz: Any = 0.0, dZ: Any = 0.0) -> float:
+        """Sum of the complementarity products after a step."""
+        v = self.v + step * dv
+        room = np.where(self.finite, self.upper - v, 0.0)
+        return float(v @ (self.z + step * dz)) + float(room @ (self.Z + step * dZ))
 
     def doubt(self) -> float:
         """Duality gap, up to what the residuals hide: what all products and residuals are worth."""
-        total, _ = self.products()
-        for v, z, Z, gradient in zip(self.v, self.z, self.Z, self.gradients()):
-            total += float(v @ np.abs(gradient + z - Z))
-        return total + abs(self.total - float(self.c.sum())) * (1.0 + abs(self.b))
+        hidden = float(self.v @ np.abs(self.gradient() + self.z - self.Z))
+        lost = abs(self.total - float(self.c.sum())) * (1.0 + abs(self.b))
+        return self.products() + hidden + lost
 
     def step(self, ridge: float, attempts: int) -> float:
         """Take one predictor and corrector step; return its length, zero if there is none."""
         factor = _Factor(self, ridge, attempts)
         if factor.L is None:
             return 0.0
-        total, count = self.products()
+        total, count = self.products(), max(self.v.size + int(np.count_nonzero(self.finite)), 1)
         mu = total / count
-        affine = factor.direction(0.0, None)
-        length = factor.longest(affine)
-        after = 0.0
-        for piece, v, z, Z, (dv, dz, dZ) in zip(self.pieces, self.v, self.z, self.Z, affine.parts):
-            finite = np.isfinite(piece.upper)
-            room = np.where(finite, piece.upper - v - length * dv, 0.0)
-            after += float((v + length * dv) @ (z + length * dz)) + float(room @ (Z + length * dZ))
+        affine, _ = factor.direction(0.0, None)
+        after = self.products(min(1.0, self.longest(affine)), *affine)
         centring = (max(after, 0.0) / count / mu) ** 3 if mu > 0.0 else 0.0
-        move = factor.direction(min(centring, 1.0) * mu, affine)
-        length = min(1.0, _TO_BOUNDARY * factor.longest(move, beyond=True))
-        for k, (dv, dz, dZ) in enumerate(move.parts):
-            self.v[k] = self.v[k] + length * dv
-            self.z[k] = self.z[k] + length * dz
-            self.Z[k] = self.Z[k] + length * dZ
-        self.b += length * move.bias
+        move, bias = factor.direction(min(centring, 1.0) * mu, affine)
+        length = min(1.0, _TO_BOUNDARY * self.longest(move))
+        self.v, self.z, self.Z = (
+            value + length * change for value, change in zip((self.v, self.z, self.Z), move)
+        )
+        self.b += length * bias
         self._evaluate()
         return length
 
-
-class _Move(NamedTuple):
-    parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]]
-    bias: float
+    def longest(self, move: _Move) -> float:
+        """Longest step that keeps all variables and multipliers positive."""
+        dv, dz, dZ = move
+        least = np.inf
+        pairs = ((self.v, dv), (self.room, -dv), (self.z, dz), (self.Z, dZ))
+        for value, change in pairs:
+            falling = change < 0.0
+            least = min(least, float((-value[falling] / change[falling]).min(initial=np.inf)))
+        return least
 
 
 class _Factor:
     """The factored system of one step."""
 
     def __init__(self, state: _State, ridge: float, attempts: int) -> None:
-        self.state = state
-        theta = np.zeros(len(state.f))
-        self.curvatures, self.rooms = [], []
-        for piece, v, z, Z in zip(state.pieces, state.v, state.z, state.Z):
-            room = piece.upper - v
-            curvature = z / v + Z / room
-            self.curvatures.append(curvature)
-            self.rooms.append(room)
-            theta[piece.rows] += 1.0 / curvature
+        self.state, self.ease, self.L = state, state.ease, None
         # Rows that cannot move have an endless curvature.
-        self.inverse = np.where(state.movable, 1.0 / np.maximum(theta, 1e-300), 1e300)
-        self.theta = theta
-        self.L = None
+        theta = np.maximum(state.by_row(self.ease), 1e-300)
+        self.inverse = np.where(state.movable, 1.0 / theta, 1e300)
         diagonal = state.K.diagonal()
         for _ in range(attempts):
             M = np.array(state.K, order="F")
@@ -191,51 +162,27 @@ class _Factor:
                 return
             ridge *= 100.0
 
-    def direction(self, mu: float, affine: _Move | None) -> _Move:
+    def direction(self, mu: float, affine: _Move | None) -> tuple[_Move, float]:
+        """Changes of the variables, of their multipliers, and of the bias."""
         state = self.state
-        rho = np.zeros(len(state.f))
-        targets, corrections = [], []
-        for k, (piece, gradient) in enumerate(zip(state.pieces, state.gradients())):
-            low: float | np.ndarray = mu
-            up: float | np.ndarray = mu
-            if affine is not None:
-                dv, dz, dZ = affine.parts[k]
-                low, up = mu - dv * dz, mu + dv * dZ
-            up = np.where(np.isfinite(piece.upper), up, 0.0)
-            target = gradient + low / state.v[k] - up / self.rooms[k]
-            targets.append(target)
-            corrections.append((low, up))
-            rho[piece.rows] += piece.sign * target / self.curvatures[k]
+        low: float | np.ndarray = mu
+        up: float | np.ndarray = mu
+        if affine is not None:
+            dv, dz, dZ = affine
+            low, up = mu - dv * dz, mu + dv * dZ
+        up = np.where(state.finite, up, 0.0)
+        target = state.gradient() + low / state.v - up / state.room
+        rho = state.by_row(state.sign * target * self.ease)
         missing = state.total - float(state.c.sum())
         first = dpotrs(self.L, rho * self.inverse * state.movable, lower=True)[0]
         bias = (float(first.sum()) - missing) / float(self.ones.sum())
         dc = np.where(state.movable, first - bias * self.ones, 0.0)
         # Equal to K Δc + Δb, but exact next to Δc where Θ is large.
         df = (rho - dc) * self.inverse
-        parts = []
-        for k, piece in enumerate(state.pieces):
-            low, up = corrections[k]
-            dv = (targets[k] - piece.sign * df[piece.rows]) / self.curvatures[k]
-            dz = (low - state.z[k] * dv) / state.v[k] - state.z[k]
-            dZ = (up + state.Z[k] * dv) / self.rooms[k] - state.Z[k]
-            parts.append((dv, dz, dZ))
-        return _Move(parts, bias)
-
-    def longest(self, move: _Move, beyond: bool = False) -> float:
-        """Longest step that keeps all variables and multipliers positive."""
-        least = np.inf if beyond else 1.0
-        state = self.state
-        for k, (dv, dz, dZ) in enumerate(move.parts):
-            for value, change in (
-                (state.v[k], dv),
-                (self.rooms[k], -dv),
-                (state.z[k], dz),
-                (state.Z[k], dZ),
-            ):
-                falling = change < 0.0
-                if falling.any():
-                    least = min(least, float((-value[falling] / change[falling]).min()))
-        return least
+        dv = (target - state.sign * df[state.rows]) * self.ease
+        dz = (low - state.z * dv) / state.v - state.z
+        dZ = (up + state.Z * dv) / state.room - state.Z
+        return (dv, dz, dZ), bias
 
 
 def interior_point(
@@ -287,7 +234,7 @@ def interior_point(
             smallest_doubt = min(smallest_doubt, doubt)
             dual = pieces.dual(state.c, state.f - state.b + state.outside)
             if dual > highest:
-                inside, highest = _with_sum(state, pieces, state.c, state.theta), dual
+                inside, highest = _with_sum(state, pieces, state.c, state.by_row(state.ease)), dual
             found = _on_breakpoints(state, pieces)
             if not _keeps_sum(state, found):
                 continue
@@ -310,17 +257,14 @@ def interior_point(
 def _on_breakpoints(state: _State, pieces: Pieces) -> np.ndarray:
     """Put coefficients on the breakpoints that they tend to, and restore their sum."""
     scale = max(float(np.abs(state.c).max()), 1e-300)
-    result = state.base.copy()
-    share = np.zeros(len(result))
-    for piece, v, z, Z in zip(state.pieces, state.v, state.z, state.Z):
-        room = piece.upper - v
-        # Of a variable and its multiplier one tends to zero, whichever is smaller in its units.
-        empty, full = v < scale * z, room < scale * Z
-        empty &= ~full | (v <= room)
-        full &= ~empty
-        result[piece.rows] += piece.sign * np.where(empty, 0.0, np.where(full, piece.upper, v))
-        share[piece.rows] += np.where(empty | full, 0.0, 1.0 / (z / v + Z / room))
-    return _with_sum(state, pieces, result, share)
+    v, room = state.v, state.room
+    # Of a variable and its multiplier one tends to zero, whichever is smaller in its units.
+    empty, full = v < scale * state.z, room < scale * state.Z
+    empty &= ~full | (v <= room)
+    full &= ~empty
+    ends = np.where(empty, 0.0, np.where(full, state.upper, v))
+    share = state.by_row(np.where(empty | full, 0.0, state.ease))
+    return _with_sum(state, pieces, state.by_row(state.sign * ends, state.base), share)
 
 
 def _with_sum(state: _State, pieces: Pieces, c: np.ndarray, share: np.ndarray) -> np.ndarray:

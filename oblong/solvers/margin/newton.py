@@ -14,8 +14,6 @@ from oblong.solvers.margin.problem import Pieces, write_slopes
 if TYPE_CHECKING:
     from oblong.solvers.margin.block import DenseBlock
 
-__all__ = ["newton_steps"]
-
 
 def newton_steps(
     block: DenseBlock,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["DEFAULTS", "MarginOptions"]
-
 
 @dataclass(frozen=True)
 class MarginOptions:
@@ -48,8 +46,6 @@ class MarginOptions:
     beyond_sample : float
         How much larger than in the sample the rounding may be elsewhere: the largest of 10⁶ normal
         deviates is 1.5 times the largest of 256.
-    largest_error : float
-        Rounding of the outputs, on the scale of the margin, beyond which they mean nothing.
     stretches : int
         Turns of pair steps and Newton steps inside a block before the outer loop looks at it.
     polished : int
@@ -136,7 +132,6 @@ class MarginOptions:
     single_steps: int = 50
     rounding_sample: int = 256
     beyond_sample: float = 2.0
-    largest_error: float = 1e-3
     stretches: int = 8
     polished: int = 1024
     least_stride: int = 50

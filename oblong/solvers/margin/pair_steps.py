@@ -8,8 +8,6 @@ from oblong._core.compile import compiled, fast_max, fast_min
 from oblong.solvers.margin.batch.tiles import have_row
 from oblong.solvers.margin.problem import write_slopes
 
-__all__ = ["ascend"]
-
 
 @compiled
 def _place(p, s, i, c):

@@ -14,17 +14,6 @@ import numpy as np
 
 from oblong._core.compile import compiled
 
-__all__ = [
-    "Pieces",
-    "dual_objective",
-    "loss_and_slope",
-    "relative_margin_pieces",
-    "relaxed_margin_pieces",
-    "svm_pieces",
-    "term",
-    "write_slopes",
-]
-
 
 class Pieces(NamedTuple):
     """Breakpoints and slopes of one concave piecewise-linear term per row.
@@ -72,13 +61,13 @@ class Pieces(NamedTuple):
         """Dual objective ``Σ g(c) - ½ c·u`` at coefficients with the image ``u``."""
         return dual_objective(*self, c, u)
 
-    def bound_scale(self, f: np.ndarray, error: np.ndarray | float = 0.0) -> float:
-        """Largest factor that brings ``f``, give or take ``error``, inside every hard bound.
+    def bound_scale(self, f: np.ndarray) -> float:
+        """Largest factor that brings ``f`` inside every hard bound.
 
         An unbounded tail of ``g`` is a hard bound in the primal: ``f <= s1`` where ``p0`` is
         infinite, ``f >= s3`` where ``p3`` is. Infinite if there is no such bound, or none in reach.
         """
-        excess = max(_excess(*self, f + error), _excess(*self, f - error))
+        excess = _excess(*self, f)
         return 1.0 / excess if excess > 0.0 else np.inf
 
     @property

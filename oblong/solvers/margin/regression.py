@@ -28,14 +28,6 @@ from oblong.solvers.margin.problem import Pieces
 from oblong.solvers.margin.small import SharedColumns
 from oblong.solvers.margin.solver import MarginResult, solve_margin
 
-__all__ = [
-    "RegressionResult",
-    "epsilon_pieces",
-    "quantile_pieces",
-    "solve_regression",
-    "solve_regressions",
-]
-
 
 @dataclass(frozen=True)
 class RegressionResult:

@@ -17,8 +17,6 @@ from oblong.linalg.columns import SymmetricColumns
 from oblong.solvers.margin.problem import relative_margin_pieces, svm_pieces
 from oblong.solvers.margin.solver import MarginResult, solve_margin
 
-__all__ = ["RelativeMarginResult", "solve_relative_margin"]
-
 
 @dataclass(frozen=True)
 class RelativeMarginResult:

@@ -14,23 +14,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from oblong._core.compile import compiled
+from oblong._core.gap import PrimalDual
 from oblong.linalg.columns import Expansion, SymmetricColumns
 from oblong.solvers.margin.options import DEFAULTS, MarginOptions
 from oblong.solvers.margin.problem import Pieces, loss_and_slope, term
-
-__all__ = ["MarginResult", "appraise", "certify", "expand"]
 
 # Halvings of the interval of the scale: its last digits do not matter.
 _HALVINGS = 50
 
 
 @dataclass(frozen=True)
-class MarginResult:
+class MarginResult(PrimalDual):
     """Solution of the margin problem with its certificate.
 
     Attributes
@@ -81,30 +80,6 @@ class MarginResult:
     n_rounds: int
     status: str
     direction: np.ndarray | None = None
-
-    @property
-    def gap(self) -> float:
-        """Primal minus dual objective, rounding included: a bound on the error of both."""
-        return max(self.objective - self.dual_objective, 0.0) + self.rounding
-
-    @property
-    def relative_gap(self) -> float:
-        """The gap over the primal objective."""
-        return self.gap / max(abs(self.objective), np.finfo(float).tiny)
-
-    def under(self, pieces: Pieces) -> MarginResult:
-        """Return the same solution, at no cost, for other terms that it is optimal for."""
-        # The terms differ where no coefficient is: only the sums of terms and losses change.
-        change = float((pieces.value(self.dual_coef)).sum())
-        norm = float(self.dual_coef @ self.image)
-        return replace(
-            self,
-            objective=0.5 * self.scale**2 * norm + float(pieces.loss(self.outputs).sum()),
-            dual_objective=change - 0.5 * norm,
-            n_iter=0,
-            n_newton=0,
-            n_rounds=0,
-        )
 
 
 def expand(
@@ -174,18 +149,11 @@ def certify(
     bias = 0.5 * (m + M)
     if not math.isfinite(bias):
         bias = 0.0
-    bias, scale, objective, upper, dual, doubt = appraise(
-        *pieces,
-        c,
-        expansion.image,
-        expansion.error,
-        expansion.norm,
-        expansion.norm_error,
-        expansion.direction is None,
-        bias,
-        promise,
-    )
     direction = expansion.direction
+    outputs = (expansion.image, expansion.error, expansion.norm, expansion.norm_error)
+    bias, scale, objective, upper, dual, doubt = appraise(
+        *pieces, c, *outputs, direction is None, bias, promise
+    )
     return MarginResult(
         coef=scale * c,
         bias=scale * bias,

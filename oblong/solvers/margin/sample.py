@@ -12,8 +12,6 @@ import numpy as np
 from oblong.linalg.columns import SymmetricColumns
 from oblong.solvers.margin.problem import Pieces
 
-__all__ = ["sample_rows", "scaled", "spread_solution"]
-
 # Of the coefficients that are not zero, the share at a breakpoint that is worth another product.
 _AT_BREAKPOINTS = 0.2
 

@@ -21,8 +21,6 @@ from oblong.solvers.margin.options import DEFAULTS, MarginOptions
 from oblong.solvers.margin.problem import Pieces
 from oblong.solvers.margin.solver import solve_margin
 
-__all__ = ["ScaledMarginResult", "solve_scaled_margin", "widest_bias"]
-
 
 @dataclass(frozen=True)
 class ScaledMarginResult:

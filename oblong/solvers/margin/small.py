@@ -17,8 +17,6 @@ from oblong.solvers.margin.block import DenseBlock, interval, solve_block
 from oblong.solvers.margin.options import DEFAULTS, MarginOptions
 from oblong.solvers.margin.problem import Pieces, write_slopes
 
-__all__ = ["SharedColumns", "WholeAscent", "ascend_whole", "whole_block"]
-
 
 class SharedColumns(ExplicitColumns):
     """Columns of a matrix that many problems share.
@@ -29,8 +27,6 @@ class SharedColumns(ExplicitColumns):
         A symmetric matrix.
     threads : int, default=1
         Threads for products with it.
-    weights : ndarray of shape (n * n or more,), default=None
-        Memory in single precision for what its block needs.
 
     Attributes
     ----------
@@ -38,14 +34,12 @@ class SharedColumns(ExplicitColumns):
         The whole matrix with what follows from it alone; None in single precision.
     """
 
-    def __init__(
-        self, matrix: np.ndarray, threads: int = 1, weights: np.ndarray | None = None
-    ) -> None:
+    def __init__(self, matrix: np.ndarray, threads: int = 1) -> None:
         super().__init__(matrix, threads)
         self.block: DenseBlock | None = None
         if self.store.dtype == np.float64:
             self.block = DenseBlock(self.store)
-            self.block.weigh(weights)
+            self.block.weigh()
 
     def invert(self, options: MarginOptions = DEFAULTS) -> None:
         """Compute the inverse, unless the matrix is too near to singular for it to help."""

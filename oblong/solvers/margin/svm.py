@@ -10,8 +10,6 @@ from oblong.linalg.columns import SymmetricColumns
 from oblong.solvers.margin.problem import svm_pieces
 from oblong.solvers.margin.solver import MarginResult, solve_margin
 
-__all__ = ["MarginResult", "solve_svm"]
-
 
 def solve_svm(
     columns: SymmetricColumns, y: np.ndarray, C: np.ndarray, **options: Any

@@ -10,15 +10,14 @@ outputs are to be near zero::
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Unpack
 
 import numpy as np
 
-from oblong._core.progress import ProgressCallback
+from oblong._core.progress import Run
 from oblong.linalg.columns import SymmetricColumns
 from oblong.solvers.margin.problem import Pieces, svm_pieces
 from oblong.solvers.margin.solver import MarginResult, solve_margin
-
-__all__ = ["UniversumResult", "solve_universum", "universum_pieces"]
 
 
 @dataclass(frozen=True)
@@ -68,10 +67,7 @@ def solve_universum(
     *,
     C_universum: float | np.ndarray,
     epsilon: float,
-    tol: float = 1e-3,
-    max_iter: int = -1,
-    near: UniversumResult | None = None,
-    progress: ProgressCallback | None = None,
+    **run: Unpack[Run],
 ) -> UniversumResult:
     """Solve the support vector machine with Universum points.
 
@@ -87,10 +83,9 @@ def solve_universum(
         Penalty of a Universum point, or of each of them; zero leaves a point out.
     epsilon : float
         Half the width of the tube in which an output of a Universum point costs nothing.
-    near : UniversumResult, default=None
-        The solution for penalties of which none is larger than here, to start from.
-    tol, max_iter, progress
-        As for :func:`~oblong.solvers.margin.solver.solve_margin`.
+    **run : object
+        ``tol``, ``max_iter`` and ``progress`` of
+        :func:`~oblong.solvers.margin.solver.solve_margin`.
 
     Returns
     -------
@@ -100,14 +95,5 @@ def solve_universum(
     labelled = svm_pieces(y, C)
     others = universum_pieces(columns.n - len(y), C_universum, epsilon)
     pieces = Pieces(*(np.concatenate(parts) for parts in zip(labelled, others)))
-    margin = solve_margin(
-        columns,
-        pieces,
-        tol=tol,
-        max_iter=max_iter,
-        start=None if near is None else near.margin.dual_coef,
-        start_image=None if near is None else near.margin.image,
-        progress=progress,
-        stage="universum",
-    )
+    margin = solve_margin(columns, pieces, stage="universum", **run)
     return UniversumResult(margin, len(y), margin.n_iter)

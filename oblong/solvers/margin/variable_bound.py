@@ -35,8 +35,6 @@ from oblong.solvers.margin.relative import RelativeMarginResult
 from oblong.solvers.margin.result import expand
 from oblong.solvers.margin.solver import MarginResult, solve_margin
 
-__all__ = ["solve_variable_bound"]
-
 
 class _Model(NamedTuple):
     """The data of the problem."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 
@@ -14,7 +12,7 @@ from oblong.solvers.covariance.sigma import (
     solve_sigma_linear,
     solve_sigma_low_rank,
 )
-from oblong.solvers.covariance.sigma_geometry import SigmaFactor, SigmaGeometry, Whitening
+from oblong.solvers.covariance.sigma_geometry import SigmaFactor, Whitening
 from oblong.solvers.margin.problem import svm_pieces
 from oblong.solvers.margin.solver import solve_margin
 from tests.reference.margin import factor, kernel_matrix
@@ -45,10 +43,9 @@ def test_kernel_equals_the_explicit_inverse(D, d, weighted):
     weights = weights if weighted else None
     K = X @ X.T
     expected = explicit_kernel(X, X, D, weights)
-    for geometry in (SigmaGeometry.of(K, weights), SigmaFactor.of(K, D, weights)):
-        computed = geometry.kernel(D)
-        np.testing.assert_allclose(computed, expected, atol=1e-9 * np.abs(expected).max())
-        np.testing.assert_allclose(computed, computed.T, rtol=1e-13, atol=1e-13)
+    computed = SigmaFactor.of(K, D, weights).matrix
+    np.testing.assert_allclose(computed, expected, atol=1e-9 * np.abs(expected).max())
+    np.testing.assert_allclose(computed, computed.T, rtol=1e-13, atol=1e-13)
 
 
 @pytest.mark.parametrize("D", SHARES)
@@ -71,14 +68,13 @@ def test_new_points_by_the_kernel_itself(kernel, D, weighted):
     old, F_new = F[:40], F[40:]
     weights = weights if weighted else None
     K, C = old @ old.T, np.full(40, 2.0)
-    for geometry in (SigmaGeometry.of(K, weights), SigmaFactor.of(K, D, weights)):
-        result = solve_sigma_kernel(geometry, y, C, D, tol=1e-8)
-        expected = explicit_kernel(old, F_new, D, weights).T @ result.margin.coef
-        expected += result.margin.bias
-        computed = F_new @ (old.T @ result.coef) + result.bias
-        np.testing.assert_allclose(computed, expected, atol=1e-8 * max(1, np.abs(expected).max()))
-        at_rows = old @ (old.T @ result.coef) + result.bias
-        np.testing.assert_allclose(at_rows, result.margin.outputs, atol=1e-7)
+    result = solve_sigma_kernel(SigmaFactor.of(K, D, weights), y, C, tol=1e-8)
+    expected = explicit_kernel(old, F_new, D, weights).T @ result.margin.coef
+    expected += result.margin.bias
+    computed = F_new @ (old.T @ result.coef) + result.bias
+    np.testing.assert_allclose(computed, expected, atol=1e-8 * max(1, np.abs(expected).max()))
+    at_rows = old @ (old.T @ result.coef) + result.bias
+    np.testing.assert_allclose(at_rows, result.margin.outputs, atol=1e-7)
 
 
 @pytest.mark.parametrize("C", [0.1, 10.0])
@@ -91,8 +87,7 @@ def test_objective_of_the_printed_problem(C, D, weighted, n):
     weights = weights if weighted else None
     value, w, b = sigma_svm(X, y, penalties, D, weights)
     linear = solve_sigma_linear(X, y, penalties, D, weights=weights, tol=1e-9)
-    geometry = SigmaGeometry.of(X @ X.T, weights)
-    kernel = solve_sigma_kernel(geometry, y, penalties, D, tol=1e-9)
+    kernel = solve_sigma_kernel(SigmaFactor.of(X @ X.T, D, weights), y, penalties, tol=1e-9)
     for result in (linear, kernel):
         assert result.margin.objective == pytest.approx(value, rel=1e-6)
         assert result.margin.status == "converged"
@@ -125,27 +120,11 @@ def test_share_zero_is_the_support_vector_machine():
     K = kernel_matrix(X, X, "rbf")
     C = np.full(40, 5.0)
     svm = solve_margin(ExplicitColumns(K), svm_pieces(y, C), tol=1e-8)
-    sigma = solve_sigma_kernel(SigmaGeometry.of(K), y, C, 0.0, tol=1e-8)
+    sigma = solve_sigma_kernel(SigmaFactor.of(K, 0.0), y, C, tol=1e-8)
     assert sigma.margin.objective == pytest.approx(svm.objective, rel=1e-8)
     np.testing.assert_allclose(sigma.coef, svm.coef, atol=1e-5)
     assert np.array_equal(sigma.coef == 0, svm.coef == 0)
     np.testing.assert_allclose(K @ sigma.coef + sigma.bias, svm.outputs, atol=1e-6)
-
-
-def test_one_geometry_serves_every_share():
-    X, y, _ = rows()
-    K = kernel_matrix(X, X, "rbf")
-    geometry = SigmaGeometry.of(K)
-    before = [value.copy() for value in vars(geometry).values()]
-    outputs = [
-        solve_sigma_kernel(geometry, y, np.ones(40), D, tol=1e-8).margin.outputs for D in SHARES
-    ]
-    assert all(np.array_equal(a, b) for a, b in zip(before, vars(geometry).values()))
-    for D, expected in zip(SHARES, outputs):
-        again = solve_sigma_kernel(SigmaGeometry.of(K), y, np.ones(40), D, tol=1e-8)
-        np.testing.assert_allclose(again.margin.outputs, expected, atol=1e-10)
-    for one, other in pairwise(outputs[2:]):
-        assert np.abs(one - other).max() > 1e-3
 
 
 @pytest.mark.parametrize("D", [0.0, 0.5, 0.99])
@@ -154,7 +133,7 @@ def test_full_rank_is_the_kernel_problem(D):
     K = kernel_matrix(X, X, "rbf")
     low = pivoted_cholesky(K.__getitem__, K.diagonal(), 40)
     C = np.full(40, 2.0)
-    exact = solve_sigma_kernel(SigmaGeometry.of(K, weights), y, C, D, tol=1e-8)
+    exact = solve_sigma_kernel(SigmaFactor.of(K, D, weights), y, C, tol=1e-8)
     approximate = solve_sigma_low_rank(low, y, C, D, weights=weights, tol=1e-8)
     assert approximate.margin.objective == pytest.approx(exact.margin.objective, rel=1e-6)
     np.testing.assert_allclose(
@@ -168,18 +147,15 @@ def test_low_rank_solves_its_own_problem():
     low = pivoted_cholesky(K.__getitem__, K.diagonal(), 6)
     C = np.full(40, 2.0)
     result = solve_sigma_low_rank(low, y, C, 0.7, tol=1e-8)
-    approximated = SigmaGeometry.of(low.features @ low.features.T)
-    expected = solve_sigma_kernel(approximated, y, C, 0.7, tol=1e-8)
+    approximated = SigmaFactor.of(low.features @ low.features.T, 0.7)
+    expected = solve_sigma_kernel(approximated, y, C, tol=1e-8)
     assert result.margin.objective == pytest.approx(expected.margin.objective, rel=1e-7)
     assert set(np.flatnonzero(result.coef)) <= set(low.pivots)
     np.testing.assert_allclose(K @ result.coef + result.bias, expected.margin.outputs, atol=1e-5)
 
 
-def test_factor_is_for_one_share():
-    X, y, _ = rows()
-    factored = SigmaFactor.of(X @ X.T, 0.5)
-    with pytest.raises(ValueError, match=r"D=0.5, not for D=0.6"):
-        solve_sigma_kernel(factored, y, np.ones(40), 0.6)
+def test_no_kernel():
+    X = rows()[0]
     with pytest.raises(ValueError, match="not positive semidefinite"):
         SigmaFactor.of(-100.0 * X @ X.T, 0.9)
 
@@ -188,22 +164,6 @@ def test_not_finite():
     X, y, _ = rows()
     X[0, 0] = 1e200
     with pytest.raises(ValueError, match="not finite"), np.errstate(over="ignore"):
-        SigmaGeometry.of(X @ X.T)
+        SigmaFactor.of(X @ X.T, 0.5)
     with pytest.raises(ValueError, match="not finite"), np.errstate(over="ignore"):
         solve_sigma_linear(X, y, np.ones(40), 0.5)
-
-
-@pytest.mark.parametrize("D", [0.0, 0.5, 0.99])
-def test_start_from_a_smaller_penalty_leads_to_the_same_place(D):
-    X, y, _ = rows()
-    geometry = SigmaFactor.of(kernel_matrix(X, X, "rbf"), D)
-    small = solve_sigma_kernel(geometry, y, np.ones(40), D, tol=1e-8)
-    cold = solve_sigma_kernel(geometry, y, np.full(40, 10.0), D, tol=1e-8)
-    warm = solve_sigma_kernel(geometry, y, np.full(40, 10.0), D, tol=1e-8, near=small)
-    assert warm.margin.objective == pytest.approx(cold.margin.objective, rel=1e-8)
-    np.testing.assert_allclose(warm.margin.outputs, cold.margin.outputs, atol=1e-6)
-    again = solve_sigma_kernel(geometry, y, np.full(40, 10.0), D, tol=1e-8, near=cold)
-    assert again.n_iter <= 0.1 * cold.n_iter
-    rough = solve_sigma_kernel(geometry, y, np.full(40, 10.0), D, polish=False)
-    assert rough.margin.status == "converged"
-    assert rough.margin.violation <= 1e-3

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from oblong.linalg.first_pass import look
+from oblong.linalg.row_passes import ArrayRows, LocalPasses
 from oblong.solvers.ellipsoid.options import EllipsoidOptions
 from oblong.solvers.ellipsoid.passes import solve_ellipsoid_passes
 from oblong.solvers.ellipsoid.solve import solve_ellipsoid
-from oblong.solvers.linear.passes.first import look
-from oblong.solvers.linear.passes.rows import ArrayRows, LocalPasses
 
 
 @pytest.mark.parametrize("center", [True, False])

@@ -40,7 +40,7 @@ def test_exact_problem_of_many_rows_takes_those_that_matter(monkeypatch, interce
     monkeypatch.setattr(
         exact_module,
         "_conic_solution",
-        lambda cp, rows, *rest: taken.append(len(rows)) or solve(cp, rows, *rest),
+        lambda cp, task: taken.append(len(task.y)) or solve(cp, task),
     )
     whole = solve_exact_ellipsoidal_svm(F, y, caps=caps, r=0.9, fit_intercept=intercept)
     part = solve_exact_ellipsoidal_svm(
@@ -51,7 +51,7 @@ def test_exact_problem_of_many_rows_takes_those_that_matter(monkeypatch, interce
     assert part.objective == pytest.approx(whole.objective, abs=1e-6)
     assert np.allclose(part.w, whole.w, atol=1e-4)
     # What the relaxed problem does not point to is found nevertheless.
-    monkeypatch.setattr(exact_module, "_likely", lambda rows, side, *_: np.arange(120) < 30)
+    monkeypatch.setattr(exact_module, "_likely", lambda *_: np.arange(120) < 30)
     again = solve_exact_ellipsoidal_svm(F, y, caps=caps, r=0.9, fit_intercept=intercept)
     assert again.objective == pytest.approx(whole.objective, abs=1e-6)
 

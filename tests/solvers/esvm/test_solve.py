@@ -264,22 +264,8 @@ def test_reports_progress():
     assert seen[-1].violation <= 1e-6 < seen[0].violation
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"r": 1.0}, "r must lie"),
-        ({"solver": "cutting"}, "solver must be"),
-        ({"caps": -np.ones(8)}, "caps must not"),
-        ({"caps": np.ones(7)}, "caps must have"),
-        ({"caps": np.full(8, np.nan)}, "caps must not"),
-        ({"pi": np.zeros(8)}, "pi must be"),
-        ({"y": np.arange(8)}, "y must hold"),
-        ({"y": np.ones(8)}, "both classes"),
-        ({"caps": np.where(Y > 0, 1.0, 0.0)}, "both classes"),
-        ({"F": np.ones(8)}, "matrix"),
-    ],
-)
-def test_bad_input(change, message):
-    arguments = {"F": X, "y": Y, "caps": np.ones(8), "pi": np.ones(8), "r": 0.9} | change
-    with pytest.raises(ValueError, match=message):
-        solve_ellipsoidal_svm(arguments.pop("F"), arguments.pop("y"), **arguments)
+@pytest.mark.parametrize("change", [{"y": np.ones(8)}, {"caps": np.where(Y > 0, 1.0, 0.0)}])
+def test_one_class(change):
+    arguments = {"y": Y, "caps": np.ones(8), "pi": np.ones(8), "r": 0.9} | change
+    with pytest.raises(ValueError, match="both classes"):
+        solve_ellipsoidal_svm(X, **arguments)

@@ -165,9 +165,9 @@ def test_a_slow_bias_is_pulled_harder():
     state.refresh()
     strengths = []
     for total in (10.0, 9.0, 1.0):
-        state.sums[1] = total / state.R
+        state.total = total / state.R
         state.move_bias(0.1)
         strengths.append(state.R)
-    assert state.sums[0] == pytest.approx(20.0)
+    assert state.bias == pytest.approx(20.0)
     assert strengths[1] == pytest.approx(4.0 * strengths[0])
     assert strengths[2] == strengths[1] <= state.strength

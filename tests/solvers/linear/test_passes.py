@@ -8,12 +8,12 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from oblong.linalg.first_pass import Metric, look
+from oblong.linalg.row_passes import ArrayRows, LocalPasses, Part, Tree, combined
 from oblong.solvers.linear.options import LinearOptions
 from oblong.solvers.linear.passes import bands
 from oblong.solvers.linear.passes.bands import BandQuestion, Point, answer_bands, near, pieces
-from oblong.solvers.linear.passes.first import Metric, look
 from oblong.solvers.linear.passes.problem import PassProblem
-from oblong.solvers.linear.passes.rows import ArrayRows, LocalPasses, Part, Tree, combined
 from oblong.solvers.linear.passes.solve import first_look, solve_passes
 from oblong.solvers.linear.passes.working_set import WorkingSet
 from oblong.solvers.linear.relative import solve_linear_relative_margin

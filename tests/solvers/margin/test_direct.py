@@ -7,7 +7,8 @@ import pytest
 from sklearn.svm import SVC
 
 from oblong.kernels import Kernel
-from oblong.linalg.columns import ExplicitColumns, KernelColumns
+from oblong.linalg.columns import ExplicitColumns
+from oblong.linalg.kernel_columns import KernelColumns
 from oblong.solvers.margin.options import MarginOptions
 from oblong.solvers.margin.problem import relative_margin_pieces, svm_pieces
 from oblong.solvers.margin.regression import epsilon_pieces

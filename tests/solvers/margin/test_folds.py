@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from oblong.kernels import Kernel
-from oblong.linalg.columns import ExplicitColumns, KernelColumns
+from oblong.linalg.columns import ExplicitColumns
+from oblong.linalg.kernel_columns import KernelColumns
 from oblong.solvers.margin.folds import (
     image_of,
     inside,

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from oblong.linalg.columns import ExplicitColumns
+from oblong.solvers.margin.ascent import _Watch
 from oblong.solvers.margin.interior_point import interior_point
 from oblong.solvers.margin.options import DEFAULTS
 from oblong.solvers.margin.problem import Pieces, relaxed_margin_pieces, svm_pieces
-from oblong.solvers.margin.solver import _Watch, solve_margin
+from oblong.solvers.margin.solver import solve_margin
 from oblong.solvers.margin.universum import universum_pieces
 from tests.reference.margin import solve_pieces
 from tests.solvers.margin.problems import KERNELS, bias_interval, make_problem

@@ -8,7 +8,8 @@ from sklearn.datasets import make_classification
 from sklearn.svm import SVC
 
 from oblong.kernels import Kernel, resolve_gamma
-from oblong.linalg.columns import ExplicitColumns, KernelColumns
+from oblong.linalg.columns import ExplicitColumns
+from oblong.linalg.kernel_columns import KernelColumns
 from oblong.solvers.margin.problem import relative_margin_pieces, svm_pieces
 from oblong.solvers.margin.solver import solve_margin
 

@@ -89,47 +89,6 @@ def test_bounds_beyond_the_outputs_give_the_support_vector_machine():
     assert (path.B == 1.0).all()
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_start_from_a_smaller_penalty_leads_to_the_same_place(kernel):
-    small = make_problem(kernel, 60, 1.0, np.inf)
-    large = make_problem(kernel, 60, 8.0, np.inf)
-    cold = _path(large)
-    warm = _path(large, near=_path(small))
-    again = _path(large, near=cold)
-    for one, other in zip(cold.margins, warm.margins):
-        assert other.objective == pytest.approx(one.objective, rel=1e-6)
-        np.testing.assert_allclose(other.outputs, one.outputs, atol=1e-4)
-    assert again.n_iter <= 0.1 * cold.n_iter
-
-
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_start_from_the_solution_of_fewer_rows_leads_to_the_same_place(kernel):
-    problem = make_problem(kernel, 60, 5.0, np.inf)
-    part = np.arange(0, 60, 2)
-    K = problem.K[np.ix_(part, part)]
-    few = solve_margin(ExplicitColumns(K), svm_pieces(problem.y[part], problem.C[part]), tol=1e-7)
-    start = np.zeros(60)
-    start[part] = few.dual_coef
-    before = start.copy()
-    cold, warm = _path(problem), _path(problem, start=start)
-    assert np.array_equal(start, before)
-    for one, other in zip(cold.margins, warm.margins):
-        assert other.objective == pytest.approx(one.objective, rel=1e-6)
-        np.testing.assert_allclose(other.outputs, one.outputs, atol=1e-4)
-    again = _path(problem, spreads=(1.0,), start=cold.svm.dual_coef)
-    assert again.n_iter <= 0.1 * cold.svm.n_iter
-
-
-def test_without_polish_the_tolerance_still_holds():
-    problem = make_problem("rbf", 80, 10.0, np.inf)
-    path = _path(problem, tol=1e-3, polish=False)
-    for B, margin in zip(path.B, path.margins):
-        assert margin.status == "converged"
-        assert margin.violation <= 1e-3
-        assert np.abs(margin.outputs).max() <= B + 1e-3
-        assert -1e-9 <= margin.relative_gap <= 1e-2
-
-
 @pytest.mark.parametrize("kernel", ["rbf", "poly"])
 def test_newton_steps_with_the_inverse_are_the_same_steps(kernel):
     problem = make_problem(kernel, 60, 30.0, np.inf)

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oblong.kernels import Kernel
-from oblong.linalg.columns import ExplicitColumns, KernelColumns
+from oblong.linalg.columns import ExplicitColumns
+from oblong.linalg.kernel_columns import KernelColumns
 from oblong.solvers.margin.problem import Pieces, svm_pieces
 from oblong.solvers.margin.result import certify, expand
 from oblong.solvers.margin.solver import solve_margin

@@ -7,9 +7,9 @@ import itertools
 import numpy as np
 import pytest
 
+from oblong.solvers.margin.ascent import _Watch
 from oblong.solvers.margin.options import DEFAULTS
 from oblong.solvers.margin.problem import Pieces
-from oblong.solvers.margin.solver import _Watch
 from tests.reference.margin import (
     kernel_matrix,
     piece_values,

@@ -85,19 +85,3 @@ def test_a_price_of_zero_leaves_a_point_out():
     assert (all_of_them.universum_coef != 0).any()
     assert all_of_them.margin.objective == pytest.approx(few.margin.objective, rel=1e-8)
     np.testing.assert_allclose(all_of_them.margin.outputs[part], few.margin.outputs, atol=1e-5)
-
-
-@pytest.mark.parametrize("kernel", ["linear", "poly", "rbf"])
-def test_start_from_smaller_penalties_leads_to_the_same_place(kernel):
-    rng = np.random.default_rng(2)
-    y = np.where(np.arange(40) % 2 == 0, 1.0, -1.0)
-    X = rng.normal(size=(80, 3)) + 0.5 * np.r_[y, np.zeros(40)][:, None]
-    columns = ExplicitColumns(kernel_matrix(X, X, kernel))
-    small = solve_universum(columns, y, np.ones(40), C_universum=0.1, epsilon=0.1, tol=1e-8)
-    options = {"C_universum": 1.0, "epsilon": 0.1, "tol": 1e-8}
-    cold = solve_universum(columns, y, np.full(40, 10.0), **options)
-    warm = solve_universum(columns, y, np.full(40, 10.0), near=small, **options)
-    assert warm.margin.objective == pytest.approx(cold.margin.objective, rel=1e-7)
-    np.testing.assert_allclose(warm.margin.outputs, cold.margin.outputs, atol=1e-4)
-    again = solve_universum(columns, y, np.full(40, 10.0), near=cold, **options)
-    assert again.n_iter <= 0.1 * cold.n_iter

@@ -22,8 +22,6 @@ from oblong.solvers.esvm.kernel.state import newton_matrix
 from oblong.solvers.esvm.problem import Certified, EsvmProblem
 from oblong.solvers.esvm.scaled_part import Part
 
-__all__ = ["solve_from_centre"]
-
 
 def solve_from_centre(problem: EsvmProblem, part: Part, start: np.ndarray) -> Certified | None:
     """Solve for hard margins; None where that leads nowhere, as it does if there is none."""

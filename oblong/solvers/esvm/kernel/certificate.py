@@ -23,8 +23,6 @@ from oblong.solvers.esvm.kernel.state import scaled_kernel
 from oblong.solvers.esvm.problem import Certified, EsvmProblem, balanced
 from oblong.solvers.esvm.scaled_part import Part
 
-__all__ = ["certify_by_kernel"]
-
 
 def certify_by_kernel(
     problem: EsvmProblem, part: Part, K: np.ndarray, alpha: np.ndarray, space: np.ndarray

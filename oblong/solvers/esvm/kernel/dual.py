@@ -25,8 +25,6 @@ from oblong.solvers.esvm.kernel.state import scaled_kernel
 from oblong.solvers.esvm.problem import Certified, EsvmProblem
 from oblong.solvers.esvm.scaled_part import Part
 
-__all__ = ["KernelDual", "solve_by_models"]
-
 # Rows of a block of matrices that fits into a cache, and of one that is turned.
 _BLOCK, _TILE = 256, 32
 
@@ -135,7 +133,7 @@ class KernelDual:
         Rows that nearly repeat each other can exchange their weights at no cost, and the model is
         not concave far along such a move.
         """
-        problem, part, r = self.problem, self.part, self.problem.r
+        problem, part, y, r = self.problem, self.part, self.problem.y, self.problem.r
         options = problem.options
         Q, q = self._Q, at.q
         _mirrored(self.inverse.T, np.sqrt(r * part.ridge / at.alpha), -1.0, Q)
@@ -148,18 +146,7 @@ class KernelDual:
             low = np.maximum(self.least, np.minimum(center - reach, alpha))
             high = np.minimum(part.caps, np.maximum(center + reach, alpha))
             alpha, steps = maximise_by_pairs(
-                self.single,
-                Q,
-                problem.y,
-                (low, high),
-                alpha,
-                center,
-                q,
-                g,
-                r,
-                wanted,
-                limit,
-                options,
+                self.single, Q, y, (low, high), alpha, center, q, g, r, wanted, limit, options
             )
             moves = np.abs(q * (alpha - center)) / r
             far = np.flatnonzero(moves > options.recentre_move)
@@ -169,7 +156,7 @@ class KernelDual:
             if len(far) > most:
                 far = np.argpartition(-moves, most)[:most]
             center, q = _recentred(Q, q, center, alpha, far, r)
-            g = dsymv(1.0, self.K, problem.y * alpha, lower=1)
+            g = dsymv(1.0, self.K, y * alpha, lower=1)
         held = ((alpha == low) & (low > self.least)) | ((alpha == high) & (high < part.caps))
         return alpha, not held.any()
 

@@ -19,8 +19,6 @@ import numpy as np
 from oblong._core.compile import compiled, fast_max, fast_min
 from oblong.solvers.esvm.options import EsvmOptions
 
-__all__ = ["maximise_by_pairs"]
-
 
 def maximise_by_pairs(
     K: np.ndarray,

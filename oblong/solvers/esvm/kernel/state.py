@@ -20,8 +20,6 @@ from oblong.linalg.log_det import invert_triangle
 from oblong.solvers.esvm.options import EsvmOptions
 from oblong.solvers.logdet.state import LogDetState, NewtonSystem
 
-__all__ = ["KernelState", "newton_matrix", "scaled_kernel"]
-
 
 class KernelState(LogDetState):
     """The iterate in terms of the kernel matrix; ``ridge`` times the identity is ``M0``."""

@@ -9,12 +9,11 @@ and ``y u`` to the weights.
 from __future__ import annotations
 
 import math
+from collections import namedtuple
 
 import numpy as np
 
 from oblong._core.compile import compiled
-
-__all__ = ["learn_batches", "project"]
 
 # Relative precision of the trace at its bound, and the limit on Newton steps towards it (five are
 # usual).
@@ -25,6 +24,19 @@ _ROWS_PER_BATCH_ROW = 4.0
 # Length of the steps of the weights, relative to the root of the sum of their squares so far. For
 # the bound on the regret one would be best; less has less noise, and is faster in most cases.
 _WEIGHT_RATE = 0.3
+
+# ``numbers``: weight of the unfinished batch, weight of all finished ones, and the largest ``τ``.
+PENDING, DONE, LARGEST = range(3)
+# ``settings``: value of the constant feature, ``c``, ``T`` or infinity, rows of a batch, whether
+# ``τ = 1``, and whether ``T`` is one over the largest ``τ``.
+BIAS, PENALTY, TRACE, BATCH, UNIT, FOLLOWS = range(6)
+# ``counters``: the first of those that the other online learners have.
+ROUNDS, UPDATES, MISTAKES = range(3)
+
+# Arrays of :class:`oblong.solvers.esvm.online.state.OnlineEllipsoidalState`.
+Classifiers = namedtuple(
+    "Classifiers", "w mean P B mean_B G g pulls theta numbers counters settings"
+)
 
 
 @compiled
@@ -125,20 +137,23 @@ def _add_outer(G, columns, z, factor, dense):
 
 
 @compiled
-def _step(w, mean, P, B, mean_B, G, g, pulls, theta, size, eta, bound, n_steps):
-    """One step of a classifier, with the sums of a batch of the given size; these are cleared."""
+def _step(model, k, eta, bound):
+    """One step of classifier ``k``, with the sums of the finished batch; these are cleared."""
+    w, mean, P, B, mean_B = model.w[k], model.mean[k], model.P[k], model.B[k], model.mean_B[k]
+    G, g, pulls = model.G[k], model.g[k], model.pulls
+    size = model.numbers[PENDING]
     n = w.size
     for r in range(n):
         row, sums = P[r], G[r]
         for c in range(n):
             row[c] = (1.0 - eta) * row[c] + eta / size * sums[c]
             sums[c] = 0.0
-    shift = project(P, B, bound, theta)
+    model.theta[k] = project(P, B, bound, model.theta[k])
     square = 0.0
     for r in range(n):
         square += g[r] * g[r]
-    pulls[0] += square / (size * size)
-    rate = _WEIGHT_RATE / (math.sqrt(pulls[0]) * size) if pulls[0] > 0.0 else 0.0
+    pulls[k] += square / (size * size)
+    rate = _WEIGHT_RATE / (math.sqrt(pulls[k]) * size) if pulls[k] > 0.0 else 0.0
     length = 0.0
     for r in range(n):
         w[r] += rate * g[r]
@@ -146,39 +161,17 @@ def _step(w, mean, P, B, mean_B, G, g, pulls, theta, size, eta, bound, n_steps):
         length += w[r] * w[r]
     factor = 1.0 / max(1.0, math.sqrt(length))
     # Means with weights 1, 2, 3, ...
-    share = 2.0 / (n_steps + 1.0)
+    share = 2.0 / (model.counters[UPDATES] + 1.0)
     for r in range(n):
         w[r] *= factor
         mean[r] += share * (w[r] - mean[r])
         row, average = B[r], mean_B[r]
         for c in range(n):
             average[c] += share * (row[c] - average[c])
-    return shift
 
 
 @compiled
-def learn_batches(
-    data,
-    indices,
-    indptr,
-    dense,
-    order,
-    labels,
-    weights,
-    w,
-    mean,
-    P,
-    B,
-    mean_B,
-    G,
-    g,
-    pulls,
-    theta,
-    numbers,
-    counters,
-    settings,
-    hits,
-):
+def learn_batches(data, indices, indptr, dense, order, labels, weights, model, hits):
     """Learn from examples in batches, the last of which may stay unfinished.
 
     Parameters
@@ -193,21 +186,18 @@ def learn_batches(
         Number of the class.
     weights : ndarray of shape (n_rows,)
         Weights; what exceeds the room of a batch goes to the next one.
-    w, mean, P, B, mean_B, G, g, pulls, theta, numbers, counters, settings : ndarray
-        The model, see :class:`oblong.solvers.esvm.online.state.OnlineEllipsoidalState`.
+    model : Classifiers
+        The model.
     hits : ndarray of shape (n_rows, n_outputs + 1) or (0, n_outputs + 1)
         Adds up, for each row, the weight of its visits, and for each output that of the visits
         that found its constraint violated. A visit weighs as much as the step it belongs to does
         in the means.
     """
+    w, P, B, G, g = model.w, model.P, model.B, model.G, model.g
+    numbers, counters, settings = model.numbers, model.counters, model.settings
     n_outputs, size = w.shape
-    bias, penalty, fixed, largest, unit = (
-        settings[0],
-        settings[1],
-        settings[2],
-        settings[3],
-        settings[4] == 1.0,
-    )
+    bias, penalty, fixed = settings[BIAS], settings[PENALTY], settings[TRACE]
+    largest, unit = settings[BATCH], settings[UNIT] == 1.0
     # The constant feature comes first, if there is one.
     first = 1 if bias != 0.0 else 0
     z, columns, product = np.zeros(size), np.arange(size), np.empty(size)
@@ -234,9 +224,9 @@ def learn_batches(
                 places[p + first] = own[p] + first
         label = labels[i, 0]
         remaining = weights[i]
-        if remaining > 0.0 and tau > numbers[2]:
-            numbers[2] = tau
-            if counters[1] == 0:
+        if remaining > 0.0 and tau > numbers[LARGEST]:
+            numbers[LARGEST] = tau
+            if counters[UPDATES] == 0:
                 # Nothing was learned yet, and the ball with the largest trace is the start.
                 bound = fixed if fixed < math.inf else 1.0 / tau
                 for k in range(n_outputs):
@@ -244,12 +234,12 @@ def learn_batches(
                         P[k, r, r] = size / bound
                         B[k, r, r] = bound / size
         while remaining > 0.0:
-            full = min(largest, 1.0 + math.floor(numbers[1] / _ROWS_PER_BATCH_ROW))
-            part = min(remaining, full - numbers[0])
+            full = min(largest, 1.0 + math.floor(numbers[DONE] / _ROWS_PER_BATCH_ROW))
+            part = min(remaining, full - numbers[PENDING])
             remaining -= part
             copies = math.ceil(part)
-            counters[0] += copies
-            weight = part * (counters[1] + 1.0)
+            counters[ROUNDS] += copies
+            weight = part * (counters[UPDATES] + 1.0)
             best, right = -math.inf, 0.0
             for k in range(n_outputs):
                 f = 0.0
@@ -264,7 +254,7 @@ def learn_batches(
                 wrong = sides[0] <= 0.0 if label == 1 else sides[0] >= 0.0
             else:
                 wrong = right <= best
-            counters[2] += copies * wrong
+            counters[MISTAKES] += copies * wrong
             if keeps:
                 hits[i, n_outputs] += weight
             for k in range(n_outputs):
@@ -281,27 +271,13 @@ def learn_batches(
                 _add_outer(G[k], places, row, part * penalty * tau, dense)
                 for p in range(row.size):
                     g[k, places[p]] += part * sign * row[p]
-            numbers[0] += part
-            if numbers[0] >= full * (1.0 - 1e-12):
-                total = numbers[1] + numbers[0]
-                eta = 0.5 if counters[1] == 0 else numbers[0] / total
-                counters[1] += 1
-                bound = fixed if settings[5] == 0.0 else 1.0 / numbers[2]
+            numbers[PENDING] += part
+            if numbers[PENDING] >= full * (1.0 - 1e-12):
+                total = numbers[DONE] + numbers[PENDING]
+                eta = 0.5 if counters[UPDATES] == 0 else numbers[PENDING] / total
+                counters[UPDATES] += 1
+                bound = fixed if settings[FOLLOWS] == 0.0 else 1.0 / numbers[LARGEST]
                 for k in range(n_outputs):
-                    theta[k] = _step(
-                        w[k],
-                        mean[k],
-                        P[k],
-                        B[k],
-                        mean_B[k],
-                        G[k],
-                        g[k],
-                        pulls[k : k + 1],
-                        theta[k],
-                        numbers[0],
-                        eta,
-                        bound,
-                        counters[1],
-                    )
-                numbers[1] = total
-                numbers[0] = 0.0
+                    _step(model, k, eta, bound)
+                numbers[DONE] = total
+                numbers[PENDING] = 0.0

@@ -34,17 +34,23 @@ import scipy.sparse as sp
 
 from oblong._core.threads import chunks
 from oblong.linalg.log_det import chunk_length, inverse_factor
-from oblong.solvers.esvm.online.passes import learn_batches, project
+from oblong.solvers.esvm.online.passes import (
+    BIAS,
+    DONE,
+    FOLLOWS,
+    LARGEST,
+    MISTAKES,
+    PENALTY,
+    ROUNDS,
+    TRACE,
+    UNIT,
+    UPDATES,
+    Classifiers,
+    learn_batches,
+    project,
+)
 from oblong.solvers.online.rows import Rows
-from oblong.solvers.online.slots import EACH, MISTAKES, N_COUNTERS, ROUNDS, SINGLE, UPDATES
-
-__all__ = [
-    "Certificate",
-    "OnlineEllipsoidalState",
-    "certify",
-    "largest_length",
-    "merge_models",
-]
+from oblong.solvers.online.slots import EACH, N_COUNTERS, SINGLE
 
 
 @dataclass(slots=True)
@@ -64,12 +70,11 @@ class OnlineEllipsoidalState:
     theta : ndarray of shape (n_outputs,)
         Multiples of the identity that the last step added.
     numbers : ndarray of shape (3,)
-        Weight of the unfinished batch, weight of all finished ones, and the largest ``τ``.
+        See :mod:`~oblong.solvers.esvm.online.passes`.
     counters : ndarray of int
         Rounds, steps, mistakes, and zeros.
     settings : ndarray of shape (6,)
-        Value of the constant feature, ``c``, ``T`` or infinity, rows of a batch, whether ``τ = 1``,
-        and whether ``T`` is one over the largest ``τ``.
+        See :mod:`~oblong.solvers.esvm.online.passes`.
     averaged : bool
         Whether the means are used.
     """
@@ -180,19 +185,19 @@ class OnlineEllipsoidalState:
     @property
     def bias(self) -> float:
         """Value of the constant feature."""
-        return float(self.settings[0])
+        return float(self.settings[BIAS])
 
     @property
     def unit(self) -> bool:
         """Whether ``τ = 1``."""
-        return bool(self.settings[4])
+        return bool(self.settings[UNIT])
 
     @property
     def trace_bound(self) -> float:
         """The bound on the trace in force."""
-        if not self.settings[5]:
-            return float(self.settings[2])
-        return 1.0 / self.numbers[2] if self.numbers[2] > 0.0 else np.inf
+        if not self.settings[FOLLOWS]:
+            return float(self.settings[TRACE])
+        return 1.0 / self.numbers[LARGEST] if self.numbers[LARGEST] > 0.0 else np.inf
 
     @property
     def matrices(self) -> np.ndarray:
@@ -237,8 +242,8 @@ class OnlineEllipsoidalState:
     def announce(self, largest: float) -> None:
         """Tell the largest ``τ`` of the rows to come before the first of them."""
         if largest > 0.0:
-            self.numbers[2] = largest
-            fixed = self.settings[2]
+            self.numbers[LARGEST] = largest
+            fixed = self.settings[TRACE]
             bound = fixed if np.isfinite(fixed) else 1.0 / largest
             size = self.w.shape[1]
             diagonal = np.arange(size)
@@ -273,28 +278,9 @@ class OnlineEllipsoidalState:
             order = np.arange(len(labels))
         if hits is None:
             hits = np.zeros((0, self.n_outputs + 1))
-        learn_batches(
-            rows.data,
-            rows.indices,
-            rows.indptr,
-            rows.dense,
-            order,
-            labels,
-            weights,
-            self.w,
-            self.mean,
-            self.P,
-            self.B,
-            self.mean_B,
-            self.G,
-            self.g,
-            self.pulls,
-            self.theta,
-            self.numbers,
-            self.counters,
-            self.settings,
-            hits,
-        )
+        model = Classifiers(*(getattr(self, name) for name in Classifiers._fields))
+        where = (rows.data, rows.indices, rows.indptr, rows.dense)
+        learn_batches(*where, order, labels, weights, model, hits)
 
 
 @dataclass(frozen=True)
@@ -368,7 +354,7 @@ def certify(
     outputs, size = state.w.shape
     visits = hits[:, outputs]
     shares = hits[:, :outputs] / np.where(visits > 0.0, visits, 1.0)[:, None]
-    caps = state.settings[1] * weights / weights.sum()
+    caps = state.settings[PENALTY] * weights / weights.sum()
     alpha = caps[:, None] * shares
     codes = labels[:, 0]
     signs = np.where(codes[:, None] == (np.arange(outputs) if outputs > 1 else [1]), 1.0, -1.0)
@@ -423,14 +409,14 @@ def merge_models(states: Sequence[OnlineEllipsoidalState]) -> OnlineEllipsoidalS
     Unfinished batches are put together.
     """
     merged = states[0].copy()
-    totals = np.array([state.numbers[1] for state in states])
+    totals = np.array([state.numbers[DONE] for state in states])
     shares = totals / totals.sum() if totals.sum() > 0.0 else np.full(len(states), 1 / len(states))
     for name in ("w", "mean", "P", "mean_B"):
         setattr(merged, name, sum(p * getattr(s, name) for p, s in zip(shares, states)))
     for name in ("G", "g", "pulls", "counters"):
         setattr(merged, name, np.sum([getattr(state, name) for state in states], axis=0))
-    merged.numbers[:2] = np.sum([state.numbers[:2] for state in states], axis=0)
-    merged.numbers[2] = max(state.numbers[2] for state in states)
+    merged.numbers[:LARGEST] = np.sum([state.numbers[:LARGEST] for state in states], axis=0)
+    merged.numbers[LARGEST] = max(state.numbers[LARGEST] for state in states)
     for k in range(merged.n_outputs):
         merged.theta[k] = project(merged.P[k], merged.B[k], merged.trace_bound, 0.0)
     return merged

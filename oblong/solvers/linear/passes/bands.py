@@ -12,16 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from oblong.solvers.linear.passes.first import Frame, Metric, stacked
-from oblong.solvers.linear.passes.rows import (
+from oblong.linalg.first_pass import Frame, Metric, stacked
+from oblong.linalg.row_passes import (
     Part,
     Present,
     dense_chunks,
     hashed,
     known_labels,
 )
-
-__all__ = ["SCALES", "BandQuestion", "Point", "answer_bands", "near"]
 
 # Scales of a model for which the loss is summed: a hard bound may ask for a smaller one.
 SCALES = 1.0 - np.concatenate([[0.0], np.logspace(-12.0, -0.01, 24), [1.0]])

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oblong.solvers.linear.passes.first import Frame
-
-__all__ = ["PassProblem", "PassResult"]
+from oblong._core.gap import PrimalDual
+from oblong.linalg.first_pass import Frame
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class PassProblem:
 
 
 @dataclass(frozen=True)
-class PassResult:
+class PassResult(PrimalDual):
     """A model with its certificate.
 
     Attributes
@@ -82,9 +81,3 @@ class PassResult:
     def B(self) -> float:
         """The bound, by its other name."""
         return self.t
-
-    @property
-    def relative_gap(self) -> float:
-        """Objective minus lower bound, rounding included, over the objective."""
-        gap = max(self.objective - self.dual_objective, 0.0) + self.rounding
-        return gap / max(abs(self.objective), np.finfo(float).tiny)

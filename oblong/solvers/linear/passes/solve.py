@@ -27,16 +27,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from oblong._core.progress import Progress, ProgressCallback
+from oblong.linalg.first_pass import FirstLook, Metric, Moments, look, row_bytes
+from oblong.linalg.row_passes import ArrayRows, LocalPasses, Part, Passes, together
 from oblong.solvers.linear.options import DEFAULTS, LinearOptions
 from oblong.solvers.linear.passes.bands import SCALES, BandQuestion, Point, answer_bands, near
-from oblong.solvers.linear.passes.first import FirstLook, Metric, Moments, look, row_bytes
 from oblong.solvers.linear.passes.problem import PassProblem, PassResult
-from oblong.solvers.linear.passes.rows import ArrayRows, LocalPasses, Part, Passes, together
 from oblong.solvers.linear.passes.working_set import STATE_BYTES, WorkingSet
 from oblong.solvers.linear.problem import LinearResult
 from oblong.solvers.linear.relative import solve_linear_relative_margin
-
-__all__ = ["first_look", "solve_in_bands", "solve_passes"]
 
 # Relative error of a sum of products, whose errors have random signs.
 _UNIT = 4.0 * float(np.finfo(float).eps)
@@ -175,33 +173,34 @@ class _Sample:
         return np.concatenate([np.arange(count), len(self.y) - self.ends + np.arange(self.ends)])
 
 
+@dataclass
 class _Method:
     """The method for one problem, as a generator of questions."""
 
-    def __init__(
-        self,
-        problem: PassProblem,
-        seen: FirstLook,
-        passes: Passes,
-        tol: float,
-        limit: int,
-        threads: int,
-        memory: float,
-        progress: ProgressCallback | None,
-        options: LinearOptions,
-    ) -> None:
-        self.problem, self.seen, self.passes, self.tol = problem, seen, passes, tol
-        self.limit, self.threads, self.progress, self.options = limit, threads, progress, options
-        self.memory = memory
-        raw = seen.of(problem.codes)
-        self.moments: Moments = raw.mapped(problem.frame)
+    problem: PassProblem
+    seen: FirstLook
+    passes: Passes
+    tol: float
+    limit: int
+    threads: int
+    memory: float
+    progress: ProgressCallback | None
+    options: LinearOptions
+    # The bound that is solved for, or its price, and that of what lies beyond it.
+    B: float = np.inf
+    D: float | None = None
+    U: float | None = None
+    most: int = 0
+
+    def __post_init__(self) -> None:
+        problem, seen = self.problem, self.seen
+        self.moments: Moments = seen.of(problem.codes).mapped(problem.frame)
         self.metric = Metric(self.moments)
-        self.first = passes.n_passes - 1
+        self.first = self.passes.n_passes - 1
         # What rounding may hide in the losses of all rows, per unit of |w_j| and of the bias.
         each = [seen.moments[code] for code in problem.codes]
         self.sizes = sum(C * m.weight * m.absolute for C, m in zip(problem.C, each))
         self.total = sum(C * m.weight for C, m in zip(problem.C, each))
-        self.most = 0
 
     def run(self) -> Generator[BandQuestion, Part, PassResult]:
         """Choose the bound, and solve."""
@@ -212,46 +211,33 @@ class _Method:
                 U = problem.D * problem.nu / self.moments.weight
                 # No excess can reach such a penalty, as all of them together are at most D.
                 U = None if U >= problem.D else U
-            return (yield from self._solve(np.inf, problem.D, U, "relative margin"))
+            return (yield from self._solve("relative margin", D=problem.D, U=U))
         if problem.B is not None and problem.D is None:
-            return (yield from self._solve(float(problem.B), None, None, "relative margin"))
-        svm = yield from self._solve(np.inf, None, None, "svm")
+            return (yield from self._solve("relative margin", float(problem.B)))
+        svm = yield from self._solve("svm")
         theta = svm.largest
         B = max(1.0, theta if problem.D is not None else 1.0 + problem.spread * (theta - 1.0))
         if theta <= B:
             return replace(svm, t=B, theta=theta)
-        found = yield from self._solve(B, None, None, "relative margin")
+        found = yield from self._solve("relative margin", B)
         return replace(found, theta=theta)
 
     def _small(
-        self,
-        B: float,
-        D: float | None,
-        tol: float,
-        hard: bool,
-        X: Any,
-        y: np.ndarray,
-        C: np.ndarray,
-        U: np.ndarray,
+        self, tol: float, X: Any, y: np.ndarray, C: np.ndarray, U: np.ndarray
     ) -> LinearResult:
         """Solve a problem in memory."""
+        bound: dict[str, Any] = {"B": self.B}
+        if self.D is not None:
+            bound = {"D": self.D, "U": None if self.U is None else U}
+        run: dict[str, Any] = {"max_iter": -1, "threads": self.threads, "options": self.options}
         return solve_linear_relative_margin(
-            X,
-            y,
-            C,
-            B=None if D is not None else B,
-            D=D,
-            U=None if hard else U,
-            intercept=self.problem.intercept,
-            tol=tol,
-            max_iter=-1,
-            threads=self.threads,
-            options=self.options,
+            X, y, C, intercept=self.problem.intercept, tol=tol, **bound, **run
         ).solution
 
     def _solve(
-        self, B: float, D: float | None, U: float | None, stage: str
+        self, stage: str, B: float = np.inf, D: float | None = None, U: float | None = None
     ) -> Generator[BandQuestion, Part, PassResult]:
+        self.B, self.D, self.U = B, D, U
         problem, seen = self.problem, self.seen
         bounded = D is not None or np.isfinite(B)
         sample = _Sample.of(seen, problem, bounded)
@@ -267,7 +253,7 @@ class _Method:
             beyond = (U or 0.0) * sample.weight[rows] * scale
             X = sample.X if len(rows) == len(sample.y) else sample.X[rows]
             C = penalties[rows] * scale
-            return self._small(B, D, tol, U is None, X, sample.y[rows], C, beyond)
+            return self._small(tol, X, sample.y[rows], C, beyond)
 
         if m == n:
             return self._whole(of_sample(m, self.tol), n)
@@ -278,7 +264,7 @@ class _Method:
             w, b, t = start.coef, start.bias, start.t
             e, e_t = self.metric.length(w - half.coef, b - half.bias), abs(t - half.t)
         with WorkingSet(self.memory) as kept:
-            return (yield from self._levels(kept, sample, m, (w, b, t), (e, e_t), B, D, U, stage))
+            return (yield from self._levels(kept, sample, m, (w, b, t), (e, e_t), stage))
 
     def _levels(
         self,
@@ -287,12 +273,10 @@ class _Method:
         m: int,
         model: tuple[np.ndarray, float, float],
         errors: tuple[float, float],
-        B: float,
-        D: float | None,
-        U: float | None,
         stage: str,
     ) -> Generator[BandQuestion, Part, PassResult]:
         problem, options, metric = self.problem, self.options, self.metric
+        B, D, U = self.B, self.D, self.U
         counts = np.array([self.seen.moments[code].count for code in problem.codes])
         n, hard = self.moments.count, U is None
         W = _wanted(n, options)
@@ -330,7 +314,7 @@ class _Method:
             answer = yield BandQuestion(
                 problem.codes, problem.C, U, points, metric, (low, high), held, problem.frame
             )
-            judged = self._value(answer, w, b, t, B, D, U, bound, len(kept))
+            judged = self._value(answer, w, b, t, bound, len(kept))
             best = judged if best is None or judged.objective < best.objective else best
             best = replace(best, dual_objective=bound, n_passes=self.passes.n_passes - self.first)
             if self.progress is not None:
@@ -345,7 +329,7 @@ class _Method:
             kept.add(answer.rows)
             self.most = max(self.most, len(kept))
             means, columns = _means(answer)
-            solve = partial(self._small, B, D, inner if share == 1.0 else 1e-6, hard)
+            solve = partial(self._small, inner if share == 1.0 else 1e-6)
             found = kept.solved(solve, means, columns)
             if share == 1.0:
                 bound = max(bound, found.dual_objective - found.rounding)
@@ -360,18 +344,10 @@ class _Method:
                 e, e_t = move, move_t
 
     def _value(
-        self,
-        answer: Part,
-        w: np.ndarray,
-        b: float,
-        t: float,
-        B: float,
-        D: float | None,
-        U: float | None,
-        bound: float,
-        gathered: int,
+        self, answer: Part, w: np.ndarray, b: float, t: float, bound: float, gathered: int
     ) -> PassResult:
         """Objective of a model for all rows, scaled into a hard bound if it exceeds it."""
+        B, D = self.B, self.D
         largest, losses = float(answer.largest["output"]), answer.sums["loss"]
         scale, loss = 1.0, float(losses[0])
         if D is None and largest > B:
@@ -381,7 +357,7 @@ class _Method:
             w, b, largest = scale * w, scale * b, B
         value = 0.5 * float(w @ w) + loss
         if D is not None:
-            t = max(1.0, largest) if U is None else t
+            t = max(1.0, largest) if self.U is None else t
             value += D * t + answer.sums["over"]
         else:
             t = B
@@ -398,19 +374,11 @@ class _Method:
         """The solution of a sample that is all rows."""
         if self.progress is not None:
             self.progress(Progress("rows in memory", 1, found.relative_gap, self.tol))
+        names = ("coef", "bias", "t", "objective", "dual_objective", "rounding", "status")
+        largest, n_passes = float(np.abs(found.outputs).max()), self.passes.n_passes
+        same = {name: getattr(found, name) for name in names}
         return PassResult(
-            found.coef,
-            found.bias,
-            found.t,
-            np.nan,
-            float(np.abs(found.outputs).max()),
-            found.objective,
-            found.dual_objective,
-            found.rounding,
-            self.passes.n_passes,
-            n,
-            found.status,
-            True,
+            **same, theta=np.nan, largest=largest, n_passes=n_passes, working_rows=n, closed=True
         )
 
 

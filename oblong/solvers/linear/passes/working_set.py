@@ -12,9 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from oblong.solvers.linear.passes.first import stacked
-
-__all__ = ["STATE_BYTES", "WorkingSet"]
+from oblong.linalg.first_pass import stacked
 
 # Bytes per row that the interior point keeps beside the row itself.
 STATE_BYTES = 240

@@ -17,7 +17,8 @@ from numba import cuda
 
 from oblong._core.threads import chunks
 from oblong.kernels import Kernel
-from oblong.linalg.columns import ExplicitColumns, KernelColumns, SymmetricColumns
+from oblong.linalg.columns import ExplicitColumns, SymmetricColumns
+from oblong.linalg.kernel_columns import KernelColumns
 from oblong.solvers.margin.batch.cuda_matrix import DeviceMatrix
 from oblong.solvers.margin.batch.cuda_options import CUDA_DEFAULTS, CudaOptions
 from oblong.solvers.margin.batch.cuda_rounds import HALVINGS, Rounds

@@ -8,7 +8,8 @@ import numpy as np
 
 from oblong._core.progress import ProgressCallback
 from oblong._core.threads import run_chunks
-from oblong.linalg.columns import KernelColumns, SymmetricColumns
+from oblong.linalg.columns import SymmetricColumns
+from oblong.linalg.kernel_columns import KernelColumns
 from oblong.solvers.margin.batch import loops
 from oblong.solvers.margin.batch.problem import (
     STATUS,

@@ -17,25 +17,6 @@ import scipy.sparse as sp
 
 from oblong._core.threads import chunks, single_threaded_blas
 
-__all__ = [
-    "ArrayRows",
-    "Block",
-    "LocalPasses",
-    "Part",
-    "Passes",
-    "Place",
-    "Present",
-    "RowSource",
-    "Tree",
-    "ask",
-    "combined",
-    "count_rows",
-    "dense_chunks",
-    "hashed",
-    "row_starts",
-    "together",
-]
-
 # Numbers of a chunk in double precision, small enough for the second cache.
 _CHUNK = 1 << 16
 

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from oblong._core.threads import chunks
-from oblong.solvers.linear.passes.rows import (
+from oblong.linalg.row_passes import (
     Part,
     Passes,
     Present,
@@ -18,8 +18,6 @@ from oblong.solvers.linear.passes.rows import (
     dense_chunks,
     hashed,
 )
-
-__all__ = ["FirstLook", "Frame", "Metric", "Moments", "look", "row_bytes", "stacked"]
 
 # Rows of which the first block tells a centre.
 _PROBED = 1024
@@ -202,17 +200,9 @@ def look(passes: Passes, tau: float, *, extremes: bool = False, widest: int = 51
     def codes(y: np.ndarray) -> np.ndarray:
         return np.zeros(len(y), int) if labels[0] is None else np.searchsorted(labels, y)
 
-    return FirstLook(
-        labels,
-        moments,
-        X[place],
-        codes(y[place]),
-        weight[place],
-        numbers[place],
-        order[place],
-        (outer[0], codes(outer[1]), outer[2], outer[3]),
-        tau >= 1.0,
-    )
+    drawn = (X[place], codes(y[place]), weight[place], numbers[place], order[place])
+    extreme = (outer[0], codes(outer[1]), outer[2], outer[3])
+    return FirstLook(labels, moments, *drawn, extreme, tau >= 1.0)
 
 
 def _probe(rows: Present) -> Part:

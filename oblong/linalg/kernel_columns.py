@@ -1,0 +1,320 @@
+"""Columns of a kernel matrix, computed on demand and cached."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from oblong._core.threads import chunks, run_chunks
+from oblong.kernels import Kernel, KernelRows
+from oblong.linalg.columns import UNIT, Expansion, ExplicitColumns, add_columns, rounding_bound
+from oblong.linalg.fused import add_both_products, add_product, in_tiles
+
+# Rows and columns of a product in double precision that are prepared at a time.
+_IMAGE_ROWS = 1024
+_IMAGE_COLUMNS = 4096
+
+# Rows of a block that are computed at a time.
+_BLOCK_ROWS = 128
+
+# Columns of narrower rows are not kept: to compute an entry again takes about as long as to have
+# memory for it.
+_KEPT_WIDTH = 40
+
+# Below this relative size of the rounding of γ|x-z|² single precision is good enough.
+_SINGLE_EXPONENT_ERROR = 1e-5
+# Kernel values of this size neither overflow in single precision nor vanish.
+_SINGLE_RANGE = (1e-25, 1e30)
+
+
+class KernelColumns(ExplicitColumns):
+    """Columns of a kernel matrix, computed on demand in blocks and cached.
+
+    The least recently used columns make room when the memory limit is reached. With many dense rows
+    products and blocks are computed from the rows directly (``direct``): writing a column to memory
+    pays only if it is used several times, the more often the shorter the rows are.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel function.
+    X : array or CSR matrix of shape (n, d)
+        The rows.
+    cache_bytes : float, default=2**30
+        Memory limit of the cache; two columns are always kept.
+    dtype : dtype, default=None
+        Precision of the cached columns. By default single precision for more than
+        ``single_above`` rows when the rounding of the kernel's argument allows it.
+    single_above : int, default=2048
+        Number of rows above which single precision is the default.
+    direct_above : int, default=3000
+        Number of rows above which columns are kept only where that pays.
+    threads : int, default=1
+        Threads for blocks and products.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        X: Any,
+        *,
+        cache_bytes: float = 2.0**30,
+        dtype: np.dtype | type | None = None,
+        single_above: int = 2048,
+        direct_above: int = 3000,
+        threads: int = 1,
+    ) -> None:
+        self.kernel = kernel
+        self.n = X.shape[0]
+        self.threads = threads
+        self._X = X
+        self._cache_bytes = cache_bytes
+        self._promoted: KernelColumns | None = None
+        self._shift = kernel.centre(X)
+        if dtype is None:
+            large = self.n > single_above and not callable(kernel.name)
+            dtype = np.float32 if large else np.float64
+        self._rows = kernel.prepare(X, dtype, self._shift)
+        if np.dtype(dtype) == np.float32 and not self._single_precision_suffices():
+            dtype = np.float64
+            self._rows = kernel.prepare(X, dtype, self._shift)
+        self.exact = np.dtype(dtype) == np.float64
+        self.definite = kernel.always_positive_semidefinite
+        # Before any work: no value of a kernel with a formula exceeds those of its diagonal.
+        self._diagonal = None if callable(kernel.name) else kernel.diagonal(self._rows)
+        column_bytes = self.n * np.dtype(dtype).itemsize
+        self.capacity = int(min(self.n, max(2, cache_bytes // column_bytes)))
+        # The operating system backs these pages only as columns are written.
+        self.store = np.empty((self.capacity, self.n), dtype=dtype)
+        self._slot_of = np.full(self.n, -1, dtype=np.intp)
+        self._direct_above = direct_above
+        self.direct = self.n > direct_above and in_tiles(kernel, self._rows)
+        # Rows whose columns were asked for before.
+        self._asked = np.zeros(self.n if self.direct else 0, dtype=bool)
+        self._owner = np.full(self.capacity, -1, dtype=np.intp)
+        self._last_use = np.zeros(self.capacity, dtype=np.int64)
+        self._clock = 0
+        self._filled = 0
+
+    def _single_precision_suffices(self) -> bool:
+        if self._rows.half_norms is not None:
+            exponent = float(self._rows.half_norms.max())
+            return exponent * float(np.finfo(np.float32).eps) <= _SINGLE_EXPONENT_ERROR
+        with np.errstate(over="ignore"):
+            try:
+                largest = float(np.abs(self.kernel.diagonal(self._rows)).max())
+            except ValueError:
+                return False
+        return _SINGLE_RANGE[0] < largest < _SINGLE_RANGE[1]
+
+    def fetch(self, indices: np.ndarray) -> np.ndarray:
+        """Slots of the columns ``indices``, computing those that are missing."""
+        self._clock += 1
+        slots = self._slot_of[indices]
+        self._last_use[slots[slots >= 0]] = self._clock
+        missing = indices[slots < 0]
+        if missing.size:
+            free = self._make_room(missing.size)
+            self._compute(missing, free)
+            self._slot_of[missing] = free
+            self._owner[free] = missing
+            self._last_use[free] = self._clock
+            slots = self._slot_of[indices]
+        return slots
+
+    def _make_room(self, count: int) -> np.ndarray:
+        fresh = np.arange(self._filled, min(self.capacity, self._filled + count))
+        self._filled += fresh.size
+        short = count - fresh.size
+        if short == 0:
+            return fresh
+        # Columns of the present request carry the present clock and so go last.
+        evicted = np.argpartition(self._last_use[: fresh[0] if fresh.size else None], short - 1)
+        evicted = evicted[:short]
+        self._slot_of[self._owner[evicted]] = -1
+        return np.concatenate([fresh, evicted])
+
+    def _compute(self, columns: np.ndarray, slots: np.ndarray) -> None:
+        # Groups bound the scratch memory of a block, which a sparse product needs whole.
+        for start, stop in chunks(columns.size, 512):
+            group = slots[start:stop]
+            contiguous = group[-1] - group[0] == group.size - 1 and (np.diff(group) == 1).all()
+            out = self.store[group[0] : group[-1] + 1] if contiguous else None
+            block = self.kernel.block(
+                self._rows.take(columns[start:stop]), self._rows, out, self.threads
+            )
+            if not contiguous:
+                self.store[group] = block
+
+    def slots(self, indices: np.ndarray) -> np.ndarray:
+        """Slots of the columns, -1 for those that are not there and need not be."""
+        return self._slot_of[indices] if self.direct else self.fetch(indices)
+
+    def write_rows(
+        self, rows: np.ndarray, others: np.ndarray, into: np.ndarray, out: np.ndarray
+    ) -> None:
+        """Compute ``K[rows, others]`` and write it to the rows ``into`` of ``out``."""
+        left = self._rows.left[rows]
+        right = np.asfortranarray(self._rows.right[others]).T
+
+        def write(start: int, stop: int) -> None:
+            for first, last in chunks(stop - start, _BLOCK_ROWS):
+                some = slice(start + first, start + last)
+                tile = left[some] @ right
+                self.kernel.map_columns(tile, 0, others.size)
+                out[into[some], : others.size] = tile
+
+        run_chunks(write, rows.size, max(_BLOCK_ROWS, -(-rows.size // self.threads)), self.threads)
+
+    def add(
+        self, image: np.ndarray, indices: np.ndarray, coef: np.ndarray, again: np.ndarray | None
+    ) -> None:
+        """Add ``K[:, indices] @ coef`` to ``image``.
+
+        ``again`` says of which columns to expect that they are asked for again; None of none.
+        """
+        if self.direct:
+            missing = self._slot_of[indices] < 0
+            if again is not None and self._X.shape[1] >= _KEPT_WIDTH:
+                pays = indices[missing & (again | self._asked[indices])]
+                self.fetch(pays[: self.capacity - self._filled])
+                self._asked[indices] = True
+                missing = self._slot_of[indices] < 0
+            some = indices[missing]
+            add_product(
+                self.kernel, self._rows, self._rows.take(some), coef[missing], image, self.threads
+            )
+            indices, coef = indices[~missing], coef[~missing]
+        for first, last in chunks(indices.size, self.capacity):
+            add_columns(image, self, self.fetch(indices[first:last]), coef[first:last])
+
+    def image(self, rows: np.ndarray, columns: np.ndarray, coef: np.ndarray) -> np.ndarray:
+        """Product ``K[rows, columns] @ coef`` in double precision."""
+        result = np.zeros(rows.size)
+        # Both sides in parts: copies of all rows in double precision would be large.
+        for first, last in chunks(columns.size, _IMAGE_COLUMNS):
+            right = self._doubled(columns[first:last])
+
+            def fill(
+                start: int, stop: int, right: Any = right, part: Any = coef[first:last]
+            ) -> None:
+                left = self._doubled(rows[start:stop])
+                add_product(self.kernel, left, right, part, result[start:stop])
+
+            run_chunks(fill, rows.size, _IMAGE_ROWS, self.threads)
+        return result
+
+    def _own_image(self, rows: np.ndarray, coef: np.ndarray) -> np.ndarray:
+        """Product ``K[rows, rows] @ coef`` in double precision, from half of the block."""
+        if not in_tiles(self.kernel, self._rows):
+            return self.image(rows, rows, coef)
+        result = np.zeros(rows.size)
+        parts = [slice(*ends) for ends in chunks(rows.size, _IMAGE_COLUMNS)]
+        for k, some in enumerate(parts):
+            A = self._doubled(rows[some])
+            for other in parts[k:]:
+                B = A if other is some else self._doubled(rows[other])
+                both = (coef[some], coef[other]), (result[some], result[other])
+                add_both_products(self.kernel, A, B, *both, self.threads)
+        return result
+
+    def _doubled(self, rows: np.ndarray) -> KernelRows:
+        return self.kernel.prepare(self._X[rows], np.float64, self._shift)
+
+    def rounding(self, columns: np.ndarray, coef: np.ndarray) -> np.ndarray:
+        """Bound, row by row, on the error of ``K[:, columns] @ coef`` from the cache.
+
+        Unknown, and zero here, for a kernel that is a Python function.
+        """
+        return self._rounding(columns, coef, self.store.dtype)
+
+    def _rounding(
+        self, columns: np.ndarray, coef: np.ndarray, dtype: np.dtype | type
+    ) -> np.ndarray:
+        if self._diagonal is None:
+            return np.zeros(self.n)
+        units = 4.0
+        if self._rows.half_norms is not None:
+            # The exponent is a small difference of the norms; by differences of the rows, its error
+            # is that of rows rounded where they lie, times their distance.
+            largest = float(self._rows.half_norms.max(initial=0.0))
+            units += 4.0 * np.sqrt(2.0 * largest) if self._rows.coarse else largest
+        elif self.kernel.name == "poly":
+            units += self.kernel.degree
+        return rounding_bound(self._diagonal, columns, coef, units * float(np.finfo(dtype).eps))
+
+    def expand(self, coef: np.ndarray, image: np.ndarray, rows: np.ndarray | None) -> Expansion:
+        """Evaluate a solution in double precision, by the weight vector where there is one."""
+        support = np.flatnonzero(coef)
+        if self.kernel.name == "linear":
+            return self._by_direction(support, coef[support])
+        if self.exact:
+            fresh = np.zeros(self.n)
+            self.add(fresh, support, coef[support], None)
+        else:
+            fresh = image.copy()
+            others = np.setdiff1d(np.arange(self.n) if rows is None else rows, support)
+            fresh[others] = self.image(others, support, coef[support])
+            fresh[support] = self._own_image(support, coef[support])
+        return Expansion.of(coef, fresh, self._rounding(support, coef[support], np.float64))
+
+    def direction(self, support: np.ndarray, coef: np.ndarray) -> np.ndarray:
+        """Weight vector of the linear kernel: ``Σ c_i (x_i - shift)``, as ``Σc = 0``."""
+        total = np.zeros(self._X.shape[1])
+        for first, last in chunks(support.size, _IMAGE_ROWS):
+            total += coef[first:last] @ self._doubled(support[first:last]).left
+        return total
+
+    def _by_direction(self, support: np.ndarray, coef: np.ndarray) -> Expansion:
+        # Only a kernel that is a Python function comes without its diagonal.
+        assert self._diagonal is not None
+        w = self.direction(support, coef)
+        image = np.empty(self.n)
+        for first, last in chunks(self.n, _IMAGE_ROWS):
+            image[first:last] = self._doubled(np.arange(first, last)).left @ w
+        sizes = np.sqrt(self._diagonal)
+        length = float(np.linalg.norm(w))
+        # The bias of the rows as they are is rounded to the size of w·shift.
+        far = 0.0 if self._shift is None else float(np.abs(w) @ np.abs(self._shift))
+        # The vector itself is off from that of the exact coefficients by this much.
+        doubt = UNIT * float(np.abs(coef) @ sizes[support])
+        return Expansion(
+            image, UNIT * (sizes * length + far), length**2, doubt * (2.0 * length + doubt), w
+        )
+
+    def offset(self, coef: np.ndarray, direction: np.ndarray | None = None) -> float:
+        """What the outputs lack by the shift of the rows: ``w·shift`` for the linear kernel."""
+        if self._shift is None or self.kernel.name != "linear":
+            return 0.0
+        if direction is None:
+            support = np.flatnonzero(coef)
+            direction = self.direction(support, coef[support])
+        return float(direction @ self._shift)
+
+    def promoted(self) -> KernelColumns:
+        """Columns in double precision, which from now on are also the :attr:`latest`."""
+        if self.exact:
+            return self
+        if self._promoted is None:
+            self._promoted = self._like(self._X, np.float64)
+        return self._promoted
+
+    @property
+    def latest(self) -> KernelColumns:
+        """The promoted columns where there are some, else these."""
+        return self if self._promoted is None else self._promoted
+
+    def restricted(self, rows: np.ndarray) -> KernelColumns:
+        """Columns of the principal block of some rows."""
+        return self._like(self._X[rows], self.store.dtype)
+
+    def _like(self, X: Any, dtype: np.dtype | type) -> KernelColumns:
+        return KernelColumns(
+            self.kernel,
+            X,
+            cache_bytes=self._cache_bytes,
+            dtype=dtype,
+            direct_above=self._direct_above,
+            threads=self.threads,
+        )
