@@ -20,6 +20,7 @@ from oblong.kernels import KERNELS, Kernel
 from oblong.linalg.feature_map import LinearMap, PivotMap
 from oblong.online._base import OnlineClassifier
 from oblong.solvers.esvm.online.state import OnlineEllipsoidalState
+from oblong.solvers.online.arrays import initial_columns, scratch
 from oblong.solvers.online.kernel import KernelState
 from oblong.solvers.online.slots import (
     DIAGONAL,
@@ -36,7 +37,7 @@ from oblong.solvers.online.slots import (
     SKETCH,
     TOP,
 )
-from oblong.solvers.online.state import OnlineState, initial_columns, scratch
+from oblong.solvers.online.state import OnlineState
 
 __all__ = ["Unsound", "check_sound"]
 
