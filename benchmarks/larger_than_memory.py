@@ -359,7 +359,7 @@ def child(case: str, folder: str, data: str) -> None:
     function, arguments, _ = CASES[case]
     arguments = {**arguments, **({"data": data} if function == "case_merge" else {})}
     # Imports are no part of a read.
-    import_module("oblong.io.columnar")
+    import_module("oblong.io.arrow")
     import_module("pyarrow.parquet")
     spent = timed_passes()
     started, used = time.perf_counter(), time.process_time()

@@ -42,9 +42,10 @@ from oblong import (
     datasets,
 )
 from oblong.solvers.online.passes.general import learn_rows
+from oblong.solvers.online.rows import Rows
 from oblong.solvers.online.rules import arow
 from oblong.solvers.online.slots import FULL, NOTHING, SINGLE, Batch
-from oblong.solvers.online.state import OnlineState, Rows
+from oblong.solvers.online.state import OnlineState
 
 NAME = "online_against_peers"
 # Shrinks every problem, to try the script out.

@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any, NoReturn
@@ -66,9 +66,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     _open_streams()
     try:
-        with _ends_at_once():
+        with _at(signal.SIGINT, signal.default_int_handler, _interrupted):
             args = _parse(argv)
-        with _ends_cleanly():
+        with _at(signal.SIGTERM, signal.SIG_DFL, _terminated):
             code = args if isinstance(args, int) else _run(args)
         # Now, since at exit Python could not report a full disk.
         sys.stdout.flush()
@@ -123,13 +123,26 @@ def _discard_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+class _Terminated(BaseException):
+    """A request to end, which clears up what is half done."""
+
+
+def _interrupted(*_: object) -> NoReturn:
+    """End the program where it is: modules that are loading may swallow exceptions."""
+    os._exit(_complain("interrupted", INTERRUPTED))
+
+
+def _terminated(*_: object) -> NoReturn:
+    raise _Terminated
+
+
 @contextmanager
-def _ends_at_once() -> Iterator[None]:
-    """Let Ctrl-C end the program where it is while modules load, which may swallow exceptions."""
+def _at(number: int, usual: Any, handler: Callable[..., NoReturn]) -> Iterator[None]:
+    """Handle a signal, unless something else is done about it than usual."""
     try:
-        ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        ours = signal.getsignal(number) is usual
         if ours:
-            signal.signal(signal.SIGINT, lambda *_: os._exit(_complain("interrupted", INTERRUPTED)))
+            signal.signal(number, handler)
     except ValueError:
         # Not the main thread, which alone has a say in signals.
         ours = False
@@ -137,31 +150,7 @@ def _ends_at_once() -> Iterator[None]:
         yield
     finally:
         if ours:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-class _Terminated(BaseException):
-    """A request to end, which clears up what is half done."""
-
-
-@contextmanager
-def _ends_cleanly() -> Iterator[None]:
-    """Turn SIGTERM into an exception, unless something else is done about it."""
-
-    def end(*_: object) -> NoReturn:
-        raise _Terminated
-
-    try:
-        ours = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-        if ours:
-            signal.signal(signal.SIGTERM, end)
-    except ValueError:
-        ours = False
-    try:
-        yield
-    finally:
-        if ours:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            signal.signal(number, usual)
 
 
 def command_parsers() -> dict[str, argparse.ArgumentParser]:
@@ -225,15 +214,9 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace | int:
     return args
 
 
-# Options that stand for parameters of the library.
-_OPTIONS = {"n_features=": "--features"} | {
-    f"{name}=": f"--{name.replace('_', '-')}"
-    for name in (
-        *("categorical", "classes", "dates", "date_format", "decimal", "drop", "encoding"),
-        *("hash_bits", "missing", "sep", "skip_bad", "target", "text", "thousands", "weight"),
-        "zero_based",
-    )
-}
+def _option(parameter: str) -> str:
+    """The option that stands for a parameter of the library, which ends with an equals sign."""
+    return {"n_features=": "--features"}.get(parameter, f"--{parameter[:-1].replace('_', '-')}")
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -246,7 +229,7 @@ def _run(args: argparse.Namespace) -> int:
     except SystemExit as end:
         return int(end.code or OK)
     except DataFileError as error:
-        return _complain(f"error: {error.message(_OPTIONS)}", BAD_INPUT)
+        return _complain(f"error: {error.message(_option)}", BAD_INPUT)
     except ModelFileError as error:
         return _complain(f"error: {error}", BAD_INPUT)
     except RunError as error:

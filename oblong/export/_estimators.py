@@ -37,17 +37,8 @@ from oblong.online._base import OnlineClassifier
 from oblong.solvers.online.calibration import logits
 from oblong.solvers.online.kernel import _ROUND_OFF as _KERNEL_ROUND_OFF
 from oblong.solvers.online.kernel import KernelState
-from oblong.solvers.online.state import (
-    DIAGONAL,
-    EACH,
-    FULL,
-    NONE,
-    RANK,
-    SINGLE,
-    SKETCH,
-    TOP,
-    OnlineState,
-)
+from oblong.solvers.online.slots import DIAGONAL, EACH, FULL, NONE, RANK, SINGLE, SKETCH, TOP
+from oblong.solvers.online.state import OnlineState
 from oblong.solvers.online.units import in_rows
 from oblong.svm import LinearSVC
 

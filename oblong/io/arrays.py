@@ -12,9 +12,7 @@ import scipy.sparse as sp
 
 from oblong._core.text import quote
 from oblong.io.dataset import Dataset, Matrix
-from oblong.io.errors import DataFileError
-
-__all__ = ["read_npz"]
+from oblong.io.errors import DataFileError, first_line
 
 
 def read_npz(
@@ -45,7 +43,7 @@ def read_npz(
         what = (
             "holds Python objects, which are never loaded"
             if "allow_pickle" in str(error)
-            else f"damaged NPZ archive ({_first_line(error)})"
+            else f"damaged NPZ archive ({first_line(error)})"
         )
         raise DataFileError(source, what) from None
 
@@ -116,7 +114,7 @@ def _features(arrays: dict[str, np.ndarray], key: str, source: str, gaps: bool) 
             )
             X.check_format(full_check=True)
         except (ValueError, TypeError, IndexError) as error:
-            problem = f"expected a CSR matrix ({_first_line(error)})"
+            problem = f"expected a CSR matrix ({first_line(error)})"
             raise DataFileError(source, problem, column=quote(key)) from None
         values, gaps = X.data, False
     else:
@@ -176,8 +174,3 @@ def _target_names(names: np.ndarray | None, classes: np.ndarray, source: str) ->
         problem = f"expected labels from 0 to {len(names) - 1}, one for each target name"
         raise DataFileError(source, problem, column=quote("y"))
     return tuple(str(names[c]) for c in classes)
-
-
-def _first_line(error: Exception) -> str:
-    text = str(error).strip() or type(error).__name__
-    return text.splitlines()[0][:100]

@@ -1,37 +1,45 @@
-"""Parquet: typed columns, read by Arrow."""
+"""Typed columns: Parquet and Arrow, and blocks of NPY files."""
 
 from __future__ import annotations
 
-import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from oblong._core.text import quote
-from oblong.io.errors import DataFileError, RowError
+from oblong.io.errors import DataFileError, RowError, damaged
 from oblong.io.labels import LabelCodes, Words
 from oblong.io.numbers import LARGEST, checked, number
-from oblong.io.sources import read_bytes, source_name
+from oblong.io.sources import AnyPath, read_bytes, source_name
+from oblong.linalg.row_passes import Block
 
-__all__ = ["arrow_labels", "arrow_numbers", "arrow_words", "holds_text", "open_parquet"]
 
-
-def open_parquet(path: str | os.PathLike[str], content: bytes | None) -> Any:
-    """Read a Parquet file into an Arrow table, without the index column that pandas adds."""
-    source = source_name(path)
+@contextmanager
+def arrow_errors(source: str, what: str = "damaged or unreadable") -> Iterator[None]:
+    """Turn errors of Arrow into ours, with the name of the file."""
     try:
         import pyarrow as pa
-        import pyarrow.parquet as pq
     except ImportError:
-        problem = 'reading Parquet needs pyarrow: pip install "oblong[cli]"'
+        problem = 'this format needs pyarrow: pip install "oblong[cli]"'
         raise DataFileError(source, problem) from None
-    data = read_bytes(path) if content is None else content
     try:
+        yield
+    except (pa.ArrowException, OSError, StopIteration) as error:
+        raise damaged(source, error, what) from None
+
+
+def open_parquet(path: AnyPath, content: bytes | None) -> Any:
+    """Read a Parquet file into an Arrow table, without the index column that pandas adds."""
+    source = source_name(path)
+    data = read_bytes(path) if content is None else content
+    with arrow_errors(source, "damaged Parquet file"):
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
         # Threads of Arrow must not outlive memory that Python owns.
         table = pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)
-    except (pa.ArrowException, OSError) as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:100]
-        raise DataFileError(source, f"damaged Parquet file ({reason})") from None
     table = table.select([c for c in table.column_names if not c.startswith("__index_level_")])
     if table.num_rows == 0:
         raise DataFileError(source, "the table has no rows")
@@ -154,3 +162,48 @@ def arrow_numbers(column: Any, gaps: bool, source: str, name: str) -> np.ndarray
         except RowError as error:
             raise fail(row + 1, error) from None
     return values
+
+
+def arrow_block(
+    table: Any, features: Sequence[str], target: Any, weight: Any, path: str, first: int = 1
+) -> Block:
+    """Columns of an Arrow table as rows, whose first one is row `first` of the file."""
+    from pyarrow import types
+
+    source = source_name(path)
+    plain = [types.is_floating, types.is_integer]
+
+    def numbers(name: str) -> np.ndarray:
+        column = table.column(name)
+        if any(test(column.type) for test in plain):
+            return column.to_numpy()
+        return arrow_numbers(column, True, source, name)
+
+    single = all(table.schema.field(name).type == "float" for name in features)
+    X = np.empty((len(features), table.num_rows), np.float32 if single else np.float64).T
+    y = weights = None
+    try:
+        for j, name in enumerate(features):
+            X[:, j] = numbers(name)
+        if target is not None:
+            labels = LabelCodes(steady=True)
+            codes = arrow_labels(table.column(target), labels, source, target)
+            y = np.array(labels.values())[codes]
+        if weight is not None:
+            weights = numbers(weight)
+    except DataFileError as error:
+        row = None if error.row is None else error.row + first - 1
+        raise DataFileError(source, error.problem, row=row, column=error.column) from None
+    return Block(X, y, weights)
+
+
+def open_npy(path: str) -> np.ndarray:
+    """Map an NPY file of rows into memory."""
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise damaged(source_name(path), error, "damaged NPY file") from None
+    if array.ndim != 2 or array.dtype.kind not in "fiu":
+        problem = f"expected rows of numbers, got shape {array.shape} of {array.dtype}"
+        raise DataFileError(source_name(path), problem)
+    return array

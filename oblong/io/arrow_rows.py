@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from oblong._core.text import quote
-from oblong.io.arrow import arrow_labels, arrow_numbers, holds_text
-from oblong.io.batch import Batch, Position
+from oblong.io.arrow import arrow_errors, arrow_labels, arrow_numbers, holds_text
+from oblong.io.batch import Batch, Position, Reader
 from oblong.io.errors import DataFileError
 from oblong.io.formats import bad_weight
 from oblong.io.hashing import name_column, text_columns, tidied
@@ -18,13 +18,11 @@ from oblong.io.labels import LabelCodes
 from oblong.io.layout import find_column
 from oblong.io.sources import source_name
 
-__all__ = ["ArrowReader"]
-
 # Rows that are decoded at once.
 _CHUNK = 1 << 16
 
 
-class ArrowReader:
+class ArrowReader(Reader):
     """Rows of a Parquet or Arrow file, or of anything that gives an Arrow stream.
 
     It is to such rows what :class:`~oblong.io.rows.RowReader` is to rows of text, and has its
@@ -50,6 +48,7 @@ class ArrowReader:
     """
 
     format = "arrow"
+    _most = _CHUNK
 
     def __init__(
         self,
@@ -65,16 +64,8 @@ class ArrowReader:
     ) -> None:
         is_file = isinstance(source, (str, os.PathLike))
         self.source = source_name(source) if is_file else type(source).__name__
-        try:
-            import pyarrow as pa
-        except ImportError:
-            problem = 'reading Parquet and Arrow needs pyarrow: pip install "oblong[cli]"'
-            raise DataFileError(self.source, problem) from None
-        self._failures = (pa.ArrowException, OSError, StopIteration)
-        try:
+        with arrow_errors(self.source):
             schema, self._batches = _open_file(source) if is_file else _open_stream(source)
-        except self._failures as error:
-            raise self._damaged(error) from None
         names = [name for name in schema.names if not name.startswith("__index_level_")]
         if len(names) < 2:
             raise DataFileError(self.source, "expected a label and features, got one column")
@@ -104,37 +95,9 @@ class ArrowReader:
                 left -= part.num_rows
             self.rows = int(state["rows"])
 
-    def _damaged(self, error: Exception) -> DataFileError:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:100]
-        return DataFileError(self.source, f"damaged or unreadable ({reason})")
-
-    def __enter__(self) -> ArrowReader:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
     def close(self) -> None:
         """Close the file."""
         self._batches.close()
-
-    def __iter__(self) -> Iterator[Batch]:
-        while (batch := self.read(_CHUNK)) is not None:
-            yield batch
-
-    @property
-    def labels(self) -> list[int] | list[str]:
-        """The labels seen so far, or declared."""
-        return self._labels.values()
-
-    @property
-    def spellings(self) -> list[str]:
-        """How each of the labels was spelled when it first came."""
-        return self._labels.spellings
-
-    def close_labels(self) -> None:
-        """Take no more labels than there are now."""
-        self._labels.closed = True
 
     def vocabulary(self, position: Position) -> list[str]:
         """Names of columns that were found in the rows: none, since all are known."""
@@ -142,25 +105,13 @@ class ArrowReader:
 
     def state(self, position: Position) -> dict[str, Any]:
         """Everything it takes to go on after a batch, as JSON values."""
-        return {
-            "format": self.format,
-            "layout": {},
-            "labels": self._labels.values(position.n_labels),
-            "spellings": self.spellings[: position.n_labels],
-            "offset": 0,
-            "line": position.line,
-            "rows": position.rows,
-            "skipped": 0,
-            "fingerprint": self._fingerprint,
-        }
+        return self._state(position, self.format, {}, self._fingerprint)
 
     def _take(self, n: int) -> Any:
         """So many rows, or fewer at the end of a chunk; None at the end."""
         while self._rest is None or not self._rest.num_rows:
-            try:
+            with arrow_errors(self.source):
                 self._rest = next(self._batches, None)
-            except self._failures as error:
-                raise self._damaged(error) from None
             if self._rest is None:
                 return None
         part, self._rest = self._rest.slice(0, n), self._rest.slice(n)

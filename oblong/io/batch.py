@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-__all__ = ["Batch", "Position"]
+from oblong.io.labels import LabelCodes
 
 
 @dataclass(frozen=True)
@@ -80,3 +82,57 @@ class Batch:
 
         parts = (self.values, self.columns, self.indptr)
         return sp.csr_matrix(parts, shape=(len(self), n_columns))
+
+
+class Reader(ABC):
+    """What all readers of rows have: batches, the labels so far, and a place to go on from."""
+
+    _labels: LabelCodes
+    # Most rows of a batch of those that iteration gives.
+    _most: ClassVar[int]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[Batch]:
+        """The rows that are left, in batches."""
+        while (batch := self.read(self._most)) is not None:
+            yield batch
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the file."""
+
+    @abstractmethod
+    def read(self, n: int, *, wait: bool = True) -> Batch | None:
+        """Read at most so many rows; None at the end of the input."""
+
+    @property
+    def labels(self) -> list[int] | list[str]:
+        """The labels seen so far, or declared."""
+        return self._labels.values()
+
+    @property
+    def spellings(self) -> list[str]:
+        """How each of the labels was spelled when it first came."""
+        return self._labels.spellings
+
+    def close_labels(self) -> None:
+        """Take no more labels than there are now."""
+        self._labels.closed = True
+
+    def _state(
+        self, position: Position, format: str | None, layout: dict[str, Any], fingerprint: str
+    ) -> dict[str, Any]:
+        """Everything it takes to go on after a batch, as JSON values."""
+        return {
+            "format": format,
+            "layout": layout,
+            "labels": self._labels.values(position.n_labels),
+            "spellings": self.spellings[: position.n_labels],
+            **{name: getattr(position, name) for name in ("offset", "line", "rows", "skipped")},
+            "fingerprint": fingerprint,
+        }

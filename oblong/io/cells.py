@@ -16,19 +16,6 @@ from oblong.io.labels import unquoted
 from oblong.io.numbers import EASY, SMALL_POWERS, scan_number, spells_missing
 from oblong.io.sources import LineBuffer
 
-__all__ = [
-    "BAD_QUOTES",
-    "OPEN",
-    "SKIPPED",
-    "WELL",
-    "WIDTH",
-    "hash_cells",
-    "parse_cells",
-    "peek_records",
-    "scan_cell",
-    "tidy_rows",
-]
-
 _NEWLINE, _SPACE, _QUOTE, _MINUS, _POINT = 10, 32, 34, 45, 46
 # How a cell or a pass ends: well; between quotes at the end of the text; at bad quotes; at a row
 # with the wrong number of cells.

@@ -14,15 +14,6 @@ from oblong.io.errors import DataFileError
 from oblong.io.mixed import MixedArray
 from oblong.io.numbers import is_number
 
-__all__ = [
-    "check_categories",
-    "dated",
-    "mostly_text",
-    "notes_on_labels",
-    "notes_on_numbers",
-    "side_by_side",
-]
-
 # Different texts that a column may hold before it looks like names and not like categories.
 _MOST_CATEGORIES = 1000
 # The same for a column that nobody has called one of categories.

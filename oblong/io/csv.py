@@ -27,8 +27,6 @@ from oblong.io.labels import Words, unquoted
 from oblong.io.numbers import is_number, number
 from oblong.io.sources import LineBuffer
 
-__all__ = ["Columns", "Csv"]
-
 # Cells of a block of text that are left to Python.
 _ODD = 4096
 
@@ -154,9 +152,9 @@ class Csv(Format):
         )
         X, cells, starts = X[:rows], self._spans[:rows], starts[:rows]
         problems: dict[int, RowError] = {}
-        for row, slot, a, b in self._odd[:n_odd].tolist():
-            self._settle(X, row, slot, text[a:b].tobytes(), problems, lines.line_at, starts)
         parsed = Parsed(n_lines, place, status != WELL, X, starts, problems)
+        for row, slot, a, b in self._odd[:n_odd].tolist():
+            self._settle(row, slot, text[a:b].tobytes(), parsed, lines.line_at)
         self._failure = (status, found)
         if self.weighted:
             weights, X = X[:, -1].copy(), X[:, :-1]
@@ -183,33 +181,24 @@ class Csv(Format):
             parsed = parsed._replace(words=codes)
         return parsed
 
-    def _settle(
-        self,
-        X: np.ndarray,
-        row: int,
-        slot: int,
-        cell: bytes,
-        problems: dict[int, RowError],
-        line_at: Any,
-        starts: np.ndarray,
-    ) -> None:
+    def _settle(self, row: int, slot: int, cell: bytes, parsed: Parsed, line_at: Any) -> None:
         """Read a cell that is not a plain number."""
+        X, column = parsed.values, self.numbers[slot]
         try:
             X[row, slot] = self.dialect.number(unquoted(cell))
         except RowError as error:
-            column = self.numbers[slot]
             X[row, slot] = np.nan
             if self.gaps and error.cause == "missing":
                 return
             if self.undecided and error.cause in ("text", "spelling"):
                 count, first, line = self.strays.get(column, (0, error, 0))
-                line = line or line_at(int(starts[row]))
+                line = line or line_at(int(parsed.starts[row]))
                 self.strays[column] = count + 1, first, line
                 return
-            cause = error.cause if column != self.layout.weight else None
-            label = self.layout.label(column)
-            wrong = RowError(str(error), label, cause=cause, advice=error.advice)
-            problems.setdefault(row, wrong)
+            if column == self.layout.weight:
+                error.cause = None
+            error.column = self.layout.label(column)
+            parsed.problems.setdefault(row, error)
 
     def _hashed(self, parsed: Parsed, text: np.ndarray, cells: np.ndarray) -> Parsed:
         """Rows of hashed names."""
@@ -233,9 +222,9 @@ class Csv(Format):
                     values[entry], name = 1.0, f"{names[field]}={word}"
                 columns[entry] = name_column(name.encode(), self.bits)
             except RowError as error:
-                label = self.layout.label(self._cells[-fields:][field])
-                wrong = RowError(str(error), label, cause=error.cause)
-                parsed.problems.setdefault(int(row_of[entry]), wrong)
+                error.column = self.layout.label(self._cells[-fields:][field])
+                error.advice = None
+                parsed.problems.setdefault(int(row_of[entry]), error)
         kept = tidy_rows(columns, values, counts)
         return parsed._replace(values=values[:kept], columns=columns[:kept], lengths=counts)
 

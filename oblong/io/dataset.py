@@ -11,8 +11,6 @@ import scipy.sparse as sp
 from oblong.io.dialect import Dialect
 from oblong.io.mixed import MixedArray
 
-__all__ = ["Dataset", "Matrix", "Schema", "Table"]
-
 Matrix: TypeAlias = np.ndarray | sp.csr_matrix
 
 

@@ -10,8 +10,6 @@ import numpy as np
 from oblong._core.text import quote
 from oblong.io.errors import DataFileError
 
-__all__ = ["ISO", "looks_like_dates", "to_days"]
-
 ISO = "ISO 8601"
 _DAYS = ("%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%d-%m-%Y", "%Y/%m/%d", "%d %b %Y", "%d-%b-%Y")
 _FORMATS = (ISO, *(f"{day}{clock}" for day in _DAYS for clock in ("", " %H:%M", " %H:%M:%S")))
@@ -56,7 +54,7 @@ def to_days(
     raise DataFileError(source, problem, column=column, advice=advice)
 
 
-def looks_like_dates(words: Sequence[str]) -> bool:
-    """Whether words are dates, by the first of them."""
+def looks_like_dates(words: Sequence[str], least: int = 3) -> bool:
+    """Whether words are dates, at least so many, by the first of them."""
     some = [word for word in words[:_SAMPLE] if not word.isdigit()]
-    return len(some) > 2 and any(_parsed(some, form) is not None for form in _FORMATS)
+    return len(some) >= least and any(_parsed(some, form) is not None for form in _FORMATS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -19,16 +18,14 @@ from oblong.io.labels import LabelCodes
 from oblong.io.layout import find_column, table_columns
 from oblong.io.mixed import MixedArray
 from oblong.io.rows import Batch, Rows
-from oblong.io.sources import LineBuffer
-
-__all__ = ["all_columns", "asked_columns", "read_delimited", "stacked"]
+from oblong.io.sources import AnyPath, LineBuffer
 
 # Rows that are looked at before the whole is read.
 _SAMPLE = 200
 
 
 def read_delimited(
-    path: str | os.PathLike[str], kind: str, content: bytes | None, wanted: Wanted
+    path: AnyPath, kind: str, content: bytes | None, wanted: Wanted
 ) -> tuple[LabelCodes, np.ndarray | MixedArray, np.ndarray, Schema, list[str]]:
     """Read a table, twice if it turns out that other columns hold text than seemed to."""
     guess, sure = wanted.categorical == "auto", False
@@ -49,14 +46,8 @@ def read_delimited(
                 known = set().union(*asked.values())
                 guessed = _looks_like_text(lines, layout, dialect) - known if guess else set()
             words = guessed.union(*asked.values())
-            made = Csv(
-                0,
-                layout,
-                words=words,
-                gaps=wanted.gaps,
-                undecided=guess and not sure,
-                dialect=dialect,
-            )
+            how: dict[str, Any] = {"gaps": wanted.gaps, "dialect": dialect}
+            made = Csv(0, layout, words=words, undecided=guess and not sure, **how)
         except BaseException:
             lines.close()
             raise
@@ -90,7 +81,8 @@ def read_delimited(
     notes = []
     if rows.first_skipped is not None:
         count = rows.skipped
-        notes.append(f"{count:,} bad rows were skipped, the first is {rows.first_skipped}")
+        skipped = "1 bad row was skipped" if count == 1 else f"{count:,} bad rows were skipped"
+        notes.append(f"{skipped}, the first is {rows.first_skipped}")
     features = _with_content(made, X, texts, layout, notes)
     schema = _schema(layout, features, texts, forms, asked["text"], dialect)
     return labels, side_by_side(features, made.numbers, X, texts, days), codes, schema, notes

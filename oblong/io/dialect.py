@@ -8,10 +8,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from oblong._core.text import quote
+from oblong.io.dates import looks_like_dates
 from oblong.io.errors import DataFileError, RowError
 from oblong.io.numbers import is_missing, is_number, number
-
-__all__ = ["PLAIN", "Dialect", "Wanted", "other_spelling"]
 
 _GROUPED = re.compile(r"[+-]?[0-9]{1,3}([.,' \u00a0\u202f][0-9]{3})+([.,][0-9]+)?")
 _COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+")
@@ -70,6 +69,8 @@ class Dialect:
         advice, cause = other_spelling(text, self), "spelling"
         if advice is None and text in ("-", "--", ".", "*", "unknown", "missing"):
             advice = f"missing= {text} takes it for a missing value"
+        elif advice is None and looks_like_dates([text], 1):
+            advice = "dates= reads columns of dates"
         if advice is None:
             cause = "text"
         raise RowError(f"expected a number, got {quote(text)}", cause=cause, advice=advice)
@@ -142,13 +143,14 @@ class Wanted:
     target : str or None
         Label column.
     categorical : {"none", "auto"} or sequence of str
-        Columns of categories.
+        Columns of categories: none, those of which most cells are text, or those named. Columns of
+        names, dates, or numbers written another way are not guessed to be categories.
     drop, dates, text : sequence of str
         Columns to leave out, columns of dates, and columns of free text.
     date_format : str or None
         How dates are written, as for :meth:`datetime.datetime.strptime`.
     gaps : bool
-        Whether cells may be empty.
+        Whether cells may be empty. Missing numbers are nan, missing text is the empty string.
     dialect : Dialect
         How delimited text is written.
     """
@@ -165,12 +167,8 @@ class Wanted:
     def named(self) -> dict[str, Sequence[str]]:
         """Columns that are named, by the parameter that names them."""
         categorical = () if isinstance(self.categorical, str) else self.categorical
-        return {
-            "drop": self.drop,
-            "dates": self.dates,
-            "text": self.text,
-            "categorical": categorical,
-        }
+        named = {"drop": self.drop, "dates": self.dates, "text": self.text}
+        return named | {"categorical": categorical}
 
     def check_format(self, kind: str, source: str) -> None:
         """Refuse what a format without columns of text has no use for."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["DataFileError", "RowError"]
+from collections.abc import Callable
 
 
 class DataFileError(ValueError):
@@ -47,9 +47,9 @@ class DataFileError(ValueError):
     ) -> None:
         self.source, self.problem, self.row, self.column = source, problem, row, column
         self.cause, self.advice = cause, advice
-        super().__init__(self.message({}))
+        super().__init__(self.message())
 
-    def message(self, options: dict[str, str]) -> str:
+    def message(self, option: Callable[[str], str] = str) -> str:
         """The message, with parameters in the advice replaced by the options of a command."""
         place = [self.source]
         if self.row is not None:
@@ -57,7 +57,7 @@ class DataFileError(ValueError):
         if self.column is not None:
             place.append(f"column {self.column}")
         words = (self.advice or "").split(" ")
-        advice = " ".join(options.get(word, word) for word in words)
+        advice = " ".join(option(word) if word.endswith("=") else word for word in words)
         return f"{', '.join(place)}: {self.problem}" + (f"; {advice}" if advice else "")
 
 
@@ -74,3 +74,15 @@ class RowError(ValueError):
     ) -> None:
         super().__init__(problem)
         self.column, self.cause, self.advice = column, cause, advice
+
+
+def first_line(error: BaseException) -> str:
+    """What an exception says, in one line; its type if it says nothing."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:100]
+
+
+def damaged(
+    source: str, error: BaseException, what: str = "damaged or unreadable"
+) -> DataFileError:
+    """An input that a library cannot read."""
+    return DataFileError(source, f"{what} ({first_line(error)})")

@@ -10,8 +10,6 @@ import numpy as np
 from oblong.io.errors import RowError
 from oblong.io.sources import LineBuffer
 
-__all__ = ["Format", "OneRow", "Parsed", "bad_weight"]
-
 
 class OneRow(NamedTuple):
     """A row read by itself: its label as text, and its entries."""

@@ -9,19 +9,6 @@ import numpy as np
 
 from oblong._core.compile import compiled
 
-__all__ = [
-    "START",
-    "column_of",
-    "extend_hash",
-    "is_letter",
-    "name_column",
-    "name_hash",
-    "text_columns",
-    "tidied",
-    "tidy_row",
-    "word_column",
-]
-
 _U = np.uint64
 START = _U(0xCBF29CE484222325)
 _PRIME = _U(0x100000001B3)

@@ -15,8 +15,6 @@ from oblong.io.hashing import name_column, text_columns, tidied
 from oblong.io.numbers import LARGEST, checked
 from oblong.io.sources import LineBuffer
 
-__all__ = ["JSON", "load_object"]
-
 
 class JSON(Format):
     """One object per line: numbers by name, one of which is the label.
@@ -93,7 +91,8 @@ class JSON(Format):
             try:
                 checked(value)
             except RowError as error:
-                raise RowError(str(error), quote(name), cause=error.cause) from None
+                error.column = quote(name)
+                raise
             if self.bits:
                 columns.append(name_column(name.encode("utf-8", "replace"), self.bits))
             else:

@@ -13,8 +13,6 @@ from oblong.io.errors import RowError
 from oblong.io.hashing import START, extend_hash
 from oblong.io.numbers import is_missing
 
-__all__ = ["LabelCodes", "Words", "as_labels", "decode_labels", "unquoted", "whole_number"]
-
 # At most 18 digits, so that the value fits an int64. Leading zeros make another name: "007".
 _INTEGER = re.compile(r"[+-]?(0|[1-9][0-9]{0,17})")
 _DECIMAL = re.compile(r"[+-]?(0|[1-9][0-9]*)(\.[0-9]*)?([eE][+-]?[0-9]+)?")

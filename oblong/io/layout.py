@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,25 +16,18 @@ from oblong.io.formats import Format
 from oblong.io.jsonl import JSON, load_object
 from oblong.io.libsvm import LIBSVM, first_index, looks_like_libsvm
 from oblong.io.numbers import is_missing, is_number
-from oblong.io.sources import LineBuffer, source_name
-
-__all__ = ["EXTENSIONS", "FORMATS", "find_column", "find_format", "make_format", "table_columns"]
+from oblong.io.sources import AnyPath, LineBuffer, source_name
 
 FORMATS = ("libsvm", "csv", "tsv", "json")
-EXTENSIONS = {
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".tab": "tsv",
-    ".libsvm": "libsvm",
-    ".svmlight": "libsvm",
-    ".svm": "libsvm",
-    ".json": "json",
-    ".jsonl": "json",
-    ".ndjson": "json",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".npz": "npz",
+_ENDINGS = {
+    "csv": ".csv",
+    "tsv": ".tsv .tab",
+    "libsvm": ".libsvm .svmlight .svm",
+    "json": ".json .jsonl .ndjson",
+    "parquet": ".parquet .pq",
+    "npz": ".npz",
 }
+EXTENSIONS = {ending: name for name, endings in _ENDINGS.items() for ending in endings.split()}
 _MAGIC = {b"PAR1": "parquet", b"PK\x03\x04": "npz"}
 # The first is taken when two occur equally often: in "1,5;2,3" the commas are decimal ones.
 _DELIMITERS = ("\t", ";", ",", "|")
@@ -49,7 +41,7 @@ _MOST_COLUMNS = 1 << 24
 _SAME = "the label and the weight are the same column"
 
 
-def find_format(path: str | os.PathLike[str], lines: LineBuffer | None = None) -> str | None:
+def find_format(path: AnyPath, lines: LineBuffer | None = None) -> str | None:
     """Tell the format from the extension, or else from the content, if that is given."""
     name = Path(path)
     bare = name.with_suffix("") if name.suffix.lower() in (".gz", ".zst", ".zstd") else name

@@ -15,8 +15,6 @@ from oblong.io.hashing import START, column_of, extend_hash, name_column, tidied
 from oblong.io.numbers import BAD, EASY, HARD, SMALL_POWERS, number, scan_number
 from oblong.io.sources import LineBuffer
 
-__all__ = ["LIBSVM", "first_index", "looks_like_libsvm"]
-
 _NEWLINE, _RETURN, _TAB, _SPACE, _HASH, _COLON, _COMMA = 10, 13, 9, 32, 35, 58, 44
 _MINUS, _POINT = 45, 46
 _LARGEST_INDEX = 2**31 - 2
@@ -214,17 +212,9 @@ class LIBSVM(Format):
         for entry, a, b in self._hard[:hards].tolist():
             self._values[entry] = float(text[a:b].tobytes())
         entries, spans = int(indptr[rows]), spans[:rows]
-        return Parsed(
-            n_lines,
-            position,
-            bool(stuck),
-            self._values[:entries].copy(),
-            spans[:, 0],
-            {},
-            columns=self._columns[:entries].copy(),
-            lengths=np.diff(indptr[: rows + 1]),
-            spans=spans,
-        )
+        values, columns = self._values[:entries].copy(), self._columns[:entries].copy()
+        found: Any = (values, spans[:, 0], {}, columns, np.diff(indptr[: rows + 1]), spans)
+        return Parsed(n_lines, position, bool(stuck), *found)
 
     def parse_one(self, lines: LineBuffer) -> OneRow | None:
         """Read one line with care."""
@@ -248,9 +238,8 @@ class LIBSVM(Format):
                 last = self._column(pair, name, colon, last)
                 values.append(number(text))
             except RowError as error:
-                raise RowError(
-                    str(error), str(position), cause=error.cause, advice=error.advice
-                ) from None
+                error.column = str(position)
+                raise
             columns.append(last)
         return OneRow(label.encode(), *tidied(columns, values))
 

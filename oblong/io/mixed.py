@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["MixedArray"]
-
 
 class MixedArray:
     """Columns of floats and of words side by side.

@@ -29,20 +29,6 @@ from oblong._core.compile import compiled
 from oblong._core.text import quote
 from oblong.io.errors import RowError
 
-__all__ = [
-    "BAD",
-    "EASY",
-    "HARD",
-    "LARGEST",
-    "SMALL_POWERS",
-    "checked",
-    "is_missing",
-    "is_number",
-    "number",
-    "scan_number",
-    "spells_missing",
-]
-
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _MISSING = frozenset({"", "?", "na", "n/a", "nan", "null", "none"})
 EASY, HARD, BAD = range(3)

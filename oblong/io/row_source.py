@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from oblong.io.columnar import arrow_block, arrow_errors, arrow_file, open_npy, parquet_file
+from oblong.io.arrow import arrow_block, arrow_errors, open_npy
 from oblong.io.csv import Columns, Csv
 from oblong.io.errors import DataFileError
 from oblong.io.labels import LabelCodes
@@ -22,8 +22,6 @@ from oblong.io.libsvm import LIBSVM
 from oblong.io.rows import Rows
 from oblong.io.sources import LineBuffer, source_name
 from oblong.linalg.row_passes import ArrayRows, Block, Place
-
-__all__ = ["FileRows", "as_bytes", "open_rows"]
 
 _BINARY = {".npy": "npy", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow"}
 _KINDS = ("parquet", "arrow", "csv", "tsv", "libsvm", "npy")
@@ -207,8 +205,8 @@ class FileRows:
         self._reading: tuple[int, Rows] | None = None
         self.n_features, self._several = 0, len(paths) > 1
         index: dict[str, Callable[..., Any]] = {
-            "parquet": self._index_parquet,
-            "arrow": self._index_arrow,
+            "parquet": self._index_typed,
+            "arrow": self._index_typed,
             "npy": self._index_npy,
         }
         for path in paths:
@@ -287,20 +285,18 @@ class FileRows:
             find_column(names, name, source)
         self.n_features = len(self.feature_names)
 
-    def _index_parquet(self, path: str, kind: str, size: int) -> None:
-        with arrow_errors(path):
-            meta = parquet_file(path).metadata
-            lengths = [meta.row_group(g).num_rows for g in range(meta.num_row_groups)]
-            names = meta.schema.to_arrow_schema().names
-        self._take_names(names, source_name(path))
-        self._add_grouped(lengths, size)
-
-    def _index_arrow(self, path: str, kind: str, size: int) -> None:
-        with arrow_errors(path):
-            reader = arrow_file(path)
-            lengths = [reader.get_batch(g).num_rows for g in range(reader.num_record_batches)]
-            names = reader.schema.names
-        self._take_names(names, source_name(path))
+    def _index_typed(self, path: str, kind: str, size: int) -> None:
+        source = source_name(path)
+        with arrow_errors(source):
+            found = _opened(path, kind)
+            if kind == "parquet":
+                meta = found.metadata
+                lengths = [meta.row_group(g).num_rows for g in range(meta.num_row_groups)]
+                names = found.schema_arrow.names
+            else:
+                lengths = [found.get_batch(g).num_rows for g in range(found.num_record_batches)]
+                names = found.schema.names
+        self._take_names(names, source)
         self._add_grouped(lengths, size)
 
     def _index_npy(self, path: str, kind: str, size: int) -> None:
@@ -413,18 +409,17 @@ class FileRows:
         return Block(np.delete(array, column, axis=1), y.astype(np.int64) if whole else y)
 
     def _read_table(self, file: _File, piece: _Piece) -> Block:
-        import pyarrow as pa
-
         assert self.feature_names is not None
         names = [*self.feature_names]
         names += [str(name) for name in (self.target, self.weight) if name is not None]
-        with arrow_errors(file.path):
+        with arrow_errors(source_name(file.path)):
+            import pyarrow as pa
+
+            found = _opened(file.path, file.kind)
             if file.kind == "parquet":
-                reader = parquet_file(file.path)
-                table = reader.read_row_groups(list(piece.where), names, use_threads=False)
+                table = found.read_row_groups(list(piece.where), names, use_threads=False)
             else:
-                ipc = arrow_file(file.path)
-                batches = [ipc.get_batch(g).select(names) for g in piece.where]
+                batches = [found.get_batch(g).select(names) for g in piece.where]
                 table = pa.Table.from_batches(batches)
         return arrow_block(
             table, self.feature_names, self.target, self.weight, file.path, piece.first
@@ -434,6 +429,14 @@ class FileRows:
 def _features(names: Sequence[str], others: Collection[Any]) -> list[str]:
     """Names of features: neither others nor those of the index of a pandas table."""
     return [name for name in names if not (name in others or name.startswith("__index_level_"))]
+
+
+def _opened(path: str, kind: str) -> Any:
+    """A Parquet file, or one of Arrow's IPC format."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    return pq.ParquetFile(path) if kind == "parquet" else pa.ipc.open_file(pa.memory_map(path))
 
 
 def _arrow_in_memory(

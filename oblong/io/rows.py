@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from oblong.io.batch import Batch, Position
+from oblong.io.batch import Batch, Position, Reader
 from oblong.io.csv import Csv
 from oblong.io.errors import DataFileError, RowError
 from oblong.io.formats import Format, Parsed
 from oblong.io.labels import LabelCodes
 from oblong.io.layout import FORMATS, find_format, make_format
-from oblong.io.sources import LineBuffer, source_name
-
-__all__ = ["Batch", "Position", "RowReader", "Rows"]
+from oblong.io.sources import AnyPath, LineBuffer, source_name
 
 # Most bytes of a batch, which is in one piece then, as a rule. Batches end where the input passes a
 # multiple of it, whatever was read before.
@@ -34,7 +31,7 @@ class _Part(NamedTuple):
     words: np.ndarray | None
 
 
-class Rows:
+class Rows(Reader):
     """Rows of lines of text in a format, with codes of their labels.
 
     Parameters
@@ -49,6 +46,7 @@ class Rows:
         Whether a row that is wrong is skipped and counted, or an error.
     """
 
+    _most = _BLOCK
     # What helps against some causes of trouble.
     _advice: ClassVar[dict[str | None, str]] = {"width": "skip_bad= skips such rows"}
 
@@ -71,12 +69,6 @@ class Rows:
         if target is None and isinstance(self._format, Csv) and self._format.features:
             self._may_be_labels = self._format.layout.label(self._format.features[0])
 
-    def __enter__(self) -> Any:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
     def close(self) -> None:
         """Close the file."""
         self._lines.close()
@@ -90,11 +82,6 @@ class Rows:
     def skipped(self) -> int:
         """Rows left out because they were wrong."""
         return self._skipped
-
-    def __iter__(self) -> Iterator[Batch]:
-        """The rows that are left, in batches of some megabytes of text."""
-        while (batch := self.read(_BLOCK)) is not None:
-            yield batch
 
     def read(self, n: int, *, wait: bool = True) -> Batch | None:
         """Read so many rows, or fewer if these are long; None at the end of the input.
@@ -158,14 +145,11 @@ class Rows:
         kept = np.ones(n, dtype=bool)
         kept[list(problems)] = False
         entries = kept if parsed.columns is None else np.repeat(kept, lengths)
-        return _Part(
-            parsed.values[entries],
-            None if parsed.columns is None else parsed.columns[entries],
-            lengths[kept],
-            codes[kept],
-            None if parsed.weights is None else parsed.weights[kept],
-            None if parsed.words is None else parsed.words[:, kept],
-        )
+        columns = None if parsed.columns is None else parsed.columns[entries]
+        weights = None if parsed.weights is None else parsed.weights[kept]
+        words = None if parsed.words is None else parsed.words[:, kept]
+        found = (lengths[kept], codes[kept], weights, words)
+        return _Part(parsed.values[entries], columns, *found)
 
     def _single(self) -> _Part | None:
         """Read the row that the parser stopped at."""
@@ -192,14 +176,8 @@ class Rows:
             if error.cause == "text" and error.column == self._may_be_labels:
                 hint = f"if these are the labels, give target= {error.column}"
                 advice = f"{advice}; {hint}" if advice else hint
-            raise DataFileError(
-                self._lines.source,
-                str(error),
-                row=line,
-                column=error.column,
-                cause=error.cause,
-                advice=advice,
-            )
+            place: dict[str, Any] = {"row": line, "column": error.column, "cause": error.cause}
+            raise DataFileError(self._lines.source, str(error), advice=advice, **place)
         self._skipped += 1
         if self.first_skipped is None:
             self.first_skipped = f"row {line}: {error}"
@@ -215,15 +193,8 @@ def _joined(parts: list[_Part], position: Position) -> Batch:
 
     indptr = np.zeros(sum(map(len, lengths)) + 1, dtype=np.int64)
     np.cumsum(together(lengths), out=indptr[1:])
-    return Batch(
-        together(values).reshape(-1),
-        together(columns),
-        indptr,
-        together(codes),
-        position,
-        together(weights),
-        together(words, 1),
-    )
+    entries = (together(values).reshape(-1), together(columns), indptr)
+    return Batch(*entries, together(codes), position, together(weights), together(words, 1))
 
 
 class RowReader(Rows):
@@ -302,7 +273,7 @@ class RowReader(Rows):
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: AnyPath,
         *,
         format: str | None = None,
         target: str | None = None,
@@ -328,19 +299,10 @@ class RowReader(Rows):
         try:
             known = {word: j for j, word in enumerate(vocabulary)}
             name = state["format"] if state else name or find_format(path, lines)
-            made = make_format(
-                name,
-                lines,
-                bits=hash_bits,
-                n_features=n_features,
-                target=target,
-                weight=weight,
-                zero_based=zero_based,
-                header=header,
-                texts=text,
-                state=None if state is None else state["layout"],
-                vocabulary=known,
-            )
+            columns: Any = {"target": target, "weight": weight, "texts": text, "vocabulary": known}
+            rows: Any = {"bits": hash_bits, "n_features": n_features, "header": header}
+            layout = None if state is None else state["layout"]
+            made = make_format(name, lines, zero_based=zero_based, state=layout, **rows, **columns)
             super().__init__(lines, made, LabelCodes(classes, steady=steady_labels), skip_bad)
             self.format, self._vocabulary, self._hashed = name, known, hash_bits > 0
             self.look_for_labels(target)
@@ -354,16 +316,6 @@ class RowReader(Rows):
         except BaseException:
             lines.close()
             raise
-
-    @property
-    def labels(self) -> list[int] | list[str]:
-        """The labels seen so far, or declared."""
-        return self._labels.values()
-
-    @property
-    def spellings(self) -> list[str]:
-        """How each of the labels was spelled when it first came."""
-        return self._labels.spellings
 
     @property
     def dense(self) -> bool:
@@ -395,27 +347,14 @@ class RowReader(Rows):
         """Rows read, those of earlier runs included."""
         return self._rows
 
-    def close_labels(self) -> None:
-        """Take no more labels than there are now."""
-        self._labels.closed = True
-
     def state(self, position: Position) -> dict[str, Any]:
         """Everything it takes to go on after a batch, as JSON values but for the vocabulary.
 
         The reader may have gone on since. The vocabulary, :meth:`vocabulary`, is left out because
         it may be large.
         """
-        return {
-            "format": self.format,
-            "layout": self._format.state(),
-            "labels": self._labels.values(position.n_labels),
-            "spellings": self.spellings[: position.n_labels],
-            "offset": position.offset,
-            "line": position.line,
-            "rows": position.rows,
-            "skipped": position.skipped,
-            "fingerprint": self._lines.fingerprint(position.offset),
-        }
+        fingerprint = self._lines.fingerprint(position.offset)
+        return self._state(position, self.format, self._format.state(), fingerprint)
 
     def vocabulary(self, position: Position) -> list[str]:
         """Names of columns that were found in the rows before a position."""

@@ -11,14 +11,14 @@ import re
 import sys
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from oblong._core.text import quote
-from oblong.io.errors import DataFileError
+from oblong.io.errors import DataFileError, damaged
 
-__all__ = ["LineBuffer", "Path", "read_bytes", "source_name"]
+AnyPath: TypeAlias = str | os.PathLike[str]
 
 _CAPACITY = 1 << 22
 _LONGEST_LINE = 1 << 28
@@ -30,7 +30,7 @@ _GZIP, _ZSTD, _BOM = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xef\xbb\xbf"
 _HEAD = 1 << 14
 
 
-def source_name(path: str | os.PathLike[str]) -> str:
+def source_name(path: AnyPath) -> str:
     """Name of an input for messages."""
     if path == "-":
         return "standard input"
@@ -38,7 +38,7 @@ def source_name(path: str | os.PathLike[str]) -> str:
     return name if name.isprintable() else ascii(name)
 
 
-def _open(path: str | os.PathLike[str], encoding: str | None = None) -> Any:
+def _open(path: AnyPath, encoding: str | None = None) -> Any:
     """Open an input and undo its compression, which the content tells."""
     source = source_name(path)
     if path == "-":
@@ -123,22 +123,17 @@ class _Expanding:
         return getattr(self._stream, name)
 
 
-def _damaged(source: str, error: Exception) -> DataFileError:
-    reason = (str(error).splitlines() or [type(error).__name__])[0][:100]
-    return DataFileError(source, f"damaged or unreadable ({reason})")
-
-
 # What decompression raises, pyarrow's errors included.
 _FAILURES = (EOFError, zlib.error, OSError, ValueError)
 
 
-def read_bytes(path: str | os.PathLike[str]) -> bytes:
+def read_bytes(path: AnyPath) -> bytes:
     """The whole content of an input, decompressed."""
     stream = _open(path)
     try:
         return stream.read()
     except _FAILURES as error:
-        raise _damaged(source_name(path), error) from None
+        raise damaged(source_name(path), error) from None
     finally:
         if path != "-":
             stream.close()
@@ -173,10 +168,7 @@ class LineBuffer:
     """
 
     def __init__(
-        self,
-        path: str | os.PathLike[str],
-        content: bytes | None = None,
-        encoding: str | None = None,
+        self, path: AnyPath, content: bytes | None = None, encoding: str | None = None
     ) -> None:
         self.path = str(path)
         self.source = source_name(path)
@@ -255,7 +247,7 @@ class LineBuffer:
         try:
             n = self._read_into(memoryview(self._bytes)[self._end : -1])
         except _FAILURES as error:
-            raise _damaged(self.source, error) from None
+            raise damaged(self.source, error) from None
         new = slice(self._end, self._end + n)
         if len(self._head) < _HEAD:
             self._head += bytes(self._bytes[new])[: _HEAD - len(self._head)]

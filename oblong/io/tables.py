@@ -22,7 +22,7 @@ from oblong.io.columns import (
 from oblong.io.dataset import Dataset, Matrix, Schema, Table
 from oblong.io.dates import ISO
 from oblong.io.delimited import asked_columns, read_delimited, stacked
-from oblong.io.dialect import PLAIN, Dialect, Wanted
+from oblong.io.dialect import Wanted
 from oblong.io.errors import DataFileError
 from oblong.io.formats import Format
 from oblong.io.jsonl import JSON
@@ -31,22 +31,11 @@ from oblong.io.layout import find_column, find_format, make_format
 from oblong.io.libsvm import LIBSVM
 from oblong.io.mixed import MixedArray
 from oblong.io.rows import Rows
-from oblong.io.sources import LineBuffer, read_bytes, source_name
-
-__all__ = [
-    "Schema",
-    "Table",
-    "all_entries",
-    "look",
-    "npz",
-    "parquet_features",
-    "read_table",
-    "read_training_table",
-]
+from oblong.io.sources import AnyPath, LineBuffer, read_bytes, source_name
 
 
 def read_table(
-    path: str | os.PathLike[str], target: str | None = None, *, zero_based: bool | None = None
+    path: AnyPath, target: str | None = None, *, zero_based: bool | None = None
 ) -> Dataset:
     """Read a labelled table.
 
@@ -106,17 +95,7 @@ def read_table(
 
 
 def read_training_table(
-    path: str | os.PathLike[str],
-    target: str | None = None,
-    *,
-    categorical: str | Sequence[str] = "none",
-    gaps: bool = False,
-    zero_based: bool | None = None,
-    drop: Sequence[str] = (),
-    dates: Sequence[str] = (),
-    date_format: str | None = None,
-    text: Sequence[str] = (),
-    dialect: Dialect = PLAIN,
+    path: AnyPath, target: str | None = None, *, zero_based: bool | None = None, **columns: Any
 ) -> Table:
     r"""Read a labelled table for training.
 
@@ -126,24 +105,11 @@ def read_training_table(
         The file, in any of the formats of :func:`read_table`; ``"-"`` is standard input.
     target : str, optional
         Label column, by name or, without a header, by its number from 1; the last by default.
-    categorical : {"none", "auto"} or sequence of str, default="none"
-        Columns of categories: none, those of which most cells are text, or those named. Columns of
-        names, dates, or numbers written another way are not guessed to be categories.
-    gaps : bool, default=False
-        Whether cells may be empty. Missing numbers are nan, missing text is the empty string.
     zero_based : bool, default=None
         Whether the indices of LIBSVM rows count from 0; by default they do if the first of the
         first row is 0.
-    drop : sequence of str
-        Columns to leave out.
-    dates : sequence of str
-        Columns of dates, which become days since 1970.
-    date_format : str, optional
-        How they are written, as for :meth:`datetime.datetime.strptime`; by default they tell.
-    text : sequence of str
-        Columns of free text.
-    dialect : Dialect
-        How delimited text is written.
+    **columns
+        What the columns are: the other attributes of :class:`~oblong.io.dialect.Wanted`.
 
     Returns
     -------
@@ -169,15 +135,15 @@ def read_training_table(
     array([[150.0, 'red'],
            [nan, 'yellow']], dtype=object)
     """
-    kind, content = look(path, dialect.encoding)
-    wanted = Wanted(target, categorical, drop, dates, text, date_format, gaps, dialect)
+    wanted = Wanted(target, **columns)
+    kind, content = look(path, wanted.dialect.encoding)
     wanted.check_format(kind, source_name(path))
     if kind == "npz":
-        return Table.of(npz(path, content, target=target, gaps=gaps))
+        return Table.of(npz(path, content, target=target, gaps=wanted.gaps))
     return _training_table(path, kind, content, wanted, zero_based)
 
 
-def look(path: str | os.PathLike[str], encoding: str | None = None) -> tuple[str, bytes | None]:
+def look(path: AnyPath, encoding: str | None = None) -> tuple[str, bytes | None]:
     """The format, and the content of what can be read only once."""
     once = path == "-" or (os.path.exists(path) and not os.path.isfile(path))
     content = read_bytes(path) if once else None
@@ -192,9 +158,7 @@ def look(path: str | os.PathLike[str], encoding: str | None = None) -> tuple[str
     return kind, content
 
 
-def npz(
-    path: str | os.PathLike[str], content: bytes | None, *, target: str | None = None, **how: bool
-) -> Dataset:
+def npz(path: AnyPath, content: bytes | None, *, target: str | None = None, **how: bool) -> Dataset:
     """Read an NPZ archive; see :func:`~oblong.io.arrays.read_npz`."""
     source = source_name(path)
     if target is not None:
@@ -213,11 +177,7 @@ def _check_classes(names: Sequence[str], source: str) -> None:
 
 
 def _training_table(
-    path: str | os.PathLike[str],
-    kind: str,
-    content: bytes | None,
-    wanted: Wanted,
-    zero_based: bool | None = None,
+    path: AnyPath, kind: str, content: bytes | None, wanted: Wanted, zero_based: bool | None = None
 ) -> Table:
     labels = LabelCodes()
     notes: list[str] = []
@@ -242,7 +202,7 @@ def _training_table(
 
 
 def _sparse(
-    path: str | os.PathLike[str],
+    path: AnyPath,
     kind: str,
     content: bytes | None,
     target: str | None,
@@ -284,7 +244,7 @@ def all_entries(
 
 
 def _parquet(
-    path: str | os.PathLike[str], content: bytes | None, wanted: Wanted, labels: LabelCodes
+    path: AnyPath, content: bytes | None, wanted: Wanted, labels: LabelCodes
 ) -> tuple[np.ndarray | MixedArray, np.ndarray, Schema]:
     table, source = open_parquet(path, content), source_name(path)
     names = table.column_names

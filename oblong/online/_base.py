@@ -21,11 +21,9 @@ from oblong.online._labels import check_weights, encode, indicator, is_multilabe
 from oblong.online._parameters import PassParameters
 from oblong.online._rows import checked_rows, hold_out
 from oblong.solvers.online.order import row_keys, shuffled
+from oblong.solvers.online.protocol import State
 from oblong.solvers.online.rows import Rows
 from oblong.solvers.online.slots import EACH, RANK, SINGLE, TOP
-from oblong.solvers.online.state import State
-
-__all__ = ["OnlineClassifier"]
 
 
 class OnlineClassifier(PassParameters, ClassifierMixin, BaseEstimator):

@@ -11,8 +11,6 @@ from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
 from oblong.online.plain import check_copies
 
-__all__ = ["check_weights", "encode", "indicator", "is_multilabel"]
-
 
 def is_multilabel(y: Any) -> bool:
     """Whether the labels are an indicator matrix."""

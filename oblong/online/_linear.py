@@ -16,20 +16,12 @@ from oblong.online._merge import merge_models
 from oblong.online._one_row import OneRow
 from oblong.online._parameters import LinearParameters
 from oblong.online._rule_based import RuleClassifier
-from oblong.online.room import (
-    add_class,
-    add_features,
-    check_size,
-    columns_of,
-    with_label,
-)
+from oblong.online.room import add_class, add_features, check_size, columns_of, with_label
 from oblong.solvers.online.rows import Rows, plain
 from oblong.solvers.online.slots import DIAGONAL, FULL, NONE, NOTHING, RANK, SINGLE, SKETCH
 from oblong.solvers.online.state import OnlineState
 from oblong.solvers.online.structures.table import row_scores
 from oblong.solvers.online.units import in_rows
-
-__all__ = ["GaussianClassifier", "LinearOnlineClassifier", "SecondOrderClassifier"]
 
 _STRUCTURES = {"full": FULL, "diag": DIAGONAL, "sketch": SKETCH}
 
@@ -88,8 +80,6 @@ class LinearOnlineClassifier(LinearParameters, RuleClassifier):
             "forgetting": float(getattr(self, "forgetting", 1.0)),
         }
 
-    # Batches -------------------------------------------------------------------------------------
-
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> None:
         self.__dict__.pop("_one_row", None)
         super()._partial_fit(X, y, classes, sample_weight)
@@ -110,8 +100,6 @@ class LinearOnlineClassifier(LinearParameters, RuleClassifier):
             self._state = self._state.copy()
             for label in new:
                 add_class(self, label)
-
-    # One example ---------------------------------------------------------------------------------
 
     def learn_one(self, x: Any, y: Any, sample_weight: float = 1.0) -> Self:
         """Learn from one example.
@@ -344,8 +332,6 @@ class LinearOnlineClassifier(LinearParameters, RuleClassifier):
         state.pop("_one_row", None)
         return state
 
-    # Shards --------------------------------------------------------------------------------------
-
     def merge(self, *others: Any, prior: Any = None, how: str = "product") -> Self:
         """Take in what other models of the same kind have learned from other examples.
 
@@ -392,8 +378,6 @@ class LinearOnlineClassifier(LinearParameters, RuleClassifier):
             self._know(vocabulary)
         self.__dict__.pop("_one_row", None)
         return self
-
-    # Attributes ----------------------------------------------------------------------------------
 
     @property
     def coef_(self) -> np.ndarray:

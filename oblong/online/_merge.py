@@ -15,8 +15,6 @@ from oblong.solvers.online.state import OnlineState
 if TYPE_CHECKING:
     from oblong.online._linear import LinearOnlineClassifier
 
-__all__ = ["merge_models"]
-
 
 def merge_models(
     first: LinearOnlineClassifier, others: Sequence[Any], prior: Any, how: str

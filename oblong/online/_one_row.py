@@ -7,32 +7,9 @@ import numpy as np
 from oblong.solvers.online.slots import NOTHING, SKETCH
 from oblong.solvers.online.state import OnlineState
 
-__all__ = ["OneRow"]
-
 
 class OneRow:
     """Arrays of a batch of one row, made once: looking them up would take longer than learning."""
-
-    __slots__ = (
-        "all_columns",
-        "codes",
-        "dtype",
-        "factor",
-        "fixed",
-        "label",
-        "labels",
-        "learn",
-        "model",
-        "order",
-        "quick",
-        "shape",
-        "size",
-        "sketched",
-        "span",
-        "state",
-        "table",
-        "weight",
-    )
 
     def __init__(self, state: OnlineState, classes: np.ndarray) -> None:
         self.codes = {label: k for k, label in enumerate(classes.tolist())}
@@ -54,13 +31,5 @@ class OneRow:
         # Whether the row before was dense, and the next one may be checked by the loop.
         self.quick = False
         self.dtype, self.shape = state.table.dtype, (state.n_features,)
-        self.fixed = (
-            self.all_columns,
-            self.span,
-            self.order,
-            self.labels,
-            self.weight,
-            True,
-            *self.model,
-            NOTHING,
-        )
+        batch = (self.all_columns, self.span, self.order, self.labels, self.weight, True)
+        self.fixed = (*batch, *self.model, NOTHING)

@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["LinearParameters", "PassParameters", "RuleParameters"]
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PassParameters:

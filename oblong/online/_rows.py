@@ -10,8 +10,6 @@ from sklearn.utils.validation import validate_data
 
 from oblong.solvers.online.order import shuffled
 
-__all__ = ["checked_rows", "hold_out"]
-
 # Beyond, the square of an entry may overflow.
 _LARGEST = 1e150
 

@@ -16,13 +16,11 @@ from sklearn.utils.metaestimators import available_if
 from oblong.online._base import OnlineClassifier
 from oblong.online._parameters import RuleParameters
 from oblong.online._rows import checked_rows
+from oblong.solvers.online.protocol import Health, RuleState
 from oblong.solvers.online.rows import Rows
 from oblong.solvers.online.rules import Rule
 from oblong.solvers.online.slots import RANK
-from oblong.solvers.online.state import Health, RuleState
 from oblong.solvers.online.variances import difference_variances
-
-__all__ = ["RuleClassifier", "against_best_other", "has_probabilities", "standardised"]
 
 
 def _knows_variances(estimator: Any) -> bool:

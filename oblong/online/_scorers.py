@@ -10,8 +10,6 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import get_scorer
 
-__all__ = ["FixedResponses", "Seen", "is_function", "named"]
-
 
 @dataclass(frozen=True, slots=True)
 class Seen:

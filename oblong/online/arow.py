@@ -11,8 +11,6 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from oblong.online._linear import GaussianClassifier
 from oblong.solvers.online.rules import Rule, arow
 
-__all__ = ["AROWClassifier"]
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class AROWClassifier(GaussianClassifier):

@@ -13,8 +13,6 @@ from oblong.online._linear import SecondOrderClassifier
 from oblong.solvers.online.rows import Rows
 from oblong.solvers.online.rules import MISTAKE, Rule, classical_ellipsoid
 
-__all__ = ["ClassicalEllipsoidClassifier"]
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ClassicalEllipsoidClassifier(SecondOrderClassifier):

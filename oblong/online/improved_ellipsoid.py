@@ -15,8 +15,6 @@ from oblong.solvers.online.balance import rebalance
 from oblong.solvers.online.rows import Rows
 from oblong.solvers.online.rules import MISTAKE, Rule, improved_ellipsoid
 
-__all__ = ["ImprovedEllipsoidClassifier"]
-
 # Variances of a diagonal covariance, of which only ratios matter, are held above this share of the
 # initial one, far from underflow.
 _FLOOR = 1e-30

@@ -4,58 +4,20 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from oblong.online.predicted import Predicted, note
+from oblong.online.predicted import CodedRows, Predicted, is_sparse, matrix, note, span, taken
 from oblong.online.room import add_features
 from oblong.solvers.online.rows import Rows
 from oblong.solvers.online.slots import DIAGONAL, NONE, NOT_YET
 from oblong.solvers.online.state import OnlineState
 
-__all__ = ["CodedRows", "FixedFeatures", "IncrementalLearner", "copies"]
-
 
 class FixedFeatures(ValueError):
     """A feature that is new to a learner which has to know all of them from the start."""
-
-
-# Batches ------------------------------------------------------------------------------------------
-
-
-class CodedRows(NamedTuple):
-    """A batch of rows whose labels are numbers.
-
-    Attributes
-    ----------
-    X : {ndarray, DataFrame, CSR matrix, Rows} of shape (n_rows, n_columns)
-        The rows. Sparse ones need not have as many columns as there are.
-    codes : ndarray of int, of shape (n_rows,)
-        Their labels, as positions in ``labels``.
-    labels : sequence
-        What the codes mean.
-    weights : ndarray of shape (n_rows,), default=None
-        Weights of the rows.
-    """
-
-    X: Any
-    codes: np.ndarray
-    labels: Sequence[Any]
-    weights: np.ndarray | None = None
-
-    def part(self, start: int, stop: int) -> CodedRows:
-        """Some consecutive rows."""
-        weights = None if self.weights is None else self.weights[start:stop]
-        return CodedRows(_span(self.X, start, stop), self.codes[start:stop], self.labels, weights)
-
-    def singles(self) -> Iterator[tuple[Any, Any, float]]:
-        """The rows one by one, each with its label and weight; sparse rows stay matrices."""
-        X = self.X.to_numpy() if hasattr(self.X, "to_numpy") else self.X
-        for i, code in enumerate(self.codes.tolist()):
-            x = _span(X, i, i + 1) if _is_sparse(X) else X[i]
-            yield x, self.labels[code], 1.0 if self.weights is None else float(self.weights[i])
 
 
 class IncrementalLearner:
@@ -216,7 +178,7 @@ class IncrementalLearner:
         kept = np.arange(len(codes))
         if weights is not None and not weights.all():
             kept = np.flatnonzero(weights > 0.0)
-            X, codes, weights = _taken(X, kept), codes[kept], weights[kept]
+            X, codes, weights = taken(X, kept), codes[kept], weights[kept]
         if hasattr(X, "sort_indices"):
             X.sort_indices()
         y = np.array(labels)[codes]
@@ -272,7 +234,7 @@ class IncrementalLearner:
         if isinstance(x, Mapping):
             self._learn_dict(dict(x), y, weight)
         else:
-            X = x if _is_sparse(x) else np.asarray(x)[None]
+            X = x if is_sparse(x) else np.asarray(x)[None]
             weights = None if weight == 1.0 else np.array([float(weight)])
             if self._may_learn_quickly(X, y):
                 self.model.learn_one(x, y, weight)
@@ -285,7 +247,7 @@ class IncrementalLearner:
     def _may_learn_quickly(self, X: Any, y: Any) -> bool:
         """Whether a row changes nothing but the numbers of a linear model."""
         return self.model._takes_new_features and (
-            self.started and not _is_sparse(X) and y in self.classes
+            self.started and not is_sparse(X) and y in self.classes
         )
 
     def _learn_dict(self, x: dict[Any, Any], y: Any, weight: float) -> None:
@@ -317,7 +279,7 @@ class IncrementalLearner:
         model = self.model
         if isinstance(x, Mapping) and not model._takes_new_features:
             return model.predict_one(dict(x)), False
-        if model._takes_new_features and not _is_sparse(x):
+        if model._takes_new_features and not is_sparse(x):
             outputs = model._outputs_one(dict(x) if isinstance(x, Mapping) else x)
         else:
             outputs = model._outputs(self.row_of(x))[0][0]
@@ -332,12 +294,12 @@ class IncrementalLearner:
             columns, values = model._known_columns(dict(x))
             order = np.argsort(columns)
             parts = (values[order], columns[order], np.array([0, len(values)]))
-            return _matrix(parts, (1, model.n_features_in_))
-        if not _is_sparse(x):
+            return matrix(parts, (1, model.n_features_in_))
+        if not is_sparse(x):
             return np.asarray(x)[None]
         known = x.indices < model.n_features_in_
         parts = (x.data[known], x.indices[known], np.array([0, known.sum()]))
-        return _matrix(parts, (1, model.n_features_in_))
+        return matrix(parts, (1, model.n_features_in_))
 
     def _note(
         self,
@@ -360,15 +322,15 @@ class IncrementalLearner:
         note: tuple[Predicted, np.ndarray, Sequence[Any], Any] | None = None,
     ) -> None:
         first = not self.started
-        rows = _span(X, start, stop)
-        if _is_sparse(rows):
+        rows = span(X, start, stop)
+        if is_sparse(rows):
             # A model has at least one column.
             self.width = max(1, self.width)
             parts = (rows.data, rows.indices, rows.indptr)
             if self._takes_rows:
                 rows = Rows(*parts, dense=False, width=self.width)
             else:
-                rows = _matrix(parts, (stop - start, self.width))
+                rows = matrix(parts, (stop - start, self.width))
         classes = self.classes if first else None
         more = {}
         if note is not None:
@@ -389,7 +351,7 @@ class IncrementalLearner:
 
     def _widths(self, X: Any) -> np.ndarray | None:
         """Columns that are known after each row, if they are not known at all times."""
-        if self.fixed or not _is_sparse(X):
+        if self.fixed or not is_sparse(X):
             return None
         filled = np.diff(X.indptr) > 0
         largest = np.zeros(X.shape[0], dtype=np.int64)
@@ -436,30 +398,3 @@ def copies(weights: np.ndarray) -> int:
     3
     """
     return int(np.ceil(weights).sum())
-
-
-def _is_sparse(X: Any) -> bool:
-    return hasattr(X, "indptr")
-
-
-def _matrix(parts: tuple[np.ndarray, ...], shape: tuple[int, int]) -> Any:
-    # Here, since most streams need no SciPy.
-    import scipy.sparse as sp
-
-    matrix = sp.csr_matrix(parts, shape=shape)
-    matrix.has_canonical_format = True
-    return matrix
-
-
-def _taken(X: Any, rows: np.ndarray) -> Any:
-    if isinstance(X, Rows):
-        return X.taken(rows)
-    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
-
-
-def _span(X: Any, start: int, stop: int) -> Any:
-    if start == 0 and stop == X.shape[0]:
-        return X
-    if isinstance(X, Rows):
-        return X.part(start, stop)
-    return X.iloc[start:stop] if hasattr(X, "iloc") else X[start:stop]

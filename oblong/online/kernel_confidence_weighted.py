@@ -17,8 +17,6 @@ from oblong.solvers.online.rules import Rule, confidence_weighted
 from oblong.solvers.online.slots import FULL
 from oblong.solvers.online.state import OnlineState
 
-__all__ = ["KernelConfidenceWeightedClassifier"]
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class KernelConfidenceWeightedClassifier(RuleClassifier):

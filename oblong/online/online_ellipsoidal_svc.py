@@ -25,8 +25,6 @@ from oblong.solvers.esvm.online.state import (
 )
 from oblong.solvers.online.rows import Rows
 
-__all__ = ["OnlineEllipsoidalSVC"]
-
 # Passes after which all rows that are worth it have a weight.
 _PATIENCE = 20
 # What only a fit knows.
@@ -179,11 +177,7 @@ class OnlineEllipsoidalSVC(OnlineClassifier):
     _parameter_constraints: ClassVar[dict] = {
         **OnlineClassifier._parameter_constraints,
         "nu": [Interval(Real, 0.0, None, closed="neither")],
-        "trace_bound": [
-            StrOptions({"auto"}),
-            Interval(Real, 0.0, None, closed="neither"),
-            None,
-        ],
+        "trace_bound": [StrOptions({"auto"}), Interval(Real, 0.0, None, closed="neither"), None],
         "formulation": [StrOptions({"consistent", "paper"})],
         "batch_size": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
     }

@@ -12,8 +12,6 @@ from sklearn.utils._param_validation import Interval, Options, StrOptions
 from oblong.online._linear import LinearOnlineClassifier
 from oblong.solvers.online.rules import Rule, passive_aggressive
 
-__all__ = ["PassiveAggressiveClassifier"]
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PassiveAggressiveClassifier(LinearOnlineClassifier):

@@ -14,8 +14,6 @@ from oblong.solvers.online.rows import Rows
 from oblong.solvers.online.slots import DIAGONAL, EACH, FULL, NONE, NOTHING, SINGLE, TOP
 from oblong.solvers.online.state import OnlineState
 
-__all__ = ["PlainLearner", "check_copies"]
-
 # Rules of the learners with the parameters that they have by default.
 _RULES = {
     "AROWClassifier": rules.arow(1.0),

@@ -1,13 +1,46 @@
-"""What was predicted for rows before they were learned from."""
+"""Batches of rows, and what was predicted for them before they were learned from."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Predicted", "note"]
+from oblong.solvers.online.rows import Rows
+
+
+class CodedRows(NamedTuple):
+    """A batch of rows whose labels are numbers.
+
+    Attributes
+    ----------
+    X : {ndarray, DataFrame, CSR matrix, Rows} of shape (n_rows, n_columns)
+        The rows. Sparse ones need not have as many columns as there are.
+    codes : ndarray of int, of shape (n_rows,)
+        Their labels, as positions in ``labels``.
+    labels : sequence
+        What the codes mean.
+    weights : ndarray of shape (n_rows,), default=None
+        Weights of the rows.
+    """
+
+    X: Any
+    codes: np.ndarray
+    labels: Sequence[Any]
+    weights: np.ndarray | None = None
+
+    def part(self, start: int, stop: int) -> CodedRows:
+        """Some consecutive rows."""
+        weights = None if self.weights is None else self.weights[start:stop]
+        return CodedRows(span(self.X, start, stop), self.codes[start:stop], self.labels, weights)
+
+    def singles(self) -> Iterator[tuple[Any, Any, float]]:
+        """The rows one by one, each with its label and weight; sparse rows stay matrices."""
+        X = self.X.to_numpy() if hasattr(self.X, "to_numpy") else self.X
+        for i, code in enumerate(self.codes.tolist()):
+            x = span(X, i, i + 1) if is_sparse(X) else X[i]
+            yield x, self.labels[code], 1.0 if self.weights is None else float(self.weights[i])
 
 
 class Predicted(NamedTuple):
@@ -95,3 +128,34 @@ def note(
         true = found.codes[rows][:, None] == places
         chance = (p * true).sum(axis=1) / p.sum(axis=1)
         found.chances[rows] = np.where(known, chance, np.nan)
+
+
+def is_sparse(X: Any) -> bool:
+    """Whether rows have only some of their columns."""
+    return hasattr(X, "indptr")
+
+
+def matrix(parts: tuple[np.ndarray, ...], shape: tuple[int, int]) -> Any:
+    """Rows as a matrix of SciPy; their columns are sorted."""
+    # Here, since most streams need no SciPy.
+    import scipy.sparse as sp
+
+    found = sp.csr_matrix(parts, shape=shape)
+    found.has_canonical_format = True
+    return found
+
+
+def taken(X: Any, rows: np.ndarray) -> Any:
+    """Some rows."""
+    if isinstance(X, Rows):
+        return X.taken(rows)
+    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+
+
+def span(X: Any, start: int, stop: int) -> Any:
+    """Some consecutive rows."""
+    if start == 0 and stop == X.shape[0]:
+        return X
+    if isinstance(X, Rows):
+        return X.part(start, stop)
+    return X.iloc[start:stop] if hasattr(X, "iloc") else X[start:stop]

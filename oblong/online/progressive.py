@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from oblong.online._base import OnlineClassifier
     from oblong.online._scorers import Seen
 
-__all__ = ["ProgressiveResult", "Window", "progressive_validation"]
-
 
 @dataclass(frozen=True, slots=True)
 class Window:
@@ -197,14 +195,8 @@ def progressive_validation(
     run.finish()
     if window is not None and run.in_window():
         end_window()
-    return ProgressiveResult(
-        rows=learner.rows,
-        examples=learner.examples,
-        mistakes=run.mistakes,
-        scores=run.scores(),
-        windows=tuple(windows),
-        drifts=tuple(run.drifts),
-    )
+    counts = (learner.rows, learner.examples, run.mistakes)
+    return ProgressiveResult(*counts, run.scores(), tuple(windows), tuple(run.drifts))
 
 
 def _detection(drift: Any) -> Callable[[bool], bool] | None:
@@ -241,12 +233,8 @@ def _batches(rows: Any) -> Iterable[Any]:
         rows = ArrowReader(rows)
     if not hasattr(rows, "spellings"):
         return rows
-    return (
-        CodedRows(
-            batch.matrix(rows.n_columns or batch.width), batch.codes, rows.labels, batch.weights
-        )
-        for batch in rows
-    )
+    width = rows.n_columns
+    return (CodedRows(b.matrix(width or b.width), b.codes, rows.labels, b.weights) for b in rows)
 
 
 def _cut(item: Any, learner: IncrementalLearner, window: int | None) -> Iterator[Any]:

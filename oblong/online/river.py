@@ -25,8 +25,6 @@ try:
 except ImportError:
     _Base = object
 
-__all__ = ["RiverClassifier"]
-
 
 class RiverClassifier(_Base):
     """An online learner of oblong as a classifier of River.

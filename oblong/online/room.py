@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from oblong.solvers.online.arrays import covariance_bytes
 from oblong.solvers.online.growth import grow, insert_output, split
-from oblong.solvers.online.state import covariance_bytes
-
-__all__ = ["TooLarge", "add_class", "add_features", "check_size", "columns_of", "with_label"]
 
 
 class TooLarge(ValueError):

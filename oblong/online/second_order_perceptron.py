@@ -11,8 +11,6 @@ from sklearn.utils._param_validation import Interval
 from oblong.online._linear import GaussianClassifier
 from oblong.solvers.online.rules import Rule, second_order_perceptron
 
-__all__ = ["SecondOrderPerceptron"]
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SecondOrderPerceptron(GaussianClassifier):

@@ -13,8 +13,6 @@ from oblong.online._linear import GaussianClassifier
 from oblong.online.confidence_weighted import FLOOR
 from oblong.solvers.online.rules import Rule, soft_confidence_weighted
 
-__all__ = ["SoftConfidenceWeightedClassifier"]
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SoftConfidenceWeightedClassifier(GaussianClassifier):

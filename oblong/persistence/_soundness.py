@@ -21,6 +21,7 @@ from oblong.linalg.feature_map import LinearMap, PivotMap
 from oblong.online._base import OnlineClassifier
 from oblong.solvers.esvm.online.passes import BATCH
 from oblong.solvers.esvm.online.state import OnlineEllipsoidalState
+from oblong.solvers.online.arrays import initial_columns, scratch
 from oblong.solvers.online.kernel import KernelState
 from oblong.solvers.online.slots import (
     DIAGONAL,
@@ -37,7 +38,7 @@ from oblong.solvers.online.slots import (
     SKETCH,
     TOP,
 )
-from oblong.solvers.online.state import OnlineState, initial_columns, scratch
+from oblong.solvers.online.state import OnlineState
 
 _MOST_FEATURES = 2**31
 # Squares of larger numbers are infinite.

@@ -58,7 +58,7 @@ def test_layouts(tmp_path, how, options):
     assert table.y.tolist() == KINDS
     if "after" in how:
         assert table.notes == (
-            "1 bad rows were skipped, the first is row 26: expected 2 fields, got 1",
+            "1 bad row was skipped, the first is row 26: expected 2 fields, got 1",
         )
     else:
         again(path, table)
@@ -132,6 +132,7 @@ def test_what_is_not_guessed_to_be_categories(tmp_path, cells, message):
 def test_dates_are_days(tmp_path):
     cells = [f"{k + 1:02d}/02/1970" for k in range(N)]
     path = write(tmp_path, cells, VALUES, KINDS, head="when,a,y")
+    assert 'got "01/02/1970"; dates= reads columns of dates' in error(path)
     table = read_training_table(path, dates=["when"])
     np.testing.assert_array_equal(table.X[:, 0], 31.0 + np.arange(N))
     again(path, table)

@@ -1,4 +1,19 @@
-"""``oblong bench``: how fast the library is on one's own data, next to peers."""
+"""``oblong bench``: how fast the library is on one's own data, next to peers.
+
+Time classifiers of the library next to those of scikit-learn, and next to scikit-learn-intelex and
+lightning where these are installed, on your data: fits and predictions by turns, after a warm-up.
+All have their default parameters, on scaled columns; the error on held-out rows tells whether a
+short time is worth having.
+
+models:
+{models}
+  or a whole group: kernel, linear, online; or all
+
+examples:
+  oblong bench
+  oblong bench patients.csv --target outcome
+  oblong bench train.libsvm.gz --models linear,online --rows 100000
+"""  # noqa: D405, D406, D407
 
 from __future__ import annotations
 
@@ -15,7 +30,7 @@ from sklearn.model_selection import train_test_split
 
 from oblong._core.text import quote
 from oblong.cli.shared.errors import RunError
-from oblong.cli.shared.options import add_command, busy, print_json, seed, whole_number
+from oblong.cli.shared.options import add_command, adder, busy, print_json, seed, whole_number
 from oblong.cli.shared.preparation import make_pipeline
 from oblong.cli.shared.tables import add_table_options, check_labels, labelled_table
 from oblong.datasets import DataFileError
@@ -24,71 +39,28 @@ from oblong.io.tables import Table
 if TYPE_CHECKING:
     from oblong.cli.timing.measure import Rows
 
-__all__ = ["add_parser"]
-
 DEFAULT_DATA = "breast_cancer"
 # A class needs rows to fit and rows to predict.
 _LEAST_ROWS = 4
-
-_DESCRIPTION = """\
-Time classifiers of the library next to those of scikit-learn, and next to scikit-learn-intelex and
-lightning where these are installed, on your data: fits and predictions by turns, after a warm-up.
-All have their default parameters, on scaled columns; the error on held-out rows tells whether a
-short time is worth having.
-"""
-
-_EPILOG = """\
-models:
-{models}
-  or a whole group: kernel, linear, online; or all
-
-examples:
-  oblong bench
-  oblong bench patients.csv --target outcome
-  oblong bench train.libsvm.gz --models linear,online --rows 100000
-"""
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add the subcommand."""
     from oblong.cli.timing.contenders import contenders
 
-    listed = (f"  {c.name:<15}  {c.title} ({c.package})" for c in contenders())
-    parser = add_command(
-        subparsers, "bench", _DESCRIPTION, _EPILOG.format(models="\n".join(listed))
-    )
-    parser.add_argument(
-        "data",
-        nargs="?",
-        default=DEFAULT_DATA,
-        metavar="DATA",
-        help=f"built-in set, file, or - for standard input (default: {DEFAULT_DATA})",
-    )
+    listed = "\n".join(f"  {c.name:<15}  {c.title} ({c.package})" for c in contenders())
+    parser = add_command(subparsers, "bench", __doc__, models=listed)
+    add = adder(parser)
+    about = f"built-in set, file, or - for standard input (default: {DEFAULT_DATA})"
+    add("data DATA", about, default=DEFAULT_DATA, nargs="?")
     add_table_options(parser)
-    parser.add_argument(
-        "--models",
-        type=_names,
-        metavar="NAME,…",
-        help="models or groups, separated by commas; the reference of each group joins",
-    )
-    parser.add_argument(
-        "--rows",
-        type=whole_number(10),
-        default=5000,
-        metavar="N",
-        help="rows at most, drawn at random, a fifth of them to predict (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--repeats",
-        type=whole_number(1),
-        default=5,
-        metavar="N",
-        help="turns of each model (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--seed", type=seed, default=0, metavar="N", help="seed (default: %(default)s)"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON instead of the table")
+    about = "models or groups, separated by commas; the reference of each group joins"
+    add("--models NAME,…", about, _names)
+    about = "rows at most, drawn at random, a fifth of them to predict (default: %(default)s)"
+    add("--rows N", about, whole_number(10), 5000)
+    add("--repeats N", "turns of each model (default: %(default)s)", whole_number(1), 5)
+    add("--seed N", "seed (default: %(default)s)", seed, 0)
+    add("--json", "print JSON instead of the table")
     parser.set_defaults(run=_run)
 
 

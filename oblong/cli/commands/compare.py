@@ -1,4 +1,30 @@
-"""``oblong compare``: the models of the family against the SVM and baselines."""
+"""``oblong compare``: the models of the family against the SVM and baselines.
+
+Compare classifiers and baselines on a data set by nested cross-validation: on every fold each
+model's parameters are chosen on the training rows alone, then the held-out rows are predicted.
+Prints a table and a verdict, and writes one self-contained HTML report. If all rows would take too
+long, parameters are chosen and kernel models fitted on some of them, which is said before the
+start. Finished folds are kept: after a stop the same command with --resume does only the rest.
+
+data:
+  a built-in set    {sets}
+  a folder of sets  <name>.npz in the folder that the variable OBLONG_DATA names
+  a file            .csv .tsv (with or without a header), .libsvm .svmlight .svm,
+                    .parquet, .npz, or any of these with .gz or .zst
+  -                 standard input
+
+models:
+{models}
+
+examples:
+  oblong compare
+  oblong compare wine --cv 10 --report wine.html
+  oblong compare patients.csv --target outcome --repeats 3
+  oblong compare adult.csv --categorical auto --impute
+  oblong compare digits --models all --no-nested --resume
+  oblong compare large.csv --time 5m
+  zcat train.libsvm.gz | oblong compare - --models svm-linear,rmm-linear
+"""  # noqa: D405, D406, D407
 
 from __future__ import annotations
 
@@ -23,17 +49,8 @@ from oblong.cli.comparison.grids import Model, default_models, select
 from oblong.cli.comparison.journal import ComparisonJournal
 from oblong.cli.comparison.protocol import OutOfTime, check_classes
 from oblong.cli.comparison.results import FoldResult, Settings
+from oblong.cli.shared import options
 from oblong.cli.shared.errors import RunError
-from oblong.cli.shared.options import (
-    add_command,
-    check_apart,
-    is_set_by_name,
-    output_file,
-    print_json,
-    seed,
-    whole_number,
-    write_whole,
-)
 from oblong.cli.shared.tables import add_table_options, labelled_numbers, table_words
 from oblong.datasets import DataFileError, Dataset
 from oblong.datasets.loading import BUILT_IN
@@ -41,8 +58,6 @@ from oblong.datasets.loading import BUILT_IN
 if TYPE_CHECKING:
     from oblong.cli.comparison.projection import Projection
     from oblong.cli.comparison.results import Comparison
-
-__all__ = ["add_parser"]
 
 # One task of the kind the library is for, with many classes, and one where it has no advantage.
 DEFAULT_DATA = ("digits", "breast_cancer")
@@ -52,117 +67,41 @@ _TOO_LONG = 600.0
 # With at least this many rows the time is estimated before the start.
 _MANY_ROWS = 3000
 
-_DESCRIPTION = """\
-Compare classifiers and baselines on a data set by nested cross-validation: on every fold each
-model's parameters are chosen on the training rows alone, then the held-out rows are predicted.
-Prints a table and a verdict, and writes one self-contained HTML report. If all rows would take too
-long, parameters are chosen and kernel models fitted on some of them, which is said before the
-start. Finished folds are kept: after a stop the same command with --resume does only the rest.
-"""
-
-_EPILOG = """\
-data:
-  a built-in set    {sets}
-  a folder of sets  <name>.npz in the folder that the variable OBLONG_DATA names
-  a file            .csv .tsv (with or without a header), .libsvm .svmlight .svm,
-                    .parquet, .npz, or any of these with .gz or .zst
-  -                 standard input
-
-models:
-{models}
-
-examples:
-  oblong compare
-  oblong compare wine --cv 10 --report wine.html
-  oblong compare patients.csv --target outcome --repeats 3
-  oblong compare adult.csv --categorical auto --impute
-  oblong compare digits --models all --no-nested --resume
-  oblong compare large.csv --time 5m
-  zcat train.libsvm.gz | oblong compare - --models svm-linear,rmm-linear
-"""
-
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add the subcommand."""
     defaults = [model.name for model in select()]
-    parser = add_command(
-        subparsers,
-        "compare",
-        _DESCRIPTION,
-        _EPILOG.format(
-            sets=("\n" + 20 * " ").join(BUILT_IN),
-            models="\n".join(f"  {model.name:<16}  {model.title}" for model in select(["all"])),
-        ),
-    )
-    parser.add_argument(
-        "data",
-        nargs="*",
-        default=DEFAULT_DATA,
-        metavar="DATA",
-        help="built-in sets, files, or - for standard input "
-        f"(default: {' and '.join(DEFAULT_DATA)})",
-    )
+    sets = ("\n" + 20 * " ").join(BUILT_IN)
+    listed = "\n".join(f"  {model.name:<16}  {model.title}" for model in select(["all"]))
+    parser = options.add_command(subparsers, "compare", __doc__, sets=sets, models=listed)
+    add = options.adder(parser)
+    sets = f"built-in sets, files, or - for standard input (default: {' and '.join(DEFAULT_DATA)})"
+    add("data DATA", sets, default=DEFAULT_DATA, nargs="*")
     add_table_options(parser)
-    parser.add_argument(
-        "--models",
-        type=_models,
-        metavar="NAME,…",
-        help=f'models separated by commas, or "all" (default: {", ".join(defaults)}; rmm-linear '
-        "and arow where they are at home)",
+    about = f'models separated by commas, or "all" (default: {", ".join(defaults)}; rmm-linear '
+    add("--models NAME,…", about + "and arow where they are at home)", _models)
+    add("--cv K", "folds (default: %(default)s)", options.whole_number(2), 5)
+    add(
+        "--repeats N",
+        "times to draw the folds anew (default: %(default)s)",
+        options.whole_number(1),
+        1,
     )
-    parser.add_argument(
-        "--cv", type=whole_number(2), default=5, metavar="K", help="folds (default: %(default)s)"
+    add("--seed N", "seed of the folds (default: %(default)s)", options.seed, 0)
+    add(
+        "--jobs N", "worker processes (default: one per core)", options.whole_number(1), cpu_count()
     )
-    parser.add_argument(
-        "--repeats",
-        type=whole_number(1),
-        default=1,
-        metavar="N",
-        help="times to draw the folds anew (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--seed", type=seed, default=0, metavar="N", help="seed of the folds (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--jobs",
-        type=whole_number(1),
-        default=cpu_count(),
-        metavar="N",
-        help="worker processes (default: one per core)",
-    )
-    parser.add_argument(
-        "--report",
-        type=output_file,
-        default=DEFAULT_REPORT,
-        metavar="FILE",
-        help="the report (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--nested",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="choose parameters inside every fold, or once on all rows, which is quicker and "
-        "flatters (default: inside)",
-    )
-    parser.add_argument(
-        "--state",
-        type=output_file,
-        metavar="FILE",
-        help="where finished folds are kept (default: beside the report, until it is written)",
-    )
-    parser.add_argument(
-        "--resume", action="store_true", help="go on where a run that was stopped has ended"
-    )
-    parser.add_argument(
-        "--time",
-        type=_duration,
-        metavar="5m",
-        help="how long it may take, in s, m or h; rows, folds and models are left out to keep it",
-    )
-    parser.add_argument(
-        "--full", action="store_true", help="use all rows for everything, however long it takes"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON instead of the table")
+    add("--report FILE", "the report (default: %(default)s)", options.output_file, DEFAULT_REPORT)
+    about = "choose parameters inside every fold, or once on all rows, which is quicker and "
+    how = {"action": argparse.BooleanOptionalAction, "default": True}
+    add("--nested", about + "flatters (default: inside)", **how)
+    about = "where finished folds are kept (default: beside the report, until it is written)"
+    add("--state FILE", about, options.output_file)
+    add("--resume", "go on where a run that was stopped has ended")
+    about = "how long it may take, in s, m or h; rows, folds and models are left out to keep it"
+    add("--time 5m", about, _duration)
+    add("--full", "use all rows for everything, however long it takes")
+    add("--json", "print JSON instead of the table")
     parser.set_defaults(run=_run)
 
 
@@ -181,8 +120,8 @@ def _run(args: argparse.Namespace) -> int:
     if args.full and args.time is not None:
         raise DataFileError("--full", "uses all the time it needs; leave out --time")
     began = time.monotonic()
-    files = [data for data in args.data if not is_set_by_name(data)]
-    check_apart(files, [args.report, args.state])
+    files = [data for data in args.data if not options.is_set_by_name(data)]
+    options.check_apart(files, [args.report, args.state])
     # The table has 80 columns on a terminal that has no more.
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 100)
     sets = [labelled_numbers(args, data) for data in args.data]
@@ -199,13 +138,13 @@ def _run(args: argparse.Namespace) -> int:
             print_table(console, comparison)
         with waiting("drawing the report"):
             parts.append((comparison, _plane(comparison, args, began)))
-    write_whole(args.report, report.render(parts, _command(args, parts[0][0].models)))
+    options.write_whole(args.report, report.render(parts, _command(args, parts[0][0].models)))
     if args.state is None:
         for journal in journals:
             journal.remove()
     if args.json:
         for comparison, _ in parts:
-            print_json(summary_json(comparison) | {"report": str(args.report)})
+            options.print_json(summary_json(comparison) | {"report": str(args.report)})
     else:
         console.print(f"Report: {args.report}", markup=False, soft_wrap=True)
     return 0

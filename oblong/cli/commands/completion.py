@@ -1,19 +1,18 @@
-"""``oblong completion``: the Tab key of a shell."""
+"""``oblong completion``: the Tab key of a shell.
+
+Print a script by which a shell completes commands, options and files.
+
+examples:
+  source <(oblong completion bash)          for this shell; in ~/.bashrc for every one
+  source <(oblong completion zsh)           in ~/.zshrc, after compinit
+  oblong completion fish > ~/.config/fish/completions/oblong.fish
+"""  # noqa: D405, D406, D407
 
 from __future__ import annotations
 
 import argparse
 
 from oblong.cli.shared.options import add_command
-
-__all__ = ["add_parser"]
-
-_EPILOG = """\
-examples:
-  source <(oblong completion bash)          for this shell; in ~/.bashrc for every one
-  source <(oblong completion zsh)           in ~/.zshrc, after compinit
-  oblong completion fish > ~/.config/fish/completions/oblong.fish
-"""
 
 _BASH = """\
 _oblong() {{
@@ -36,12 +35,7 @@ complete -o filenames -F _oblong oblong
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add the subcommand."""
-    parser = add_command(
-        subparsers,
-        "completion",
-        "Print a script by which a shell completes commands, options and files.",
-        _EPILOG,
-    )
+    parser = add_command(subparsers, "completion", __doc__)
     parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="which shell")
     parser.set_defaults(run=_run)
 

@@ -1,25 +1,25 @@
-"""``oblong datasets list``: the data sets that go by a name."""
+"""``oblong datasets list``: the data sets that go by a name.
+
+Data sets that go by a name.
+
+examples:
+  oblong datasets list
+  OBLONG_DATA=~/data oblong datasets list --json
+"""  # noqa: D405, D406, D407
 
 from __future__ import annotations
 
 import argparse
 from dataclasses import asdict
+from typing import Any
 
 from oblong.cli.shared.options import add_command, emphasis, print_json
 from oblong.datasets.loading import summaries
 
-__all__ = ["add_parser"]
-
-_EPILOG = """\
-examples:
-  oblong datasets list
-  OBLONG_DATA=~/data oblong datasets list --json
-"""
-
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add the subcommand."""
-    parser = add_command(subparsers, "datasets", "Data sets that go by a name.", _EPILOG)
+    parser = add_command(subparsers, "datasets", __doc__)
 
     def show_help(args: argparse.Namespace) -> int:
         parser.print_help()
@@ -27,14 +27,10 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
     parser.set_defaults(run=show_help)
     actions = parser.add_subparsers(title="commands", metavar="COMMAND")
-    listing = actions.add_parser(
-        "list",
-        help="list them",
-        description="List the sets that are built in, and those in the folder that the variable "
-        "OBLONG_DATA names.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    about = "List the sets that are built in, and those in the folder that the variable "
+    kind = argparse.RawDescriptionHelpFormatter
+    how: Any = {"epilog": parser.epilog, "formatter_class": kind, "help": "list them"}
+    listing = actions.add_parser("list", description=about + "OBLONG_DATA names.", **how)
     listing.add_argument("--json", action="store_true", help="print the list as JSON")
     listing.set_defaults(run=_run)
 

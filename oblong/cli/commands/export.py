@@ -1,4 +1,13 @@
-"""``oblong export``: a saved model for other runtimes."""
+"""``oblong export``: a saved model for other runtimes.
+
+Write a saved model as an ONNX graph, which any ONNX runtime computes without Python. Its inputs
+are X, the columns of numbers, and, if the model encodes columns of text, text; its outputs are
+label, scores and, for models that have them, probabilities.
+
+examples:
+  oblong export --onnx iris.oblong -o iris.onnx
+  oblong export --onnx iris.oblong --float32 -o iris.onnx
+"""  # noqa: D405, D406, D407
 
 from __future__ import annotations
 
@@ -8,45 +17,21 @@ from importlib.util import find_spec
 from typing import Any
 
 from oblong._core.text import printable
-from oblong.cli.shared.options import (
-    add_command,
-    busy,
-    check_apart,
-    output_file,
-    print_json,
-    write_whole,
-)
+from oblong.cli.shared import options
 from oblong.datasets import DataFileError
-
-__all__ = ["add_parser"]
-
-_DESCRIPTION = """\
-Write a saved model as an ONNX graph, which any ONNX runtime computes without Python. Its inputs
-are X, the columns of numbers, and, if the model encodes columns of text, text; its outputs are
-label, scores and, for models that have them, probabilities.
-"""
-
-_EPILOG = """\
-examples:
-  oblong export --onnx iris.oblong -o iris.onnx
-  oblong export --onnx iris.oblong --float32 -o iris.onnx
-"""
 
 _SHOWN = 12
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add the subcommand."""
-    parser = add_command(subparsers, "export", _DESCRIPTION, _EPILOG)
-    parser.add_argument("model", metavar="MODEL", help="file that oblong train has written")
-    parser.add_argument("--onnx", action="store_true", required=True, help="as an ONNX graph")
-    parser.add_argument(
-        "--float32", action="store_true", help="take single precision (default: double)"
-    )
-    parser.add_argument(
-        "-o", "--output", required=True, type=output_file, metavar="FILE", help="the graph"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON instead of sentences")
+    parser = options.add_command(subparsers, "export", __doc__)
+    add = options.adder(parser)
+    add("model MODEL", "file that oblong train has written")
+    add("--onnx", "as an ONNX graph", action="store_true", required=True)
+    add("--float32", "take single precision (default: double)")
+    add("-o --output FILE", "the graph", options.output_file, required=True)
+    add("--json", "print JSON instead of sentences")
     parser.set_defaults(run=_run)
 
 
@@ -56,10 +41,10 @@ def _run(args: argparse.Namespace) -> int:
     from oblong.export import to_onnx
     from oblong.persistence import load_with_manifest
 
-    check_apart([args.model], [args.output])
+    options.check_apart([args.model], [args.output])
     model, manifest = load_with_manifest(args.model)
     try:
-        with busy("writing the graph"):
+        with options.busy("writing the graph"):
             graph = to_onnx(
                 model,
                 input_type="float32" if args.float32 else "float64",
@@ -68,13 +53,13 @@ def _run(args: argparse.Namespace) -> int:
             content = graph.SerializeToString()
     except ValueError as error:
         raise DataFileError(args.model, str(error)) from None
-    write_whole(args.output, content)
+    options.write_whole(args.output, content)
     columns = {note.key.rpartition(" ")[2]: json.loads(note.value) for note in graph.metadata_props}
     if args.json:
         found: dict[str, Any] = {"file": str(args.output), "operators": len(graph.graph.node)}
         found["inputs"] = {each.name: columns[each.name] for each in graph.graph.input}
         found["outputs"] = [each.name for each in graph.graph.output]
-        print_json(found)
+        options.print_json(found)
         return 0
     inputs = [f"{each.name} ({_listed(columns[each.name])})" for each in graph.graph.input]
     outputs = [each.name for each in graph.graph.output]

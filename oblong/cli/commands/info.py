@@ -1,4 +1,13 @@
-"""``oblong info``: what a model file holds."""
+"""``oblong info``: what a model file holds.
+
+Tell what a model file holds: the model and its parameters, the data and the columns it was trained
+on, its scores on held-out rows, the certificate of its solution, and the versions it was written
+with. The model is not loaded.
+
+examples:
+  oblong info iris.oblong
+  oblong info iris.oblong --json | jq .certificate
+"""  # noqa: D405, D406, D407
 
 from __future__ import annotations
 
@@ -9,26 +18,12 @@ from typing import Any
 from oblong._core.text import printable
 from oblong.cli.shared.options import add_command, emphasis, print_json
 
-__all__ = ["add_parser"]
-
-_DESCRIPTION = """\
-Tell what a model file holds: the model and its parameters, the data and the columns it was trained
-on, its scores on held-out rows, the certificate of its solution, and the versions it was written
-with. The model is not loaded.
-"""
-
-_EPILOG = """\
-examples:
-  oblong info iris.oblong
-  oblong info iris.oblong --json | jq .certificate
-"""
-
 _SHOWN = 12
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add the subcommand."""
-    parser = add_command(subparsers, "info", _DESCRIPTION, _EPILOG)
+    parser = add_command(subparsers, "info", __doc__)
     parser.add_argument("model", metavar="MODEL", help="file that oblong train has written")
     parser.add_argument("--json", action="store_true", help="print all of it as JSON")
     parser.set_defaults(run=_run)

@@ -1,4 +1,14 @@
-"""``oblong predict``: labels or probabilities for the rows of a file."""
+"""``oblong predict``: labels or probabilities for the rows of a file.
+
+Predict the rows of a file with a saved model. Prints one label per line, spelled as in the
+training data. Columns are found by their names, in any order; a label column may be there.
+
+examples:
+  oblong predict iris.oblong new.csv
+  oblong predict patients.oblong new.csv --proba -o probabilities.csv
+  oblong predict big.oblong new/*.parquet -o labels.txt
+  zcat new.libsvm.gz | oblong predict news.oblong - > labels.txt
+"""  # noqa: D405, D406, D407
 
 from __future__ import annotations
 
@@ -13,54 +23,24 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.pipeline import Pipeline
 
-from oblong.cli.shared import large
+from oblong.cli.shared import large, options
 from oblong.cli.shared.errors import RunError
-from oblong.cli.shared.options import add_command, busy, check_apart, is_set_by_name, output_file
 from oblong.cli.shared.tables import add_dialect_options, dialect_of
 from oblong.datasets import DataFileError, load
 from oblong.io.dataset import Schema
 from oblong.io.dialect import Dialect
-from oblong.io.prediction import of_width, read_rows
-
-__all__ = ["add_parser"]
-
-_DESCRIPTION = """\
-Predict the rows of a file with a saved model. Prints one label per line, spelled as in the
-training data. Columns are found by their names, in any order; a label column may be there.
-"""
-
-_EPILOG = """\
-examples:
-  oblong predict iris.oblong new.csv
-  oblong predict patients.oblong new.csv --proba -o probabilities.csv
-  oblong predict big.oblong new/*.parquet -o labels.txt
-  zcat new.libsvm.gz | oblong predict news.oblong - > labels.txt
-"""
+from oblong.io.prediction import of_width, read_hashed_rows, read_rows
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add the subcommand."""
-    parser = add_command(subparsers, "predict", _DESCRIPTION, _EPILOG)
-    parser.add_argument("model", metavar="MODEL", help="file that oblong train has written")
-    parser.add_argument(
-        "data",
-        nargs="+",
-        metavar="DATA",
-        help="file, name of a data set, or - for standard input; a folder or several files are "
-        "read a block at a time",
-    )
-    parser.add_argument(
-        "--proba",
-        action="store_true",
-        help="print probabilities as comma separated text, one column per class",
-    )
-    parser.add_argument(
-        "-o",
-        "--output",
-        type=output_file,
-        metavar="FILE",
-        help="where to write (default: standard output)",
-    )
+    parser = options.add_command(subparsers, "predict", __doc__)
+    add = options.adder(parser)
+    add("model MODEL", "file that oblong train has written")
+    about = "file, name of a data set, or - for standard input; a folder or several files are "
+    add("data DATA", about + "read a block at a time", nargs="+")
+    add("--proba", "print probabilities as comma separated text, one column per class")
+    add("-o --output FILE", "where to write (default: standard output)", options.output_file)
     large.add_options(parser, memory=False)
     add_dialect_options(parser.add_argument_group("table, where not as in training"))
     parser.set_defaults(run=_run)
@@ -71,8 +51,8 @@ def _run(args: argparse.Namespace) -> int:
 
     folder = bool(args.cluster) or large.is_large(args.data)
     files, args.data = args.data, args.data[0]
-    by_name = not folder and is_set_by_name(args.data)
-    check_apart([args.model, *([] if by_name else files)], [args.output])
+    by_name = not folder and options.is_set_by_name(args.data)
+    options.check_apart([args.model, *([] if by_name else files)], [args.output])
     with warnings.catch_warnings():
         # Rows are found by name already; the model itself was fitted to plain arrays.
         warnings.simplefilter("ignore", UserWarning)
@@ -91,7 +71,7 @@ def _run(args: argparse.Namespace) -> int:
                 large.predictions(files, schema, work, args.cluster), args.output
             )
             return 0
-        with busy(f"reading {args.data}"):
+        with options.busy(f"reading {args.data}"):
             if "hashing" in training:
                 X = _hashed(args, training["hashing"])
             elif by_name:
@@ -100,7 +80,7 @@ def _run(args: argparse.Namespace) -> int:
                 known = None if schema.dialect is None else Dialect.from_json(schema.dialect)
                 gaps, dialect = bool(training.get("gaps")), dialect_of(args, known)
                 X = read_rows(args.data, schema, gaps=gaps, dialect=dialect)
-        with busy(f"predicting {X.shape[0]:,} rows"):
+        with options.busy(f"predicting {X.shape[0]:,} rows"):
             text = _predict(model, X, _names(model, training), args)
     large.write_predictions([text], args.output)
     return 0
@@ -108,8 +88,6 @@ def _run(args: argparse.Namespace) -> int:
 
 def _hashed(args: argparse.Namespace, hashing: Any) -> Any:
     """Rows for a model of a stream whose features were hashed."""
-    from oblong.io.hashed_rows import read_hashed_rows
-
     try:
         return read_hashed_rows(args.data, hashing)
     except (KeyError, TypeError):

@@ -1,46 +1,9 @@
-"""``oblong train``: fit one model to a file and save it."""
+"""``oblong train``: fit one model to a file and save it.
 
-from __future__ import annotations
-
-import argparse
-import time
-from typing import Any
-
-import numpy as np
-from joblib import cpu_count
-
-from oblong._core.text import quote
-from oblong.cli.comparison.grids import select
-from oblong.cli.shared import large
-from oblong.cli.shared.errors import RunError
-from oblong.cli.shared.fitting import Fitted, classifier_of, train
-from oblong.cli.shared.options import (
-    add_command,
-    busy,
-    check_apart,
-    is_set_by_name,
-    output_file,
-    parameter,
-    plain_warnings,
-    print_json,
-    seed,
-    whole_number,
-)
-from oblong.cli.shared.tables import add_table_options, check_labels, labelled_table
-from oblong.datasets import DataFileError
-from oblong.io.tables import Table
-
-__all__ = ["add_parser"]
-
-_LISTED = 1000
-
-_DESCRIPTION = """\
 Train one model on a file and save it with all that prediction needs: the scaling of the
 columns, the encoding of text, the values for gaps, the spelling of the labels. Without --model a
 quick search decides which. Prints the error on held-out rows, by cross-validation.
-"""
 
-_EPILOG = """\
 models:
 {models}
   or the name of a classifier of the library, such as AROWClassifier
@@ -53,78 +16,59 @@ examples:
   oblong train fraud.csv --class-weight balanced --proba --threshold f1 -o fraud.oblong
   oblong train train.libsvm.zst --model AROWClassifier --param r=0.1 -o news.oblong
   oblong train big/*.parquet --target y --model rmm-linear -o big.oblong
-"""
+"""  # noqa: D405, D406, D407
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+
+import numpy as np
+from joblib import cpu_count
+
+from oblong._core.text import quote
+from oblong.cli.comparison.grids import select
+from oblong.cli.shared import large, options
+from oblong.cli.shared.errors import RunError
+from oblong.cli.shared.fitting import Fitted, classifier_of, train
+from oblong.cli.shared.tables import add_table_options, check_labels, labelled_table
+from oblong.datasets import DataFileError
+from oblong.io.tables import Table
+
+_LISTED = 1000
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add the subcommand."""
     models = [m for m in select(["all"]) if m.kind != "baseline"]
-    parser = add_command(
-        subparsers,
-        "train",
-        _DESCRIPTION,
-        _EPILOG.format(models="\n".join(f"  {m.name:<16}  {m.title}" for m in models)),
-    )
-    parser.add_argument(
-        "data",
-        nargs="+",
-        metavar="DATA",
-        help="file, name of a data set, or - for standard input; a folder or several files are "
-        "read in passes",
-    )
-    parser.add_argument(
-        "--model", metavar="NAME", help="what to train (default: a quick search decides)"
-    )
+    listed = "\n".join(f"  {m.name:<16}  {m.title}" for m in models)
+    parser = options.add_command(subparsers, "train", __doc__, models=listed)
+    add = options.adder(parser)
+    data = "file, name of a data set, or - for standard input; a folder or several files are "
+    add("data DATA", data + "read in passes", nargs="+")
+    add("--model NAME", "what to train (default: a quick search decides)")
     large.add_options(parser)
-    parser.add_argument(
-        "--param",
-        action="append",
-        type=parameter,
-        default=[],
-        metavar="K=V",
-        help="parameter of the model; may be given several times",
+    about = "parameter of the model; may be given several times"
+    add("--param K=V", about, options.parameter, [], action="append")
+    about = "choose the other parameters by cross-validation with K folds (5)"
+    add("--cv K", about, options.whole_number(2), nargs="?", const=5)
+    about = "weights of the classes: against their frequency, or as given"
+    add("--class-weight balanced|A=2,…", about, _class_weight)
+    add("--proba", "calibrate the model, so that it has probabilities")
+    about = "decide between two classes where the balanced accuracy or the F1 score of the second "
+    about += "is best on held-out rows, or at X: a probability, or else a decision value"
+    add("--threshold balanced|f1|X", about, _threshold)
+    add("--no-score", "do not estimate the error on held-out rows")
+    add("--seed N", "seed (default: %(default)s)", options.seed, 0)
+    add(
+        "--jobs N",
+        "threads for the folds (default: one per core)",
+        options.whole_number(1),
+        cpu_count(),
     )
-    parser.add_argument(
-        "--cv",
-        nargs="?",
-        const=5,
-        type=whole_number(2),
-        metavar="K",
-        help="choose the other parameters by cross-validation with K folds (5)",
-    )
-    parser.add_argument(
-        "--class-weight",
-        type=_class_weight,
-        metavar="balanced|A=2,…",
-        help="weights of the classes: against their frequency, or as given",
-    )
-    parser.add_argument(
-        "--proba", action="store_true", help="calibrate the model, so that it has probabilities"
-    )
-    parser.add_argument(
-        "--threshold",
-        type=_threshold,
-        metavar="balanced|f1|X",
-        help="decide between two classes where the balanced accuracy or the F1 score of the second "
-        "is best on held-out rows, or at X: a probability, or else a decision value",
-    )
-    parser.add_argument(
-        "--no-score", action="store_true", help="do not estimate the error on held-out rows"
-    )
-    parser.add_argument(
-        "--seed", type=seed, default=0, metavar="N", help="seed (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--jobs",
-        type=whole_number(1),
-        default=cpu_count(),
-        metavar="N",
-        help="threads for the folds (default: one per core)",
-    )
-    parser.add_argument(
-        "-o", "--output", required=True, type=output_file, metavar="FILE", help="the model"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON instead of sentences")
+    add("-o --output FILE", "the model", options.output_file, required=True)
+    add("--json", "print JSON instead of sentences")
     add_table_options(parser)
     parser.set_defaults(run=_run)
 
@@ -143,12 +87,12 @@ def _run(args: argparse.Namespace) -> int:
     elif args.param or args.cv:
         raise DataFileError("--param, --cv", "belong to a model; name it with --model")
     args.data = args.data[0]
-    check_apart([] if is_set_by_name(args.data) else [args.data], [args.output])
-    with busy(f"reading {args.data}"):
+    options.check_apart([] if options.is_set_by_name(args.data) else [args.data], [args.output])
+    with options.busy(f"reading {args.data}"):
         table = labelled_table(args)
     check_labels(table, args.cv)
     started = time.perf_counter()
-    with plain_warnings(), busy(f"training on {table.X.shape[0]:,} rows"):
+    with options.plain_warnings(), options.busy(f"training on {table.X.shape[0]:,} rows"):
         fitted = train(table, args)
     seconds = time.perf_counter() - started
     training = _training(table, args, fitted)
@@ -156,19 +100,8 @@ def _run(args: argparse.Namespace) -> int:
         save(fitted.pipeline, args.output, training=training)
     except ModelFileError as problem:
         raise RunError(str(problem)) from None
-    if args.json:
-        names = ("source", "rows", "features", "target_names", "training_error", "cross_validation")
-        found = {name: training[name] for name in (*names, "scores", "search", "threshold")}
-        found |= {"model": fitted.name, "file": str(args.output)}
-        print_json(found | {"seconds": round(seconds, 3)})
-        return 0
-    rows, features = table.X.shape
-    print(
-        f"{args.output}: {fitted.name}, {rows:,} rows, {features:,} features, "
-        f"{len(table.target_names)} classes, {seconds:.2f} s"
-    )
-    for line in _lines(table, fitted):
-        print(line)
+    more = ("cross_validation", "scores", "search", "threshold")
+    options.tell_saved(args, fitted.name, training, seconds, more, _lines(table, fitted))
     return 0
 
 

@@ -1,4 +1,8 @@
-"""``oblong warm``: compile ahead what the first fits would compile."""
+"""``oblong warm``: compile ahead what the first fits would compile.
+
+Compile the loops of all estimators and of streams, once per installation: later fits find them on
+disk. Of use in the build of a container. It takes some minutes; a second run finds all of it there.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +18,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-__all__ = ["add_parser"]
-
-_DESCRIPTION = """\
-Compile the loops of all estimators and of streams, once per installation: later fits find them on
-disk. Of use in the build of a container. It takes some minutes; a second run finds all of it there.
-"""
+from oblong.cli.shared.options import add_command
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add the subcommand."""
-    parser = subparsers.add_parser("warm", description=_DESCRIPTION)
+    parser = add_command(subparsers, "warm", __doc__)
     parser.add_argument("--online", action="store_true", help="only online learners and streams")
     parser.set_defaults(run=_run)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from matplotlib.axes import Axes
 
@@ -10,8 +12,6 @@ from oblong.cli.comparison.results import Comparison
 from oblong.cli.shared.svg import draw_svg
 from oblong.display import BoundaryDisplay, EllipsoidDisplay, MarginDisplay
 from oblong.display._style import INK, model_style
-
-__all__ = ["boundary_figure", "confused_pair", "ellipsoid_figure", "fold_figure", "margin_figure"]
 
 
 def fold_figure(comparison: Comparison) -> str:
@@ -89,46 +89,33 @@ def confused_pair(comparison: Comparison) -> tuple[object, object] | None:
 
 def boundary_figure(comparison: Comparison, projection: Projection) -> str:
     """Boundaries in the plane over the points."""
-    title = (
-        "Decision boundaries of "
-        + " and ".join(projection.estimators)
-        + f" in the plane of {projection.axis_labels[0]} and {projection.axis_labels[1]}."
-    )
-
-    def draw(ax: Axes) -> None:
-        BoundaryDisplay.from_estimator(
-            projection.estimators,
-            projection.points,
-            projection.y,
-            class_names=[_short(name) for name in comparison.dataset.target_names],
-            axis_labels=_axis_labels(projection),
-            ax=ax,
-        )
-
-    return draw_svg(draw, (7.4, 4.6), title)
+    first, second = projection.axis_labels
+    names = " and ".join(projection.estimators)
+    title = f"Decision boundaries of {names} in the plane of {first} and {second}."
+    return _plane(BoundaryDisplay, projection.estimators, comparison, projection, title)
 
 
 def ellipsoid_figure(comparison: Comparison, projection: Projection) -> str:
     """Smallest ellipses around most points of each class."""
     names = [_short(name) for name in comparison.dataset.target_names]
     ellipsoids = {names[k]: fitted for k, fitted in projection.ellipsoids.items()}
+    title = "Smallest ellipses around " + " and ".join(ellipsoids) + "."
+    return _plane(EllipsoidDisplay, ellipsoids, comparison, projection, title)
+
+
+def _plane(
+    kind: Any, shown: Any, comparison: Comparison, projection: Projection, title: str
+) -> str:
+    """What a display shows over the points of the plane."""
+    how = {
+        "class_names": [_short(name) for name in comparison.dataset.target_names],
+        "axis_labels": tuple(_short(label, 60) for label in projection.axis_labels),
+    }
 
     def draw(ax: Axes) -> None:
-        EllipsoidDisplay.from_estimator(
-            ellipsoids,
-            projection.points,
-            projection.y,
-            class_names=names,
-            axis_labels=_axis_labels(projection),
-            ax=ax,
-        )
+        kind.from_estimator(shown, projection.points, projection.y, ax=ax, **how)
 
-    return draw_svg(draw, (7.4, 4.6), "Smallest ellipses around " + " and ".join(ellipsoids) + ".")
-
-
-def _axis_labels(projection: Projection) -> tuple[str, str]:
-    first, second = projection.axis_labels
-    return _short(first, 60), _short(second, 60)
+    return draw_svg(draw, (7.4, 4.6), title)
 
 
 def _short(text: str, limit: int = 24) -> str:

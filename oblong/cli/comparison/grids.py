@@ -14,21 +14,9 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC
 
+from oblong import batch
 from oblong._core.text import no_such
-from oblong.batch import (
-    BayesPointClassifier,
-    EllipsoidalKernelClassifier,
-    EllipsoidalSVC,
-    KernelFisherClassifier,
-    LinearRelativeMarginClassifier,
-    RelativeMarginClassifier,
-    RelativeMarginClassifierCV,
-    SigmaSVC,
-    UniversumSVC,
-)
 from oblong.online import AROWClassifier, OnlineEllipsoidalSVC
-
-__all__ = ["MAJORITY", "Model", "default_models", "register", "select"]
 
 Grid = Mapping[str, Sequence[object]]
 MAJORITY = "majority"
@@ -134,132 +122,90 @@ _SPREADS = (1.0, 0.5, 0.25, 0.1)
 # Shares of the spread in the Sigma-SVM's penalty; zero is the SVM on centred data.
 _SHARES = (0.0, 0.5, 0.9, 0.99)
 # Rows lie in the unit ball of the ellipsoid, where outputs need longer weight vectors.
-_BALL_PENALTIES = (1.0, 10.0, 100.0, 1000.0, 10_000.0)
-_COVERAGES = (1.0, 0.9, 0.8, 0.65)
+_BALL = (1.0, 10.0, 100.0, 1000.0, 10_000.0)
+_COVERS = (1.0, 0.9, 0.8, 0.65)
 _RANKS = (10, 20, 50)
 # Variances of the Bayes point's slack, for a kernel with k(x, x) = 1.
 _SLACKS = (0.01, 0.1, 0.3, 1.0)
 # How little errors weigh in the ellipsoidal SVM, and how far its ellipsoid is from a ball.
-_ERROR_SHARES = (0.2, 0.4, 0.7, 0.1, 0.05, 0.02)
+_NUS = (0.2, 0.4, 0.7, 0.1, 0.05, 0.02)
 _ROUNDNESS = (0.99, 0.9, 0.5)
 
 
-def _widths(unit: float) -> tuple[float, ...]:
-    return tuple(float(f"{factor * unit:.3g}") for factor in (0.1, 0.4, 1.6))
+# In a grid: some multiples of the unit of kernel widths.
+_WIDTHS = ("widths",)
 
 
-def _search_spreads(grid: Grid, folds: Any) -> RelativeMarginClassifierCV:
-    search = RelativeMarginClassifierCV(cv=folds, refit=False)
+def _grid(**values: Sequence[object]) -> Callable[[float], Grid]:
+    def make(unit: float) -> Grid:
+        widths = tuple(float(f"{factor * unit:.3g}") for factor in (0.1, 0.4, 1.6))
+        return {name: widths if tried == _WIDTHS else tried for name, tried in values.items()}
+
+    return make
+
+
+def _search_spreads(grid: Grid, folds: Any) -> batch.RelativeMarginClassifierCV:
+    search = batch.RelativeMarginClassifierCV(cv=folds, refit=False)
     return search.set_params(**{f"{name}s": list(values) for name, values in grid.items()})
 
 
+_BY_SPREAD = _grid(C=_PENALTIES, gamma=_WIDTHS, spread=_SPREADS)
+_LOGISTIC = _grid(C=(1.0, 0.01, 0.1, 10.0))
 for _model in (
-    Model(
-        "svm", "SVM", SVC, lambda unit: {"C": _PENALTIES, "gamma": _widths(unit)}, reference=True
-    ),
-    Model(
-        "rmm",
-        "RMM",
-        RelativeMarginClassifier,
-        lambda unit: {"C": _PENALTIES, "gamma": _widths(unit), "spread": _SPREADS},
-        search=_search_spreads,
-    ),
-    Model(
-        "logistic",
-        "Logistic",
-        lambda: LogisticRegression(max_iter=1000),
-        lambda unit: {"C": (1.0, 0.01, 0.1, 10.0)},
-        kind="linear",
-    ),
+    Model("svm", "SVM", SVC, _grid(C=_PENALTIES, gamma=_WIDTHS), reference=True),
+    Model("rmm", "RMM", batch.RelativeMarginClassifier, _BY_SPREAD, search=_search_spreads),
+    Model("logistic", "Logistic", lambda: LogisticRegression(max_iter=1000), _LOGISTIC, "linear"),
     Model("boosting", "Boosted trees", HistGradientBoostingClassifier, kind="baseline"),
     Model(MAJORITY, "Majority class", lambda: DummyClassifier(strategy="prior"), kind="baseline"),
 ):
     register(_model)
 
+_EKM, _ESVM = batch.EllipsoidalKernelClassifier, batch.EllipsoidalSVC
+_FISHER, _RMM = batch.KernelFisherClassifier, batch.LinearRelativeMarginClassifier
+_ALPHAS, _SOFTER = (10.0, 1.0, 0.1, 0.01), (0.01, *_PENALTIES)
 for _model in (
-    Model(
-        "sigma",
-        "Sigma-SVM",
-        SigmaSVC,
-        lambda unit: {"C": _PENALTIES, "gamma": _widths(unit), "D": _SHARES},
-    ),
-    Model(
-        "fisher",
-        "Kernel Fisher",
-        KernelFisherClassifier,
-        lambda unit: {"alpha": (10.0, 1.0, 0.1, 0.01), "gamma": _widths(unit)},
-    ),
+    Model("sigma", "Sigma-SVM", batch.SigmaSVC, _grid(C=_PENALTIES, gamma=_WIDTHS, D=_SHARES)),
+    Model("fisher", "Kernel Fisher", _FISHER, _grid(alpha=_ALPHAS, gamma=_WIDTHS)),
     Model(
         "universum",
         "SVM, Universum",
         # Averages of rows of different classes stand in for data of neither class.
-        lambda: UniversumSVC(n_averages=200, random_state=0),
-        lambda unit: {"C": _PENALTIES, "gamma": _widths(unit), "C_universum": (0.01, 0.1, 1.0)},
+        lambda: batch.UniversumSVC(n_averages=200, random_state=0),
+        _grid(C=_PENALTIES, gamma=_WIDTHS, C_universum=(0.01, 0.1, 1.0)),
+    ),
+    Model("ekm", "EKM", _EKM, _grid(C=_BALL, gamma=_WIDTHS, rank=_RANKS)),
+    Model("esvm", "e-SVM", _ESVM, _grid(nu=_NUS, gamma=_WIDTHS, r=_ROUNDNESS)),
+    Model("bayes", "Bayes point", batch.BayesPointClassifier, _grid(soft=_SLACKS, gamma=_WIDTHS)),
+    Model(
+        "svm-linear", "SVM, linear", lambda: SVC(kernel="linear"), _grid(C=_SOFTER), reference=True
+    ),
+    Model("rmm-linear", "RMM, linear", _RMM, _grid(C=_SOFTER, spread=_SPREADS), "linear"),
+    Model(
+        "ekm-linear", "EKM, linear", lambda: _EKM(kernel="linear"), _grid(C=_BALL, coverage=_COVERS)
     ),
     Model(
-        "ekm",
-        "EKM",
-        EllipsoidalKernelClassifier,
-        lambda unit: {"C": _BALL_PENALTIES, "gamma": _widths(unit), "rank": _RANKS},
-    ),
-    Model(
-        "esvm",
-        "e-SVM",
-        EllipsoidalSVC,
-        lambda unit: {"nu": _ERROR_SHARES, "gamma": _widths(unit), "r": _ROUNDNESS},
-    ),
-    Model(
-        "bayes",
-        "Bayes point",
-        BayesPointClassifier,
-        lambda unit: {"soft": _SLACKS, "gamma": _widths(unit)},
-    ),
-    Model(
-        "svm-linear",
-        "SVM, linear",
-        lambda: SVC(kernel="linear"),
-        lambda unit: {"C": (0.01, *_PENALTIES)},
-        reference=True,
-    ),
-    Model(
-        "rmm-linear",
-        "RMM, linear",
-        LinearRelativeMarginClassifier,
-        lambda unit: {"C": (0.01, *_PENALTIES), "spread": _SPREADS},
-        kind="linear",
-    ),
-    Model(
-        "ekm-linear",
-        "EKM, linear",
-        lambda: EllipsoidalKernelClassifier(kernel="linear"),
-        lambda unit: {"C": _BALL_PENALTIES, "coverage": _COVERAGES},
-    ),
-    Model(
-        "esvm-linear",
-        "e-SVM, linear",
-        lambda: EllipsoidalSVC(kernel="linear"),
-        lambda unit: {"nu": _ERROR_SHARES, "r": _ROUNDNESS},
+        "esvm-linear", "e-SVM, linear", lambda: _ESVM(kernel="linear"), _grid(nu=_NUS, r=_ROUNDNESS)
     ),
     Model(
         "esvm-online",
         "e-SVM, online",
         # A looser gap than by default: only the error counts here.
         lambda: OnlineEllipsoidalSVC(tol=0.03, max_iter=200, random_state=0),
-        lambda unit: {"nu": _ERROR_SHARES, "trace_bound": ("auto", 3.0, 10.0)},
+        _grid(nu=_NUS, trace_bound=("auto", 3.0, 10.0)),
         kind="linear",
     ),
     Model(
         "gaussian-linear",
         "SVM, whitened",
-        lambda: EllipsoidalKernelClassifier(kernel="linear", shape="covariance"),
-        lambda unit: {"C": (0.01, *_PENALTIES)},
+        lambda: _EKM(kernel="linear", shape="covariance"),
+        _grid(C=_SOFTER),
     ),
     Model(
         "arow",
         "AROW, online",
         # Its probabilities are of no use otherwise: they are sure of every row.
         lambda: AROWClassifier(calibration="platt", random_state=0),
-        lambda unit: {"r": (1.0, 0.1, 10.0)},
+        _grid(r=(1.0, 0.1, 10.0)),
         kind="linear",
     ),
 ):

@@ -20,17 +20,9 @@ from oblong.cli.shared.errors import RunError
 from oblong.datasets import DataFileError, Dataset
 from oblong.persistence.journal import Journal
 
-__all__ = ["ComparisonJournal"]
-
 _FORMAT = "oblong comparison"
-_NUMBERS = (
-    "error",
-    "balanced_error",
-    "fit_seconds",
-    "predict_seconds",
-    "search_seconds",
-    "seconds",
-)
+_SECONDS = ("fit_seconds", "predict_seconds", "search_seconds", "seconds")
+_NUMBERS = ("error", "balanced_error", *_SECONDS)
 _FOREIGN = "no results of oblong compare; choose another file with --state"
 
 

@@ -13,23 +13,17 @@ from oblong.cli.comparison.protocol import evaluate, some_rows, width_unit
 from oblong.cli.comparison.results import FoldResult, Settings
 from oblong.datasets import Dataset
 
-__all__ = ["Remaining", "about", "estimate", "fit_to"]
-
 # Rows of the trial by which times are estimated, after one with a few of them that compiles. Of
 # what grows in proportion there is one with five times as many, as most of so short a fit is fixed.
 _TRIAL = 400
 # Growth of the time of a kernel model with the rows, as a power.
 _POWER = 2.1
 # Rows to choose parameters on, and to fit kernel models to: from all to few.
-_STEPS = (
-    (None, None),
-    (5000, None),
-    (2000, None),
-    (2000, 20_000),
-    (2000, 10_000),
-    (1000, 5000),
-    (1000, 2000),
-    (500, 1000),
+_STEPS = tuple(
+    zip(
+        (None, 5000, 2000, 2000, 2000, 1000, 1000, 500),
+        (None, None, None, 20_000, 10_000, 5000, 2000, 1000),
+    )
 )
 
 

@@ -14,20 +14,11 @@ from sklearn.decomposition import PCA
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 
+from oblong.cli.comparison import protocol
 from oblong.cli.comparison.grids import Model
-from oblong.cli.comparison.protocol import (
-    choose,
-    fit_with,
-    in_parallel,
-    make_scaler,
-    some_rows,
-    width_unit,
-)
 from oblong.cli.comparison.results import Settings
 from oblong.datasets import Dataset
 from oblong.geometry import MinimumVolumeEllipsoid
-
-__all__ = ["Projection", "project"]
 
 # More points than this fill the picture without adding to it.
 MAX_POINTS = 600
@@ -74,7 +65,7 @@ def project(dataset: Dataset, models: Sequence[Model], settings: Settings) -> Pr
     if X.shape[1] < 2:
         return None
     if len(y) > MAX_POINTS:
-        rows = some_rows(y, MAX_POINTS, settings.seed)
+        rows = protocol.some_rows(y, MAX_POINTS, settings.seed)
         X, y = X[rows], y[rows]
     if settings.impute is not None and not sp.issparse(X):
         X = SimpleImputer(strategy=settings.impute, keep_empty_features=True).fit_transform(X)
@@ -84,17 +75,17 @@ def project(dataset: Dataset, models: Sequence[Model], settings: Settings) -> Pr
         first, second = dataset.feature_names or ("feature 1", "feature 2")
     else:
         pca = PCA(2, svd_solver="arpack" if sp.issparse(X) else "full", random_state=settings.seed)
-        points = pca.fit_transform(make_scaler(X).fit_transform(X))
+        points = pca.fit_transform(protocol.make_scaler(X).fit_transform(X))
         explained = float(pca.explained_variance_ratio_.sum())
         first, second = (
             f"component {k + 1} ({share:.0%} of the variance)"
             for k, share in enumerate(pca.explained_variance_ratio_)
         )
-    unit = width_unit(points)
+    unit = protocol.width_unit(points)
     models = [model for model in models if model.kind != "baseline"]
     plain = Settings(seed=settings.seed)
     tasks = [delayed(_fit)(model, points, y, unit, plain) for model in models]
-    fitted = dict(in_parallel(tasks, settings.jobs))
+    fitted = dict(protocol.in_parallel(tasks, settings.jobs))
     estimators = {model.title: fitted[model.name] for model in models}
     ellipsoids = _ellipsoids(points, y)
     return Projection(points, y, (first, second), estimators, explained, ellipsoids)
@@ -118,5 +109,5 @@ def _fit(
     where = "in the plane"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        parameters = choose(model, points, y, unit, settings, where)
-        return model.name, fit_with(model, points, y, parameters, settings, where)
+        parameters = protocol.choose(model, points, y, unit, settings, where)
+        return model.name, protocol.fit_with(model, points, y, parameters, settings, where)

@@ -31,20 +31,6 @@ from oblong.cli.shared.preparation import class_counts, scaling, spread_of
 from oblong.datasets import DataFileError, Dataset
 from oblong.io.dataset import Matrix
 
-__all__ = [
-    "OutOfTime",
-    "check_classes",
-    "choose",
-    "compare",
-    "evaluate",
-    "fit_with",
-    "in_parallel",
-    "judge",
-    "make_scaler",
-    "some_rows",
-    "width_unit",
-]
-
 INNER_FOLDS = 5
 # A search that shares kernel matrices keeps one in memory; for more rows it would not fit.
 _SHARED_ROWS = 6000

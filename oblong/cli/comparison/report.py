@@ -16,14 +16,11 @@ from oblong.cli.comparison.table import (
     format_memory,
     format_p,
     format_points,
-    format_score,
-    format_seconds,
     reduced,
+    shown,
     verdict,
 )
-from oblong.cli.shared.html import figure, frame, how_to_repeat, section, table
-
-__all__ = ["render"]
+from oblong.cli.shared.html import facts, figure, frame, how_to_repeat, section, table
 
 # Tables of more classes than these are too wide to read.
 _MOST_CLASSES = 30
@@ -43,16 +40,9 @@ def render(parts: Sequence[tuple[Comparison, Projection | None]], command: str) 
     for comparison, projection in parts:
         if len(parts) > 1:
             sections.append(f"<h1>{escape(comparison.dataset.name)}</h1>\n{_lead(comparison)}\n")
-        sections += [
-            _data(comparison),
-            _results(comparison),
-            _classes(comparison),
-            _margins(comparison),
-            _boundaries(comparison, projection),
-            _ellipsoids(comparison, projection),
-            _parameters(comparison),
-            _certificates(comparison),
-        ]
+        sections += [part(comparison) for part in (_data, _results, _classes, _margins)]
+        sections += [part(comparison, projection) for part in (_boundaries, _ellipsoids)]
+        sections += [part(comparison) for part in (_parameters, _certificates)]
     names = ", ".join(comparison.dataset.name for comparison, _ in parts)
     lead = _lead(parts[0][0]) if len(parts) == 1 else ""
     return frame("oblong compare", names, lead, [*sections, how_to_repeat(command)])
@@ -70,17 +60,13 @@ def _data(comparison: Comparison) -> str:
     classes = [f"{name} ({count:,})" for name, count in zip(dataset.target_names, counts)]
     if len(classes) > 12:
         classes = [*classes[:12], f"and {len(classes) - 12} more"]
-    facts = {
-        "rows": f"{dataset.X.shape[0]:,}",
-        "features": f"{dataset.X.shape[1]:,}",
-        "classes": f"{len(counts):,}",
-    }
+    rows, columns = dataset.X.shape
+    found = {"rows": f"{rows:,}", "features": f"{columns:,}", "classes": f"{len(counts):,}"}
     if hasattr(dataset.X, "nnz"):
-        facts["non-zero"] = f"{dataset.X.nnz / np.prod(dataset.X.shape, dtype=float):.2%}"
-    listed = "".join(f"<div><dt>{k}</dt><dd>{v}</dd></div>" for k, v in facts.items())
+        found["non-zero"] = f"{dataset.X.nnz / (float(rows) * columns):.2%}"
     parts = [
         f"<p>{escape(dataset.description)}</p>" if dataset.description else "",
-        f'<dl class="facts">{listed}</dl>',
+        facts(found),
         f'<p class="note">Rows of each class: {escape(", ".join(classes))}.</p>',
     ]
     if dataset.y_test is not None:
@@ -96,21 +82,10 @@ def _results(comparison: Comparison) -> str:
     rows = []
     for summary in comparison.summaries():
         word = verdict(summary)
-        rows.append(
-            [
-                escape(summary.model.title),
-                f"{100 * summary.mean:.2f} ± {100 * summary.std:.2f}",
-                f"{100 * summary.balanced_error:.2f}",
-                format_score(summary.auc),
-                format_score(summary.log_loss),
-                format_seconds(summary.fit_seconds),
-                format_seconds(summary.predict_seconds),
-                escape(format_memory(summary.memory)),
-                format_points(summary.difference),
-                escape(format_p(summary.p_value)),
-                f'<span class="{word}">{word}</span>' if word in ("better", "worse") else word,
-            ]
-        )
+        memory, p = escape(format_memory(summary.memory)), escape(format_p(summary.p_value))
+        marked = f'<span class="{word}">{word}</span>' if word in ("better", "worse") else word
+        against = [memory, format_points(summary.difference), p, marked]
+        rows.append([escape(summary.model.title), *shown(summary), *against])
     scores = ["model", "error, %", "balanced error, %", "AUC", "log loss"]
     head = [*scores, "fit", "predict", "memory", f"vs {escape(reference)}", "p", "verdict"]
     repeats = f", {settings.repeats} times over" if settings.repeats > 1 else ""
@@ -213,14 +188,8 @@ def _ellipsoids(comparison: Comparison, projection: Projection | None) -> str:
     rows = []
     for k, ellipsoid in projection.ellipsoids.items():
         axes = np.linalg.svd(ellipsoid.inverse_factor_, compute_uv=False)
-        rows.append(
-            [
-                escape(comparison.dataset.target_names[k]),
-                f"{axes.max():.3g}",
-                f"{axes.min():.3g}",
-                f"{axes.max() / axes.min():.1f}",
-            ]
-        )
+        lengths = [f"{axes.max():.3g}", f"{axes.min():.3g}", f"{axes.max() / axes.min():.1f}"]
+        rows.append([escape(comparison.dataset.target_names[k]), *lengths])
     return section(
         "Shape",
         figure(

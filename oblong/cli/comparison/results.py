@@ -13,8 +13,6 @@ from oblong.cli.comparison.grids import Model
 from oblong.cli.comparison.significance import corrected_t_test, holm
 from oblong.datasets import Dataset
 
-__all__ = ["Comparison", "FoldResult", "Settings", "Summary"]
-
 
 @dataclass(frozen=True)
 class Settings:
@@ -139,26 +137,26 @@ class Comparison:
             [corrected_t_test(errors[m.name] - errors[reference.name], ratio) for m in others]
         )
         tests = dict(zip([m.name for m in others], p_values))
-        return [
-            Summary(
-                model=model,
-                mean=float(errors[model.name].mean()),
-                std=float(errors[model.name].std(ddof=1)),
-                balanced_error=self._mean(model, "balanced_error") or 0.0,
-                auc=self._mean(model, "auc"),
-                log_loss=self._mean(model, "log_loss"),
-                fit_seconds=float(np.median([f.fit_seconds for f in self.results[model.name]])),
-                predict_seconds=float(
-                    np.median([f.predict_seconds for f in self.results[model.name]])
-                ),
-                memory=_median([f.memory for f in self.results[model.name]]),
-                difference=None
-                if model is reference
-                else float((errors[model.name] - errors[reference.name]).mean()),
-                p_value=tests.get(model.name),
+        found = []
+        for model in self.models:
+            own, folds = errors[model.name], self.results[model.name]
+            gap = None if model is reference else float((own - errors[reference.name]).mean())
+            found.append(
+                Summary(
+                    model,
+                    float(own.mean()),
+                    float(own.std(ddof=1)),
+                    self._mean(model, "balanced_error") or 0.0,
+                    self._mean(model, "auc"),
+                    self._mean(model, "log_loss"),
+                    float(np.median([fold.fit_seconds for fold in folds])),
+                    float(np.median([fold.predict_seconds for fold in folds])),
+                    _median([fold.memory for fold in folds]),
+                    gap,
+                    tests.get(model.name),
+                )
             )
-            for model in self.models
-        ]
+        return found
 
     def _mean(self, model: Model, name: str) -> float | None:
         """Mean of a number over the folds; None if a fold has none."""

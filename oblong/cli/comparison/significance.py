@@ -7,8 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import stats
 
-__all__ = ["corrected_t_test", "holm"]
-
 
 def corrected_t_test(differences: Sequence[float], test_to_train: float) -> float:
     r"""Two-sided p-value that paired fold errors differ by chance alone.

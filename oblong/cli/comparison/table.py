@@ -15,20 +15,6 @@ from oblong.cli.comparison.grids import MAJORITY
 from oblong.cli.comparison.results import Comparison, Summary
 from oblong.cli.comparison.significance import corrected_t_test
 
-__all__ = [
-    "decision",
-    "facts",
-    "format_memory",
-    "format_p",
-    "format_points",
-    "format_score",
-    "format_seconds",
-    "print_table",
-    "reduced",
-    "summary_json",
-    "verdict",
-]
-
 LEVEL = 0.05
 # Names in JSON, where they differ, and what it has of a fold.
 _JSON = {"mean": "error", "memory": "memory_bytes", "p_value": "p"}
@@ -51,12 +37,7 @@ def print_table(console: Console, comparison: Comparison) -> None:
         table.add_row(
             # User text must not be read as markup.
             Text(summary.model.title, style="bold"),
-            f"{100 * summary.mean:.2f} ± {100 * summary.std:.2f}",
-            f"{100 * summary.balanced_error:.2f}",
-            format_score(summary.auc),
-            format_score(summary.log_loss),
-            format_seconds(summary.fit_seconds),
-            format_seconds(summary.predict_seconds),
+            *shown(summary),
             Text(word, style={"better": "green", "worse": "red"}.get(word, "dim")),
         )
     console.print()
@@ -64,6 +45,14 @@ def print_table(console: Console, comparison: Comparison) -> None:
     console.print(table)
     console.print(Text(f"{protocol(comparison)}", style="dim"))
     console.print(Text(f"Verdict: {decision(comparison)}", style="bold"), soft_wrap=True)
+
+
+def shown(summary: Summary) -> list[str]:
+    """Errors, scores and times, as both tables show them."""
+    scores = ["–" if x is None else f"{x:.3f}" for x in (summary.auc, summary.log_loss)]
+    times = [format_seconds(x) for x in (summary.fit_seconds, summary.predict_seconds)]
+    errors = f"{100 * summary.mean:.2f} ± {100 * summary.std:.2f}"
+    return [errors, f"{100 * summary.balanced_error:.2f}", *scores, *times]
 
 
 def protocol(comparison: Comparison) -> str:
@@ -199,11 +188,6 @@ def format_p(p: float | None) -> str:
     if p is None:
         return ""
     return "< 0.001" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
-
-
-def format_score(value: float | None) -> str:
-    """Print a score with three decimals; a dash where there is none."""
-    return "–" if value is None else f"{value:.3f}"
 
 
 def format_memory(size: float | None) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["RunError"]
-
 
 class RunError(RuntimeError):
     """A run that failed on input that was fine."""

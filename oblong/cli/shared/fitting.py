@@ -12,16 +12,9 @@ from typing import Any
 
 import numpy as np
 from joblib import parallel_config
+from sklearn import model_selection as selection
 from sklearn.base import ClassifierMixin, clone, is_classifier
 from sklearn.metrics import balanced_accuracy_score, f1_score, make_scorer
-from sklearn.model_selection import (
-    FixedThresholdClassifier,
-    GridSearchCV,
-    StratifiedKFold,
-    StratifiedShuffleSplit,
-    TunedThresholdClassifierCV,
-    cross_validate,
-)
 from sklearn.pipeline import Pipeline
 from sklearn.utils._param_validation import InvalidParameterError
 
@@ -34,8 +27,6 @@ from oblong.cli.shared.errors import RunError
 from oblong.cli.shared.preparation import make_pipeline, spread_of
 from oblong.datasets import DataFileError
 from oblong.io.tables import Table
-
-__all__ = ["Fitted", "classifier_of", "train"]
 
 _FOLDS = 5
 # Rows of the quick search; from so many rows on kernels are left out of it, and of so many a
@@ -194,7 +185,7 @@ def _quick_search(table: Table, args: argparse.Namespace) -> tuple[dict[str, Any
     prepared = make_pipeline(table, "passthrough", args.impute)[:-1]
     Z = prepared.fit_transform(table.X[rows], y)
     unit, settings = spread_of(Z), Settings(seed=args.seed)
-    splitter = StratifiedKFold(folds, shuffle=True, random_state=args.seed)
+    splitter = selection.StratifiedKFold(folds, shuffle=True, random_state=args.seed)
     found = []
     known = {model.name: model for model in select(["all"])}
     with warnings.catch_warnings():
@@ -204,7 +195,7 @@ def _quick_search(table: Table, args: argparse.Namespace) -> tuple[dict[str, Any
             classifier = _prepared(model.factory(), args, table)
             parameters = choose(model, Z, y, unit, settings, "in the search")
             classifier.set_params(**parameters)
-            scores = cross_validate(classifier, Z, y, cv=splitter, error_score="raise")
+            scores = selection.cross_validate(classifier, Z, y, cv=splitter, error_score="raise")
             error = float(1.0 - np.mean(scores["test_score"]))
             found.append((error, name, parameters, classifier))
     # Among equals the first.
@@ -233,10 +224,10 @@ def _tuned(table: Table, model: Model, classifier: Any, args: argparse.Namespace
         for name, values in model.grid(unit).items()
         if name not in fixed
     }
-    search = GridSearchCV(
+    search = selection.GridSearchCV(
         pipeline,
         grid,
-        cv=StratifiedKFold(args.cv, shuffle=True, random_state=args.seed),
+        cv=selection.StratifiedKFold(args.cv, shuffle=True, random_state=args.seed),
         n_jobs=args.jobs,
         error_score="raise",
         refit=False,
@@ -254,7 +245,7 @@ def _tuned(table: Table, model: Model, classifier: Any, args: argparse.Namespace
 
 def _with_threshold(
     table: Table, classifier: Any, args: argparse.Namespace
-) -> FixedThresholdClassifier:
+) -> selection.FixedThresholdClassifier:
     """A classifier that decides between two classes at a threshold."""
     if len(table.target_names) != 2:
         problem = f"decides between two classes, and {table.name} has {len(table.target_names)}"
@@ -266,12 +257,16 @@ def _with_threshold(
         scoring = make_scorer(balanced_accuracy_score)
         if threshold == "f1":
             scoring = make_scorer(f1_score, pos_label=second, zero_division=0.0)
-        folds = StratifiedKFold(min(_FOLDS, _fewest(table)), shuffle=True, random_state=args.seed)
-        search = TunedThresholdClassifierCV(
+        folds = selection.StratifiedKFold(
+            min(_FOLDS, _fewest(table)), shuffle=True, random_state=args.seed
+        )
+        search = selection.TunedThresholdClassifierCV(
             make_pipeline(table, classifier, args.impute), scoring=scoring, cv=folds
         )
         threshold = search.fit(table.X, table.y).best_threshold_
-    return FixedThresholdClassifier(clone(classifier), threshold=float(threshold), pos_label=second)
+    return selection.FixedThresholdClassifier(
+        clone(classifier), threshold=float(threshold), pos_label=second
+    )
 
 
 def _scores(table: Table, pipeline: Pipeline, args: argparse.Namespace) -> dict[str, Any] | None:
@@ -281,10 +276,12 @@ def _scores(table: Table, pipeline: Pipeline, args: argparse.Namespace) -> dict[
         return None
     splitter: Any
     if n > _MANY_ROWS:
-        splitter = StratifiedShuffleSplit(1, test_size=0.2, random_state=args.seed)
+        splitter = selection.StratifiedShuffleSplit(1, test_size=0.2, random_state=args.seed)
         how = "a fifth, held out once"
     else:
-        splitter = StratifiedKFold(min(_FOLDS, fewest), shuffle=True, random_state=args.seed)
+        splitter = selection.StratifiedKFold(
+            min(_FOLDS, fewest), shuffle=True, random_state=args.seed
+        )
         how = f"{splitter.n_splits} folds"
     two = len(table.target_names) == 2
     scoring = {"error": "accuracy", "balanced_error": "balanced_accuracy"}
@@ -295,7 +292,7 @@ def _scores(table: Table, pipeline: Pipeline, args: argparse.Namespace) -> dict[
     with warnings.catch_warnings(), parallel_config("threading"):
         warnings.simplefilter("ignore")
         # A fold may lack what a score or a fit needs; then there is none.
-        found = cross_validate(
+        found = selection.cross_validate(
             clone(pipeline), table.X, table.y, cv=splitter, scoring=scoring, n_jobs=args.jobs
         )
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
 from importlib.metadata import version
 from importlib.resources import files
 
 from oblong import __version__
-
-__all__ = ["figure", "frame", "how_to_repeat", "section", "table"]
 
 
 def frame(command: str, name: str, lead: str, sections: Iterable[str]) -> str:
@@ -58,6 +56,12 @@ def frame(command: str, name: str, lead: str, sections: Iterable[str]) -> str:
 def section(title: str, *content: str) -> str:
     """Put content under a heading."""
     return f"<section>\n<h2>{escape(title)}</h2>\n" + "\n".join(content) + "\n</section>\n"
+
+
+def facts(values: Mapping[str, str]) -> str:
+    """Numbers with their names below."""
+    listed = "".join(f"<div><dt>{k}</dt><dd>{v}</dd></div>" for k, v in values.items())
+    return f'<dl class="facts">{listed}</dl>'
 
 
 def figure(svg: str, caption: str) -> str:

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["TERMINATED", "repeated_interrupts", "terminated"]
-
 # Exit code after SIGTERM.
 TERMINATED = 143
 

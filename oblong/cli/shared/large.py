@@ -20,21 +20,12 @@ from oblong._core.atomic import atomic_write
 from oblong._core.threads import available_threads
 from oblong.batch._passes import PassClassifier
 from oblong.cli.shared.errors import RunError
-from oblong.cli.shared.options import plain_warnings, print_json
+from oblong.cli.shared.options import adder, plain_warnings, tell_saved
 from oblong.datasets import DataFileError
 from oblong.io.dataset import Schema
 from oblong.io.row_source import FileRows, open_rows
 from oblong.linalg.first_pass import look
-from oblong.linalg.row_passes import (
-    Block,
-    LocalPasses,
-    Part,
-    Place,
-    Present,
-    in_order,
-)
-
-__all__ = ["add_options", "is_large", "predictions", "train", "write_predictions"]
+from oblong.linalg.row_passes import Block, LocalPasses, Part, Place, Present, in_order
 
 # Seconds to wait for a cluster.
 _CONNECT = 10
@@ -42,16 +33,11 @@ _CONNECT = 10
 
 def add_options(parser: argparse.ArgumentParser, *, memory: bool = True) -> None:
     """Add the options of rows that are read in passes."""
+    add = adder(parser)
     if memory:
-        parser.add_argument(
-            "--memory",
-            default="256MB",
-            metavar="SIZE",
-            help="memory for rows of folders that are kept between passes (default: %(default)s)",
-        )
-    parser.add_argument(
-        "--cluster", metavar="ADDRESS", help="scheduler of a Dask cluster that reads the rows"
-    )
+        about = "memory for rows of folders that are kept between passes (default: %(default)s)"
+        add("--memory SIZE", about, default="256MB")
+    add("--cluster ADDRESS", "scheduler of a Dask cluster that reads the rows")
 
 
 def is_large(data: list[str]) -> bool:
@@ -122,19 +108,9 @@ def train(args: argparse.Namespace, classifier: Any) -> int:
         "passes": int(model.n_passes_),
     }
     save(pipeline, args.output, training=training)
-    kind = type(model).__name__
-    if args.json:
-        shown = ("source", "rows", "features", "target_names", "training_error", "passes")
-        found = {name: training[name] for name in shown}
-        found |= {"model": kind, "file": str(args.output), "seconds": round(seconds, 3)}
-        print_json(found)
-        return 0
-    print(
-        f"{args.output}: {kind}, {rows:,} rows, {d:,} features, {len(classes)} classes, "
-        f"{seconds:.2f} s"
-    )
-    print(f"{model.n_passes_} passes over the rows, relative gap {model.dual_gap_.max():.1e}")
-    print(f"error {100 * wrong / rows:.2f} % on the training rows")
+    passes = f"{model.n_passes_} passes over the rows, relative gap {model.dual_gap_.max():.1e}"
+    lines = [passes, f"error {100 * wrong / rows:.2f} % on the training rows"]
+    tell_saved(args, type(model).__name__, training, seconds, ["passes"], lines)
     return 0
 
 

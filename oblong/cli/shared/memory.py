@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-__all__ = ["Peak", "peak_memory"]
-
 
 @dataclass
 class Peak:

@@ -19,32 +19,44 @@ from oblong._core.text import quote
 from oblong.cli.shared.errors import RunError
 from oblong.io.errors import DataFileError
 
-__all__ = [
-    "add_command",
-    "busy",
-    "check_apart",
-    "emphasis",
-    "is_set_by_name",
-    "json_text",
-    "output_file",
-    "parameter",
-    "plain_warnings",
-    "print_json",
-    "seed",
-    "whole_number",
-    "write_whole",
-]
-
 # Raised when a name in the JSON of a command goes or changes its meaning; names may come.
 JSON_VERSION = 1
 
 
 def add_command(
-    subparsers: argparse._SubParsersAction, name: str, description: str, epilog: str = ""
+    subparsers: argparse._SubParsersAction, name: str, doc: str | None, *epilog: str, **words: str
 ) -> argparse.ArgumentParser:
-    """A parser whose texts are shown as they are written."""
+    """A parser whose texts are the paragraphs of a docstring after the first, with words put in.
+
+    They are shown as they are written: what the command does, and below the options the rest.
+    With an epilog, the text is the description as it is.
+    """
+    text, rest = (doc or "").format(**words), list(epilog)
+    if not rest:
+        _, text, *rest = [*text.strip().split("\n\n"), ""]
+    how: dict[str, Any] = {"description": text, "epilog": "\n\n".join(rest)}
     kind = argparse.RawDescriptionHelpFormatter
-    return subparsers.add_parser(name, description=description, epilog=epilog, formatter_class=kind)
+    return subparsers.add_parser(name, formatter_class=kind, **how)
+
+
+def adder(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> Callable[..., None]:
+    """A function that adds an option: ``add("-o --output FILE", about, type, default)``.
+
+    The names end with the metavar; an option that has none, nor anything else, is a switch.
+    """
+
+    def add(names: str, about: str, kind: Any = None, default: Any = None, **how: Any) -> None:
+        *flags, last = names.split()
+        if last.startswith("-"):
+            flags.append(last)
+            how = how or {"action": "store_true"}
+        else:
+            how["metavar"] = last
+        given = {"type": kind, "default": default}
+        how |= {name: value for name, value in given.items() if value is not None}
+        parser.add_argument(*flags, help=about, **how)
+
+    return add
 
 
 def output_file(text: str) -> Path:
@@ -189,6 +201,25 @@ def json_text(found: dict[str, Any], **how: Any) -> str:
 def print_json(found: dict[str, Any], **how: Any) -> None:
     """Print what a command found."""
     print(json_text(found, **how), flush=True)
+
+
+def tell_saved(
+    args: argparse.Namespace,
+    model: str,
+    training: dict[str, Any],
+    seconds: float,
+    more: Iterable[str],
+    lines: Iterable[str],
+) -> None:
+    """Say what was trained and saved: as JSON, with `more` of what is known, or in lines."""
+    if args.json:
+        names = ("source", "rows", "features", "target_names", "training_error", *more)
+        found = {name: training[name] for name in names}
+        print_json(found | {"model": model, "file": str(args.output), "seconds": round(seconds, 3)})
+        return
+    size = f"{training['rows']:,} rows, {training['features']:,} features"
+    classes = len(training["target_names"])
+    print(f"{args.output}: {model}, {size}, {classes} classes, {seconds:.2f} s", *lines, sep="\n")
 
 
 def emphasis(text: str) -> str:

@@ -15,8 +15,6 @@ from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder, StandardScaler
 from oblong.datasets import DataFileError, Dataset
 from oblong.io.tables import Table
 
-__all__ = ["TEXT_FEATURES", "class_counts", "make_pipeline", "scaling", "spread_of"]
-
 # Columns to which the words of a column of free text are hashed.
 TEXT_FEATURES = 1 << 12
 

@@ -11,8 +11,6 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-__all__ = ["fold_progress", "step_progress", "waiting"]
-
 # Seconds before the first line, and between lines at the beginning; later they are rarer.
 _FIRST, _BETWEEN = 10.0, 15.0
 
@@ -43,16 +41,9 @@ def fold_progress(
 
         yield advance
         return
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=36),
-        MofNCompleteColumn(),
-        TextColumn("folds"),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-    )
-    with bar:
+    counted = (MofNCompleteColumn(), TextColumn("folds"), TimeElapsedColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=36), *counted)
+    with Progress(*columns, console=console, transient=True) as bar:
         before = Counter(done)
         tasks = {
             name: bar.add_task(title, total=folds, completed=before[name])
@@ -74,15 +65,9 @@ def step_progress(total: int) -> Iterator[Callable[[str], None]]:
     if not console.is_terminal:
         yield lambda what: None
         return
-    bar = Progress(
-        BarColumn(bar_width=36),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}"),
-        console=console,
-        transient=True,
-    )
-    with bar:
+    columns = (BarColumn(bar_width=36), MofNCompleteColumn(), TimeElapsedColumn())
+    text = TextColumn("{task.description}")
+    with Progress(*columns, text, console=console, transient=True) as bar:
         # The first call ends nothing.
         task = bar.add_task("", total=total, completed=-1)
         yield lambda what: bar.update(task, advance=1, description=what)

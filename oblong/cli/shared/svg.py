@@ -16,8 +16,6 @@ from matplotlib.figure import Figure
 
 from oblong.display._style import INK
 
-__all__ = ["draw_svg"]
-
 _STYLE: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "oblong",

@@ -13,93 +13,42 @@ from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder
 
 from oblong._core.text import quote
-from oblong.cli.shared.options import is_set_by_name
+from oblong.cli.shared.options import adder, is_set_by_name
 from oblong.cli.shared.preparation import TEXT_FEATURES, class_counts
 from oblong.datasets import DataFileError, Dataset, load
 from oblong.io.dialect import Dialect
 from oblong.io.tables import Table, read_training_table
 
-__all__ = [
-    "add_dialect_options",
-    "add_table_options",
-    "check_labels",
-    "dialect_of",
-    "labelled_numbers",
-    "labelled_table",
-    "table_words",
-]
-
 
 def add_table_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that say how a table is meant."""
     group = parser.add_argument_group("table")
-    group.add_argument(
-        "--target", metavar="COL", help="label column of a table (default: the last)"
-    )
-    group.add_argument(
-        "--drop", type=_columns, default=[], metavar="COL,…", help="columns to leave out"
-    )
-    group.add_argument(
-        "--categorical",
-        type=_categorical,
-        default="none",
-        metavar="auto|COL,…",
-        help="one-hot encode columns of text: all of them, or those named",
-    )
-    group.add_argument(
-        "--text",
-        type=_columns,
-        default=[],
-        metavar="COL,…",
-        help="columns of free text, whose words are hashed to columns",
-    )
-    group.add_argument(
-        "--dates",
-        type=_columns,
-        default=[],
-        metavar="COL,…",
-        help="columns of dates, which become days since 1970",
-    )
-    group.add_argument(
-        "--date-format",
-        metavar="FORMAT",
-        help="how dates are written, such as %%d.%%m.%%Y (default: the dates tell)",
-    )
-    group.add_argument(
-        "--impute",
-        nargs="?",
-        const="median",
-        choices=("mean", "median", "most_frequent"),
-        help="fill missing numbers (with the median), and take missing text as a word of its own",
-    )
-    group.add_argument(
-        "--skip-bad", action="store_true", help="skip and count rows of text that are malformed"
-    )
-    group.add_argument(
-        "--zero-based", action="store_true", help="indices of LIBSVM rows count from 0"
-    )
+    add = adder(group)
+    add("--target COL", "label column of a table (default: the last)")
+    add("--drop COL,…", "columns to leave out", _columns, [])
+    about = "one-hot encode columns of text: all of them, or those named"
+    add("--categorical auto|COL,…", about, _categorical, "none")
+    about = "columns of free text, whose words are hashed to columns"
+    add("--text COL,…", about, _columns, [])
+    add("--dates COL,…", "columns of dates, which become days since 1970", _columns, [])
+    about = "how dates are written, such as %%d.%%m.%%Y (default: the dates tell)"
+    add("--date-format FORMAT", about)
+    about = "fill missing numbers (with the median), and take missing text as a word of its own"
+    fillings = ("mean", "median", "most_frequent")
+    add("--impute", about, nargs="?", const="median", choices=fillings)
+    add("--skip-bad", "skip and count rows of text that are malformed")
+    add("--zero-based", "indices of LIBSVM rows count from 0")
     add_dialect_options(group)
 
 
 def add_dialect_options(group: argparse._ArgumentGroup | argparse.ArgumentParser) -> None:
     """Add the options that say how delimited text is written."""
-    group.add_argument(
-        "--sep",
-        type=_mark,
-        metavar="C",
-        help="what separates columns (default: the first row tells)",
-    )
-    group.add_argument("--decimal", type=_mark, metavar="C", help="decimal mark (default: .)")
-    group.add_argument(
-        "--thousands", type=_mark, metavar="C", help="mark between groups of three digits"
-    )
-    group.add_argument("--encoding", metavar="NAME", help="encoding of the text (default: utf-8)")
-    group.add_argument(
-        "--missing",
-        type=_columns,
-        metavar="WORD,…",
-        help="further words for a missing value, such as -",
-    )
+    add = adder(group)
+    add("--sep C", "what separates columns (default: the first row tells)", _mark)
+    add("--decimal C", "decimal mark (default: .)", _mark)
+    add("--thousands C", "mark between groups of three digits", _mark)
+    add("--encoding NAME", "encoding of the text (default: utf-8)")
+    add("--missing WORD,…", "further words for a missing value, such as -", _columns)
 
 
 def dialect_of(args: argparse.Namespace, known: Dialect | None = None) -> Dialect:
@@ -158,18 +107,10 @@ def labelled_table(args: argparse.Namespace, data: str | None = None) -> Table:
             raise DataFileError(data, "a named data set has its own labels; omit --target")
         return Table.of(load(data))
     try:
-        table = read_training_table(
-            data,
-            args.target,
-            categorical=args.categorical,
-            gaps=args.impute is not None,
-            zero_based=args.zero_based or None,
-            drop=args.drop,
-            dates=args.dates,
-            date_format=args.date_format,
-            text=args.text,
-            dialect=dialect_of(args),
-        )
+        named = ("target", "categorical", "drop", "dates", "date_format", "text")
+        columns = {name: getattr(args, name) for name in named}
+        columns |= {"gaps": args.impute is not None, "dialect": dialect_of(args)}
+        table = read_training_table(data, zero_based=args.zero_based or None, **columns)
     except DataFileError as error:
         hint = {
             "missing": " (--impute fills gaps)" if args.impute is None else "",

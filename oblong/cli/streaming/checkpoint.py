@@ -32,15 +32,6 @@ except ImportError:
     # There is none on Windows.
     fcntl = None  # type: ignore[assignment]
 
-__all__ = [
-    "Checkpoint",
-    "locked",
-    "named",
-    "read_checkpoint",
-    "sound_checkpoint",
-    "write_checkpoint",
-]
-
 _VERSION = 3
 # What is kept of the learner beside the model, under names that do not change: its attribute and
 # type.
@@ -65,6 +56,8 @@ class Checkpoint:
     messages: list[str]
     late: list[CodedRows]
     written: int | None
+    # Passes that are finished, and rows of the next one.
+    passed: tuple[int, int]
 
     def resume(self, learner: IncrementalLearner) -> None:
         """Put a learner where that of the checkpoint was."""
@@ -92,6 +85,7 @@ def write_checkpoint(
     metrics: Metrics,
     messages: list[str],
     written: int | None,
+    passed: tuple[int, int] = (0, 0),
 ) -> None:
     """Write a checkpoint in place of the one before; with the bytes of predictions so far."""
     # Here, since it needs scikit-learn.
@@ -115,6 +109,7 @@ def write_checkpoint(
             },
             "metrics": metrics.state(),
             "written": written,
+            "passed": passed,
         }
     )
     try:
@@ -159,7 +154,8 @@ def read_checkpoint(path: Path, options: dict[str, Any]) -> Checkpoint | None:
         reader, learner = stream["reader"], {name: stream["learner"][name] for name in _KEPT}
         tested, written = stream["learner"].get("tested"), stream.get("written")
         messages = stream["learner"]["messages"]
-        numbers = (reader[name] for name in ("offset", "line", "rows", "skipped"))
+        first, second = passed = stream.get("passed", [0, 0])
+        numbers = [reader[name] for name in ("offset", "line", "rows", "skipped")] + passed
         sound = (
             all(type(learner[name]) is kind for name, (_, kind) in _KEPT.items())
             and type(messages) is list
@@ -174,7 +170,8 @@ def read_checkpoint(path: Path, options: dict[str, Any]) -> Checkpoint | None:
         metrics = Metrics(stream["metrics"])
         late = [_unlisted(row, reader["labels"]) for row in stream["learner"].get("late", ())]
         learner["tested"] = tested
-        return Checkpoint(model, reader, vocabulary, learner, metrics, messages, late, written)
+        found = (model, reader, vocabulary, learner, metrics, messages, late, written)
+        return Checkpoint(*found, (first, second))
 
 
 def _listed(row: CodedRows) -> list[Any]:

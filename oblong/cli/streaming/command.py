@@ -34,8 +34,6 @@ from oblong.online.incremental import IncrementalLearner
 from oblong.online.plain import PlainLearner
 from oblong.persistence import ModelFileError
 
-__all__ = ["stream"]
-
 
 def stream(args: argparse.Namespace) -> int:
     """Run the command."""
@@ -71,18 +69,10 @@ def _stream(args: argparse.Namespace) -> int:
             print("oblong: no checkpoint yet, starting with the first row", file=sys.stderr)
         metrics = checkpoint.metrics if checkpoint else Metrics()
         metrics.ask(args.metrics, args.drift is not None)
-        run = StreamRun(learner, metrics, checkpoint.messages if checkpoint else [])
-        live = args.data == "-"
-        schedule = Schedule(
-            args.window,
-            args.checkpoint,
-            args.every,
-            options,
-            live,
-            args.delay,
-            args.passes,
-            args.test_only,
-        )
+        run = StreamRun(learner, metrics, checkpoint)
+        names = ("window", "checkpoint", "every", "delay", "passes", "test_only")
+        said = {name: getattr(args, name) for name in names}
+        schedule = Schedule(options, live=args.data == "-", **said)
         printer = _Printer(args.json)
         with terminated(run.stop), _predictions(args, reader, checkpoint) as (write, run.written):
             skipped = run.go(reader, schedule, printer, write, printer.drift)
@@ -97,17 +87,8 @@ def _stream(args: argparse.Namespace) -> int:
     if len(learner.classes) < 2 and (args.output or not args.classes):
         problem = f"expected two or more classes, got only {quote(reader.spellings[0])}"
         raise DataFileError(reader.source, problem)
-    outcome = Outcome(
-        source=reader.source,
-        learner=args.learner,
-        model=learner.model,
-        labels=reader.labels,
-        rows=reader.rows,
-        metrics=metrics,
-        mistakes=learner.mistakes,
-        skipped=skipped,
-        command=_command(args),
-    )
+    counts = (reader.rows, metrics, learner.mistakes, skipped, _command(args))
+    outcome = Outcome(reader.source, args.learner, learner.model, reader.labels, *counts)
     _write(args, outcome, reader, options)
     _print_end(args, outcome)
     return 0
@@ -134,15 +115,10 @@ def _initial(args: argparse.Namespace) -> Any:
 
 def _check_plain(args: argparse.Namespace, model: Any) -> None:
     """Refuse what only linear learners can."""
-    asked = {
-        "--metrics": args.metrics,
-        "--drift": args.drift,
-        "--delay": args.delay,
-        "--test-only": args.test_only,
-        "--passes": args.passes > 1,
-    }
-    for flag, value in asked.items():
-        if value and not isinstance(model, PlainLearner):
+    for name in ("metrics", "drift", "delay", "test_only", "passes"):
+        value = getattr(args, name)
+        if value and (name != "passes" or value > 1) and not isinstance(model, PlainLearner):
+            flag = f"--{name.replace('_', '-')}"
             raise DataFileError(flag, f"needs a linear learner, not {args.learner}")
 
 
@@ -151,6 +127,9 @@ def _reader(args: argparse.Namespace, checkpoint: Checkpoint | None) -> Any:
     options: dict[str, Any] = {
         name: getattr(args, name) for name in ("target", "weight", "classes", "hash_bits", "text")
     }
+    if args.passes > 1:
+        # Later passes need all rows.
+        checkpoint = None
     options |= {"steady_labels": True, "state": checkpoint.reader if checkpoint else None}
     with sound_checkpoint(args.checkpoint) if checkpoint else nullcontext():
         if args.format == "arrow" or (args.format is None and find_format(args.data) == "parquet"):
@@ -237,21 +216,16 @@ def _write(args: argparse.Namespace, outcome: Outcome, reader: RowReader, option
     try:
         if args.output is not None:
             spelled = dict(zip(reader.labels, reader.spellings))
-            training = {
-                "source": outcome.source,
-                "rows": outcome.rows,
+            training = {name: getattr(outcome, name) for name in ("source", "rows", "command")} | {
                 "target_names": [spelled[label] for label in outcome.model.classes_.tolist()],
                 "progressive_error": outcome.error,
-                "command": outcome.command,
                 "options": options,
             }
             if args.hash_bits:
                 others = [args.target or reader.target_name, args.weight]
-                training["hashing"] = {
-                    "bits": args.hash_bits,
-                    "text": args.text,
-                    "others": [name for name in others if name is not None],
-                }
+                others = [name for name in others if name is not None]
+                hashing = {"bits": args.hash_bits, "text": args.text, "others": others}
+                training["hashing"] = hashing
             # Here, since it needs scikit-learn.
             from oblong.persistence import save
 

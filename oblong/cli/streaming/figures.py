@@ -11,8 +11,6 @@ from oblong.cli.shared.svg import draw_svg
 from oblong.cli.streaming.metrics import Window
 from oblong.display._style import model_style
 
-__all__ = ["curve_figure"]
-
 
 def curve_figure(windows: Sequence[Window]) -> str:
     """Errors along a stream: over each window, and over all rows so far."""

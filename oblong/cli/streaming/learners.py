@@ -9,8 +9,6 @@ from typing import Any
 from oblong._core.text import no_such
 from oblong.io.errors import DataFileError
 
-__all__ = ["LEARNERS", "learner_name", "make_learner"]
-
 LEARNERS: Mapping[str, tuple[str, str]] = {
     "arow": ("AROWClassifier", "adaptive regularisation of weights; for noisy data"),
     "cw": ("ConfidenceWeightedClassifier", "confidence-weighted; for separable data"),

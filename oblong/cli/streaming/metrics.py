@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,8 +13,6 @@ import numpy as np
 from oblong.online.predicted import Predicted
 from oblong.online.progressive import Window as CountedWindow
 from oblong.solvers.online.drift import Adwin
-
-__all__ = ["Metrics", "Scores", "Window"]
 
 # Numbers of a window in the order of checkpoints, and those that neighbours add up.
 _NUMBERS = ("rows", "length", "mistakes", "total_mistakes", "seconds", "examples", "total_examples")
@@ -89,13 +88,9 @@ class Metrics:
 
     def state(self) -> dict[str, Any]:
         """Everything as JSON values."""
-        windows = [
-            [
-                *(getattr(window, name) for name in _NUMBERS),
-                {name: plain(value) for name, value in window.scores.items()},
-            ]
-            for window in self.windows
-        ]
+        scores = [{name: plain(x) for name, x in w.scores.items()} for w in self.windows]
+        numbers = [[getattr(w, name) for name in _NUMBERS] for w in self.windows]
+        windows = [[*row, own] for row, own in zip(numbers, scores)]
         found = {"windows": windows, "counts": self.counts, "pending": self.pending}
         if self.scores is not None:
             found.update(scores=self.scores.state(), drifts=self.drifts)
@@ -119,16 +114,10 @@ class Metrics:
         """End a window after so many rows and examples with so many mistakes in all."""
         last = self.windows[-1] if self.windows else Window(0, 0, 0, 0, 0, 0)
         examples = rows if examples is None else examples
-        window = Window(
-            rows,
-            rows - last.rows,
-            examples,
-            examples - last.total_examples,
-            mistakes,
-            mistakes - last.total_mistakes,
-            {} if self.scores is None else self.scores.end_window(),
-            seconds,
-        )
+        counts = (examples, examples - last.total_examples, mistakes)
+        scores = {} if self.scores is None else self.scores.end_window()
+        own = mistakes - last.total_mistakes
+        window = Window(rows, rows - last.rows, *counts, own, scores, seconds)
         self.windows.append(window)
         if len(self.windows) > _MOST_POINTS:
             # An odd one out at the end stays by itself.
@@ -198,9 +187,8 @@ class Scores:
         rows = np.vstack(self._rows)
         adwin = None if self._adwin is None else self._adwin.state()
         # A guess or score that there is none of is no JSON number.
-        return {"rows": np.nan_to_num(rows, nan=-2e300).tolist(), "second": self._second} | {
-            "adwin": adwin
-        }
+        kept = np.nan_to_num(rows, nan=-2e300).tolist()
+        return {"rows": kept, "second": self._second, "adwin": adwin}
 
     def add(self, found: Predicted) -> np.ndarray:
         """Take in predictions; returns the rows of the batch at which there was drift."""
@@ -222,62 +210,33 @@ class Scores:
         self._rows = [rows[:0]]
         rows = rows[(rows[:, 1] >= 0) & (rows[:, 4] > 0.0)]
         rows[rows == -2e300] = np.nan
-        return {name: _SCORE[name](self._second, *rows.T) for name in self.names}
+        with warnings.catch_warnings():
+            # A window may lack a class.
+            warnings.simplefilter("ignore")
+            return {name: _score(name, self._second, *rows.T) for name in self.names}
 
 
-def _recalls(codes: np.ndarray, guesses: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Weights of each class: that are right, there are, and are predicted."""
-    k = int(max(codes.max(), guesses.max())) + 1
-    truth, found = codes.astype(int), guesses.astype(int)
-    right = truth == found
-    return np.array(
-        [
-            np.bincount(truth[right], weights[right], k),
-            np.bincount(truth, weights, k),
-            np.bincount(found, weights, k),
-        ]
-    )
-
-
-def _balanced_error(second: int, codes: Any, guesses: Any, _: Any, __: Any, weights: Any) -> float:
-    if not codes.size:
-        return math.nan
-    right, there, _ = _recalls(codes, guesses, weights)
-    known = there > 0.0
-    return float(1.0 - (right[known] / there[known]).mean())
-
-
-def _f1(second: int, codes: Any, guesses: Any, _: Any, __: Any, weights: Any) -> float:
-    if not codes.size:
-        return math.nan
-    right, there, found = _recalls(codes, guesses, weights)
-    if second >= 0:
-        if second >= len(right):
-            return 0.0
-        right, there, found = right[[second]], there[[second]], found[[second]]
-    known = there + found > 0.0
-    return float((2.0 * right[known] / (there + found)[known]).mean()) if known.any() else 0.0
-
-
-def _auc(second: int, codes: Any, guesses: Any, scores: Any, _: Any, weights: Any) -> float:
-    """Share of pairs of both classes in the right order, ties half, by weight."""
-    fine = np.isfinite(scores)
-    positive, scores, weights = (codes == second)[fine], scores[fine], weights[fine]
-    if second < 0 or not positive.any() or positive.all():
-        return math.nan
-    _, places = np.unique(scores, return_inverse=True)
-    above = np.bincount(places, weights * positive)
-    below = np.bincount(places, weights * ~positive)
-    won = above @ (np.cumsum(below) - 0.5 * below)
-    return float(won / (above.sum() * below.sum()))
-
-
-def _log_loss(second: int, codes: Any, guesses: Any, _: Any, chances: Any, weights: Any) -> float:
-    fine = np.isfinite(chances)
+def _score(
+    name: str, second: int, codes: Any, guesses: Any, scores: Any, chances: Any, weights: Any
+) -> float:
+    """A metric over rows; nan where there is none. `second` is the second of two classes, or -1."""
+    fine = np.isfinite({"auc": scores, "log-loss": chances}.get(name, codes))
     if not fine.any():
         return math.nan
-    loss = -np.log(np.maximum(chances[fine], np.finfo(float).eps))
-    return float(np.average(loss, weights=weights[fine]))
+    if name == "log-loss":
+        loss = -np.log(np.maximum(chances[fine], np.finfo(float).eps))
+        return float(np.average(loss, weights=weights[fine]))
+    # Here, since few streams ask for more than the error.
+    from sklearn.metrics import balanced_accuracy_score, f1_score, roc_auc_score
 
-
-_SCORE = {"auc": _auc, "f1": _f1, "balanced-error": _balanced_error, "log-loss": _log_loss}
+    if name == "balanced-error":
+        return 1.0 - float(balanced_accuracy_score(codes, guesses, sample_weight=weights))
+    if name == "f1":
+        how: dict[str, Any] = {"sample_weight": weights, "zero_division": 0.0}
+        if second < 0:
+            return float(f1_score(codes, guesses, average="macro", **how))
+        return float(f1_score(codes == second, guesses == second, **how))
+    positive = (codes == second)[fine]
+    if second < 0 or not positive.any() or positive.all():
+        return math.nan
+    return float(roc_auc_score(positive, scores[fine], sample_weight=weights[fine]))

@@ -12,8 +12,6 @@ from oblong.cli.shared.options import json_text, write_whole
 from oblong.cli.streaming.checkpoint import named
 from oblong.cli.streaming.metrics import Metrics
 
-__all__ = ["Outcome", "write_report"]
-
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
@@ -85,45 +83,23 @@ def _page(outcome: Outcome) -> str:
         "predicting the most frequent class would have missed "
         f"{100 * end['majority_error']:.2f}&nbsp;%.</p>"
     )
-    facts = {
-        "rows": f"{outcome.rows:,}",
-        "features": f"{end['features']:,}",
-        "classes": f"{len(outcome.labels):,}",
-        "updates": f"{end['updates']:,}",
-        "rows/s": f"{end['rows_per_second']:,.0f}",
-    }
+    facts = {name: f"{end[name]:,}" for name in ("rows", "features", "updates")}
+    facts |= {"classes": f"{len(outcome.labels):,}", "rows/s": f"{end['rows_per_second']:,.0f}"}
     if outcome.skipped:
         facts["skipped"] = f"{outcome.skipped:,}"
-    listed = "".join(f"<div><dt>{k}</dt><dd>{v}</dd></div>" for k, v in facts.items())
     model = named(outcome.model, None)
-    parameters = model.get_params()
+    parameters = [[escape(k), escape(str(v))] for k, v in sorted(model.get_params().items())]
+    classes = [
+        [escape(str(label)), f"{n:,}", f"{100 * n / outcome.examples:.2f}"]
+        for label, n in list(zip(outcome.labels, outcome.metrics.counts))[:100]
+    ]
+    head = ["class", "examples" if weighted else "rows", "share, %"]
+    picture = curve_figure(outcome.metrics.windows)
+    caption = "The error over each window of rows, and that over all rows so far."
     sections = [
-        html.section(
-            "Errors",
-            html.figure(
-                curve_figure(outcome.metrics.windows),
-                "The error over each window of rows, and that over all rows so far.",
-            ),
-            f'<dl class="facts">{listed}</dl>',
-        ),
-        html.section(
-            "Classes",
-            html.table(
-                ["class", "examples" if weighted else "rows", "share, %"],
-                [
-                    [escape(str(label)), f"{n:,}", f"{100 * n / outcome.examples:.2f}"]
-                    for label, n in list(zip(outcome.labels, outcome.metrics.counts))[:100]
-                ],
-                numbers=(1, 2),
-            ),
-        ),
-        html.section(
-            "Learner",
-            html.table(
-                [type(model).__name__, "value"],
-                [[escape(k), escape(str(v))] for k, v in sorted(parameters.items())],
-            ),
-        ),
+        html.section("Errors", html.figure(picture, caption), html.facts(facts)),
+        html.section("Classes", html.table(head, classes, numbers=(1, 2))),
+        html.section("Learner", html.table([type(model).__name__, "value"], parameters)),
         html.how_to_repeat(outcome.command),
     ]
     return html.frame("oblong stream", outcome.source, lead, sections)

@@ -18,19 +18,17 @@ from typing import Any
 import numpy as np
 
 from oblong.cli.shared.errors import RunError
-from oblong.cli.streaming.checkpoint import write_checkpoint
+from oblong.cli.streaming.checkpoint import Checkpoint, write_checkpoint
 from oblong.cli.streaming.metrics import Metrics, Window
 from oblong.io.errors import DataFileError
 from oblong.io.rows import Batch, Position, RowReader
 from oblong.online.incremental import CodedRows, FixedFeatures, IncrementalLearner
 from oblong.online.plain import PlainLearner
 from oblong.online.predicted import Predicted
+from oblong.online.progressive import ProgressiveResult, progressive_validation
 from oblong.online.progressive import Window as Progress
-from oblong.online.progressive import progressive_validation
 from oblong.online.room import TooLarge
 from oblong.solvers.online.rows import Rows
-
-__all__ = ["Schedule", "StreamRun"]
 
 # Most rows of a batch.
 CHUNK = 10_000
@@ -47,14 +45,14 @@ class Schedule:
 
     Attributes
     ----------
+    options : dict
+        What decides the result, kept in the checkpoints.
     window : int
         Rows of a window of the metrics.
     checkpoint : Path or None
         Where checkpoints go.
     every : int
         Rows between checkpoints.
-    options : dict
-        What decides the result, kept in the checkpoints.
     live : bool
         Whether rows are learned from as they arrive. There is a checkpoint after some seconds too.
     delay : int
@@ -65,10 +63,10 @@ class Schedule:
         Whether nothing is learned.
     """
 
+    options: dict[str, Any]
     window: int
     checkpoint: Path | None
     every: int
-    options: dict[str, Any]
     live: bool = False
     delay: int = 0
     passes: int = 1
@@ -89,16 +87,25 @@ class StreamRun:
         The learner.
     metrics : Metrics
         What was found before.
-    messages : sequence of str
+    checkpoint : Checkpoint, default=None
+        What an earlier run has come to.
+
+    Attributes
+    ----------
+    messages : list of str
         Warnings of the learner, each once.
     """
 
     def __init__(
-        self, learner: IncrementalLearner, metrics: Metrics, messages: Sequence[str] = ()
+        self, learner: IncrementalLearner, metrics: Metrics, checkpoint: Checkpoint | None = None
     ) -> None:
         self.learner = learner
         self.metrics = metrics
-        self.messages = list(messages)
+        self.messages = list(checkpoint.messages) if checkpoint else []
+        self._checkpoint = checkpoint
+        # Passes that are finished, and rows of the next one; the first is where the reader is.
+        self._passed = checkpoint.passed if checkpoint else (0, 0)
+        self._position: Position | None = None
         self._began = 0.0
         self.stopped = False
         # Bytes of predictions that have been written, if any are.
@@ -133,7 +140,8 @@ class StreamRun:
             Called with the number of the row at which errors were found to have grown.
         """
         metrics = self.metrics
-        self.learner.rows, self.learner.examples = reader.rows, metrics.examples
+        rows = self._checkpoint.reader["rows"] if self._checkpoint else 0
+        self.learner.rows, self.learner.examples = rows, metrics.examples
         self._began = time.perf_counter() - metrics.pending
 
         def watch(found: Predicted) -> None:
@@ -153,28 +161,30 @@ class StreamRun:
         else:
             singly = on_prediction
 
-        def end_window(window: Progress) -> None:
+        def end_window(end: Progress | ProgressiveResult) -> None:
             now = time.perf_counter()
             seconds, self._began, metrics.pending = now - self._began, now, 0.0
-            on_window(
-                metrics.add_window(
-                    window.rows, window.total_mistakes, seconds, window.total_examples
-                )
-            )
+            if isinstance(end, Progress):
+                counts = end.total_mistakes, seconds, end.total_examples
+            else:
+                counts = end.mistakes, seconds, end.examples
+            on_window(metrics.add_window(end.rows, *counts))
+
+        def first_pass(rows: Iterator[CodedRows]) -> None:
+            options = {"window": schedule.window, "delay": schedule.delay}
+            end = progressive_validation(self.learner, rows, on_window=end_window, **options)
+            # A checkpoint is written before the last window ends.
+            if end.rows > (metrics.windows[-1].rows if metrics.windows else 0):
+                end_window(end)
 
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             rows = self._rows(reader, schedule, caught, singly)
-            options: dict[str, Any] = {
-                "window": schedule.window,
-                "on_window": end_window,
-                "delay": schedule.delay,
-            }
             try:
                 if schedule.passes == 1 or schedule.test_only:
-                    progressive_validation(self.learner, rows, **options)
+                    first_pass(rows)
                 else:
-                    self._several(rows, schedule.passes, options)
+                    self._several(reader, rows, schedule, first_pass, caught)
             except TooLarge as error:
                 raise RunError(
                     f"a model of {error.n_features:,} features does not fit in memory; hash them "
@@ -188,20 +198,57 @@ class StreamRun:
                 raise RunError(str(error).splitlines()[0]) from error
         return reader.skipped
 
-    def _several(self, rows: Iterator[CodedRows], passes: int, options: dict[str, Any]) -> None:
+    def _several(
+        self,
+        reader: RowReader,
+        rows: Iterator[CodedRows],
+        schedule: Schedule,
+        first_pass: Callable[[Iterator[CodedRows]], None],
+        caught: list[warnings.WarningMessage],
+    ) -> None:
         """Go over rows several times, after the first time from a file in binary form."""
+        learner = self.learner
         with RowCache() as cache:
-            progressive_validation(self.learner, cache.kept(rows), **options)
-            learner = self.learner
-            before = learner.rows, learner.examples, learner.mistakes, learner.watch
-            learner.watch = None
-            for _ in range(passes - 1):
-                for part in cache:
-                    learner.learn(*part)
-                    if self.stopped:
-                        break
+            if self._checkpoint is not None:
+                self._read_again(reader, cache, schedule, self._checkpoint.reader)
+            finished, done = self._passed
+            if finished == 0:
+                first_pass(cache.kept(rows))
+                finished = 1
             # What was found on rows that were new.
-            learner.rows, learner.examples, learner.tested, learner.watch = before
+            learner.tested = learner.mistakes
+            for number in range(finished, schedule.passes):
+                for part in cache.after(done):
+                    if self.stopped:
+                        return
+                    learner.learn_late(*part)
+                    done += len(part.codes)
+                    self._note(caught)
+                    # Times are those of the first pass.
+                    self.metrics.pending = 0.0
+                    self._passed = number, done
+                    if done % schedule.every == 0 or self.stopped:
+                        self._save(reader, schedule)
+                done = 0
+
+    def _read_again(
+        self, reader: RowReader, cache: RowCache, schedule: Schedule, known: dict[str, Any]
+    ) -> None:
+        """Keep the rows that an earlier run has learned from, for later passes."""
+        while missing := max(0, known["rows"] - reader.rows):
+            batch = reader.read(min(missing, schedule.size(reader.rows)))
+            if batch is None:
+                break
+            self._position = batch.position
+            cache.keep(_coded(batch, reader.labels[: batch.position.n_labels], plain=True))
+        if self._position is None or reader.state(self._position) != known:
+            raise DataFileError(reader.source, "not the input of the checkpoint")
+
+    def _save(self, reader: RowReader, schedule: Schedule) -> None:
+        """Write a checkpoint, if there are any."""
+        if schedule.checkpoint is not None and self._position is not None:
+            found = (self.learner, self.metrics, self.messages, self.written(), self._passed)
+            write_checkpoint(schedule.checkpoint, schedule.options, reader, self._position, *found)
 
     def _rows(
         self,
@@ -213,22 +260,8 @@ class StreamRun:
         """Batches of the reader; what comes after a batch happens when it has been learned from."""
         learner, metrics = self.learner, self.metrics
         closed = learner.declared
-        rows, position = reader.rows, None
-        saved, last = rows, time.monotonic()
-
-        def save(position: Position) -> None:
-            if schedule.checkpoint is not None:
-                write_checkpoint(
-                    schedule.checkpoint,
-                    schedule.options,
-                    reader,
-                    position,
-                    learner,
-                    metrics,
-                    self.messages,
-                    self.written(),
-                )
-
+        rows = saved = reader.rows
+        last = time.monotonic()
         grows = learner.model._takes_new_features
         wait = not closed and not grows
         with _ahead(reader, schedule, rows, wait=wait, stopped=lambda: self.stopped) as batches:
@@ -247,17 +280,17 @@ class StreamRun:
                         on_prediction([learner.predict_one(x)[0]])
                         yield coded.part(i, i + 1)
                 self._note(caught)
-                position, rows = batch.position, batch.position.rows
+                self._position, rows = batch.position, batch.position.rows
                 if rows % schedule.every == 0 or (
                     schedule.live and time.monotonic() > last + _SECONDS
                 ):
-                    save(position)
+                    self._save(reader, schedule)
                     saved, last = rows, time.monotonic()
         if not metrics.examples and not self.stopped:
             weight = " with a weight above 0" if metrics.counts else ""
             raise DataFileError(reader.source, f"expected rows{weight}, got none")
-        if position is not None and rows > saved:
-            save(position)
+        if rows > saved:
+            self._save(reader, schedule)
 
     def _note(self, caught: list[warnings.WarningMessage]) -> None:
         """Keep the time and the warnings of the batch that has been learned from."""
@@ -301,20 +334,24 @@ class RowCache:
         """The rows, which are kept on their way."""
         for part in rows:
             yield part
-            X = part.X
-            arrays = [X.data, X.indices, X.indptr] if isinstance(X, Rows) else [X]
-            arrays += [part.codes] + ([] if part.weights is None else [part.weights])
-            places = []
-            for array in arrays:
-                # Arrays start where vectors may.
-                self._file.seek(-(-self._file.tell() // 64) * 64)
-                places.append((self._file.tell(), array.dtype, array.shape))
-                np.ascontiguousarray(array).tofile(self._file)
-            width = X.width if isinstance(X, Rows) else None
-            self._parts.append((width, part.labels, places))
-        self._file.flush()
+            self.keep(part)
 
-    def __iter__(self) -> Iterator[CodedRows]:
+    def keep(self, part: CodedRows) -> None:
+        """Keep rows behind those that are there."""
+        X = part.X
+        arrays = [X.data, X.indices, X.indptr] if isinstance(X, Rows) else [X]
+        arrays += [part.codes] + ([] if part.weights is None else [part.weights])
+        places = []
+        for array in arrays:
+            # Arrays start where vectors may.
+            self._file.seek(-(-self._file.tell() // 64) * 64)
+            places.append((self._file.tell(), array.dtype, array.shape))
+            np.ascontiguousarray(array).tofile(self._file)
+        self._parts.append((X.width if isinstance(X, Rows) else None, part.labels, places))
+
+    def after(self, done: int) -> Iterator[CodedRows]:
+        """The rows behind so many."""
+        self._file.flush()
         if not self._parts:
             return
         content = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -326,7 +363,11 @@ class RowCache:
             X: Any = arrays.pop(0)
             if width is not None:
                 X = Rows(X, arrays.pop(0), arrays.pop(0), dense=False, width=width)
-            yield CodedRows(X, arrays.pop(0), labels, arrays.pop(0) if arrays else None)
+            part = CodedRows(X, arrays.pop(0), labels, arrays.pop(0) if arrays else None)
+            n = len(part.codes)
+            if done < n:
+                yield part.part(done, n) if done else part
+            done = max(0, done - n)
 
 
 def _close(reader: RowReader, learner: IncrementalLearner, rows: int) -> None:

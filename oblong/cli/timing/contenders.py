@@ -13,8 +13,6 @@ from oblong._core.text import no_such
 from oblong.cli.comparison.grids import select
 from oblong.cli.streaming.learners import LEARNERS
 
-__all__ = ["GROUPS", "Contender", "choose", "contenders"]
-
 GROUPS = ("kernel", "linear", "online")
 # Timed unless others are named: one of each kind, and none that is slow by nature.
 _DEFAULT = ("rmm", "fisher", "ekm", "rmm-linear", "ekm-linear", "arow", "pa")

@@ -15,8 +15,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from oblong.cli.timing.contenders import Contender
 
-__all__ = ["Rows", "Times", "measure"]
-
 # A turn lasts at least this long, so that a fit of a millisecond is not measured with the caches
 # that another classifier has left behind.
 _TURN_SECONDS = 0.02

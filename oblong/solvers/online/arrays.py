@@ -3,59 +3,25 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
+from oblong.solvers.online import slots
 from oblong.solvers.online.protocol import Health
 from oblong.solvers.online.simd import LANES
-from oblong.solvers.online.slots import (
-    BIAS,
-    DIAGONAL,
-    DIRECTIONS,
-    EXPONENT,
-    FLOOR,
-    FLOORED,
-    FORGETTING,
-    FULL,
-    INITIAL_MEMORY,
-    INITIAL_VARIANCE,
-    INVARIANCE,
-    MISTAKES,
-    N_PLAIN,
-    NONE,
-    RESCALED,
-    RESETS,
-    ROUNDS,
-    SIGMA,
-    SKETCH,
-    SKIPPED,
-    STEPS,
-    STRUCTURE,
-    TASK,
-    UNIT_OF_BOTH,
-    UPDATES,
-)
-
-__all__ = [
-    "NamedNumbers",
-    "blank_covariance",
-    "covariance_bytes",
-    "initial_columns",
-    "padded",
-    "scratch",
-]
 
 
 def initial_columns(structure: int, variance: float) -> list[float]:
     """Initial values of the groups of columns of the table."""
-    return {DIAGONAL: [0.0, variance], SKETCH: [0.0, variance, 1.0 / variance]}.get(
+    return {slots.DIAGONAL: [0.0, variance], slots.SKETCH: [0.0, variance, 1.0 / variance]}.get(
         structure, [0.0]
     )
 
 
 def scratch(structure: int, n_outputs: int, covariance: np.ndarray) -> np.ndarray:
     """Scratch memory of the loops."""
-    length = 0 if structure in (NONE, DIAGONAL) else 3 * covariance.shape[2]
+    length = 0 if structure in (slots.NONE, slots.DIAGONAL) else 3 * covariance.shape[2]
     return np.zeros(2 * n_outputs + length)
 
 
@@ -75,12 +41,20 @@ def padded(size: int) -> int:
 def covariance_bytes(structure: int, n_outputs: int, n_features: int, width: int = 0) -> float:
     """Bytes that the covariances of a model take; ``width`` is that of a sketch."""
     size = n_features + 1.0
-    entries = {FULL: size * size, SKETCH: (size + width) * width}.get(structure, 0.0)
+    entries = {slots.FULL: size * size, slots.SKETCH: (size + width) * width}.get(structure, 0.0)
     return 8.0 * n_outputs * entries
 
 
+def _number(array: str, slot: int, kind: type = int) -> Any:
+    """A number in an array of a model."""
+    return property(lambda model: kind(getattr(model, array)[slot]))
+
+
 class NamedNumbers:
-    """Names for numbers in the arrays of a model, for whoever does not learn or grow it."""
+    """Names for numbers in the arrays of a model, for whoever does not learn or grow it.
+
+    What each of them means is said in :mod:`~oblong.solvers.online.slots`.
+    """
 
     __slots__ = ()
 
@@ -89,58 +63,33 @@ class NamedNumbers:
     settings: np.ndarray
     codes: np.ndarray
 
+    structure: int = _number("codes", slots.STRUCTURE)
+    task: int = _number("codes", slots.TASK)
+    steps: int = _number("codes", slots.STEPS)
+    invariance: int = _number("codes", slots.INVARIANCE)
+    rounds: int = _number("counters", slots.ROUNDS)
+    updates: int = _number("counters", slots.UPDATES)
+    mistakes: int = _number("counters", slots.MISTAKES)
+    # Covariances are multiplied by 4ᵏ, and so are weights by 2ᵏ, for rules that leave both in one
+    # unit.
+    exponent: int = _number("counters", slots.EXPONENT)
+    bias: float = _number("settings", slots.BIAS, float)
+    floor: float = _number("settings", slots.FLOOR, float)
+    initial_variance: float = _number("settings", slots.INITIAL_VARIANCE, float)
+    initial_memory: float = _number("settings", slots.INITIAL_MEMORY, float)
+    forgetting: float = _number("settings", slots.FORGETTING, float)
+
     @property
     def n_outputs(self) -> int:
         """Number of weight vectors."""
         return self.scale.shape[0]
 
     @property
-    def structure(self) -> int:
-        """Structure of the covariance."""
-        return int(self.codes[STRUCTURE])
-
-    @property
-    def task(self) -> int:
-        """How an example of several classes becomes examples of two."""
-        return int(self.codes[TASK])
-
-    @property
-    def steps(self) -> int:
-        """Pairs of classes per example."""
-        return int(self.codes[STEPS])
-
-    @property
-    def invariance(self) -> int:
-        """Which change of the unit leaves decisions as they are."""
-        return int(self.codes[INVARIANCE])
-
-    @property
-    def rounds(self) -> int:
-        """Examples seen."""
-        return int(self.counters[ROUNDS])
-
-    @property
-    def updates(self) -> int:
-        """Changes of the model."""
-        return int(self.counters[UPDATES])
-
-    @property
-    def mistakes(self) -> int:
-        """Examples that were predicted wrongly before they were learned from."""
-        return int(self.counters[MISTAKES])
-
-    @property
     def health(self) -> Health:
         """How often the covariance had to be saved from vanishing."""
-        return Health(*self.counters[[SKIPPED, RESETS, RESCALED, FLOORED]].tolist())
-
-    @property
-    def exponent(self) -> int:
-        """Exponent ``k`` of the unit: covariances are multiplied by 4ᵏ.
-
-        So are weights by 2ᵏ, for rules that leave both in one unit.
-        """
-        return int(self.counters[EXPONENT])
+        return Health(
+            *self.counters[[slots.SKIPPED, slots.RESETS, slots.RESCALED, slots.FLOORED]].tolist()
+        )
 
     @property
     def weight_unit(self) -> float:
@@ -148,45 +97,20 @@ class NamedNumbers:
 
         Predictions do not depend on it; it is held where outputs are still numbers.
         """
-        both = self.invariance == UNIT_OF_BOTH
+        both = self.invariance == slots.UNIT_OF_BOTH
         return math.ldexp(1.0, max(-900, min(900, -self.exponent))) if both else 1.0
-
-    @property
-    def bias(self) -> float:
-        """Value of the constant feature."""
-        return float(self.settings[BIAS])
-
-    @property
-    def floor(self) -> float:
-        """Smallest variance of a diagonal covariance."""
-        return float(self.settings[FLOOR])
-
-    @property
-    def initial_variance(self) -> float:
-        """Initial variance of a weight."""
-        return float(self.settings[INITIAL_VARIANCE])
-
-    @property
-    def initial_memory(self) -> float:
-        """What the rule carries along at the start."""
-        return float(self.settings[INITIAL_MEMORY])
 
     @property
     def sigma(self) -> np.ndarray:
         """Factors of the covariances, one per output."""
-        return self.scale[:, SIGMA]
+        return self.scale[:, slots.SIGMA]
 
     @property
     def calibrated(self) -> bool:
         """Whether there are sigmoids of the outputs."""
-        return self.scale.shape[1] > N_PLAIN
+        return self.scale.shape[1] > slots.N_PLAIN
 
     @property
     def ranks(self) -> list[int]:
         """Directions of the sketches."""
-        return self.scale[:, DIRECTIONS].astype(int).tolist()
-
-    @property
-    def forgetting(self) -> float:
-        """Factor of the precision after an update."""
-        return float(self.settings[FORGETTING])
+        return self.scale[:, slots.DIRECTIONS].astype(int).tolist()

@@ -7,19 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from oblong.solvers.online.slots import (
-    DIAGONAL,
-    DIRECTIONS,
-    FLOORED,
-    SIGMA,
-    UNIT_OF_COVARIANCE,
-)
+from oblong.solvers.online import slots
 from oblong.solvers.online.structures.sketch import refactor, shrink
 
 if TYPE_CHECKING:
     from oblong.solvers.online.state import OnlineState
-
-__all__ = ["cut", "rebalance"]
 
 # Powers of two that the middle of the variances may be away from one: of a diagonal, of a sketch.
 _FAR, _SKETCH_FAR = 8, 20
@@ -39,7 +31,7 @@ def rebalance(state: OnlineState) -> None:
     shrink in proportion: after some hundred updates they would be at their floor, and the
     covariance gone. Powers of two change no digit of the products.
     """
-    if state.structure != DIAGONAL:
+    if state.structure != slots.DIAGONAL:
         return
     n, outputs = state.n_features + 1, state.n_outputs
     for k in range(outputs):
@@ -47,7 +39,7 @@ def rebalance(state: OnlineState) -> None:
         if abs(middle) > _FAR:
             # In place, also in the room for more features.
             np.ldexp(state.table[:, outputs + k], -middle, out=state.table[:, outputs + k])
-            state.scale[k, SIGMA] = math.ldexp(state.scale[k, SIGMA], middle)
+            state.scale[k, slots.SIGMA] = math.ldexp(state.scale[k, slots.SIGMA], middle)
 
 
 def cut(state: OnlineState) -> None:
@@ -60,7 +52,7 @@ def cut(state: OnlineState) -> None:
     :func:`~oblong.solvers.online.structures.sketch.sketch_update`.
     """
     width, outputs, steps = state.covariance.shape[2], state.n_outputs, state.steps
-    scales, floor = state.invariance == UNIT_OF_COVARIANCE, state.floor
+    scales, floor = state.invariance == slots.UNIT_OF_COVARIANCE, state.floor
     initial = 1.0 / state.initial_variance
     if state.forgetting < 1.0:
         _renew(state, initial)
@@ -68,7 +60,7 @@ def cut(state: OnlineState) -> None:
         if rank + steps > width:
             variances, precisions = _columns(state, k)
             keep = (width - steps) // 2
-            state.scale[k, DIRECTIONS] = shrink(
+            state.scale[k, slots.DIRECTIONS] = shrink(
                 state.covariance[k], variances, precisions, keep, 0.0 if scales else initial
             )
     known = state.table[: state.n_features + 1, 2 * outputs :]
@@ -79,13 +71,15 @@ def cut(state: OnlineState) -> None:
             if abs(middle) > _SKETCH_FAR:
                 exponent = math.floor(0.5 * middle)
                 _scale(state, k, exponent, math.ldexp(_LEAST * largest, -2 * exponent))
-                state.scale[k, SIGMA] = math.ldexp(state.scale[k, SIGMA], -2 * exponent)
+                state.scale[k, slots.SIGMA] = math.ldexp(state.scale[k, slots.SIGMA], -2 * exponent)
         elif floor * largest > 1.0:
             _scale(state, k, math.ceil(0.5 * math.log2(floor * largest)), initial)
-            state.counters[FLOORED] += 1
-    largest = float(state.scale[:, SIGMA].max())
+            state.counters[slots.FLOORED] += 1
+    largest = float(state.scale[:, slots.SIGMA].max())
     if scales and abs(math.log2(largest)) > 2 * _SKETCH_FAR:
-        state.scale[:, SIGMA] = np.ldexp(state.scale[:, SIGMA], -math.floor(math.log2(largest)))
+        state.scale[:, slots.SIGMA] = np.ldexp(
+            state.scale[:, slots.SIGMA], -math.floor(math.log2(largest))
+        )
 
 
 def _renew(state: OnlineState, least: float) -> None:
@@ -98,7 +92,7 @@ def _renew(state: OnlineState, least: float) -> None:
         np.minimum(variances, 1.0 / least, out=variances)
         state.covariance[k, : len(state.table)] /= math.sqrt(sigma)
         refactor(state.covariance[k], variances, state.ranks[k])
-        state.scale[k, SIGMA] = 1.0
+        state.scale[k, slots.SIGMA] = 1.0
 
 
 def _columns(state: OnlineState, k: int) -> tuple[np.ndarray, np.ndarray]:

@@ -21,33 +21,7 @@ import math
 import numpy as np
 
 from oblong._core.compile import compiled
-from oblong.solvers.online.slots import (
-    KIND,
-    N_PLAIN,
-    NOT_YET,
-    OFFSET,
-    P_MIXED,
-    P_OFFSET,
-    P_SLOPE,
-    RANK,
-    SINGLE,
-    SLOPE,
-    SQUARE,
-    TOP,
-    WEIGHT,
-)
-
-__all__ = [
-    "DRIFTING",
-    "STEADY",
-    "calibrate",
-    "calibrate_copies",
-    "decide",
-    "fresh_sigmoid",
-    "logits",
-    "mirror",
-    "set_open",
-]
+from oblong.solvers.online import slots
 
 STEADY, DRIFTING = 1.0, 2.0
 # Outputs that the scale of drifting ones looks back at, and the least square that counts, relative
@@ -62,32 +36,32 @@ _LEAST_SLOPE = 1e-6
 @compiled
 def _observe(c, f, right, weight):
     """One Newton step of the sigmoid ``c`` for an output and whether its class is the right one."""
-    c[WEIGHT] += weight
-    rate = min(1.0, 2.0 * weight / (c[WEIGHT] + 1.0))
-    if abs(c[KIND]) == STEADY or c[SQUARE] <= 0.0:
-        c[SQUARE] += rate * (f * f - c[SQUARE])
+    c[slots.WEIGHT] += weight
+    rate = min(1.0, 2.0 * weight / (c[slots.WEIGHT] + 1.0))
+    if abs(c[slots.KIND]) == STEADY or c[slots.SQUARE] <= 0.0:
+        c[slots.SQUARE] += rate * (f * f - c[slots.SQUARE])
     elif f != 0.0:
         rate = max(rate, weight / _SPAN)
-        c[SQUARE] *= max(f * f / c[SQUARE], _LEAST_SQUARE) ** rate
-    if c[KIND] < 0.0 or c[SQUARE] <= 0.0:
+        c[slots.SQUARE] *= max(f * f / c[slots.SQUARE], _LEAST_SQUARE) ** rate
+    if c[slots.KIND] < 0.0 or c[slots.SQUARE] <= 0.0:
         return
-    z = f / math.sqrt(c[SQUARE])
-    p = 1.0 / (1.0 + math.exp(-c[SLOPE] * z - c[OFFSET]))
+    z = f / math.sqrt(c[slots.SQUARE])
+    p = 1.0 / (1.0 + math.exp(-c[slots.SLOPE] * z - c[slots.OFFSET]))
     error = (1.0 if right else 0.0) - p
     # The curvature at a point far on the wrong side is no guide to the loss: without a lower bound
     # one wrong label would throw the sigmoid off.
     h = weight * max(p * (1.0 - p), 0.25 * abs(error))
-    fresh = 1.0 / (1.0 - weight / (c[WEIGHT] + _PRIOR))
-    c[P_SLOPE] *= fresh
-    c[P_MIXED] *= fresh
-    c[P_OFFSET] *= fresh
-    a, b = c[P_SLOPE] * z + c[P_MIXED], c[P_MIXED] * z + c[P_OFFSET]
+    fresh = 1.0 / (1.0 - weight / (c[slots.WEIGHT] + _PRIOR))
+    c[slots.P_SLOPE] *= fresh
+    c[slots.P_MIXED] *= fresh
+    c[slots.P_OFFSET] *= fresh
+    a, b = c[slots.P_SLOPE] * z + c[slots.P_MIXED], c[slots.P_MIXED] * z + c[slots.P_OFFSET]
     gain = 1.0 / (1.0 + h * (z * a + b))
-    c[SLOPE] = max(c[SLOPE] + weight * error * gain * a, _LEAST_SLOPE)
-    c[OFFSET] += weight * error * gain * b
-    c[P_SLOPE] -= h * gain * a * a
-    c[P_MIXED] -= h * gain * a * b
-    c[P_OFFSET] -= h * gain * b * b
+    c[slots.SLOPE] = max(c[slots.SLOPE] + weight * error * gain * a, _LEAST_SLOPE)
+    c[slots.OFFSET] += weight * error * gain * b
+    c[slots.P_SLOPE] -= h * gain * a * a
+    c[slots.P_MIXED] -= h * gain * a * b
+    c[slots.P_OFFSET] -= h * gain * b * b
 
 
 @compiled
@@ -96,7 +70,7 @@ def calibrate(task, scores, labels, scale, weight):
 
     The output of a class that competes with others is the difference to the best of these.
     """
-    if task == SINGLE:
+    if task == slots.SINGLE:
         _observe(scale[0], scores[0], labels[0] == 1, weight)
         return
     best, second = 0, -1
@@ -107,9 +81,9 @@ def calibrate(task, scores, labels, scale, weight):
             second = k
     for k in range(labels.size if labels.size > 1 else scores.size):
         f = scores[k]
-        if task == TOP:
+        if task == slots.TOP:
             f -= scores[second if k == best else best]
-        elif task == RANK:
+        elif task == slots.RANK:
             f -= scores[labels.size]
         right = labels[k] == 1 if labels.size > 1 else labels[0] == k
         _observe(scale[k], f, right, weight)
@@ -130,19 +104,22 @@ def decide(task, scores, scale, line):
 
     What stands there already is that of an earlier copy of the example.
     """
-    if line[0] != NOT_YET:
+    if line[0] != slots.NOT_YET:
         return
     for k in range(line.size):
         f = scores[k]
-        if scale.shape[1] > N_PLAIN:
-            if task == TOP:
+        if scale.shape[1] > slots.N_PLAIN:
+            if task == slots.TOP:
                 rival = -math.inf
                 for o in range(line.size):
                     if o != k:
                         rival = max(rival, scores[o])
                 f -= rival
             c = scale[k]
-            f = c[SLOPE] * f / (math.sqrt(c[SQUARE]) if c[SQUARE] > 0.0 else 1.0) + c[OFFSET]
+            f = (
+                c[slots.SLOPE] * f / (math.sqrt(c[slots.SQUARE]) if c[slots.SQUARE] > 0.0 else 1.0)
+                + c[slots.OFFSET]
+            )
         line[k] = f
 
 
@@ -153,7 +130,7 @@ def fresh_sigmoid(kind: float) -> list[float]:
 
 def mirror(numbers: np.ndarray) -> None:
     """Make the sigmoid of an output that of its negative, in place."""
-    numbers[[OFFSET, P_MIXED]] *= -1.0
+    numbers[[slots.OFFSET, slots.P_MIXED]] *= -1.0
 
 
 def set_open(scale: np.ndarray, learns: bool) -> None:
@@ -161,8 +138,8 @@ def set_open(scale: np.ndarray, learns: bool) -> None:
 
     Outputs of examples that were learned from before are too good.
     """
-    if scale.shape[1] > N_PLAIN:
-        scale[:, KIND] = np.abs(scale[:, KIND]) * (1.0 if learns else -1.0)
+    if scale.shape[1] > slots.N_PLAIN:
+        scale[:, slots.KIND] = np.abs(scale[:, slots.KIND]) * (1.0 if learns else -1.0)
 
 
 def logits(outputs: np.ndarray, scale: np.ndarray, task: int) -> np.ndarray:
@@ -182,9 +159,9 @@ def logits(outputs: np.ndarray, scale: np.ndarray, task: int) -> np.ndarray:
     ndarray of shape (n_rows, n_outputs)
         Logit of each output.
     """
-    slope, offset, square = scale[: outputs.shape[1], [SLOPE, OFFSET, SQUARE]].T
+    slope, offset, square = scale[: outputs.shape[1], [slots.SLOPE, slots.OFFSET, slots.SQUARE]].T
     f = np.asarray(outputs, dtype=np.float64)
-    if task == TOP:
+    if task == slots.TOP:
         ranks = np.sort(f, axis=1)
         f = f - np.where(f == ranks[:, -1:], ranks[:, -2:-1], ranks[:, -1:])
     root = np.sqrt(np.where(square > 0.0, square, 1.0))

@@ -19,8 +19,6 @@ import numpy as np
 
 from oblong._core.compile import compiled
 
-__all__ = ["Adwin"]
-
 # Buckets of one size, and sizes: 2^48 values are more than there are.
 _MOST, _SIZES = 5, 48
 # Values between two looks, and the least on either side of a cut, as in River.

@@ -12,8 +12,6 @@ from oblong._core.compile import compiled
 from oblong.solvers.online.slots import DIAGONAL, EXPONENT, FULL, SIGMA
 from oblong.solvers.online.structures.full import add_precision
 
-__all__ = ["RENEWAL", "hold", "renew"]
-
 # Factor of the covariance at which half of the prior is gone.
 RENEWAL = 2.0
 # Factor at which the variances of a diagonal are multiplied by it; far from underflow.

@@ -6,28 +6,10 @@ import math
 
 import numpy as np
 
+from oblong.solvers.online import slots
+from oblong.solvers.online.arrays import blank_covariance, initial_columns, padded, scratch
 from oblong.solvers.online.calibration import fresh_sigmoid, mirror
-from oblong.solvers.online.slots import (
-    DIAGONAL,
-    EACH,
-    FULL,
-    INITIAL_VARIANCE,
-    KIND,
-    MEMORY,
-    SKETCH,
-    STEPS,
-    TASK,
-    TOP,
-)
-from oblong.solvers.online.state import (
-    OnlineState,
-    blank_covariance,
-    initial_columns,
-    padded,
-    scratch,
-)
-
-__all__ = ["grow", "insert_output", "placed", "split"]
+from oblong.solvers.online.state import OnlineState
 
 # Powers of two that leave room for squares of features.
 _FAR = 700
@@ -38,7 +20,7 @@ def grow(state: OnlineState, n_features: int) -> None:
     new = np.arange(state.n_features + 1, n_features + 1)
     _make_room(state, n_features + 1)
     state.n_features = n_features
-    if state.structure == FULL:
+    if state.structure == slots.FULL:
         state.covariance[:, new, new] = _variance_of_new(state)
 
 
@@ -50,12 +32,12 @@ def _variance_of_new(state: OnlineState) -> float:
 def _make_room(state: OnlineState, size: int) -> None:
     old = state.table.shape[0]
     # A row to spare changes its unit along with the others, and tells how new ones start.
-    spare = int(state.structure in (DIAGONAL, SKETCH))
+    spare = int(state.structure in (slots.DIAGONAL, slots.SKETCH))
     if size + spare <= old:
         return
     # Twice the room, so that features that come one by one cost little; a full covariance pays
     # for its room at every update.
-    room = padded(size + size // 8) if state.structure == FULL else 2 * size
+    room = padded(size + size // 8) if state.structure == slots.FULL else 2 * size
     fills = np.repeat(initial_columns(state.structure, state.initial_variance), state.n_outputs)
     if spare and state.n_features + 1 < old:
         fills = state.table[-1]
@@ -68,12 +50,12 @@ def _make_room(state: OnlineState, size: int) -> None:
         total = np.zeros((room, state.n_outputs))
         total[:old] = state.total
         state.total = total
-    if state.structure == FULL:
+    if state.structure == slots.FULL:
         covariance = blank_covariance(state.n_outputs, room)
         known = state.covariance.shape[1]
         covariance[:, :known, :known] = state.covariance
         state.covariance = covariance
-    elif state.structure == SKETCH:
+    elif state.structure == slots.SKETCH:
         state.covariance = np.insert(state.covariance, [old] * (room - old), 0.0, axis=1)
     state.work = scratch(state.structure, state.n_outputs, state.covariance)
 
@@ -102,9 +84,9 @@ def placed(state: OnlineState, columns: np.ndarray, n_features: int) -> OnlineSt
         state.total[:size] = state.total[source]
     if state.units.size:
         state.units[:size] = state.units[source]
-    if state.structure == SKETCH:
+    if state.structure == slots.SKETCH:
         state.covariance[:, :size] = state.covariance[:, source]
-    elif state.structure == FULL:
+    elif state.structure == slots.FULL:
         state.covariance[:, :size, :size] = state.covariance[:, source[:, None], source]
     return state
 
@@ -133,33 +115,34 @@ def split(state: OnlineState, *, one_vs_rest: bool, steps: int = 1) -> None:
     if state.calibrated:
         mirror(state.scale[0])
     state.covariance = np.repeat(state.covariance, 2, axis=0)
-    if state.structure == FULL:
+    if state.structure == slots.FULL:
         state.covariance *= share
-    elif state.structure == SKETCH:
+    elif state.structure == slots.SKETCH:
         # The factor below the rows stays what it is.
         state.covariance[:, : len(state.table)] /= np.sqrt(share)
-    state.codes[TASK], state.codes[STEPS] = (EACH, 2) if one_vs_rest else (TOP, steps)
-    state.settings[INITIAL_VARIANCE] *= share
+    state.codes[slots.TASK] = slots.EACH if one_vs_rest else slots.TOP
+    state.codes[slots.STEPS] = 2 if one_vs_rest else steps
+    state.settings[slots.INITIAL_VARIANCE] *= share
     state.work = scratch(state.structure, 2, state.covariance)
 
 
 def insert_output(state: OnlineState, place: int) -> None:
     """Insert a class with no weights and the initial covariance."""
-    old, each = state.n_outputs, state.task == EACH
+    old, each = state.n_outputs, state.task == slots.EACH
     fills = np.array(initial_columns(state.structure, state.initial_variance))
     groups = np.insert(_groups(state), place, fills, axis=2)
     state.table = np.ascontiguousarray(groups.reshape(len(groups), -1))
     state.total = np.ascontiguousarray(np.insert(state.total, place, 0.0, axis=1))
-    numbers = [1.0, state.initial_memory if each else state.scale[0, MEMORY], 0.0]
+    numbers = [1.0, state.initial_memory if each else state.scale[0, slots.MEMORY], 0.0]
     if state.calibrated:
-        numbers += fresh_sigmoid(state.scale[0, KIND])
+        numbers += fresh_sigmoid(state.scale[0, slots.KIND])
     state.scale = np.insert(state.scale, place, numbers, axis=0)
-    if state.structure in (FULL, SKETCH):
+    if state.structure in (slots.FULL, slots.SKETCH):
         prior = np.zeros(state.covariance.shape[1:])
-        if state.structure == FULL:
+        if state.structure == slots.FULL:
             known = np.arange(state.n_features + 1)
             prior[known, known] = _variance_of_new(state)
         state.covariance = np.insert(state.covariance, place, prior, axis=0)
     if each:
-        state.codes[STEPS] = old + 1
+        state.codes[slots.STEPS] = old + 1
     state.work = scratch(state.structure, old + 1, state.covariance)

@@ -20,8 +20,6 @@ from numba.extending import intrinsic
 
 from oblong.solvers.online.simd import LANES
 
-__all__ = ["fold", "multiply", "prefetch", "subtract"]
-
 # Rows at a time, each with a sum of its own, so that additions do not wait for each other.
 _ROWS = 4
 

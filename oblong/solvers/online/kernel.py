@@ -24,11 +24,10 @@ from oblong.kernels import Kernel, resolve_gamma
 from oblong.solvers.online.growth import grow
 from oblong.solvers.online.options import DEFAULT, OnlineOptions
 from oblong.solvers.online.passes.general import learn_rows
+from oblong.solvers.online.protocol import Health
 from oblong.solvers.online.rows import Rows
 from oblong.solvers.online.slots import UPDATES
-from oblong.solvers.online.state import Health, OnlineState
-
-__all__ = ["KernelState"]
+from oblong.solvers.online.state import OnlineState
 
 # What sticks out of the span by less than this share of k(x, x) is round-off, and would have the
 # whole initial variance where that of the learner has long vanished.
@@ -103,8 +102,25 @@ def _learn_kernel_rows(
     return diagonal.size, m
 
 
+def _inner(name: str) -> Any:
+    return property(lambda state: getattr(state.inner, name))
+
+
+class _Inner:
+    """What estimators look at, which is that of the learner inside."""
+
+    __slots__ = ()
+
+    task: int = _inner("task")
+    updates: int = _inner("updates")
+    mistakes: int = _inner("mistakes")
+    health: Health = _inner("health")
+    rounds: int = _inner("rounds")
+    n_outputs: int = _inner("n_outputs")
+
+
 @dataclass(slots=True)
-class KernelState:
+class KernelState(_Inner):
     """A learner in the coordinates of its dictionary.
 
     Attributes
@@ -145,36 +161,6 @@ class KernelState:
     def n_features(self) -> int:
         """Number of features of the examples; 0 as long as the dictionary is empty."""
         return 0 if self.dictionary is None else int(self.dictionary.shape[1])
-
-    @property
-    def task(self) -> int:
-        """How an example of several classes becomes examples of two."""
-        return self.inner.task
-
-    @property
-    def updates(self) -> int:
-        """Changes of the model."""
-        return self.inner.updates
-
-    @property
-    def mistakes(self) -> int:
-        """Examples that were predicted wrongly before they were learned from."""
-        return self.inner.mistakes
-
-    @property
-    def health(self) -> Health:
-        """How often the covariance had to be saved from vanishing."""
-        return self.inner.health
-
-    @property
-    def rounds(self) -> int:
-        """Examples seen."""
-        return self.inner.rounds
-
-    @property
-    def n_outputs(self) -> int:
-        """Number of weight vectors."""
-        return self.inner.n_outputs
 
     @property
     def size(self) -> int:
@@ -235,21 +221,11 @@ class KernelState:
             chosen = np.append(chosen, np.zeros(max(0, room - len(chosen)), dtype=np.int64))
             kernel = np.zeros((len(diagonal), room))
             kernel[:, : known.shape[1]] = known
+            columns, model = np.arange(room, dtype=np.int32), inner.model
             position, m = _learn_kernel_rows(
-                position,
-                m,
-                self.budget,
-                self.tol,
-                kernel,
-                among,
-                diagonal,
-                self.factor,
-                chosen,
-                labels,
-                weights,
-                np.arange(room, dtype=np.int32),
-                inner.model,
-            )
+                position, m, self.budget, self.tol, kernel, among, diagonal, self.factor,
+                chosen, labels, weights, columns, model,
+            )  # fmt: skip
             inner.n_features = m
             if position == len(diagonal):
                 break

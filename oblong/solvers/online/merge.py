@@ -7,34 +7,17 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
+from oblong.solvers.online import slots
+from oblong.solvers.online.arrays import initial_columns
 from oblong.solvers.online.calibration import DRIFTING
-from oblong.solvers.online.slots import (
-    DIAGONAL,
-    DIRECTIONS,
-    EXPONENT,
-    FULL,
-    KIND,
-    MEMORY,
-    N_PLAIN,
-    NONE,
-    P_OFFSET,
-    P_SLOPE,
-    SIGMA,
-    SKETCH,
-    SQUARE,
-    UNIT_OF_COVARIANCE,
-    WEIGHT,
-)
-from oblong.solvers.online.state import OnlineState, initial_columns
+from oblong.solvers.online.state import OnlineState
 from oblong.solvers.online.structures.sketch import shrink, sketch_apply
 from oblong.solvers.online.units import in_units
-
-__all__ = ["merge_states"]
 
 
 def _has_scale(state: OnlineState) -> bool:
     """Whether the scale of the covariance means anything to the rule."""
-    return state.invariance != UNIT_OF_COVARIANCE
+    return state.invariance != slots.UNIT_OF_COVARIANCE
 
 
 def _natural(state: OnlineState, exponent: int) -> tuple[np.ndarray, np.ndarray]:
@@ -44,7 +27,7 @@ def _natural(state: OnlineState, exponent: int) -> tuple[np.ndarray, np.ndarray]
     """
     n = state.n_features + 1
     weights = np.asarray(state.own_weights(), dtype=np.float64).T
-    if state.structure != FULL:
+    if state.structure != slots.FULL:
         precision = 1.0 / state.diagonal().astype(np.float64).T
         diagonals, target = precision, precision * weights
     else:
@@ -65,7 +48,7 @@ def _prior_left(states: Sequence[OnlineState]) -> np.ndarray:
     """Shares of the prior that models have not forgotten, of shape (n_states, n_outputs)."""
     shares = np.ones((len(states), states[0].n_outputs))
     # The variances of a diagonal are held at those of the prior.
-    if states[0].forgetting < 1.0 and states[0].structure != DIAGONAL:
+    if states[0].forgetting < 1.0 and states[0].structure != slots.DIAGONAL:
         shares /= [state.sigma for state in states]
     return shares
 
@@ -73,15 +56,15 @@ def _prior_left(states: Sequence[OnlineState]) -> np.ndarray:
 def _merge_sigmoids(merged: OnlineState, states: Sequence[OnlineState], shares: np.ndarray) -> None:
     """Take the mean of sigmoids; their doubt goes down with the examples."""
     parts = np.array([state.scale for state in states])
-    merged.scale[:, N_PLAIN:] = np.einsum("s,sij->ij", shares, parts[:, :, N_PLAIN:])
-    merged.scale[:, P_SLOPE : P_OFFSET + 1] /= len(states)
-    merged.scale[:, WEIGHT] = parts[:, :, WEIGHT].sum(axis=0)
-    if abs(merged.scale[0, KIND]) == DRIFTING:
+    merged.scale[:, slots.N_PLAIN :] = np.einsum("s,sij->ij", shares, parts[:, :, slots.N_PLAIN :])
+    merged.scale[:, slots.P_SLOPE : slots.P_OFFSET + 1] /= len(states)
+    merged.scale[:, slots.WEIGHT] = parts[:, :, slots.WEIGHT].sum(axis=0)
+    if abs(merged.scale[0, slots.KIND]) == DRIFTING:
         # Outputs are small where the covariance is, and the smallest covariance counts most.
         changes = [2 * (merged.exponent - state.exponent) for state in states]
         with np.errstate(over="ignore"):
-            squares = np.ldexp(parts[:, :, SQUARE], np.array(changes)[:, None])
-        merged.scale[:, SQUARE] = squares.min(axis=0)
+            squares = np.ldexp(parts[:, :, slots.SQUARE], np.array(changes)[:, None])
+        merged.scale[:, slots.SQUARE] = squares.min(axis=0)
 
 
 def _along(factors: np.ndarray, arrays: np.ndarray) -> np.ndarray:
@@ -101,7 +84,7 @@ def _merge_sketches(
     factors = [1.0] * len(states) + [0.0] if product else shares.tolist()
     n, outputs, width = merged.n_features + 1, merged.n_outputs, merged.covariance.shape[2]
     keep = (width - merged.steps) // 2
-    merged.scale[:, SIGMA] = 1.0
+    merged.scale[:, slots.SIGMA] = 1.0
     if not _has_scale(merged):
         precisions = [s.table[:n, 2 * outputs :] / s.sigma for s in states]
         factors = shares / [merged.initial_variance * part.mean() for part in precisions]
@@ -132,7 +115,7 @@ def _merge_sketches(
         merged.table[:n, outputs + k] = inverse
         merged.table[:n, 2 * outputs + k] = exact
         merged.table[:n, k] = sketch_apply(block, inverse, rank, target)
-        merged.scale[k, DIRECTIONS] = rank
+        merged.scale[k, slots.DIRECTIONS] = rank
     return merged
 
 
@@ -166,24 +149,26 @@ def merge_states(
     merged.counters = np.sum([state.counters for state in states], axis=0)
     # The unit of the model with the least variance.
     exponent = max(state.exponent for state in states) if _has_scale(merged) else 0
-    merged.counters[EXPONENT] = exponent
+    merged.counters[slots.EXPONENT] = exponent
     merged.total[:] = 0.0
     rounds = np.array([max(1, state.rounds) for state in states], dtype=np.float64)
     shares = rounds / rounds.sum()
     n = merged.n_features + 1
     # What a rule carries along goes down as it learns.
-    merged.scale[:, MEMORY] = np.min([state.scale[:, MEMORY] for state in states], axis=0)
+    merged.scale[:, slots.MEMORY] = np.min(
+        [state.scale[:, slots.MEMORY] for state in states], axis=0
+    )
     if merged.calibrated:
         _merge_sigmoids(merged, states, shares)
-    if merged.structure == NONE:
+    if merged.structure == slots.NONE:
         mean = sum(p * s.own_weights().astype(np.float64) for p, s in zip(shares, states))
         merged.table[:n] = mean
         return merged
-    if merged.structure != FULL:
+    if merged.structure != slots.FULL:
         # Rows of no feature tell how new ones start.
         fills = initial_columns(merged.structure, merged.initial_variance)[1:]
         merged.table[n:, merged.n_outputs :] = np.repeat(fills, merged.n_outputs)
-    if merged.structure == SKETCH:
+    if merged.structure == slots.SKETCH:
         return _merge_sketches(merged, states, prior, shares, product)
     naturals = [_natural(state, exponent) for state in states]
     if product:
@@ -194,9 +179,9 @@ def merge_states(
     else:
         precision = sum(p * part for p, (part, _) in zip(shares, naturals))
         target = sum(p * part for p, (_, part) in zip(shares, naturals))
-    merged.scale[:, SIGMA] = 1.0
+    merged.scale[:, slots.SIGMA] = 1.0
     outputs = merged.n_outputs
-    if merged.structure != FULL:
+    if merged.structure != slots.FULL:
         merged.table[:n, outputs:] = (1.0 / precision).T
         merged.table[:n, :outputs] = (target / precision).T
         return merged

@@ -10,8 +10,6 @@ from oblong.solvers.online.slots import EACH, FORGETTING, FULL, SINGLE
 if TYPE_CHECKING:
     from oblong.solvers.online.state import OnlineState
 
-__all__ = ["DEFAULT", "OnlineOptions", "suits_blocks"]
-
 
 @dataclass(frozen=True)
 class OnlineOptions:

@@ -13,8 +13,6 @@ import numpy as np
 
 from oblong._core.threads import chunks
 
-__all__ = ["row_keys", "shuffled"]
-
 _CHUNK = 1 << 20
 
 

@@ -8,8 +8,6 @@ import numpy as np
 
 from oblong.solvers.online.rows import Rows
 
-__all__ = ["Health", "RuleState", "State"]
-
 
 class Health(NamedTuple):
     """How often a covariance had to be saved from vanishing."""

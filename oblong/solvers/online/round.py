@@ -10,23 +10,10 @@ from __future__ import annotations
 import math
 
 from oblong._core.compile import compiled
+from oblong.solvers.online import slots
 from oblong.solvers.online.calibration import calibrate, calibrate_copies, decide
 from oblong.solvers.online.rules import respond
-from oblong.solvers.online.slots import (
-    DIRECTIONS,
-    FULL,
-    MISTAKES,
-    N_PLAIN,
-    RESETS,
-    ROUNDS,
-    SIGMA,
-    SKETCH,
-    SKIPPED,
-    UPDATES,
-)
 from oblong.solvers.online.structures.full import LN_2
-
-__all__ = ["LOOK", "answer", "begin", "rescale_factors", "reset", "skip_copies"]
 
 # Updates between two looks at the size of a full covariance.
 LOOK = 32
@@ -39,9 +26,9 @@ def begin(wrong, task, scores, labels, weight, scale, counters, record, place):
     """Count an example, and whether it is predicted wrongly; note its decisions; calibrate."""
     if record.shape[0] > 0:
         decide(task, scores, scale, record[place])
-    counters[ROUNDS] += 1
-    counters[MISTAKES] += wrong
-    if scale.shape[1] > N_PLAIN:
+    counters[slots.ROUNDS] += 1
+    counters[slots.MISTAKES] += wrong
+    if scale.shape[1] > slots.N_PLAIN:
         calibrate(task, scores, labels, scale, weight)
 
 
@@ -54,35 +41,35 @@ def answer(rule, m, v, weight, settings, numbers, counters, again):
     memory counts.
     """
     if not _TINY < v < math.inf:
-        counters[SKIPPED] += 1
+        counters[slots.SKIPPED] += 1
         return 0.0, 0.0, 1.0
     step, precision, factor = respond(
-        rule, m, v, weight, settings, numbers, counters[ROUNDS], again
+        rule, m, v, weight, settings, numbers, counters[slots.ROUNDS], again
     )
     if factor <= 0.0:
-        counters[RESETS] += 1
+        counters[slots.RESETS] += 1
     elif step > 0.0:
-        counters[UPDATES] += 1
+        counters[slots.UPDATES] += 1
     return step, precision, factor
 
 
 @compiled
 def skip_copies(task, scores, labels, weight, wrong, scale, counters):
     """Count further copies of an example that changed nothing: they find the same model."""
-    if scale.shape[1] > N_PLAIN:
+    if scale.shape[1] > slots.N_PLAIN:
         calibrate_copies(task, scores, labels, scale, weight)
     copies = math.ceil(weight)
-    counters[ROUNDS] += copies
-    counters[MISTAKES] += copies * wrong
+    counters[slots.ROUNDS] += copies
+    counters[slots.MISTAKES] += copies * wrong
 
 
 @compiled
 def reset(structure, table, covariance, scale, k, initial):
     """Put the covariance of an output back to its initial value."""
     n_outputs = scale.shape[0]
-    scale[k, SIGMA] = 1.0
-    scale[k, DIRECTIONS] = 0.0
-    if structure == FULL:
+    scale[k, slots.SIGMA] = 1.0
+    scale[k, slots.DIRECTIONS] = 0.0
+    if structure == slots.FULL:
         for r in range(covariance.shape[1]):
             row = covariance[k, r]
             for c in range(row.size):
@@ -91,7 +78,7 @@ def reset(structure, table, covariance, scale, k, initial):
         return
     for j in range(table.shape[0]):
         table[j, n_outputs + k] = initial
-    if structure == SKETCH:
+    if structure == slots.SKETCH:
         for j in range(table.shape[0]):
             table[j, 2 * n_outputs + k] = 1.0 / initial
         for r in range(covariance.shape[1]):
@@ -102,7 +89,7 @@ def reset(structure, table, covariance, scale, k, initial):
 @compiled
 def rescale_factors(scale, k):
     """Multiply the factors of all covariances by a power of two if that of output ``k`` is far."""
-    if not 2.0**-200 < scale[k, SIGMA] < 2.0**200:
-        power = 2.0 ** -math.floor(math.log(scale[k, SIGMA]) / LN_2)
+    if not 2.0**-200 < scale[k, slots.SIGMA] < 2.0**200:
+        power = 2.0 ** -math.floor(math.log(scale[k, slots.SIGMA]) / LN_2)
         for o in range(scale.shape[0]):
-            scale[o, SIGMA] *= power
+            scale[o, slots.SIGMA] *= power

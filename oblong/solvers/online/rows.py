@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Rows", "plain"]
-
 
 def plain(array: np.ndarray) -> np.ndarray:
     """The same memory, without the mark that it must not be written to.

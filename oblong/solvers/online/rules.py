@@ -29,22 +29,6 @@ from oblong.solvers.online.slots import (
     UNIT_OF_COVARIANCE,
 )
 
-__all__ = [
-    "MET",
-    "MISTAKE",
-    "Rule",
-    "arow",
-    "asks_for_deviation",
-    "classical_ellipsoid",
-    "confidence_weighted",
-    "improved_ellipsoid",
-    "normal_herd",
-    "passive_aggressive",
-    "respond",
-    "second_order_perceptron",
-    "soft_confidence_weighted",
-]
-
 PA, AROW, NHERD, CW_STDEV, CW_VAR, SCW_1, SCW_2, CELLIP, CELLIP_SMALLEST, IELLIP = range(10)
 
 # Slots of the parameters, after the limit.

@@ -9,8 +9,6 @@ from typing import Any
 
 from oblong._core.compile import instruction
 
-__all__ = ["LANES", "fold", "multiply", "prefetch", "subtract"]
-
 # Matrices have a multiple of so many columns.
 LANES = 8
 

@@ -4,74 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from operator import attrgetter
 from typing import Any, Self
 
 import numpy as np
 
-from oblong.solvers.online.arrays import (
-    NamedNumbers,
-    blank_covariance,
-    covariance_bytes,
-    initial_columns,
-    padded,
-    scratch,
-)
+from oblong.solvers.online import arrays, slots
 from oblong.solvers.online.balance import cut
 from oblong.solvers.online.calibration import DRIFTING, STEADY, fresh_sigmoid, logits, set_open
 from oblong.solvers.online.options import DEFAULT, OnlineOptions, suits_blocks
 from oblong.solvers.online.passes.general import learn_rows
 from oblong.solvers.online.passes.predict import decide_rows
 from oblong.solvers.online.passes.two_classes import learn_full, learn_table
-from oblong.solvers.online.protocol import Health, RuleState, State
 from oblong.solvers.online.rows import Rows, plain
 from oblong.solvers.online.rules import Rule
-from oblong.solvers.online.slots import (
-    DIAGONAL,
-    EACH,
-    FULL,
-    N_COUNTERS,
-    N_PARAMETERS,
-    NONE,
-    NOTHING,
-    RANK,
-    ROUNDS,
-    SINGLE,
-    SKETCH,
-    TOP,
-    Batch,
-    Model,
-)
 from oblong.solvers.online.structures.sketch import sketch_diagonal
 from oblong.solvers.online.units import divided, learn_scaled
 from oblong.solvers.online.variances import output_variances
 
-__all__ = [
-    "COUNTERS",
-    "DIAGONAL",
-    "EACH",
-    "FULL",
-    "NONE",
-    "RANK",
-    "SINGLE",
-    "SKETCH",
-    "TOP",
-    "Health",
-    "OnlineState",
-    "Rows",
-    "RuleState",
-    "State",
-    "blank_covariance",
-    "covariance_bytes",
-    "initial_columns",
-    "padded",
-    "scratch",
-]
-
-COUNTERS = N_COUNTERS
+# The arrays of a model, in the order in which compiled loops take them.
+_arrays = attrgetter(*slots.Model._fields)
 
 
 @dataclass(slots=True)
-class OnlineState(NamedNumbers):
+class OnlineState(arrays.NamedNumbers):
     """Weights, covariance and counters of a learner.
 
     The slots of the small arrays are named in :mod:`~oblong.solvers.online.slots`.
@@ -166,24 +122,24 @@ class OnlineState(NamedNumbers):
         dtype : dtype, default=float64
             Type of the table.
         """
-        size = padded(n_features + 1) if structure == FULL else n_features + 1
-        if normalize and structure in (DIAGONAL, SKETCH):
+        size = arrays.padded(n_features + 1) if structure == slots.FULL else n_features + 1
+        if normalize and structure in (slots.DIAGONAL, slots.SKETCH):
             # A row of no feature, which tells what the prior is.
             size += 1
-        n_steps = {SINGLE: 1, TOP: steps, EACH: n_outputs, RANK: n_outputs}[task]
-        fills = initial_columns(structure, variance)
+        n_steps = {slots.SINGLE: 1, slots.TOP: steps}.get(task, n_outputs)
+        fills = arrays.initial_columns(structure, variance)
         # A sketch adds to the diagonal of its precision without end.
-        dtype = np.float64 if structure == SKETCH else dtype
+        dtype = np.float64 if structure == slots.SKETCH else dtype
         table = np.empty((size, len(fills) * n_outputs), dtype=dtype)
         # Column by column, which is six times as fast as row by row.
         for k, fill in enumerate(np.repeat(fills, n_outputs)):
             table[:, k] = fill
         covariance = np.zeros((0, 0, 0))
-        if structure == FULL:
-            covariance = blank_covariance(n_outputs, size)
+        if structure == slots.FULL:
+            covariance = arrays.blank_covariance(n_outputs, size)
             known = np.arange(n_features + 1)
             covariance[:, known, known] = variance
-        elif structure == SKETCH:
+        elif structure == slots.SKETCH:
             # An example may use up a direction for each of its steps.
             width = 2 * sketch_size + n_steps
             covariance = np.zeros((n_outputs, size + width, width))
@@ -200,8 +156,8 @@ class OnlineState(NamedNumbers):
             covariance=covariance,
             scale=np.repeat([numbers], n_outputs, axis=0),
             total=np.zeros((size if average else 0, n_outputs)),
-            counters=np.zeros(N_COUNTERS, dtype=np.int64),
-            work=scratch(structure, n_outputs, covariance),
+            counters=np.zeros(slots.N_COUNTERS, dtype=np.int64),
+            work=arrays.scratch(structure, n_outputs, covariance),
             settings=np.array(settings, dtype=np.float64),
             codes=np.array([structure, rule.code, task, n_steps, rule.invariance]),
             units=units,
@@ -210,19 +166,9 @@ class OnlineState(NamedNumbers):
     # What the arrays mean ------------------------------------------------------------------------
 
     @property
-    def model(self) -> Model:
+    def model(self) -> slots.Model:
         """The arrays as compiled loops take them."""
-        return Model(
-            self.table,
-            self.covariance,
-            self.scale,
-            self.total,
-            self.counters,
-            self.work,
-            self.settings,
-            self.codes,
-            self.units,
-        )
+        return slots.Model._make(_arrays(self))
 
     def weights(self) -> np.ndarray:
         """Weights, with those of the constant feature in row 0; a view if they are kept as such."""
@@ -251,9 +197,9 @@ class OnlineState(NamedNumbers):
     def diagonal(self) -> np.ndarray:
         """Variances of the weights, in the order of :meth:`weights`."""
         n, outputs = self.n_features + 1, self.n_outputs
-        if self.structure == FULL:
+        if self.structure == slots.FULL:
             return np.diagonal(self.covariance, axis1=1, axis2=2)[:, :n].T * self.sigma
-        if self.structure == SKETCH:
+        if self.structure == slots.SKETCH:
             parts = [sketch_diagonal(*self.sketch(k)) for k in range(outputs)]
             return np.column_stack(parts) * self.sigma
         found = self.table[:n, outputs:] * self.sigma.astype(self.table.dtype)
@@ -293,11 +239,11 @@ class OnlineState(NamedNumbers):
 
     def set_rule(self, rule: Rule) -> None:
         """Take the parameters of a rule that depends on the number of features."""
-        self.settings[:N_PARAMETERS] = rule.packed()
+        self.settings[: slots.N_PARAMETERS] = rule.packed()
 
     def count(self, rounds: int) -> None:
         """Count examples that came before there was a model."""
-        self.counters[ROUNDS] += rounds
+        self.counters[slots.ROUNDS] += rounds
 
     def copy(self) -> Self:
         """A model of its own."""
@@ -317,14 +263,14 @@ class OnlineState(NamedNumbers):
     @property
     def one_pass(self) -> Callable[..., int]:
         """The compiled loop that suits the model."""
-        if self.task != SINGLE or self.structure == SKETCH:
+        if self.task != slots.SINGLE or self.structure == slots.SKETCH:
             return learn_rows
-        return learn_full if self.structure == FULL else learn_table
+        return learn_full if self.structure == slots.FULL else learn_table
 
     def learn(
         self, rows: Rows, labels: np.ndarray, weights: np.ndarray,
         order: np.ndarray | None = None, options: OnlineOptions = DEFAULT,
-        record: np.ndarray = NOTHING,
+        record: np.ndarray = slots.NOTHING,
     ) -> None:  # fmt: skip
         """Learn from rows, one after the other.
 
@@ -357,11 +303,13 @@ class OnlineState(NamedNumbers):
             return
         if self.units.size:
             rows = rows._replace(data=rows.data.astype(np.float64, copy=False))
-        if self.structure == SKETCH:
+        if self.structure == slots.SKETCH:
             weights = weights.copy()
         one_pass, model = self.one_pass, self.model
         while order.size:
-            batch = Batch(rows.data, rows.indices, rows.indptr, order, labels, weights, rows.dense)
+            batch = slots.Batch(
+                rows.data, rows.indices, rows.indptr, order, labels, weights, rows.dense
+            )
             done = one_pass(*batch, *model, record)
             order, record = order[done:], record[done:]
             if order.size:

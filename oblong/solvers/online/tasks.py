@@ -7,8 +7,6 @@ import math
 from oblong._core.compile import compiled
 from oblong.solvers.online.slots import EACH, RANK, SINGLE, TOP
 
-__all__ = ["mistaken", "pick"]
-
 
 @compiled
 def _rival(scores, label, taken):

@@ -20,38 +20,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oblong._core.compile import compiled
+from oblong.solvers.online import slots
 from oblong.solvers.online.options import OnlineOptions
 from oblong.solvers.online.rows import Rows
 from oblong.solvers.online.simd import prefetch
-from oblong.solvers.online.slots import (
-    DIAGONAL,
-    DIRECTIONS,
-    EXPONENT,
-    FORGETTING,
-    FULL,
-    INITIAL_VARIANCE,
-    NOTHING,
-    ROUNDS,
-    SIGMA,
-    SKETCH,
-    STRUCTURE,
-)
 from oblong.solvers.online.structures.full import add_precision
 from oblong.solvers.online.structures.sketch import downdate
 
 if TYPE_CHECKING:
     from oblong.solvers.online.state import OnlineState
-
-__all__ = [
-    "divided",
-    "enter",
-    "fits",
-    "in_rows",
-    "in_units",
-    "learn_scaled",
-    "room_for_row",
-    "scale_until",
-]
 
 # Beyond, a unit was that of noise; squares are still numbers.
 _LARGEST_RATIO = 1e100
@@ -87,19 +64,19 @@ def fits(columns, values, units, scaled, ahead):
 def _enlarge(model, j, ratio, spare):
     """Make the unit of a feature larger, and its prior tighter; ``spare`` is destroyed."""
     table, covariance, scale, total = model.table, model.covariance, model.scale, model.total
-    counters, settings, structure = model.counters, model.settings, model.codes[STRUCTURE]
-    n_outputs, initial = scale.shape[0], settings[INITIAL_VARIANCE]
+    counters, settings, structure = model.counters, model.settings, model.codes[slots.STRUCTURE]
+    n_outputs, initial = scale.shape[0], settings[slots.INITIAL_VARIANCE]
     ratio = min(ratio, _LARGEST_RATIO)
     square = ratio * ratio
     slack = 1.0 - 1.0 / square
-    last, past, averaged = table.shape[0] - 1, counters[ROUNDS], total.shape[0] > 0
+    last, past, averaged = table.shape[0] - 1, counters[slots.ROUNDS], total.shape[0] > 0
     for k in range(n_outputs):
         # What is left of the weight, in the new unit: the tighter prior pulls it to zero.
         left = 1.0 / ratio
         weight = float(table[j, k])
-        if structure == FULL:
+        if structure == slots.FULL:
             # The unit of the covariance may have been changed.
-            prior = initial * 4.0 ** max(-350, min(350, counters[EXPONENT]))
+            prior = initial * 4.0 ** max(-350, min(350, counters[slots.EXPONENT]))
             S = covariance[k]
             # Nothing here overflows, however large the ratio.
             scaled = slack / prior * S[j, j]
@@ -116,22 +93,22 @@ def _enlarge(model, j, ratio, spare):
                 S[r, j] = S[j, r]
             S[j, j] = own
             left = factor
-        elif structure == DIAGONAL:
+        elif structure == slots.DIAGONAL:
             # The last row is that of no feature, and changes its unit with the others.
             prior = float(table[last, n_outputs + k])
-            if settings[FORGETTING] < 1.0:
-                prior = min(prior, initial / scale[k, SIGMA])
+            if settings[slots.FORGETTING] < 1.0:
+                prior = min(prior, initial / scale[k, slots.SIGMA])
             old = float(table[j, n_outputs + k])
             new = 1.0 / (1.0 / old / square + slack / prior)
             table[j, n_outputs + k] = new
             left = new / old / ratio
-        elif structure == SKETCH:
+        elif structure == slots.SKETCH:
             more = slack * table[last, 2 * n_outputs + k]
             old = table[j, n_outputs + k]
             new = 1.0 / (1.0 / old / square + more)
             table[j, n_outputs + k] = new
             table[j, 2 * n_outputs + k] = table[j, 2 * n_outputs + k] / square + more
-            row, rank = covariance[k, j], int(scale[k, DIRECTIONS])
+            row, rank = covariance[k, j], int(scale[k, slots.DIRECTIONS])
             root = math.sqrt(max(0.0, old - new / square))
             for q in range(rank):
                 spare[q] = root * row[q]
@@ -187,7 +164,7 @@ def scale_until(data, indices, indptr, dense, start, units):
 
 def learn_scaled(
     state: OnlineState, rows: Rows, labels: np.ndarray, weights: np.ndarray, order: np.ndarray,
-    options: OnlineOptions, record: np.ndarray = NOTHING,
+    options: OnlineOptions, record: np.ndarray = slots.NOTHING,
 ) -> None:  # fmt: skip
     """Learn with units where blocks of rows would be learned from at once.
 
@@ -246,19 +223,19 @@ def in_rows(state: OnlineState) -> OnlineState:
     units, outputs = state.units, state.n_outputs
     inverse = np.divide(1.0, units, out=np.zeros_like(units), where=units > 0.0)
     table = state.table.astype(np.float64)
-    if state.structure == DIAGONAL and state.forgetting < 1.0:
+    if state.structure == slots.DIAGONAL and state.forgetting < 1.0:
         # Variances are held at the initial one, which is not the same for all features there.
         table[:, outputs:] = np.minimum(table[:, outputs:] * state.sigma, state.initial_variance)
-        state.scale[:, SIGMA] = state.settings[FORGETTING] = 1.0
+        state.scale[:, slots.SIGMA] = state.settings[slots.FORGETTING] = 1.0
     table[:, :outputs] *= inverse[:, None]
     table[:, outputs : 2 * outputs] *= inverse[:, None] ** 2
     table[:, 2 * outputs :] *= units[:, None] ** 2
     state.table = table
     if state.total.shape[0]:
         state.total *= inverse[:, None]
-    if state.structure == FULL:
+    if state.structure == slots.FULL:
         state.covariance *= inverse[:, None] * inverse
-    elif state.structure == SKETCH:
+    elif state.structure == slots.SKETCH:
         state.covariance[:, : len(table)] *= units[:, None]
     state.units = units[:0]
     return state

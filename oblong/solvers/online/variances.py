@@ -14,8 +14,6 @@ from oblong.solvers.online.structures.sketch import sketch_variances
 if TYPE_CHECKING:
     from oblong.solvers.online.state import OnlineState
 
-__all__ = ["difference_variances", "output_variances"]
-
 
 # Share of what the terms of a quadratic form add up to, below which its value is round-off.
 _ROUND_OFF = 1e-14

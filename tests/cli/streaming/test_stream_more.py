@@ -13,7 +13,8 @@ from sklearn import metrics as reference
 import oblong
 from oblong import AROWClassifier
 from oblong.cli import main
-from oblong.cli.streaming.metrics import Scores
+from oblong.cli.streaming import run as run_of_a_stream
+from oblong.cli.streaming.metrics import Metrics, Scores
 from oblong.online import progressive_validation
 from oblong.online.predicted import Predicted
 from oblong.solvers.online.drift import Adwin
@@ -103,7 +104,7 @@ def test_metrics_of_a_stream(tmp_path, capsys):
         ["--test-only", "--metrics", "f1"],
     ],
 )
-def test_a_stopped_run_ends_with_the_same_metrics(tmp_path, capsys, options, form):
+def test_a_stopped_run_ends_with_the_same_metrics(tmp_path, capsys, monkeypatch, options, form):
     X, y = table(turn=300)
     make = write if form == "csv" else write_libsvm
     whole, first = make(tmp_path / f"rows.{form}", X, y), make(tmp_path / f"a.{form}", X[:180], y)
@@ -118,7 +119,16 @@ def test_a_stopped_run_ends_with_the_same_metrics(tmp_path, capsys, options, for
     run(capsys, first, *options)
     with again.open("a") as file:
         file.write("predicted after the last checkpoint\n")
+    counted, count = [], Metrics.count
+
+    def counting(self, codes, weights=None):
+        counted.append(len(codes))
+        count(self, codes, weights)
+
+    monkeypatch.setattr(Metrics, "count", counting)
     found = final(capsys, whole, *options, "--resume")
+    # It went on, and did not start anew.
+    assert sum(counted) == len(X) - 180
     assert again.read_text() == guesses.read_text()
     again.write_text("")
     assert main(["stream", whole, *map(str, options), "--resume"]) == 2
@@ -160,9 +170,8 @@ def test_labels_that_come_late(tmp_path, capsys):
     # Counted once, also by a learner whose probabilities decide.
     found = final(capsys, path, "--delay", 50, "--metrics", "log-loss")
     assert abs(found["mistakes"] - expected.mistakes) < 10
-    for more in (["--checkpoint", str(tmp_path / "c")], ["--delay", "5"]):
-        assert main(["stream", path, "--passes", "2", *more]) == 2
-        assert "cannot go with" in capsys.readouterr().err
+    assert main(["stream", path, "--passes", "2", "--delay", "5"]) == 2
+    assert "cannot go with" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -182,6 +191,38 @@ def test_several_passes_are_several_streams(tmp_path, capsys, sparse):
     for _ in range(2):
         model.partial_fit(X, y)
     np.testing.assert_allclose(found.coef_, model.coef_, rtol=1e-9)
+
+
+@pytest.mark.parametrize("form", ["csv", "libsvm"])
+def test_passes_go_on_from_a_checkpoint(tmp_path, capsys, monkeypatch, form):
+    X, y = table(n=150)
+    path = (write if form == "csv" else write_libsvm)(tmp_path / f"rows.{form}", X, y)
+    options = ["--passes", 3, "--window", 60, "--metrics", "f1", "--every", 50]
+    expected = final(capsys, path, *options, "-o", tmp_path / "whole.oblong")
+    save = run_of_a_stream.write_checkpoint
+    for last in (1, 3, 4, 8):
+        checkpoint, calls = tmp_path / f"{last}.ckpt", []
+
+        def stop_after(*words, last=last, calls=calls):
+            save(*words)
+            calls.append(words)
+            if len(calls) == last:
+                raise KeyboardInterrupt
+
+        words = ["stream", path, *options, "--checkpoint", checkpoint]
+        with monkeypatch.context() as patch:
+            patch.setattr(run_of_a_stream, "write_checkpoint", stop_after)
+            assert main(list(map(str, words))) == 130
+        found = final(capsys, *words[1:], "--resume", "-o", tmp_path / "again.oblong")
+        for name in ("seconds", "rows_per_second"):
+            found[name] = expected[name]
+        assert found == expected
+        models = [oblong.load(tmp_path / f"{name}.oblong") for name in ("whole", "again")]
+        assert (models[0].coef_ == models[1].coef_).all()
+    X[0] += 1.0
+    other = (write if form == "csv" else write_libsvm)(tmp_path / f"other.{form}", X, y)
+    assert main(list(map(str, ["stream", other, *words[2:], "--resume"]))) == 2
+    assert "not the input of the checkpoint" in capsys.readouterr().err
 
 
 def test_drift_is_found_and_nothing_else(tmp_path, capsys):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numba.core.extending import _Intrinsic
 
 from oblong import AROWClassifier
 from oblong.solvers.online import instructions, simd
@@ -34,4 +35,6 @@ def test_decisions_without_learning_are_those_of_the_model(classes):
 
 
 def test_every_instruction_has_a_plain_stand_in():
-    assert set(instructions.__all__) <= set(simd.__all__)
+    made = {name for name, value in vars(instructions).items() if isinstance(value, _Intrinsic)}
+    assert made
+    assert made <= vars(simd).keys()

@@ -11,6 +11,7 @@ from oblong.solvers.online.options import OnlineOptions, suits_blocks
 from oblong.solvers.online.passes import blocks
 from oblong.solvers.online.passes.blocks import learn_blocks
 from oblong.solvers.online.passes.general import learn_rows
+from oblong.solvers.online.rows import Rows
 from oblong.solvers.online.rules import (
     MISTAKE,
     arow,
@@ -33,7 +34,7 @@ from oblong.solvers.online.slots import (
     UNIT_OF_COVARIANCE,
     Batch,
 )
-from oblong.solvers.online.state import OnlineState, Rows
+from oblong.solvers.online.state import OnlineState
 
 PHI = float(ndtri(0.9))
 D = 30

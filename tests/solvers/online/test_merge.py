@@ -9,9 +9,10 @@ from oblong.kernels import Kernel
 from oblong.solvers.online.kernel import KernelState
 from oblong.solvers.online.merge import merge_states
 from oblong.solvers.online.passes import replay
+from oblong.solvers.online.rows import Rows
 from oblong.solvers.online.rules import arow
 from oblong.solvers.online.slots import DIAGONAL, EACH, FULL, NONE, SINGLE
-from oblong.solvers.online.state import OnlineState, Rows
+from oblong.solvers.online.state import OnlineState
 
 
 def shards(structure, n=120):

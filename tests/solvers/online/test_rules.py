@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
+from oblong.solvers.online.rows import Rows
 from oblong.solvers.online.rules import (
     arow,
     classical_ellipsoid,
@@ -16,7 +17,8 @@ from oblong.solvers.online.rules import (
     passive_aggressive,
     soft_confidence_weighted,
 )
-from oblong.solvers.online.state import DIAGONAL, FULL, NONE, SINGLE, OnlineState, Rows
+from oblong.solvers.online.slots import DIAGONAL, FULL, NONE, SINGLE
+from oblong.solvers.online.state import OnlineState
 
 PHI = float(ndtri(0.9))
 

@@ -9,9 +9,10 @@ import scipy.sparse as sp
 from oblong.solvers.online.growth import grow
 from oblong.solvers.online.passes.one_row import moderate
 from oblong.solvers.online.passes.two_classes import learn_full, learn_table
+from oblong.solvers.online.rows import Rows
 from oblong.solvers.online.rules import passive_aggressive
-from oblong.solvers.online.slots import RESETS
-from oblong.solvers.online.state import DIAGONAL, FULL, NONE, SINGLE, OnlineState, Rows
+from oblong.solvers.online.slots import DIAGONAL, FULL, NONE, RESETS, SINGLE
+from oblong.solvers.online.state import OnlineState
 from tests.solvers.online.test_blocks import RULES, D, assert_same, by_rows, noise, stream
 
 CASES = [(name, structure) for name in RULES for structure in (FULL, DIAGONAL)]

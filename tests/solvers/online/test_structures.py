@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from oblong._core.compile import compiled
 from oblong.solvers.online import simd
 from oblong.solvers.online.balance import cut, rebalance
+from oblong.solvers.online.rows import Rows
 from oblong.solvers.online.rules import arow, confidence_weighted
 from oblong.solvers.online.slots import (
     DIAGONAL,
@@ -19,7 +20,7 @@ from oblong.solvers.online.slots import (
     SKETCH,
     UNIT_OF_BOTH,
 )
-from oblong.solvers.online.state import OnlineState, Rows
+from oblong.solvers.online.state import OnlineState
 from oblong.solvers.online.structures.full import full_product, full_update, rescale
 from oblong.solvers.online.structures.sketch import (
     refactor,

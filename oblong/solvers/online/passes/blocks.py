@@ -31,8 +31,6 @@ from oblong.solvers.online.structures.full import rescale
 if TYPE_CHECKING:
     from oblong.solvers.online.state import OnlineState
 
-__all__ = ["learn_blocks"]
-
 # Tiles in which a triangle is copied.
 _TILE = 64
 
@@ -93,13 +91,9 @@ def _products(
 
 
 def _apply(
-    state: OnlineState,
-    k: int,
-    T: np.ndarray,
-    lines: np.ndarray,
-    which: np.ndarray,
-    amounts: np.ndarray,
-) -> None:
+    state: OnlineState, k: int, T: np.ndarray,
+    lines: np.ndarray, which: np.ndarray, amounts: np.ndarray,
+) -> None:  # fmt: skip
     """Apply the updates of an output to its weights and the upper half of its covariance.
 
     The product ``s`` of an update is that with the covariance at the beginning of the block less
@@ -158,17 +152,11 @@ def _learn(
         n_rows = len(X)
         while True:
             slots = np.empty((outputs, n_rows), dtype=np.int64)
+            margin = slack * float(np.abs(scores).mean())
             n_lines = expect(
-                labels[window],
-                left[window],
-                scores[:n_rows],
-                slots,
-                block.taken,
-                block.progress,
-                block.scratch,
-                slack * float(np.abs(scores).mean()),
-                model,
-            )
+                labels[window], left[window], scores[:n_rows], slots,
+                block.taken, block.progress, block.scratch, margin, model,
+            )  # fmt: skip
             if n_lines <= 2 * most or n_rows <= shortest:
                 break
             n_rows = max(shortest, n_rows * most // n_lines)
@@ -179,21 +167,9 @@ def _learn(
         lines, amounts = np.empty((room, n_rows)), np.empty((room, 2))
         which = np.empty((room, 4), dtype=np.int64)
         row, count = replay(
-            labels[start:stop],
-            left[start:stop],
-            scores,
-            slots,
-            ends,
-            T @ X.T,
-            lines,
-            which,
-            amounts,
-            block.taken,
-            block.progress,
-            block.part,
-            model,
-            record[start:stop],
-        )
+            labels[start:stop], left[start:stop], scores, slots, ends, T @ X.T, lines, which,
+            amounts, block.taken, block.progress, block.part, model, record[start:stop],
+        )  # fmt: skip
         for k in range(outputs) if count else ():
             mine = np.flatnonzero(which[:count, UPDATE_OUTPUT] == k)
             if len(mine):

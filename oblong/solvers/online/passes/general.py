@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from oblong._core.compile import compiled
+from oblong.solvers.online import slots
 from oblong.solvers.online.forgetting import hold, renew
 from oblong.solvers.online.passes.one_row import moderate, row_at
 from oblong.solvers.online.round import (
@@ -13,51 +14,25 @@ from oblong.solvers.online.round import (
     reset,
     skip_copies,
 )
-from oblong.solvers.online.slots import (
-    BIAS,
-    DIAGONAL,
-    DIRECTIONS,
-    EACH,
-    FLOOR,
-    FLOORED,
-    FORGETTING,
-    FULL,
-    INITIAL_VARIANCE,
-    INVARIANCE,
-    LIMIT,
-    ROUNDS,
-    RULE,
-    SIGMA,
-    SKETCH,
-    STEPS,
-    STRUCTURE,
-    TASK,
-    UNIT_FIXED,
-    UNIT_OF_COVARIANCE,
-    UPDATES,
-    Model,
-)
 from oblong.solvers.online.structures.full import full_product, full_update, rescale
 from oblong.solvers.online.structures.sketch import sketch_product, sketch_update
 from oblong.solvers.online.structures.table import row_scores, table_update, table_variance
 from oblong.solvers.online.tasks import mistaken, pick
 from oblong.solvers.online.units import enter, fits, room_for_row
 
-__all__ = ["learn_rows"]
-
 
 @compiled
 def _variance(structure, columns, values, bias, table, covariance, scale, k, product):
     """Variance of an output; what an update needs too is left in ``product``."""
-    if structure == FULL:
+    if structure == slots.FULL:
         v = full_product(columns, values, bias, covariance[k], product)
-    elif structure == SKETCH:
-        column, rank = scale.shape[0] + k, int(scale[k, DIRECTIONS])
+    elif structure == slots.SKETCH:
+        column, rank = scale.shape[0] + k, int(scale[k, slots.DIRECTIONS])
         v = sketch_product(columns, values, bias, table, column, covariance[k], rank, product)
     else:
-        column = scale.shape[0] + k if structure == DIAGONAL else -1
+        column = scale.shape[0] + k if structure == slots.DIAGONAL else -1
         v = table_variance(columns, values, bias, table, column)
-    return v * scale[k, SIGMA]
+    return v * scale[k, slots.SIGMA]
 
 
 @compiled
@@ -65,7 +40,7 @@ def _has_room(covariance, scale, steps):
     """Whether all sketches have room for the updates of one more example."""
     most = 0.0
     for k in range(scale.shape[0]):
-        most = max(most, scale[k, DIRECTIONS])
+        most = max(most, scale[k, slots.DIRECTIONS])
     return int(most) + steps <= covariance.shape[2]
 
 
@@ -94,24 +69,33 @@ def learn_rows(
     """
     if order.size == 1 and dense and not moderate(data):
         return -1
-    structure, rule, task, n_steps = codes[STRUCTURE], codes[RULE], codes[TASK], codes[STEPS]
-    bias, limit, floor = settings[BIAS], settings[LIMIT], settings[FLOOR]
-    initial, invariance = settings[INITIAL_VARIANCE], codes[INVARIANCE]
+    structure, rule, task, n_steps = (
+        codes[slots.STRUCTURE],
+        codes[slots.RULE],
+        codes[slots.TASK],
+        codes[slots.STEPS],
+    )
+    bias, limit, floor = settings[slots.BIAS], settings[slots.LIMIT], settings[slots.FLOOR]
+    initial, invariance = settings[slots.INITIAL_VARIANCE], codes[slots.INVARIANCE]
     n_outputs, length = scale.shape[0], 0
-    if structure == FULL:
+    if structure == slots.FULL:
         length = table.shape[0]
-    elif structure == SKETCH:
+    elif structure == slots.SKETCH:
         length = covariance.shape[2]
     scores, taken = work[:n_outputs], work[n_outputs : 2 * n_outputs]
     products = work[2 * n_outputs : 2 * n_outputs + 2 * length].reshape(2, length)
     back = work[2 * n_outputs + 2 * length : 2 * n_outputs + 3 * length]
-    forgetting = settings[FORGETTING]
+    forgetting = settings[slots.FORGETTING]
     scaled = room_for_row(indptr, units, data)
-    model = Model(table, covariance, scale, total, counters, work, settings, codes, units)
+    model = slots.Model(table, covariance, scale, total, counters, work, settings, codes, units)
     for position in range(order.size):
         i = order[position]
         columns, values = row_at(i, data, indices, indptr, dense)
-        if structure == SKETCH and weights[i] > 0.0 and not _has_room(covariance, scale, n_steps):
+        if (
+            structure == slots.SKETCH
+            and weights[i] > 0.0
+            and not _has_room(covariance, scale, n_steps)
+        ):
             return position
         if units.size > 0 and weights[i] > 0.0:
             if not fits(columns, values, units, scaled, indices[:0]):
@@ -120,12 +104,12 @@ def learn_rows(
         row_labels = labels[i]
         remaining = weights[i]
         while remaining > 0.0:
-            if structure == SKETCH and not _has_room(covariance, scale, n_steps):
+            if structure == slots.SKETCH and not _has_room(covariance, scale, n_steps):
                 weights[i] = remaining
                 return position
             part = min(1.0, remaining)
             remaining -= part
-            past = counters[ROUNDS]
+            past = counters[slots.ROUNDS]
             row_scores(columns, values, bias, table, scores)
             for k in range(n_outputs):
                 taken[k] = 0.0
@@ -140,23 +124,16 @@ def learn_rows(
                 if m >= limit:
                     continue
                 sides, n_sides = (first, second), 2 if second >= 0 else 1
-                own = scale[first if task == EACH else 0]
+                own = scale[first if task == slots.EACH else 0]
                 alpha, tau, factor, va, vb = 0.0, 0.0, 1.0, 0.0, 0.0
-                if forgetting < 1.0 and structure == DIAGONAL:
+                if forgetting < 1.0 and structure == slots.DIAGONAL:
                     for side in range(n_sides):
                         hold(columns, table, scale, sides[side], initial)
                 for again in range(2):
                     for side in range(n_sides):
+                        k, product = sides[side], products[side]
                         v = _variance(
-                            structure,
-                            columns,
-                            values,
-                            bias,
-                            table,
-                            covariance,
-                            scale,
-                            sides[side],
-                            products[side],
+                            structure, columns, values, bias, table, covariance, scale, k, product
                         )
                         va, vb = (va, v) if side else (v, vb)
                     v = va + vb
@@ -171,53 +148,33 @@ def learn_rows(
                 for side in range(n_sides):
                     k, product = sides[side], products[side]
                     v, move = (vb, -alpha) if side else (va, sign * alpha)
-                    sigma = scale[k, SIGMA]
+                    sigma = scale[k, slots.SIGMA]
                     scores[k] += move * v
-                    if structure == FULL:
+                    if structure == slots.FULL:
                         shrink = sigma * tau / (1.0 + tau * v)
                         S = covariance[k]
                         full_update(S, table, total, k, product, move * sigma, shrink, past)
-                    elif structure == SKETCH:
-                        scale[k, DIRECTIONS], held = sketch_update(
-                            columns,
-                            values,
-                            bias,
-                            table,
-                            total,
-                            k,
-                            n_outputs + k,
-                            2 * n_outputs + k,
-                            covariance[k],
-                            int(scale[k, DIRECTIONS]),
-                            product,
-                            back,
-                            v / sigma,
-                            move * sigma,
-                            tau * sigma,
-                            past,
-                        )
-                        counters[FLOORED] += held
+                    elif structure == slots.SKETCH:
+                        rank = int(scale[k, slots.DIRECTIONS])
+                        scale[k, slots.DIRECTIONS], held = sketch_update(
+                            columns, values, bias, table, total, k, n_outputs, covariance[k], rank,
+                            product, back, v / sigma, move * sigma, tau * sigma, past,
+                        )  # fmt: skip
+                        counters[slots.FLOORED] += held
                     else:
-                        counters[FLOORED] += table_update(
-                            columns,
-                            values,
-                            bias,
-                            table,
-                            total,
-                            k,
-                            n_outputs + k if structure == DIAGONAL else -1,
-                            move * sigma,
-                            tau * sigma,
-                            floor if forgetting == 1.0 else floor / sigma,
-                            past,
-                        )
-                    scale[k, SIGMA] = sigma * factor / forgetting
+                        column = n_outputs + k if structure == slots.DIAGONAL else -1
+                        least = floor if forgetting == 1.0 else floor / sigma
+                        counters[slots.FLOORED] += table_update(
+                            columns, values, bias, table, total, k, column, move * sigma,
+                            tau * sigma, least, past,
+                        )  # fmt: skip
+                    scale[k, slots.SIGMA] = sigma * factor / forgetting
                     if forgetting < 1.0:
                         renew(structure, table, covariance, scale, counters, initial, k, product)
                 # There is one unit for all classes, whose outputs are compared.
-                if invariance != UNIT_FIXED and counters[UPDATES] % LOOK == 0:
-                    if structure != FULL:
-                        if invariance == UNIT_OF_COVARIANCE:
+                if invariance != slots.UNIT_FIXED and counters[slots.UPDATES] % LOOK == 0:
+                    if structure != slots.FULL:
+                        if invariance == slots.UNIT_OF_COVARIANCE:
                             rescale_factors(scale, first)
                     elif rescale(invariance, table, covariance, total, scale, counters):
                         row_scores(columns, values, bias, table, scores)

@@ -6,8 +6,6 @@ import numpy as np
 
 from oblong._core.compile import compiled
 
-__all__ = ["moderate", "row_at"]
-
 # Bits of the exponent in double precision, and those of 2^499, whose square is far from infinite.
 _EXPONENT = 0x7FF << 52
 _LARGE = (1023 + 499) << 52

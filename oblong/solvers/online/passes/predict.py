@@ -8,8 +8,6 @@ from oblong.solvers.online.slots import BIAS, NOT_YET, TASK
 from oblong.solvers.online.structures.table import row_scores
 from oblong.solvers.online.units import room_for_row
 
-__all__ = ["decide_rows"]
-
 
 @compiled
 def decide_rows(data, indices, indptr, dense, weights, scale, settings, codes, units, record):

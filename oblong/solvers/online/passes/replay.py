@@ -17,21 +17,6 @@ from oblong.solvers.online.round import answer, begin, skip_copies
 from oblong.solvers.online.slots import EACH, LIMIT, ROUNDS, RULE, SIGMA, STEPS, TASK, TOP
 from oblong.solvers.online.tasks import mistaken, pick
 
-__all__ = [
-    "AGAIN",
-    "FIRST",
-    "N_PROGRESS",
-    "SECOND",
-    "UPDATE_LINE",
-    "UPDATE_OUTPUT",
-    "UPDATE_PAST",
-    "UPDATE_ROW",
-    "UPDATE_SHRINK",
-    "UPDATE_STEP",
-    "expect",
-    "replay",
-]
-
 # What is kept of a round that a block could not finish: its next step, whether it has begun, has
 # changed the model, was mistaken, has had a reset of the covariances of two outputs.
 STEP, OPEN, CHANGED, WRONG, AGAIN, FIRST, SECOND = range(7)
@@ -103,21 +88,9 @@ def _change(k, i, slot, end, move, shrink, gram, scores, line):
 
 @compiled
 def replay(
-    labels,
-    weights,
-    scores,
-    slots,
-    ends,
-    gram,
-    lines,
-    which,
-    amounts,
-    taken,
-    progress,
-    part,
-    model,
-    record,
-):
+    labels, weights, scores, slots, ends, gram, lines, which, amounts,
+    taken, progress, part, model, record,
+):  # fmt: skip
     """Learn from the rows of a block.
 
     Parameters

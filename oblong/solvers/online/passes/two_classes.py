@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 
 from oblong._core.compile import compiled, fast_max
+from oblong.solvers.online import slots
 from oblong.solvers.online.forgetting import RENEWAL, hold, renew
 from oblong.solvers.online.passes.one_row import moderate, row_at
 from oblong.solvers.online.round import (
@@ -23,30 +24,8 @@ from oblong.solvers.online.round import (
 )
 from oblong.solvers.online.rules import PHI, asks_for_deviation
 from oblong.solvers.online.simd import fold, multiply, prefetch, subtract
-from oblong.solvers.online.slots import (
-    BIAS,
-    DIAGONAL,
-    FLOOR,
-    FLOORED,
-    FORGETTING,
-    FULL,
-    INITIAL_VARIANCE,
-    INVARIANCE,
-    LIMIT,
-    ROUNDS,
-    RULE,
-    SIGMA,
-    SINGLE,
-    STRUCTURE,
-    UNIT_FIXED,
-    UNIT_OF_COVARIANCE,
-    UPDATES,
-    Model,
-)
 from oblong.solvers.online.structures.full import full_product, rescale
 from oblong.solvers.online.units import enter, fits, room_for_row
-
-__all__ = ["learn_full", "learn_table"]
 
 # Rows between the one that is learned from and the one whose entries are prefetched.
 _AHEAD = 3
@@ -149,15 +128,15 @@ def learn_table(
     """Learn with a diagonal covariance or none; as ``learn_rows`` of the general loop."""
     if order.size == 1 and dense and not moderate(data):
         return -1
-    structure, rule = codes[STRUCTURE], codes[RULE]
-    free_factor = codes[INVARIANCE] == UNIT_OF_COVARIANCE
-    initial = settings[INITIAL_VARIANCE]
-    bias, floor, limit = settings[BIAS], settings[FLOOR], settings[LIMIT]
+    structure, rule = codes[slots.STRUCTURE], codes[slots.RULE]
+    free_factor = codes[slots.INVARIANCE] == slots.UNIT_OF_COVARIANCE
+    initial = settings[slots.INITIAL_VARIANCE]
+    bias, floor, limit = settings[slots.BIAS], settings[slots.FLOOR], settings[slots.LIMIT]
     scores, own = work[:1], scale[0]
-    forgetting = settings[FORGETTING]
-    fades = forgetting < 1.0 and structure == DIAGONAL
+    forgetting = settings[slots.FORGETTING]
+    fades = forgetting < 1.0 and structure == slots.DIAGONAL
     scaled = room_for_row(indptr, units, data)
-    model = Model(table, covariance, scale, total, counters, work, settings, codes, units)
+    model = slots.Model(table, covariance, scale, total, counters, work, settings, codes, units)
     for position in range(order.size):
         i = order[position]
         columns, values = row_at(i, data, indices, indptr, dense)
@@ -180,31 +159,31 @@ def learn_table(
         while remaining > 0.0:
             part = min(1.0, remaining)
             remaining -= part
-            past = counters[ROUNDS]
+            past = counters[slots.ROUNDS]
             if fades:
                 hold(columns, table, scale, 0, initial)
             f, v = _sums(columns, values, bias, table, following)
             scores[0] = f
             m = f if positive else -f
             wrong = m <= 0.0
-            begin(wrong, SINGLE, scores, row_labels, part, scale, counters, record, position)
+            begin(wrong, slots.SINGLE, scores, row_labels, part, scale, counters, record, position)
             alpha, tau, factor = 0.0, 0.0, 1.0
             if m < limit:
                 for again in range(2):
-                    v *= scale[0, SIGMA]
+                    v *= scale[0, slots.SIGMA]
                     alpha, tau, factor = answer(rule, m, v, part, settings, own, counters, again)
                     if factor != 0.0:
                         break
                     reset(structure, table, covariance, scale, 0, initial)
                     f, v = _sums(columns, values, bias, table, following)
             if alpha > 0.0:
-                sigma = scale[0, SIGMA]
+                sigma = scale[0, slots.SIGMA]
                 step = sigma * (alpha if positive else -alpha)
                 least = floor / sigma if fades else floor
-                counters[FLOORED] += _update(
+                counters[slots.FLOORED] += _update(
                     columns, values, bias, table, total, step, tau * sigma, least, past, later
                 )
-                scale[0, SIGMA] = sigma * factor / forgetting
+                scale[0, slots.SIGMA] = sigma * factor / forgetting
                 if fades:
                     renew(structure, table, covariance, scale, counters, initial, 0, work)
                 if free_factor:
@@ -213,7 +192,7 @@ def learn_table(
             for q in range(later.size):
                 prefetch(table, later[q] + 1)
             if remaining > 0.0:
-                skip_copies(SINGLE, scores, row_labels, remaining, wrong, scale, counters)
+                skip_copies(slots.SINGLE, scores, row_labels, remaining, wrong, scale, counters)
                 break
     return order.size
 
@@ -248,8 +227,12 @@ def learn_full(
     """Learn with a full covariance; as ``learn_rows`` of the general loop."""
     if order.size == 1 and dense and not moderate(data):
         return -1
-    rule, invariance, initial = codes[RULE], codes[INVARIANCE], settings[INITIAL_VARIANCE]
-    bias, limit, phi = settings[BIAS], settings[LIMIT], settings[PHI]
+    rule, invariance, initial = (
+        codes[slots.RULE],
+        codes[slots.INVARIANCE],
+        settings[slots.INITIAL_VARIANCE],
+    )
+    bias, limit, phi = settings[slots.BIAS], settings[slots.LIMIT], settings[PHI]
     size = table.shape[0]
     S, w = covariance[0], table[:, 0]
     scores, own = work[:1], scale[0]
@@ -259,14 +242,14 @@ def learn_full(
     # Some rules ask whether m < φ √v, and their covariance only shrinks: an earlier bound of its
     # eigenvalues says of many rows that they change nothing, without a product with the covariance.
     # The bound takes as long as a few products.
-    forgetting = settings[FORGETTING]
+    forgetting = settings[slots.FORGETTING]
     bounded = dense and order.size > LOOK and asks_for_deviation(rule) and forgetting == 1.0
-    bound = phi * phi * _largest(S) * scale[0, SIGMA] if bounded else 0.0
+    bound = phi * phi * _largest(S) * scale[0, slots.SIGMA] if bounded else 0.0
     for r in range(size):
         row[r] = 0.0
     row[0] = bias
     scaled = room_for_row(indptr, units, data)
-    model = Model(table, covariance, scale, total, counters, work, settings, codes, units)
+    model = slots.Model(table, covariance, scale, total, counters, work, settings, codes, units)
     for position in range(order.size):
         i = order[position]
         columns, values = row_at(i, data, indices, indptr, dense)
@@ -278,7 +261,7 @@ def learn_full(
                     waits = False
                 enter(columns, values, scaled, model, product)
                 if bounded:
-                    bound = phi * phi * _largest(S) * scale[0, SIGMA]
+                    bound = phi * phi * _largest(S) * scale[0, slots.SIGMA]
             values = scaled[:n]
         if dense:
             entries = row[1 : n + 1]
@@ -290,7 +273,7 @@ def learn_full(
         while remaining > 0.0:
             part = min(1.0, remaining)
             remaining -= part
-            past = counters[ROUNDS]
+            past = counters[slots.ROUNDS]
             if dense:
                 f = _inner(row, w)
             else:
@@ -300,7 +283,7 @@ def learn_full(
             scores[0] = f
             m = f if positive else -f
             wrong = m <= 0.0
-            begin(wrong, SINGLE, scores, row_labels, part, scale, counters, record, position)
+            begin(wrong, slots.SINGLE, scores, row_labels, part, scale, counters, record, position)
             alpha, tau, factor, v = 0.0, 0.0, 1.0, 0.0
             sure = bounded and m > 0.0 and m * m >= bound * _inner(row, row)
             if m < limit and not sure:
@@ -314,16 +297,16 @@ def learn_full(
                             multiply(S, row, product)
                         waits = False
                         v = _inner(row, product)
-                    v *= scale[0, SIGMA]
+                    v *= scale[0, slots.SIGMA]
                     alpha, tau, factor = answer(rule, m, v, part, settings, own, counters, again)
                     if factor != 0.0:
                         break
-                    reset(FULL, table, covariance, scale, 0, initial)
+                    reset(slots.FULL, table, covariance, scale, 0, initial)
             if alpha > 0.0:
-                sigma = scale[0, SIGMA]
+                sigma = scale[0, slots.SIGMA]
                 step = sigma * (alpha if positive else -alpha)
                 shrink = sigma * tau / (1.0 + tau * v)
-                scale[0, SIGMA] = sigma * factor / forgetting
+                scale[0, slots.SIGMA] = sigma * factor / forgetting
                 for r in range(size):
                     w[r] += step * product[r]
                 if total.shape[0] > 0:
@@ -339,21 +322,21 @@ def learn_full(
                     waits = dense
                     if not dense:
                         subtract(S, pending)
-                if forgetting < 1.0 and scale[0, SIGMA] >= RENEWAL:
+                if forgetting < 1.0 and scale[0, slots.SIGMA] >= RENEWAL:
                     if waits:
                         subtract(S, pending)
                         waits = False
-                    renew(FULL, table, covariance, scale, counters, initial, 0, product)
-                if counters[UPDATES] % LOOK == 0:
-                    if invariance != UNIT_FIXED:
+                    renew(slots.FULL, table, covariance, scale, counters, initial, 0, product)
+                if counters[slots.UPDATES] % LOOK == 0:
+                    if invariance != slots.UNIT_FIXED:
                         if waits:
                             subtract(S, pending)
                             waits = False
                         rescale(invariance, table, covariance, total, scale, counters)
                     if bounded:
-                        bound = phi * phi * _largest(S) * scale[0, SIGMA]
+                        bound = phi * phi * _largest(S) * scale[0, slots.SIGMA]
             elif remaining > 0.0:
-                skip_copies(SINGLE, scores, row_labels, remaining, wrong, scale, counters)
+                skip_copies(slots.SINGLE, scores, row_labels, remaining, wrong, scale, counters)
                 break
     if waits:
         subtract(S, pending)

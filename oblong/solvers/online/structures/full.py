@@ -5,16 +5,7 @@ from __future__ import annotations
 import math
 
 from oblong._core.compile import compiled, fast_max
-from oblong.solvers.online.slots import (
-    EXPONENT,
-    N_PLAIN,
-    RESCALED,
-    SIGMA,
-    SQUARE,
-    UNIT_OF_BOTH,
-)
-
-__all__ = ["LN_2", "add_precision", "full_product", "full_update", "rescale"]
+from oblong.solvers.online import slots
 
 # Older compilers have no logarithm to the base two.
 LN_2 = math.log(2.0)
@@ -113,9 +104,9 @@ def _rescale_weights(table, total, scale, n_columns, exponent):
     for r in range(total.shape[0]):
         for k in range(n_columns):
             total[r, k] *= factor
-    if scale.shape[1] > N_PLAIN:
+    if scale.shape[1] > slots.N_PLAIN:
         for k in range(scale.shape[0]):
-            scale[k, SQUARE] *= factor * factor
+            scale[k, slots.SQUARE] *= factor * factor
 
 
 @compiled
@@ -127,15 +118,15 @@ def rescale(invariance, table, covariance, total, scale, counters):
     of others vanishes, and neither may leave the range of numbers. Powers of two cost no digit.
     Returns whether anything changed.
     """
-    weights_too = invariance == UNIT_OF_BOTH
+    weights_too = invariance == slots.UNIT_OF_BOTH
     n_outputs, size = covariance.shape[0], covariance.shape[1]
     largest = 0.0
     for k in range(n_outputs):
-        largest = fast_max(largest, scale[k, SIGMA])
+        largest = fast_max(largest, scale[k, slots.SIGMA])
     if not weights_too and (largest > 2.0**40 or largest < 2.0**-40):
         factor = 4.0 ** (-math.floor(0.5 * math.log(largest) / LN_2))
         for k in range(n_outputs):
-            scale[k, SIGMA] *= factor
+            scale[k, slots.SIGMA] *= factor
     middle = _middle(covariance)
     if -20.0 <= middle <= 20.0:
         return False
@@ -148,6 +139,6 @@ def rescale(invariance, table, covariance, total, scale, counters):
                 row[c] *= factor
     if weights_too:
         _rescale_weights(table, total, scale, n_outputs, exponent)
-    counters[RESCALED] += 1
-    counters[EXPONENT] += exponent
+    counters[slots.RESCALED] += 1
+    counters[slots.EXPONENT] += exponent
     return True

@@ -19,17 +19,6 @@ import numpy as np
 
 from oblong._core.compile import compiled
 
-__all__ = [
-    "downdate",
-    "refactor",
-    "shrink",
-    "sketch_apply",
-    "sketch_diagonal",
-    "sketch_product",
-    "sketch_update",
-    "sketch_variances",
-]
-
 # Variances are differences to that of the diagonal alone. Below this share of it they have few
 # digits left, and no update makes them so small; the next number is what is round-off altogether.
 _FLOOR = 1e-12
@@ -81,28 +70,13 @@ def _dot(a, b):
 
 @compiled
 def sketch_update(
-    columns,
-    values,
-    bias,
-    table,
-    total,
-    k,
-    column,
-    exact,
-    block,
-    rank,
-    solved,
-    back,
-    v,
-    step,
-    tau,
-    t,
+    columns, values, bias, table, total, k, n_outputs, block, rank, solved, back, v, step, tau, t
 ):
     """``w_k += step S x`` and ``Λ += τ x x'``, as far as the variance stays above its floor.
 
     Returns the new number of rows of ``B``, and whether the variance is at its floor.
     """
-    size = table.shape[0]
+    size, column, exact = table.shape[0], n_outputs + k, 2 * n_outputs + k
     plain = v
     for q in range(rank):
         plain += solved[q] * solved[q]

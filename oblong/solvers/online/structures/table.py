@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from oblong._core.compile import compiled, fast_max
 
-__all__ = ["row_scores", "table_update", "table_variance"]
-
 
 @compiled
 def row_scores(columns, values, bias, table, scores):

@@ -16,7 +16,7 @@ from oblong.solvers.esvm.online.state import (
     largest_length,
     merge_models,
 )
-from oblong.solvers.online.state import Rows
+from oblong.solvers.online.rows import Rows
 
 
 def problem(n=120, d=4, seed=0, noise=0.5):
