@@ -138,28 +138,36 @@ def _sample_start(
     limit: int,
     progress: ProgressCallback | None,
     options: MarginOptions,
-) -> tuple[np.ndarray, np.ndarray, int]:
+) -> tuple[np.ndarray | None, np.ndarray | None, int]:
     """Coefficients from the problem of a sample of the rows, their image, and the steps they took.
 
     Finding out which rows matter is cheap on a sample; on all rows it would cost products of
-    the whole length.
+    the whole length. Where most coefficients are free, they say nothing about those of other rows;
+    a few rows show that.
     """
     size = max(options.smallest_sample, columns.n // options.sample_fraction)
-    rows = sample_rows(pieces, size)
-    sample = solve_margin(
-        columns.restricted(rows),
-        scaled(pieces.take(rows), columns.n / size),
-        tol=options.sample_tol * tol,
-        max_iter=limit,
-        polish=False,
-        rough=True,
-        progress=progress,
-        stage="sample of the rows",
-        options=options,
-    )
+    spent = 0
+    for count in (options.smallest_sample // 4, size):
+        rows = sample_rows(pieces, count)
+        own = scaled(pieces.take(rows), columns.n / count)
+        sample = solve_margin(
+            columns.restricted(rows),
+            own,
+            tol=options.sample_tol * tol,
+            max_iter=limit,
+            polish=False,
+            rough=True,
+            progress=progress,
+            stage="sample of the rows",
+            options=options,
+        )
+        spent += sample.n_iter
+        right, left = own.slopes_at(sample.dual_coef)
+        if 2 * np.count_nonzero(right == left) > count:
+            return None, None, spent
     bias = 0.5 * sum(sample.bias_interval)
     start, image = spread_solution(columns, pieces, rows, sample.dual_coef, bias)
-    return start, image, sample.n_iter
+    return start, image, spent
 
 
 class _Ascent:
@@ -250,7 +258,14 @@ class _Ascent:
 
     def _converged(self, m: float, M: float) -> MarginResult | None:
         """Return the result if fresh outputs confirm the violation and the gap is small enough."""
+        promise = self.options.promise(self.tol)
         if self.rough or self.columns.exact or self._rounding_is_harmless(m, M):
+            if self.polish and not (self.rough or self.columns.exact):
+                # Too large a gap shows in single precision already.
+                gap = self.result("converged", rough=True).relative_gap
+                if gap > 1.2 * promise and self.tightened < self.options.tightenings:
+                    self._tighten(gap, promise)
+                    return None
             result = self.result("converged")
             # Rounding in the outputs allows for no smaller violation.
             slack = 1e-6 * self.tol + 4.0 * self.last_error
@@ -260,21 +275,22 @@ class _Ascent:
                     return self.result("stalled")
                 self.refreshes += 1
                 return None
-            promise = self.options.promise(self.tol)
             if self.rough or not self.polish or result.relative_gap <= promise:
                 return result
             if self.tightened == self.options.tightenings or result.rounding > 0.5 * result.gap:
                 if self.columns.exact:
                     return self.result("stalled")
                 self._promote()
-            self.tightened += 1
-            self.progress_watch = _Watch(self.options)
-            self.crawled, self.inside, self.exhausted = 0, self.n_iter, False
-            # The gap falls about as the violation does.
-            share = 0.5 * promise / max(result.relative_gap, promise)
-            self.target *= min(0.1, max(1e-3, share))
+            self._tighten(result.relative_gap, promise)
             self.u = result.image.copy()
         return None
+
+    def _tighten(self, gap: float, promise: float) -> None:
+        """Ask for a smaller violation; the gap falls about as it does."""
+        self.tightened += 1
+        self.progress_watch = _Watch(self.options)
+        self.crawled, self.inside, self.exhausted = 0, self.n_iter, False
+        self.target *= min(0.5, max(1e-3, 0.5 * promise / max(gap, promise)))
 
     def _choose(self, m: float, M: float) -> np.ndarray:
         """Choose the working set: the worst violators, then the last set, free ones first."""
@@ -450,10 +466,10 @@ class _Ascent:
         support = np.flatnonzero(self.c)
         self.u = self.columns.image(np.arange(self.columns.n), support, self.c[support])
 
-    def result(self, status: str) -> MarginResult:
-        """Certify the coefficients as they are."""
+    def result(self, status: str, rough: bool = False) -> MarginResult:
+        """Certify the coefficients as they are; ``rough`` takes the image as it is, no proof."""
         balance(self.c, self.right, self.left)
-        expansion = self._expansion()
+        expansion = self._expansion(rough or self.rough)
         self.last_error = float(expansion.error.max(initial=0.0))
         counts = (self.n_iter, self.n_newton, self.n_rounds)
         return certify(
@@ -466,9 +482,9 @@ class _Ascent:
             self.options.promise(self.tol),
         )
 
-    def _expansion(self) -> Expansion:
+    def _expansion(self, rough: bool) -> Expansion:
         """Outputs in double precision, on all rows that may have a loss."""
-        if self.rough:
+        if rough:
             return Expansion(self.u, np.zeros(len(self.u)), float(self.c @ self.u), 0.0)
         m, M = self.interval
         return expand(self.columns, self.pieces, self.c, self.u, 0.5 * (m + M), self.options)
