@@ -7,12 +7,13 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import LeaveOneOut, check_cv
+from sklearn.model_selection import LeaveOneOut
 from sklearn.utils import _safe_indexing
 from sklearn.utils.metadata_routing import _routing_enabled, process_routing
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import has_fit_parameter
 
-__all__ = ["check_rows_per_class", "folds_of", "routed"]
+__all__ = ["check_labels", "folds_of", "routed", "stratified"]
 
 
 def routed(
@@ -40,8 +41,10 @@ def routed(
     return options, {} if groups is None else {"groups": groups}, weighted
 
 
-def check_rows_per_class(cv: Any, y: np.ndarray) -> None:
-    """Refuse more folds than a class has rows before any work starts."""
+def check_labels(cv: Any, y: np.ndarray) -> None:
+    """Refuse labels of no class, and more folds than a class has rows, before any work starts."""
+    if y.dtype.kind not in "biu":
+        check_classification_targets(y)
     n_folds = 5 if cv is None else cv
     classes, counts = np.unique(y, return_counts=True)
     # The estimator knows best what to say about a single class.
@@ -50,6 +53,19 @@ def check_rows_per_class(cv: Any, y: np.ndarray) -> None:
             f"cv={n_folds} folds need as many rows of every class, but the class "
             f"{classes.tolist()[counts.argmin()]!r} has only {counts.min()}: use fewer folds"
         )
+
+
+def stratified(labels: np.ndarray, n_folds: int) -> list[np.ndarray]:
+    """The folds of :class:`~sklearn.model_selection.StratifiedKFold`, whose checks take longer."""
+    order = np.argsort(labels, kind="stable")
+    starts = np.flatnonzero(np.diff(labels[order], prepend=-1))
+    parts = np.split(order, starts[1:])
+    fold_of = np.empty(labels.size, dtype=np.intp)
+    start = 0
+    for rows in sorted(parts, key=lambda rows: rows[0]):
+        fold_of[rows] = np.sort(np.arange(start, start + rows.size) % n_folds)
+        start += rows.size
+    return [np.flatnonzero(fold_of == fold) for fold in range(n_folds)]
 
 
 def folds_of(
@@ -62,18 +78,19 @@ def folds_of(
     options: dict[str, Any],
 ) -> tuple[list[np.ndarray], np.ndarray]:
     """Places in ``kept`` of the rows of each fold, and the fold of each of these rows."""
-    splitter = check_cv(cv, y[kept], classifier=True)
     if isinstance(cv, LeaveOneOut):
         folds = list(np.arange(kept.size)[:, None])
-    elif cv is None or isinstance(cv, Integral) or hasattr(cv, "split"):
+    elif cv is None or isinstance(cv, Integral):
+        folds = stratified(labels, 5 if cv is None else int(cv))
+    elif hasattr(cv, "split"):
         options = {key: _safe_indexing(value, kept) for key, value in options.items()}
         rows = X if kept.size == len(y) else _safe_indexing(X, kept)
-        folds = [np.asarray(test) for _, test in splitter.split(rows, y[kept], **options)]
+        folds = [np.asarray(test) for _, test in cv.split(rows, y[kept], **options)]
     else:
         # Folds that are given as they are count all rows.
         place = np.full(len(y), -1)
         place[kept] = np.arange(kept.size)
-        given = (place[np.asarray(test)] for _, test in splitter.split())
+        given = (place[np.asarray(test)] for _, test in cv)
         folds = [test[test >= 0] for test in given if (test >= 0).any()]
     every = np.concatenate(folds)
     times = np.bincount(every, minlength=kept.size)

@@ -13,6 +13,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
+from oblong.batch._linear_without import leave_out_linear
 from oblong.batch._one_vs_one import class_scores, pair_outcomes
 from oblong.batch._one_vs_rest import OneVsRestMixin
 from oblong.batch._pairwise import PairwiseKernelClassifier
@@ -130,18 +131,8 @@ def predicted(model: Any, X: Any, outputs: np.ndarray) -> np.ndarray:
 
 def _tolerant(model: Any, tol: float) -> Any:
     """Return a model to fit to the folds: what a search has settled on, with their tolerance."""
-    full = _parts(model)[1]
     model = clone(settled(model))
     final = model.steps[-1][1] if isinstance(model, Pipeline) else model
-    if (
-        type(final) is LinearRelativeMarginClassifier
-        and len(full.classes_) == 2
-        and final.D is None
-        and final.B is None
-        and final.spread < 1.0
-    ):
-        # The bound of all rows is held, as for kernels: to find another takes a solution more.
-        final.set_params(B=max(1.0, float(full.B_[0])))
     # Of other classifiers ``tol`` says something else, or costs nothing.
     if isinstance(final, (RelativeMarginClassifier, LinearRelativeMarginClassifier, UniversumSVC)):
         final.set_params(tol=tol)
@@ -193,6 +184,11 @@ def cross_fit(
     if can_leave_out(inner) and not fit_params:
         problem = RelativeMarginWithout(inner, X, y, kept, weights, folds)
         return CrossFit(*problem.solve(tol, keep=len(folds) <= MOST_KEPT))
+    if type(inner) is LinearRelativeMarginClassifier and not fit_params:
+        keep = len(folds) <= MOST_KEPT
+        return CrossFit(
+            *leave_out_linear(inner, X, y, kept, weights, folds, tol=tol, keep=keep, n_jobs=n_jobs)
+        )
     template = _tolerant(fitted, tol)
 
     def fit(test: np.ndarray) -> tuple[Any, np.ndarray]:

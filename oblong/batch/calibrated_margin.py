@@ -16,11 +16,10 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import get_tags, indexable
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, _routing_enabled
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d
 
 from oblong._core.rollback import all_or_nothing
-from oblong.batch._calibration_folds import check_rows_per_class, folds_of, routed
+from oblong.batch._calibration_folds import check_labels, folds_of, routed
 from oblong.batch._cross_fit import MOST_KEPT, cross_fit, is_pairwise, outputs_of, predicted
 from oblong.batch._one_vs_one import pairs_of
 from oblong.batch.relative_margin import RelativeMarginClassifier
@@ -113,8 +112,8 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstima
     The folds of :class:`RelativeMarginClassifier` are solved together, from the solution with all
     rows, and keep its kernel parameter, class weights and bounds. With a numeric ``gamma``, no
     balanced class weights and ``B`` given, or ``spread=1``, nothing is kept that depends on the
-    rows left out. Other classifiers are fitted to each fold from the beginning,
-    :class:`LinearRelativeMarginClassifier` with two classes under the bound of all rows. Of
+    rows left out. :class:`LinearRelativeMarginClassifier` is solved anew for each fold, under the
+    same bounds. Other classifiers are fitted to each fold from the beginning. Of
     :class:`RelativeMarginClassifierCV` the parameters found are used in all folds; that they were
     chosen with all rows is then part of the outputs, as with any parameter that was tuned.
 
@@ -209,8 +208,8 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstima
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any]) -> None:
         X, y = indexable(X, y)
-        y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
+        if not (isinstance(y, np.ndarray) and y.ndim == 1):
+            y = column_or_1d(y, warn=True)
         model = self._template()
         options, split_options, weighted = routed(self, model, sample_weight, fit_params)
         weights = None
@@ -221,7 +220,7 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstima
             if weighted:
                 options["sample_weight"] = weights
         kept = np.arange(len(y)) if weights is None else np.flatnonzero(weights > 0)
-        check_rows_per_class(self.cv, y[kept])
+        check_labels(self.cv, y if weights is None else y[kept])
         self._report("all rows")
         self.estimator_ = model.fit(X, y, **options)
         options.pop("sample_weight", None)

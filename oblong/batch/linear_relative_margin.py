@@ -131,8 +131,9 @@ class LinearRelativeMarginClassifier(SolverParameters, VoteParameters, PassClass
 
     Notes
     -----
-    Small problems are solved to all digits whatever ``tol``, as that costs nothing. Under a
-    tight bound the descent can take thousands of passes: scale the features, or lower ``C``.
+    Unless ``tol`` is above 0.001, small problems are solved to all digits, as that costs nothing.
+    Under a tight bound the descent can take thousands of passes: scale the features, or lower
+    ``C``.
 
     References
     ----------

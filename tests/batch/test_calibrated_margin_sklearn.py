@@ -27,7 +27,7 @@ from oblong import (
     [
         # Weights are compared with copies to nine digits, so the solutions have to be that exact.
         CalibratedMarginClassifier(RelativeMarginClassifier(tol=1e-9), cv=2, fold_tol=1e-9),
-        CalibratedMarginClassifier(LinearRelativeMarginClassifier(), cv=2),
+        CalibratedMarginClassifier(LinearRelativeMarginClassifier(), cv=2, fold_tol=1e-9),
         CalibratedMarginClassifier(
             RelativeMarginClassifier(spread=1.0, tol=1e-9), cv=3, fold_tol=1e-9
         ),

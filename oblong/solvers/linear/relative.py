@@ -146,7 +146,8 @@ def solve_linear_relative_margin(
     rows, back = _prepared(X, intercept, method, threads, options)
     problem = LinearProblem(rows, y, C, intercept=intercept)
     rng = np.random.default_rng(0) if rng is None else rng
-    small = X.shape[0] * min(X.shape) <= options.small
+    # Unless a rough solution is asked for, all digits of a small problem cost nothing.
+    small = X.shape[0] * min(X.shape) <= options.small and tol <= options.largest_gap
     shared: dict[str, Any] = {"progress": progress, "options": options}
 
     def solve(

@@ -109,7 +109,14 @@ class Ascent:
 
     def _converged(self, m: float, M: float) -> MarginResult | None:
         """Return the result if fresh outputs confirm the violation and the gap is small enough."""
+        promise = self.options.promise(self.tol)
         if self.rough or self.columns.exact or self._rounding_is_harmless(m, M):
+            if self.polish and not (self.rough or self.columns.exact):
+                # Too large a gap shows in single precision already.
+                gap = self.result("converged", rough=True).relative_gap
+                if gap > 1.2 * promise and self.tightened < self.options.tightenings:
+                    self._tighten(gap, promise)
+                    return None
             result = self.result("converged")
             # Rounding in the outputs allows for no smaller violation.
             slack = 1e-6 * self.tol + 4.0 * self.last_error
@@ -119,21 +126,22 @@ class Ascent:
                     return self.result("stalled")
                 self.refreshes += 1
                 return None
-            promise = self.options.promise(self.tol)
             if self.rough or not self.polish or result.relative_gap <= promise:
                 return result
             if self.tightened == self.options.tightenings or result.rounding > 0.5 * result.gap:
                 if self.columns.exact:
                     return self.result("stalled")
                 self._promote()
-            self.tightened += 1
-            self.progress_watch = _Watch(self.options)
-            self.crawled, self.inside, self.exhausted = 0, self.n_iter, False
-            # The gap falls about as the violation does.
-            share = 0.5 * promise / max(result.relative_gap, promise)
-            self.target *= min(0.1, max(1e-3, share))
+            self._tighten(result.relative_gap, promise)
             self.u = result.image.copy()
         return None
+
+    def _tighten(self, gap: float, promise: float) -> None:
+        """Ask for a smaller violation; the gap falls about as it does."""
+        self.tightened += 1
+        self.progress_watch = _Watch(self.options)
+        self.crawled, self.inside, self.exhausted = 0, self.n_iter, False
+        self.target *= min(0.5, max(1e-3, 0.5 * promise / max(gap, promise)))
 
     def _choose(self, m: float, M: float) -> np.ndarray:
         """Choose the working set: the worst violators, then the last set, free ones first."""
@@ -309,10 +317,10 @@ class Ascent:
         support = np.flatnonzero(self.c)
         self.u = self.columns.image(np.arange(self.columns.n), support, self.c[support])
 
-    def result(self, status: str) -> MarginResult:
-        """Certify the coefficients as they are."""
+    def result(self, status: str, rough: bool = False) -> MarginResult:
+        """Certify the coefficients as they are; ``rough`` takes the image as it is, no proof."""
         balance(self.c, self.right, self.left)
-        expansion = self._expansion()
+        expansion = self._expansion(rough or self.rough)
         self.last_error = float(expansion.error.max(initial=0.0))
         counts = (self.n_iter, self.n_newton, self.n_rounds)
         return certify(
@@ -325,9 +333,9 @@ class Ascent:
             self.options.promise(self.tol),
         )
 
-    def _expansion(self) -> Expansion:
+    def _expansion(self, rough: bool) -> Expansion:
         """Outputs in double precision, on all rows that may have a loss."""
-        if self.rough:
+        if rough:
             return Expansion(self.u, np.zeros(len(self.u)), float(self.c @ self.u), 0.0)
         m, M = self.interval
         return expand(self.columns, self.pieces, self.c, self.u, 0.5 * (m + M), self.options)

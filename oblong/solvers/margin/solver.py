@@ -131,25 +131,33 @@ def _sample_start(
     limit: int,
     progress: ProgressCallback | None,
     options: MarginOptions,
-) -> tuple[np.ndarray, np.ndarray, int]:
+) -> tuple[np.ndarray | None, np.ndarray | None, int]:
     """Coefficients from the problem of a sample of the rows, their image, and the steps they took.
 
     Finding out which rows matter is cheap on a sample; on all rows it would cost products of
-    the whole length.
+    the whole length. Where most coefficients are free, they say nothing about those of other rows;
+    a few rows show that.
     """
     size = max(options.smallest_sample, columns.n // options.sample_fraction)
-    rows = sample_rows(pieces, size)
-    sample = solve_margin(
-        columns.restricted(rows),
-        scaled(pieces.take(rows), columns.n / size),
-        tol=options.sample_tol * tol,
-        max_iter=limit,
-        polish=False,
-        rough=True,
-        progress=progress,
-        stage="sample of the rows",
-        options=options,
-    )
+    spent = 0
+    for count in (options.smallest_sample // 4, size):
+        rows = sample_rows(pieces, count)
+        own = scaled(pieces.take(rows), columns.n / count)
+        sample = solve_margin(
+            columns.restricted(rows),
+            own,
+            tol=options.sample_tol * tol,
+            max_iter=limit,
+            polish=False,
+            rough=True,
+            progress=progress,
+            stage="sample of the rows",
+            options=options,
+        )
+        spent += sample.n_iter
+        right, left = own.slopes_at(sample.dual_coef)
+        if 2 * np.count_nonzero(right == left) > count:
+            return None, None, spent
     bias = 0.5 * sum(sample.bias_interval)
     start, image = spread_solution(columns, pieces, rows, sample.dual_coef, bias)
-    return start, image, sample.n_iter
+    return start, image, spent

@@ -144,8 +144,12 @@ def solve_all_without(
     source, exact = prepared
     lengths, index = problem.lengths, problem.rows
     n_groups, n_folds = len(lengths), int(problem.fold_of.max()) + 1
-    unique, names = np.unique(problem.segments.reshape(-1, 2), axis=0, return_inverse=True)
-    own = np.diff(unique, axis=1)[:, 0] ** 2
+    spans = problem.segments.reshape(-1, 2)
+    # Pairs of numbers as one number each are sorted much faster.
+    _, chosen, names = np.unique(
+        spans @ [problem.matrix.n + 1, 1], return_index=True, return_inverse=True
+    )
+    own = np.diff(spans[chosen], axis=1)[:, 0] ** 2
     gram = isinstance(problem.matrix, GramTiles)
     places = (np.cumsum(own) - own)[names].reshape(lengths.shape) * (not gram)
     groups = Groups(

@@ -55,12 +55,14 @@ def kernel_rows(source, some, values):
 def shift_weight(p, s, c, room):
     """Bring ``Σc`` back to zero, inside the domains.
 
-    The surplus is taken from the free coefficients, in proportion to their ``room`` up to the next
-    breakpoint; what is left then, by scaling the heavier sign down.
+    The surplus is taken from free coefficients, each of which gives half of its ``room`` up to the
+    next breakpoint: the fewer that change, the fewer kernel rows change the image. What is left
+    then goes in proportion to what room they have, and at last by scaling the heavier sign down.
     """
     surplus = 0.0
     for i in range(c.size):
         surplus += c[i]
+    sign = 1.0 if surplus > 0.0 else -1.0
     total = 0.0
     for i in range(c.size):
         right, left, above, below = _place(p, s, i, c[i])
@@ -68,19 +70,24 @@ def shift_weight(p, s, c, room):
         if right == left:
             # Where a piece has no end, a coefficient moves by about its own size.
             room[i] = min(c[i] - below if surplus > 0.0 else above - c[i], abs(c[i]) + 1.0)
+            part = min(0.5 * room[i], sign * surplus)
+            if part > 0.0:
+                c[i] -= sign * part
+                room[i] -= part
+                surplus -= sign * part
             total += room[i]
-    share = min(abs(surplus) / total, 1.0) if total > 0.0 else 0.0
-    share = share if surplus > 0.0 else -share
+    share = sign * min(sign * surplus / total, 1.0) if total > 0.0 and sign * surplus > 0.0 else 0.0
     high = low = 0.0
     for i in range(c.size):
         c[i] -= share * room[i]
         high += max(c[i], 0.0)
         low += max(-c[i], 0.0)
     # Every domain holds zero, so that smaller coefficients stay inside.
-    up = low / high if high > low else 1.0
-    down = high / low if low > high else 1.0
-    for i in range(c.size):
-        c[i] *= up if c[i] > 0.0 else down
+    if abs(high - low) > 1e-14 * high:
+        up = low / high if high > low else 1.0
+        down = high / low if low > high else 1.0
+        for i in range(c.size):
+            c[i] *= up if c[i] > 0.0 else down
 
 
 @compiled

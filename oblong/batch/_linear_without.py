@@ -1,0 +1,86 @@
+"""The linear relative margin classifier without some of its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+from sklearn.utils.validation import validate_data
+
+from oblong._core.threads import available_threads, single_threaded_blas
+from oblong.batch._expansion import ROWS
+from oblong.batch._one_vs_one import pairs_of
+from oblong.batch._relative_margin_without import LeftOutFit
+from oblong.batch.linear_relative_margin import LinearRelativeMarginClassifier
+
+__all__ = ["leave_out_linear"]
+
+
+def leave_out_linear(
+    model: LinearRelativeMarginClassifier,
+    X: Any,
+    y: np.ndarray,
+    kept: np.ndarray,
+    weights: np.ndarray | None,
+    folds: Sequence[np.ndarray],
+    *,
+    tol: float,
+    keep: bool,
+    n_jobs: int | None,
+) -> LeftOutFit:
+    """Solve every pair of classes of a fitted model without each fold.
+
+    The class weights and the bounds remain those of all rows: to find a bound takes a solution
+    more. The solutions themselves start anew, as an interior point gains nothing by another's.
+    Parameters and results are those of
+    :class:`~oblong.batch._relative_margin_without.RelativeMarginWithout`.
+    """
+    X = validate_data(model, X, reset=False, **ROWS)
+    labels, pairs = np.searchsorted(model.classes_, y[kept]), pairs_of(len(model.classes_))
+    own = np.ones(kept.size) if weights is None else weights[kept]
+    penalties = model._penalties(labels, own)
+    held = model.D != 0.0 and model.nu is None and (model.D is not None or model.spread < 1.0)
+    parts = [_copy(model) for _ in pairs]
+    for part, B in zip(parts, model.B_):
+        part.tol = tol
+        if part.B is None and held:
+            part.B, part.D = max(1.0, float(B)), None
+    jobs = min(len(folds), effective_n_jobs(n_jobs))
+    threads = 1 if jobs > 1 else available_threads()
+
+    def solve(test: np.ndarray) -> tuple[LinearRelativeMarginClassifier, np.ndarray]:
+        rest, fits = np.delete(np.arange(kept.size), test), []
+        for part, (positive, negative) in zip(parts, pairs):
+            first = labels[rest] == positive
+            pair = first | (labels[rest] == negative)
+            rows, signs = rest[pair], np.where(first[pair], 1.0, -1.0)
+            fits.append(part._fit_pair(X[kept[rows]], signs, penalties[rows], own[rows], threads))
+        found = _copy(model)
+        found._store_weights(fits)
+        found._keep([fit.solution for fit in fits])
+        return found, found._evaluate(X[kept[test]])
+
+    if jobs == 1:
+        found = [solve(test) for test in folds]
+    else:
+        with single_threaded_blas():
+            found = Parallel(n_jobs=jobs, prefer="threads")(delayed(solve)(test) for test in folds)
+    models, outputs = [each for each, _ in found], np.empty((kept.size, len(pairs)))
+    for test, (_, values) in zip(folds, found):
+        outputs[test] = values
+    return LeftOutFit(
+        outputs,
+        models if keep else [],
+        float(max(each.dual_gap_.max() for each in models)),
+        int(sum(each.n_iter_.sum() for each in models)),
+        all(each.converged_ for each in models),
+    )
+
+
+def _copy(model: LinearRelativeMarginClassifier) -> LinearRelativeMarginClassifier:
+    """A copy that shares all values; a clone would check the parameters again."""
+    other = object.__new__(type(model))
+    other.__dict__.update(vars(model))
+    return other
