@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
-from sklearn.utils.validation import validate_data
 
 from oblong._core.threads import available_threads, single_threaded_blas
-from oblong.batch._expansion import ROWS
 from oblong.batch._one_vs_one import pairs_of
 from oblong.batch._relative_margin_without import LeftOutFit
+from oblong.batch._rows import validated_rows
 from oblong.batch.linear_relative_margin import LinearRelativeMarginClassifier
 
 __all__ = ["leave_out_linear"]
@@ -37,7 +36,7 @@ def leave_out_linear(
     Parameters and results are those of
     :class:`~oblong.batch._relative_margin_without.RelativeMarginWithout`.
     """
-    X = validate_data(model, X, reset=False, **ROWS)
+    X = validated_rows(model, X, reset=False)
     labels, pairs = np.searchsorted(model.classes_, y[kept]), pairs_of(len(model.classes_))
     own = np.ones(kept.size) if weights is None else weights[kept]
     penalties = model._penalties(labels, own)
