@@ -76,5 +76,5 @@ ax.spines[["top", "right"]].set_visible(False)
 plt.show()
 
 # %%
-# Asking for the labels in doubt needs less than half as many of them for the same error. The
+# Asking for the labels in doubt needs about half as many of them for the same error. The
 # standard deviation adds little to the output on this data, less than the divisions differ.
