@@ -20,8 +20,9 @@ GROUPS = {
     "Probabilities and regression": "probabilities quantiles regression",
     "More": "",
 }
-# Wide figures whose thumbnails show one panel: where it begins and ends, in widths of the figure.
-PANELS = {"01_stretch_001": (0.66, 1.0), "07_risk_bounds_001": (0.5, 1.0)}
+# Wide figures whose thumbnails show the last panel: where it begins and where it ends below, as
+# fractions of the figure.
+PANELS = {"01_stretch_001": (0.682, 0.9), "07_risk_bounds_001": (0.515, 1.0)}
 THUMBNAIL = (560, 400)
 _OPEN = '.. raw:: html\n\n    <div class="sphx-glr-thumbnails">\n\n'
 _CLOSE = ".. raw:: html\n\n    </div>\n\n"
@@ -55,13 +56,13 @@ def grouped(items: str) -> str:
 def crop(app: Sphinx, *_: object) -> None:
     """Replace the thumbnails of wide figures by one of their panels."""
     images = Path(app.srcdir) / "auto_examples" / "images"
-    for name, (left, right) in PANELS.items():
+    for name, (left, low) in PANELS.items():
         figure = images / f"sphx_glr_plot_{name}.png"
         if figure.is_file():
             image = Image.open(figure).convert("RGBA")
-            panel = image.crop((int(left * image.width), 0, int(right * image.width), image.height))
+            box = (int(left * image.width), 0, image.width, int(low * image.height))
+            panel = ImageOps.contain(image.crop(box), THUMBNAIL)
             ground = Image.new("RGBA", THUMBNAIL, "white")
-            panel = ImageOps.contain(panel, THUMBNAIL)
             ground.paste(panel, tuple((a - b) // 2 for a, b in zip(THUMBNAIL, panel.size)), panel)
             ground.save(images / "thumb" / f"sphx_glr_plot_{name[:-4]}_thumb.png")
 
