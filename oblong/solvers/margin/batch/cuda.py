@@ -79,6 +79,8 @@ class _Work:
         self.cache_bytes = cache_bytes
         kernels, which = _different(batch)
         self.matrix = DeviceMatrix(batch.matrix, device.memory_share, kernels[1:])
+        if not self.matrix.whole and self.matrix.capacity < device.working_set:
+            raise MemoryError("the columns of a working set do not fit")
         large = not self.matrix.whole and batch.sizes.max() > device.sample_above
         if large and batch.starts is None and batch.bounds is None:
             self.batch = batch = replace(batch, starts=self._sample_starts())
