@@ -156,13 +156,14 @@ class SearchOnDevice:
 
     def solve(self, folds: Sequence[Any], tol: float, max_iter: int) -> None:
         """Set the ``known`` models of folds, gamma by gamma."""
-        n, problems = self.X.shape[0], folds[0].outcome.scores[:, 0].size
         from oblong.solvers.margin.batch.cuda_matrix import DeviceArrays
 
+        n, grid = self.X.shape[0], folds[0].search.grid
+        pairs = max(len(pairs_of(fold.classes.size)) for fold in folds)
+        state = _STATE_BYTES * n * pairs * len(grid.Cs) * (len(grid.spreads) + 1)
         memory = _SHARE * DeviceArrays(self.X).free_bytes()
         for place, kernel in enumerate(folds[0].gammas):
-            together = [len(pairs_of(fold.classes.size)) for fold in folds]
-            fits = int(memory // (_STATE_BYTES * n * problems * max(together)))
+            fits = int(memory // state)
             if any(fold.gammas[place] != kernel for fold in folds):
                 # Each fold has its own matrix.
                 fits = min(fits, int(memory // (n * n * 8)) if kernel.name == "rbf" else 1)

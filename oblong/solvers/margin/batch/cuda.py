@@ -80,6 +80,8 @@ class _Work:
         self.cache_bytes = cache_bytes
         kernels, which = _different(batch)
         self.matrix = DeviceMatrix(batch.matrix, device.memory_share, kernels[1:])
+        if not self.matrix.whole and self.matrix.capacity < device.working_set:
+            raise MemoryError("the columns of a working set do not fit")
         large = not self.matrix.whole and batch.sizes.max() > device.sample_above
         if large and batch.starts is None and batch.bounds is None:
             self.batch = batch = replace(batch, starts=self._sample_starts())
@@ -92,8 +94,7 @@ class _Work:
         c = np.zeros((count, self.longest))
         for g, size in enumerate(sizes):
             self.host_rows[g, :size] = batch.rows(g)
-            penalties = batch.penalties if batch.penalties.ndim == 1 else batch.penalties[g]
-            signed[g, :size] = batch.y(g) * penalties[self.host_rows[g, :size]]
+            signed[g, :size] = batch.y(g) * batch.factors(g)
             if batch.starts is not None:
                 c[g * m, :size] = batch.starts[g]
         self.cap = np.repeat(batch.Cs, self.own)[None, :, None] * signed[:, None]
@@ -125,16 +126,17 @@ class _Work:
             batch,
             matrix=replace(matrix, X=matrix.X[::step]),
             segments=-(-batch.segments // step),
-            penalties=step * batch.penalties[::step],
+            penalties=step * batch.penalties[..., ::step],
             Cs=batch.Cs[:1],
             spreads=np.empty(0),
             tol=3.0 * batch.tol,
             polish=False,
+            others=None,
         )
         found = solve_batch_on_device(
             sample, cache_bytes=self.cache_bytes, options=self.options, device=self.device
         )
-        dense = np.zeros((len(sample.penalties), batch.n_groups))
+        dense = np.zeros((sample.matrix.n, batch.n_groups))
         for g, coefs in enumerate(found.coefs):
             dense[sample.rows(g), g] = coefs[0]
         support = np.flatnonzero(dense.any(axis=1))
@@ -143,7 +145,7 @@ class _Work:
         for g in range(batch.n_groups):
             rows = batch.rows(g)
             y = arrays.put(batch.y(g))
-            cap = arrays.put(batch.Cs[0] * batch.penalties[rows])
+            cap = arrays.put(batch.Cs[0] * batch.factors(g))
             f, slope = images[arrays.put(rows), g], 0.5 / self.device.sample_ramp
             low, high = -1.0 - float(f.max()), 1.0 - float(f.min())
             low, high = low - 1.0, high + 1.0

@@ -144,6 +144,11 @@ class MarginBatch:
         """Rows of a group, segment by segment: the order of its coefficients."""
         return np.concatenate([np.arange(start, stop) for start, stop in self.segments[g]])
 
+    def factors(self, g: int) -> np.ndarray:
+        """Penalties of the rows of a group."""
+        own = self.penalties if self.penalties.ndim == 1 else self.penalties[g]
+        return own[self.rows(g)]
+
     def image(self, g: int, coef: np.ndarray) -> np.ndarray:
         """Product of the matrix of a group with coefficients."""
         rows = self.rows(g)
