@@ -264,13 +264,16 @@ class Fold:
                 part = None if noise is None else noise[start:stop]
                 labels.append(_vote(different, which, classes.size, part))
             if reached.any():
-                near, far = (
-                    _settled(different, which, classes.size, truth[start:stop], share * reached)
-                    for share in (_OPEN, _SETTLED)
-                )
-                sure.append(near[0])
-                possible.append(near[1])
-                settled &= (far[0] == far[1]).all(axis=1)
+                for share in (_OPEN, _SETTLED):
+                    low, high = _settled(
+                        different, which, classes.size, truth[start:stop], share * reached
+                    )
+                    settled &= (low == high).all(axis=1)
+                    if share == _OPEN:
+                        sure.append(low)
+                        possible.append(high)
+                    if not settled.any():
+                        break
             if by_scores or search.scorer is not None:
                 outputs = np.stack([out[k] for out, k in zip(different, which)], axis=2)
                 if by_scores:

@@ -305,7 +305,8 @@ class RelativeMarginClassifierCV(VoteParameters, ClassifierMixin, ParameterSearc
             self._report(f"{some.sum()} of {some.size} combinations may be the best")
         # What these turn out to be may settle the others.
         open_ones &= steps <= max(_CHEAP * steps[some].min(), many)
-        slow = steps > many
+        # The last one is only solved for its score.
+        slow = (steps > many) & (some.sum() > 1)
         variance[~open_ones] = -1.0
         fold = np.arange(len(outcomes)).reshape(-1, 1, 1, 1)
         open_ones &= ~slow | (fold == variance.argmax(axis=0))

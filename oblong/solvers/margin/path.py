@@ -3,6 +3,11 @@
 At a fixed ``C`` the coefficients of the solution (Shivaswamy and Jebara, JMLR 11, 2010)
 are a continuous and piecewise linear function of the bound ``B``, so that the solution for one
 bound is a good start for the next smaller one.
+
+These are problems of one batch (:mod:`oblong.solvers.margin.batch`), but they are not solved as
+one: a path has any number of rows, whose columns are cached and not a matrix, and its coefficients
+and outputs have the last digits of Newton steps, so that their pieces can be seen to be straight.
+Steps in single precision up to the tolerance, which a search lives on, do not give these.
 """
 
 from __future__ import annotations
@@ -34,8 +39,6 @@ class RelativeMarginPathResult:
         The bounds ``1 + spread (theta - 1)``.
     theta : float
         Largest absolute output of the support vector machine.
-    C : ndarray of shape (n,)
-        The penalties.
     n_iter : int
         Pair steps in all.
     """
@@ -44,7 +47,6 @@ class RelativeMarginPathResult:
     margins: tuple[MarginResult, ...]
     B: np.ndarray
     theta: float
-    C: np.ndarray
     n_iter: int
 
 
@@ -56,9 +58,6 @@ def solve_relative_margin_path(
     *,
     tol: float = 1e-3,
     max_iter: int = -1,
-    near: RelativeMarginPathResult | None = None,
-    start: np.ndarray | None = None,
-    polish: bool = True,
     progress: ProgressCallback | None = None,
 ) -> RelativeMarginPathResult:
     """Solve the relative margin problem for several bounds, the largest first.
@@ -77,14 +76,6 @@ def solve_relative_margin_path(
         Largest violation of the optimality conditions.
     max_iter : int, default=-1
         Limit on the pair steps of each problem; -1 for none.
-    near : RelativeMarginPathResult, default=None
-        The path of the same spreads at penalties no larger than these, as another start.
-    start : ndarray of shape (n,), default=None
-        Without ``near``: coefficients for the support vector machine to start from, between 0
-        and ``y C`` and of sum zero.
-    polish : bool, default=True
-        Whether small problems end with Newton steps, see
-        :func:`~oblong.solvers.margin.solver.solve_margin`.
     progress : callable, default=None
         Called with the state of the search.
 
@@ -94,27 +85,19 @@ def solve_relative_margin_path(
         The solutions, in the order of ``spreads``.
     """
 
-    def solve(pieces: Pieces, starts: Sequence[MarginResult], stage: str) -> MarginResult:
-        best = _best_start(pieces, starts)
+    def solve(pieces: Pieces, last: MarginResult | None, stage: str) -> MarginResult:
         return solve_margin(
             columns,
             pieces,
             tol=tol,
             max_iter=max_iter,
-            start=start if best is None else best.dual_coef,
-            start_image=None if best is None else best.image,
-            polish=polish,
+            start=None if last is None else last.dual_coef,
+            start_image=None if last is None else last.image,
             progress=progress,
             stage=stage,
         )
 
-    unbounded, bounded = svm_pieces(y, C), relative_margin_pieces(y, C, 1.0)
-    # The path whose solutions may still hold, if its support vector machine does.
-    same = near if near is not None and _holds(near.svm, y, near.C) else None
-    if same is not None:
-        svm = same.svm.under(unbounded)
-    else:
-        svm = solve(unbounded, [] if near is None else [near.svm], "svm")
+    svm = solve(svm_pieces(y, C), None, "svm")
     theta = float(np.abs(svm.outputs).max())
     shares = np.asarray(spreads, dtype=np.float64)
     B = np.maximum(1.0, 1.0 + shares * (theta - 1.0))
@@ -123,30 +106,6 @@ def solve_relative_margin_path(
     for k in np.argsort(-shares, kind="stable"):
         if shares[k] == 1.0 or (theta <= B[k] and svm.status == "converged"):
             continue
-        # The bounds differ in the outer slopes only.
-        pieces = Pieces(bounded.breakpoints, bounded.slopes.copy())
-        pieces.slopes[:, 0], pieces.slopes[:, 2] = B[k], -B[k]
-        if same is not None and _holds(same.margins[k], y, same.C):
-            last = same.margins[k].under(pieces)
-        else:
-            starts = [last] if near is None else [last, near.margins[k]]
-            last = solve(pieces, starts, "relative margin")
-        margins[k] = last
+        last = margins[k] = solve(relative_margin_pieces(y, C, B[k]), last, "relative margin")
         steps += last.n_iter
-    return RelativeMarginPathResult(svm, tuple(margins), B, theta, C, steps)
-
-
-def _holds(earlier: MarginResult, y: np.ndarray, C: np.ndarray) -> bool:
-    """Whether a solution is one for penalties larger than ``C`` as well.
-
-    Short of the smaller penalties the terms are the same, and so is what is optimal.
-    """
-    return earlier.status == "converged" and bool((y * earlier.dual_coef < C).all())
-
-
-def _best_start(pieces: Pieces, starts: Sequence[MarginResult]) -> MarginResult | None:
-    """Choose the start with the largest dual objective; all are inside the domains."""
-    if len(starts) < 2:
-        return starts[0] if starts else None
-
-    return max(starts, key=lambda start: pieces.dual(start.dual_coef, start.image))
+    return RelativeMarginPathResult(svm, tuple(margins), B, theta, steps)

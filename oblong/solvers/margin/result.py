@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -91,20 +91,6 @@ class MarginResult:
     def relative_gap(self) -> float:
         """The gap over the primal objective."""
         return self.gap / max(abs(self.objective), np.finfo(float).tiny)
-
-    def under(self, pieces: Pieces) -> MarginResult:
-        """Return the same solution, at no cost, for other terms that it is optimal for."""
-        # The terms differ where no coefficient is: only the sums of terms and losses change.
-        change = float((pieces.value(self.dual_coef)).sum())
-        norm = float(self.dual_coef @ self.image)
-        return replace(
-            self,
-            objective=0.5 * self.scale**2 * norm + float(pieces.loss(self.outputs).sum()),
-            dual_objective=change - 0.5 * norm,
-            n_iter=0,
-            n_newton=0,
-            n_rounds=0,
-        )
 
 
 def expand(
