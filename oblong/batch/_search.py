@@ -89,7 +89,7 @@ def documented(cls: _Class) -> _Class:
     return cls
 
 
-def settings(search: BaseEstimator, model: type) -> dict[str, Any]:
+def settings(search: BaseEstimator, model: Any) -> dict[str, Any]:
     """Parameters of a search that are those of its model."""
     names = set(model._get_param_names())
     return {name: value for name, value in search.get_params(False).items() if name in names}
@@ -208,7 +208,7 @@ class ParameterSearch(SearchParameters, BaseEstimator):
         if self.refit:
             self.best_estimator_ = model.fit(X, y, sample_weight=weights)
         else:
-            vars(self).pop("best_estimator_", None)
+            self.__dict__.pop("best_estimator_", None)
 
     @available_if(refitted)
     def predict(self, X: Any) -> np.ndarray:

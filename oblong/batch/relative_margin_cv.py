@@ -45,7 +45,7 @@ _THREADS_ABOVE = 2048
 # By how much the tolerance falls from one stage of the search to the next, and where that is slow.
 _STAGE, _SLOW_STAGE = 0.3, 0.5
 # Standard deviations by which a score is taken to change at most, if rows may be right or wrong.
-_DEVIATIONS = 3.0
+_DEVIATIONS = 2.0
 # Combinations that have taken at most so many times the steps of the cheapest one go on with it.
 _CHEAP = 4.0
 # Bytes of kernel matrices that are kept from one stage to the next, and of coefficients.
@@ -79,7 +79,7 @@ class RelativeMarginClassifierCV(VoteParameters, ClassifierMixin, ParameterSearc
         Largest violation of the optimality conditions.
     fold_tol : float, default=0.3
         The same at the beginning of the search. Combinations that may still turn out to be the
-        best are then solved to smaller and smaller violations, in the end to ``tol``; see the
+        best are then solved to smaller and smaller violations, down to ``tol``; see the
         notes. With a value of at most ``tol`` all of them are.
     max_iter : int, default=-1
         Limit on the solver's steps for each binary problem, or -1 for none.
@@ -125,9 +125,11 @@ class RelativeMarginClassifierCV(VoteParameters, ClassifierMixin, ParameterSearc
 
     The search goes in stages. Outputs near zero of a solution with a violation of ``v`` are taken
     to be within ``0.3 v`` of those of the exact solution: a test row with a larger output counts as
-    right or wrong, one with a smaller output as open. A combination that cannot be the best even
-    with all its open rows right is not solved any further, and keeps its score and relative margin
-    in ``cv_results_``; of the others the cheapest are solved to 0.3 of their violation next.
+    right or wrong, one with a smaller output as open. The score of a combination is taken to change
+    by no more than its open rows can, nor by more than two standard deviations if they turn out
+    right or wrong by the toss of a coin. A combination that cannot be the best then is not solved
+    any further, and keeps its score and relative margin in ``cv_results_``; of the others the
+    cheapest are solved to 0.3 of their violation next, in the folds with outputs below ``2 v``.
     This holds for the accuracy, and unless ``break_ties`` is "confidence" or "random". Any other
     search, one on a device, one whose kernel matrices or coefficients take more than 1 GB, and one
     with more than 6000 rows of two classes solve all combinations to ``tol``.
@@ -208,7 +210,7 @@ class RelativeMarginClassifierCV(VoteParameters, ClassifierMixin, ParameterSearc
         self._summarise(grid, outcomes)
         self.classes_ = classes
         rows = X if self._rows_on_device is None else self._rows_on_device
-        model = RelativeMarginClassifier(**settings(self, RelativeMarginClassifier))
+        model: Any = RelativeMarginClassifier(**settings(self, RelativeMarginClassifier))
         if search.on_device is None and classes.size == 2:
             shape = (len(grid.Cs), len(grid.gammas), len(grid.spreads))
             best = np.unravel_index(self.best_index_, shape)
