@@ -58,6 +58,7 @@ GRIDS["10 C x 10 gamma"] = {
 GENERATED = {
     "800 easy rows": (800, 4, 2.0, 0.01),
     "2000 easy rows": (2000, 6, 2.0, 0.01),
+    "5000 easy rows": (5000, 6, 2.0, 0.01),
     "5000 noisy rows": (5000, 20, 0.7, 0.1),
 }
 for _name in GENERATED:

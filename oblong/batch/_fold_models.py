@@ -240,6 +240,16 @@ class PairSolver:
             self._solver.hold(None)
         return self.models(found, tols < np.inf)
 
+    def coefs(self, C: int, spread: int) -> tuple[np.ndarray, np.ndarray]:
+        """Rows of the first pair, and the coefficients of two of its models, not scaled.
+
+        They are the support vector machine of a penalty and the model of a spread, by number.
+        """
+        assert self._solver is not None
+        first = C * (self.spreads.size + 1)
+        place = first + 1 + int(np.flatnonzero(self._order == spread)[0])
+        return self._solver.rows_of(0), self._solver.arrays(0)[0][[first, place]]
+
     def models(self, found: BatchResult, wanted: np.ndarray) -> PairModels:
         """Pick the models that are asked for from what was found."""
         by_spread = np.empty((2, len(self._pairs), *wanted.shape), dtype=np.intp)

@@ -19,13 +19,13 @@ from oblong.batch._one_vs_one import class_scores, pairs_of, votes_of
 from oblong.kernels import Kernel, resolve_gamma
 from oblong.linalg.definite import check_kernel_definite
 
-__all__ = ["Fold", "FoldScores", "Grid", "GridFold"]
+__all__ = ["Fold", "FoldScores", "Grid", "GridFold", "mean_coefficients"]
 
 # Outputs computed at once.
 _OUTPUTS = 1 << 23
 # By which multiple of the violation outputs near zero still change on the way to the solution, as a
-# rule: labels that changed had outputs below it, nine times in ten.
-_OPEN = 0.3
+# rule: labels that changed had outputs below the first, nine times in ten, none above the second.
+_OPEN, _SETTLED = 0.3, 2.0
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,11 @@ class FoldScores:
     ----------
     scores : ndarray of shape (n_Cs, n_gammas, n_spreads)
         Scores on the test rows.
-    lowest, highest : ndarray of the same shape
-        What the scores may be once the models are solved to the last tolerance.
+    lowest, highest, variance : ndarray of the same shape
+        What the scores may be once the models are solved to the last tolerance, and their variance
+        if each row that is open then is right with a probability of one half.
+    settled : bool ndarray of the same shape
+        Whether the scores are as good as known.
     relative_margins : ndarray of the same shape
         Relative margins on the training rows.
     steps : ndarray of the same shape
@@ -65,6 +68,8 @@ class FoldScores:
     scores: np.ndarray
     lowest: np.ndarray
     highest: np.ndarray
+    variance: np.ndarray
+    settled: np.ndarray
     relative_margins: np.ndarray
     steps: np.ndarray
     gaps: np.ndarray
@@ -196,9 +201,9 @@ class Fold:
         # Models that were solved together with those of other folds.
         self.known: list[PairModels | None] = [None] * len(numbers)
         shape = (len(grid.Cs), len(numbers), len(grid.spreads))
-        scores, lowest, highest, margins, steps = np.empty((5, *shape))
+        scores, lowest, highest, variance, margins, steps = np.empty((6, *shape))
         self.outcome = FoldScores(
-            scores, lowest, highest, margins, steps,
+            scores, lowest, highest, variance, np.zeros(shape, dtype=bool), margins, steps,
             np.empty(len(numbers)), np.full(len(numbers), -1),
         )  # fmt: skip
 
@@ -227,8 +232,10 @@ class Fold:
             models = self.solvers[place].solve(both[0], definite, tols, self.keep)
         wanted = np.nonzero(tols < np.inf)
         at = (self.ascending[wanted[0]], place, wanted[1])
-        slack = np.where(tols > search.tol, _OPEN * tols, 0.0)[wanted]
-        out.scores[at], out.lowest[at], out.highest[at] = self._scores(models, both[1], slack)
+        reached = np.where(tols > search.tol, tols, 0.0)[wanted]
+        arrays = (out.scores, out.lowest, out.highest, out.variance, out.settled)
+        for array, values in zip(arrays, self._scores(models, both[1], reached)):
+            array[at] = values
         out.relative_margins[at], out.steps[at] = models.relative_margins, models.steps
         if search.report is not None and out.n_iter[place] < 0:
             search.report(
@@ -239,9 +246,12 @@ class Fold:
         self.matrices[place] = both if self.keep else None
 
     def _scores(
-        self, models: PairModels, K_test: np.ndarray, slack: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Score every model, and say what is possible if its outputs change by its ``slack``."""
+        self, models: PairModels, K_test: np.ndarray, reached: np.ndarray
+    ) -> tuple[np.ndarray | float | bool, ...]:
+        """Score every model, and say what is possible given the violations ``reached``.
+
+        The order is that of :class:`FoldScores`.
+        """
         n_pairs, n_models = models.which.shape
         search, classes, test = self.search, self.classes, self.test
         noise = None
@@ -254,17 +264,23 @@ class Fold:
         labels, decisions = [], []
         sure: list[np.ndarray] = []
         possible: list[np.ndarray] = []
+        settled = np.ones(n_models, dtype=bool)
         for start, stop in chunks(test.size, max(1, _OUTPUTS // (n_pairs * n_models))):
             different = models.outputs(K_test[start:stop], self.starts)
             if not by_scores:
                 part = None if noise is None else noise[start:stop]
                 labels.append(_vote(different, which, classes.size, part))
-            if slack.any():
-                rows = truth[start:stop]
-                for found, every in zip(
-                    _settled(different, which, classes.size, rows, slack), (sure, possible)
-                ):
-                    every.append(found)
+            if reached.any():
+                for share in (_OPEN, _SETTLED):
+                    low, high = _settled(
+                        different, which, classes.size, truth[start:stop], share * reached
+                    )
+                    settled &= (low == high).all(axis=1)
+                    if share == _OPEN:
+                        sure.append(low)
+                        possible.append(high)
+                    if not settled.any():
+                        break
             if by_scores or search.scorer is not None:
                 outputs = np.stack([out[k] for out, k in zip(different, which)], axis=2)
                 if by_scores:
@@ -276,13 +292,15 @@ class Fold:
             kinds = [predicted == truth]
             kinds += [np.concatenate(found, axis=1) for found in (sure, possible) if found]
             means = [np.average(kind, axis=1, weights=self.weights) for kind in kinds]
-            return means[0], means[-2 if sure else 0], means[-1]
+            shares = np.ones(test.size) if self.weights is None else self.weights
+            variance = (kinds[-2 if sure else 0] != kinds[-1]) @ (0.5 * shares / shares.sum()) ** 2
+            return means[0], means[-2 if sure else 0], means[-1], variance, settled
         options = {} if self.weights is None else {"sample_weight": self.weights}
         known = zip(classes[predicted], np.concatenate(decisions, axis=1))
         fixed = [_FixedPredictions(classes, *k) for k in known]
         rows = self.X[test]
         scores = np.array([search.scorer(k, rows, self.truth, **options) for k in fixed])
-        return scores, scores, scores
+        return scores, scores, scores, 0.0, True
 
     def _decision(self, outputs: np.ndarray, n_classes: int) -> np.ndarray:
         """Decision values of every model, in the shape the estimator gives them."""
@@ -291,6 +309,24 @@ class Fold:
         if self.search.decision_function_shape == "ovo":
             return outputs
         return _scored(outputs, n_classes)
+
+
+def mean_coefficients(folds: list[Fold], n: int, C: int, gamma: int, spread: int) -> Any:
+    """Coefficients of ``n`` rows, averaged over the folds, for a model of two classes on all rows.
+
+    Those of the support vector machine and of the model of a spread, by number; None unless every
+    row is in as many folds, so that their sums stay zero, and its penalty the same in all.
+    """
+    if folds[0].search.class_weight == "balanced":
+        return None
+    coefs, counts = np.zeros((2, n)), np.zeros(n)
+    for fold in folds:
+        place = int(np.flatnonzero(fold.ascending == C)[0])
+        rows, own = fold.solvers[gamma].coefs(place, spread)
+        coefs[:, fold.train[rows]] += own
+        counts[fold.train] += 1.0
+    used = np.unique(counts[counts > 0.0])
+    return coefs / used[0] if used.size == 1 else None
 
 
 def _check_definite(kernel: Kernel, K: np.ndarray) -> None:

@@ -6,28 +6,27 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin, _fit_context
-from sklearn.metrics import get_scorer, get_scorer_names, mean_pinball_loss, r2_score
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.metrics import get_scorer, mean_pinball_loss, r2_score
 from sklearn.model_selection import check_cv
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.metaestimators import available_if
 
-from oblong._core.rollback import all_or_nothing
 from oblong.batch._fold_models import SearchKernel
 from oblong.batch._search import (
     ParameterSearch,
     checked_gammas,
     checked_numbers,
+    documented,
     fold_workers,
-    refitted,
+    settings,
     splits_of,
 )
 from oblong.batch.margin_regressor import LINEAR_GAP, MarginRegressor
-from oblong.kernels import KERNELS, Kernel, resolve_gamma
+from oblong.kernels import Kernel, resolve_gamma
 from oblong.linalg.definite import check_kernel_definite
 from oblong.solvers.linear.regression import solve_linear_regression, suits_linear_regression
 from oblong.solvers.margin.regression import solve_regressions
@@ -38,6 +37,8 @@ __all__ = ["MarginRegressorCV"]
 _THREADS_ABOVE = 2048
 
 
+@documented
+@dataclass(kw_only=True, eq=False, repr=False)
 class MarginRegressorCV(RegressorMixin, ParameterSearch):
     r"""Support vector or quantile regression whose parameters are chosen by cross-validation.
 
@@ -53,22 +54,14 @@ class MarginRegressorCV(RegressorMixin, ParameterSearch):
         The loss, see :class:`MarginRegressor`.
     Cs : sequence of float, default=(0.1, 1.0, 10.0, 100.0)
         Penalties of errors to try.
-    gammas : sequence of {"scale", "auto"} or float, default=("scale",)
-        Kernel coefficients to try. ``"scale"`` is computed from the training part of each fold.
-        Without meaning for the kernels "linear" and "precomputed" and for callables, where only
-        the first is used.
+    %(gammas)s
     epsilons : sequence of float, default=(0.1,)
         Half widths of the tube to try. For ``loss="epsilon"`` only.
     quantile : float, default=0.5
         The quantile. For ``loss="quantile"`` only.
     bounds : tuple of two floats, default=None
         Hard bounds on the outputs of the training rows, see :class:`MarginRegressor`.
-    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
-        The kernel function.
-    degree : int, default=3
-        Degree of the polynomial kernel.
-    coef0 : float, default=0.0
-        Constant term of "poly" and "sigmoid".
+    %(kernel)s
     cv : int, cross-validation splitter or iterable, default=None
         How to split: five folds by default, as in scikit-learn.
     scoring : str or callable, default=None
@@ -78,15 +71,7 @@ class MarginRegressorCV(RegressorMixin, ParameterSearch):
         Largest violation of the optimality conditions, on the scale of the targets.
     max_iter : int, default=-1
         Limit on the solver's steps for each problem, or -1 for none.
-    cache_size : float, default=1024
-        Memory limit in MB of the kernel cache of the last fit. The folds have no such limit,
-        see the notes.
-    refit : bool, default=True
-        Whether to fit the best regressor to all rows in the end.
-    n_jobs : int, default=None
-        Folds to work on at once, in threads.
-    verbose : int, default=0
-        Whether to report progress on standard error.
+    %(run)s
 
     Attributes
     ----------
@@ -94,29 +79,14 @@ class MarginRegressorCV(RegressorMixin, ParameterSearch):
         The best combination, with the keys "C", "gamma" and, for ``loss="epsilon"``, "epsilon".
         Among equal scores the smallest ``C`` wins, then the largest epsilon, then the gamma named
         first.
-    C_ : float
-        Its penalty.
-    gamma_ : {"scale", "auto"} or float
-        Its gamma.
+    %(best)s
     epsilon_ : float or None
         Its epsilon; None for ``loss="quantile"``.
-    best_score_ : float
-        Its mean score over the folds.
-    best_index_ : int
-        Its place in ``cv_results_``.
     cv_results_ : dict of str to array
         As in :class:`sklearn.model_selection.GridSearchCV`: "params", "param_C" and so on,
         "split0_test_score" and so on, "mean_test_score", "std_test_score", "rank_test_score".
-    n_splits_ : int
-        Number of folds.
-    n_iter_ : int
-        Steps of the solver in all folds.
     best_estimator_ : MarginRegressor
         The regressor fitted to all rows, with its certificate, if ``refit``.
-    n_features_in_ : int
-        Number of features seen in :meth:`fit`.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features, if ``X`` had string names.
 
     See Also
     --------
@@ -147,98 +117,25 @@ class MarginRegressorCV(RegressorMixin, ParameterSearch):
     0.47
     """
 
+    loss: str = "epsilon"
+    epsilons: Any = (0.1,)
+    quantile: float = 0.5
+    bounds: tuple[float, float] | None = None
+
     _parameter_constraints: ClassVar[dict] = {
+        **ParameterSearch._parameter_constraints,
         "loss": [StrOptions({"epsilon", "quantile"})],
-        "Cs": ["array-like"],
-        "gammas": ["array-like"],
         "epsilons": ["array-like"],
         "quantile": [Interval(Real, 0.0, 1.0, closed="neither")],
         "bounds": ["array-like", None],
-        "kernel": [StrOptions(set(KERNELS)), callable],
-        "degree": [Interval(Integral, 0, None, closed="left")],
-        "coef0": [Interval(Real, None, None, closed="neither")],
-        "cv": ["cv_object"],
-        "scoring": [StrOptions(set(get_scorer_names())), callable, None],
-        "tol": [Interval(Real, 0.0, None, closed="neither")],
-        "max_iter": [Interval(Integral, -1, None, closed="left")],
-        "cache_size": [Interval(Real, 0.0, None, closed="neither")],
-        "refit": ["boolean"],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
     }
-
-    def __init__(
-        self,
-        *,
-        loss: str = "epsilon",
-        Cs: Any = (0.1, 1.0, 10.0, 100.0),
-        gammas: Any = ("scale",),
-        epsilons: Any = (0.1,),
-        quantile: float = 0.5,
-        bounds: tuple[float, float] | None = None,
-        kernel: Any = "rbf",
-        degree: int = 3,
-        coef0: float = 0.0,
-        cv: Any = None,
-        scoring: Any = None,
-        tol: float = 1e-3,
-        max_iter: int = -1,
-        cache_size: float = 1024,
-        refit: bool = True,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.loss = loss
-        self.Cs = Cs
-        self.gammas = gammas
-        self.epsilons = epsilons
-        self.quantile = quantile
-        self.bounds = bounds
-        self.kernel = kernel
-        self.degree = degree
-        self.coef0 = coef0
-        self.cv = cv
-        self.scoring = scoring
-        self.tol = tol
-        self.max_iter = max_iter
-        self.cache_size = cache_size
-        self.refit = refit
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None
-    ) -> MarginRegressorCV:
-        """Choose the parameters and fit the regressor.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Training rows, or their kernel matrix for ``kernel="precomputed"``.
-        y : array-like of shape (n_samples,)
-            Targets.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows, in the fits and in the scores. Rows of weight zero are in the
-            folds but count for nothing.
-        groups : array-like of shape (n_samples,), default=None
-            Groups of rows, for a splitter that keeps them together.
-
-        Returns
-        -------
-        self : object
-            The fitted regressor. If fitting fails or is interrupted, the estimator is left as
-            it was before.
-        """
-        with all_or_nothing(self):
-            self._fit(X, y, sample_weight, groups)
-        return self
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> None:
         Cs, gammas = checked_numbers("Cs", self.Cs), checked_gammas(self.gammas, self.kernel)
         tube = self.loss == "epsilon"
         epsilons = checked_numbers("epsilons", self.epsilons, 0.0) if tube else np.zeros(1)
-        limits = self._final({})._limits()
+        model = MarginRegressor(**settings(self, MarginRegressor))
+        limits = model._limits()
         X, y, weights = self._training_data(X, y, sample_weight, y_numeric=True)
         y = np.asarray(y, dtype=np.float64)
         kept = y[weights > 0]
@@ -280,11 +177,7 @@ class MarginRegressorCV(RegressorMixin, ParameterSearch):
         )
         self.C_, self.gamma_ = self.best_params_["C"], self.best_params_["gamma"]
         self.epsilon_ = self.best_params_.get("epsilon")
-        if self.refit:
-            self.best_estimator_ = self._final(self.best_params_)
-            self.best_estimator_.fit(X, y, sample_weight=kept_weights)
-        elif hasattr(self, "best_estimator_"):
-            del self.best_estimator_
+        self._refit(model.set_params(**self.best_params_), X, y, kept_weights)
         self._warn_unconverged([outcome.gap for outcome in outcomes])
 
     def _score_of(self) -> Callable[..., float]:
@@ -299,38 +192,6 @@ class MarginRegressorCV(RegressorMixin, ParameterSearch):
         if self.loss == "epsilon":
             return lambda X, y, f, **options: r2_score(y, f, **options)
         return lambda X, y, f, **options: -mean_pinball_loss(y, f, alpha=self.quantile, **options)
-
-    def _final(self, parameters: dict[str, Any]) -> MarginRegressor:
-        return MarginRegressor(
-            **parameters,
-            loss=self.loss,
-            quantile=self.quantile,
-            bounds=self.bounds,
-            kernel=self.kernel,
-            degree=self.degree,
-            coef0=self.coef0,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            cache_size=self.cache_size,
-            verbose=self.verbose,
-        )
-
-    @available_if(refitted)
-    def predict(self, X: Any) -> np.ndarray:
-        """Predict targets with the best regressor.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows, or kernel values for ``kernel="precomputed"``.
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,)
-            The outputs.
-        """
-        X = self._validated(X, "predict")
-        return self.best_estimator_.predict(X)
 
 
 class _FixedPredictions(RegressorMixin, BaseEstimator):

@@ -212,6 +212,8 @@ class RelativeMarginClassifier(MarginParameters, ArraysAnywhere, KernelClassifie
     shrinking: bool = True
     probability: bool = False
 
+    # Coefficients that a search found for two classes, for its last fit.
+    _starts: ClassVar[np.ndarray | None] = None
     _parameter_constraints: ClassVar[dict] = {
         **KernelClassifier._parameter_constraints,
         "B": [Interval(Real, 1.0, None, closed="left"), None],
@@ -261,6 +263,7 @@ class RelativeMarginClassifier(MarginParameters, ArraysAnywhere, KernelClassifie
             tol=self.tol,
             max_iter=self.max_iter,
             progress=progress,
+            starts=self._starts,
         )
 
     def _dense(self, X: Any) -> bool:

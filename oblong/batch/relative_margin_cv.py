@@ -2,50 +2,60 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
-from numbers import Integral, Real
+from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import ClassifierMixin, _fit_context
-from sklearn.metrics import get_scorer, get_scorer_names
+from sklearn.base import ClassifierMixin
+from sklearn.metrics import get_scorer
 from sklearn.model_selection import check_cv
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from oblong._core.rollback import all_or_nothing
 from oblong.batch._device import SearchOnDevice, fit_anywhere, out_of_memory, same_place
 from oblong.batch._fold_models import STAGED_ROWS
-from oblong.batch._relative_margin_folds import Fold, FoldScores, Grid, GridFold
+from oblong.batch._parameters import VoteParameters
+from oblong.batch._relative_margin_folds import (
+    Fold,
+    FoldScores,
+    Grid,
+    GridFold,
+    mean_coefficients,
+)
 from oblong.batch._search import (
     TIE,
     ParameterSearch,
     checked_gammas,
     checked_numbers,
+    documented,
     fold_workers,
     refitted,
+    settings,
     splits_of,
 )
 from oblong.batch.margin_path import SPREADS, check_spreads
 from oblong.batch.relative_margin import RelativeMarginClassifier
-from oblong.kernels import KERNELS
 
 __all__ = ["RelativeMarginClassifierCV"]
 
 # Pairs of more rows than this profit from several threads.
 _THREADS_ABOVE = 2048
-# By how much the tolerance falls from one stage of the search to the next.
-_STAGE = 0.3
+# By how much the tolerance falls from one stage of the search to the next, and where that is slow.
+_STAGE, _SLOW_STAGE = 0.3, 0.5
+# Standard deviations by which a score is taken to change at most, if rows may be right or wrong.
+_DEVIATIONS = 2.0
 # Combinations that have taken at most so many times the steps of the cheapest one go on with it.
 _CHEAP = 4.0
 # Bytes of kernel matrices that are kept from one stage to the next, and of coefficients.
 _KEPT = 2.0**30
 
 
-class RelativeMarginClassifierCV(ClassifierMixin, ParameterSearch):
+@documented
+@dataclass(kw_only=True, eq=False, repr=False)
+class RelativeMarginClassifierCV(VoteParameters, ClassifierMixin, ParameterSearch):
     r"""Relative margin machine whose C, gamma and spread are chosen by cross-validation.
 
     Every combination of ``Cs``, ``gammas`` and ``spreads`` is scored by cross-validation, and
@@ -58,18 +68,10 @@ class RelativeMarginClassifierCV(ClassifierMixin, ParameterSearch):
     ----------
     Cs : sequence of float, default=(0.1, 1.0, 10.0, 100.0)
         Penalties of margin violations to try.
-    gammas : sequence of {"scale", "auto"} or float, default=("scale",)
-        Kernel coefficients to try. ``"scale"`` is computed from the training part of each fold.
-        Without meaning for the kernels "linear" and "precomputed" and for callables, where only
-        the first is used.
+    %(gammas)s
     spreads : sequence of float, default=(1, 0.5, 0.25, 0.1, 0.05, 0.02, 0)
         Spreads to try; 1 is the support vector machine.
-    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
-        The kernel function.
-    degree : int, default=3
-        Degree of the polynomial kernel.
-    coef0 : float, default=0.0
-        Constant term of "poly" and "sigmoid".
+    %(kernel)s
     cv : int, cross-validation splitter or iterable, default=None
         How to split: five stratified folds by default, as in scikit-learn.
     scoring : str or callable, default=None
@@ -78,25 +80,17 @@ class RelativeMarginClassifierCV(ClassifierMixin, ParameterSearch):
         Largest violation of the optimality conditions.
     fold_tol : float, default=0.3
         The same at the beginning of the search. Combinations that may still turn out to be the
-        best are then solved to smaller and smaller violations, in the end to ``tol``; see the
+        best are then solved to smaller and smaller violations, down to ``tol``; see the
         notes. With a value of at most ``tol`` all of them are.
     max_iter : int, default=-1
         Limit on the solver's steps for each binary problem, or -1 for none.
     class_weight : dict or "balanced", default=None
         Factors of ``C`` by class.
-    cache_size : float, default=1024
-        Memory limit in MB of the kernel cache of the last fit. The folds have no such limit,
-        see the notes.
+    %(run)s
     decision_function_shape : {"ovr", "ovo"}, default="ovr"
         Shape of :meth:`decision_function` with more than two classes.
     break_ties : {"first", "confidence", "random"}, default="first"
         Which of several classes with equal votes is predicted.
-    refit : bool, default=True
-        Whether to fit the best classifier to all rows in the end.
-    n_jobs : int, default=None
-        Folds to work on at once, in threads.
-    verbose : int, default=0
-        Whether to report progress on standard error.
     random_state : int, RandomState instance or None, default=None
         Source of random ties.
 
@@ -105,33 +99,18 @@ class RelativeMarginClassifierCV(ClassifierMixin, ParameterSearch):
     best_params_ : dict
         The best combination, with the keys "C", "gamma" and "spread". Among equal scores the
         largest spread wins, then the smallest ``C``, then the gamma named first.
-    C_ : float
-        Its penalty.
-    gamma_ : {"scale", "auto"} or float
-        Its gamma.
+    %(best)s
     spread_ : float
         Its spread.
-    best_score_ : float
-        Its mean score over the folds.
-    best_index_ : int
-        Its place in ``cv_results_``.
     cv_results_ : dict of str to array
         As in :class:`sklearn.model_selection.GridSearchCV`: "params", "param_C",
         "param_gamma", "param_spread", "split0_test_score" and so on, "mean_test_score",
         "std_test_score", "rank_test_score"; and "mean_relative_margin", the margin over the
         spread of the training outputs, averaged over folds and pairs of classes.
-    n_splits_ : int
-        Number of folds.
-    n_iter_ : int
-        Steps of the solver in all folds.
     best_estimator_ : RelativeMarginClassifier
         The classifier fitted to all rows, if ``refit``.
     classes_ : ndarray of shape (n_classes,)
         The class labels.
-    n_features_in_ : int
-        Number of features seen in :meth:`fit`.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features, if ``X`` had string names.
 
     See Also
     --------
@@ -147,9 +126,11 @@ class RelativeMarginClassifierCV(ClassifierMixin, ParameterSearch):
 
     The search goes in stages. Outputs near zero of a solution with a violation of ``v`` are taken
     to be within ``0.3 v`` of those of the exact solution: a test row with a larger output counts as
-    right or wrong, one with a smaller output as open. A combination that cannot be the best even
-    with all its open rows right is not solved any further, and keeps its score and relative margin
-    in ``cv_results_``; of the others the cheapest are solved to 0.3 of their violation next.
+    right or wrong, one with a smaller output as open. The score of a combination is taken to change
+    by no more than its open rows can, nor by more than two standard deviations if they turn out
+    right or wrong by the toss of a coin. A combination that cannot be the best then is not solved
+    any further, and keeps its score and relative margin in ``cv_results_``; of the others the
+    cheapest are solved to 0.3 of their violation next, in the folds with outputs below ``2 v``.
     This holds for the accuracy, and unless ``break_ties`` is "confidence" or "random". Any other
     search, one on a device, one whose kernel matrices or coefficients take more than 1 GB, and one
     with more than 6000 rows of two classes solve all combinations to ``tol``.
@@ -171,101 +152,26 @@ class RelativeMarginClassifierCV(ClassifierMixin, ParameterSearch):
     0.99
     """
 
-    _rows_on_device: Any = None
+    spreads: Any = SPREADS
+    fold_tol: float = 0.3
+    class_weight: Any = None
+    random_state: Any = None
+
+    _rows_on_device: ClassVar[Any] = None
     _parameter_constraints: ClassVar[dict] = {
-        "Cs": ["array-like"],
-        "gammas": ["array-like"],
+        **ParameterSearch._parameter_constraints,
         "spreads": ["array-like"],
-        "kernel": [StrOptions(set(KERNELS)), callable],
-        "degree": [Interval(Integral, 0, None, closed="left")],
-        "coef0": [Interval(Real, None, None, closed="neither")],
-        "cv": ["cv_object"],
-        "scoring": [StrOptions(set(get_scorer_names())), callable, None],
-        "tol": [Interval(Real, 0.0, None, closed="neither")],
         "fold_tol": [Interval(Real, 0.0, None, closed="neither")],
-        "max_iter": [Interval(Integral, -1, None, closed="left")],
         "class_weight": [StrOptions({"balanced"}), dict, None],
-        "cache_size": [Interval(Real, 0.0, None, closed="neither")],
         "decision_function_shape": [StrOptions({"ovo", "ovr"})],
         "break_ties": [StrOptions({"first", "confidence", "random"}), "boolean"],
-        "refit": ["boolean"],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
         "random_state": ["random_state"],
     }
 
-    def __init__(
-        self,
-        *,
-        Cs: Any = (0.1, 1.0, 10.0, 100.0),
-        gammas: Any = ("scale",),
-        spreads: Any = SPREADS,
-        kernel: Any = "rbf",
-        degree: int = 3,
-        coef0: float = 0.0,
-        cv: Any = None,
-        scoring: Any = None,
-        tol: float = 1e-3,
-        fold_tol: float = 0.3,
-        max_iter: int = -1,
-        class_weight: Any = None,
-        cache_size: float = 1024,
-        decision_function_shape: str = "ovr",
-        break_ties: str | bool = "first",
-        refit: bool = True,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-    ) -> None:
-        self.Cs = Cs
-        self.gammas = gammas
-        self.spreads = spreads
-        self.kernel = kernel
-        self.degree = degree
-        self.coef0 = coef0
-        self.cv = cv
-        self.scoring = scoring
-        self.tol = tol
-        self.fold_tol = fold_tol
-        self.max_iter = max_iter
-        self.class_weight = class_weight
-        self.cache_size = cache_size
-        self.decision_function_shape = decision_function_shape
-        self.break_ties = break_ties
-        self.refit = refit
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None
-    ) -> RelativeMarginClassifierCV:
-        """Choose the parameters and fit the classifier.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Training rows, or their kernel matrix for ``kernel="precomputed"``.
-        y : array-like of shape (n_samples,)
-            Class labels.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows, in the fits and in the scores. Rows of weight zero are in the
-            folds but count for nothing.
-        groups : array-like of shape (n_samples,), default=None
-            Groups of rows, for a splitter that keeps them together.
-
-        Returns
-        -------
-        self : object
-            The fitted classifier. If fitting fails or is interrupted, the estimator is left as
-            it was before.
-        """
-        with all_or_nothing(self):
-            fit_anywhere(self, self._fit, X, y, sample_weight, groups)
-        return self
-
     def _fit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> None:
+        fit_anywhere(self, self._fit_arrays, X, y, sample_weight, groups)
+
+    def _fit_arrays(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> None:
         X, y, weights = self._training_data(X, y, sample_weight)
         check_classification_targets(y)
         grid = self._grid()
@@ -294,20 +200,24 @@ class RelativeMarginClassifierCV(ClassifierMixin, ParameterSearch):
         )
         kept_weights = None if sample_weight is None else weights
         try:
-            outcomes = self._run(search, X, y, kept_weights, splits)
+            folds, outcomes = self._run(search, X, y, kept_weights, splits)
         except Exception as error:
             if search.on_device is None or not out_of_memory(error):
                 raise
             # Cores need less memory.
             search = replace(search, on_device=None)
-            outcomes = self._run(search, X, y, kept_weights, splits)
+            folds, outcomes = self._run(search, X, y, kept_weights, splits)
         self._summarise(grid, outcomes)
         self.classes_ = classes
-        if self.refit:
-            rows = X if self._rows_on_device is None else self._rows_on_device
-            self.best_estimator_ = self._final().fit(rows, y, sample_weight=kept_weights)
-        elif hasattr(self, "best_estimator_"):
-            del self.best_estimator_
+        rows = X if self._rows_on_device is None else self._rows_on_device
+        model: Any = RelativeMarginClassifier(**settings(self, RelativeMarginClassifier))
+        if search.on_device is None and classes.size == 2:
+            shape = (len(grid.Cs), len(grid.gammas), len(grid.spreads))
+            best = np.unravel_index(self.best_index_, shape)
+            starts = mean_coefficients(folds, len(y), *map(int, best))
+            model._starts = starts if starts is None else starts[:, weights > 0]
+        self._refit(model.set_params(**self.best_params_), rows, y, kept_weights)
+        vars(model).pop("_starts", None)
         self._warn_unconverged(np.concatenate([outcome.gaps for outcome in outcomes]))
 
     def _scorer(self) -> Any:
@@ -329,7 +239,7 @@ class RelativeMarginClassifierCV(ClassifierMixin, ParameterSearch):
 
     def _run(
         self, search: GridFold, X: Any, y: np.ndarray, weights: np.ndarray | None, splits: list
-    ) -> list[FoldScores]:
+    ) -> tuple[list[Fold], list[FoldScores]]:
         """Work on the folds, in threads if asked to; all of them would wait for one device."""
         _, counts = np.unique(y, return_counts=True)
         small = np.sort(counts)[-2:].sum() <= _THREADS_ABOVE
@@ -352,43 +262,60 @@ class RelativeMarginClassifierCV(ClassifierMixin, ParameterSearch):
             grid = search.grid
             if isinstance(kernels, SearchOnDevice):
                 kernels.solve(folds, self.tol, self.max_iter)
-            tols = np.full((len(grid.Cs), len(grid.gammas), len(grid.spreads)), max(tol, self.tol))
-            reached = tols.copy()
+            shape = (len(splits), len(grid.Cs), len(grid.gammas), len(grid.spreads))
+            tols = reached = np.full(shape, max(tol, self.tol))
+            # Steps that are many: one for every row of every pair.
+            many = float(len(folds[0].train) * (len(folds[0].classes) - 1))
             while True:
-                outcomes = each(partial(Fold.solve, tols=tols), folds)
-                if reached.max() <= self.tol:
-                    return outcomes
-                open_ones = self._contenders(grid, outcomes, reached)
-                if not open_ones.any():
-                    return outcomes
-                reached[open_ones] = np.maximum(_STAGE * reached[open_ones], self.tol)
-                tols = np.where(open_ones, reached, np.inf)
+                outcomes = each(lambda one: one[0].solve(one[1]), list(zip(folds, tols)))
+                tols = self._contenders(grid, outcomes, reached, many)
+                if not (tols < np.inf).any():
+                    return folds, outcomes
+                reached = np.minimum(reached, tols)
 
     def _contenders(
-        self, grid: Grid, outcomes: list[FoldScores], reached: np.ndarray
+        self, grid: Grid, outcomes: list[FoldScores], reached: np.ndarray, many: float
     ) -> np.ndarray:
-        """Combinations to solve more exactly next: that may be the best, the cheapest first."""
-        lowest, highest, steps = (
-            np.mean([getattr(outcome, name) for outcome in outcomes], axis=0)
-            for name in ("lowest", "highest", "steps")
+        """Violations to solve combinations to next, by fold, where they may be the best.
+
+        The cheapest come first, and folds whose scores are settled stay as they are. Those of many
+        steps go on more slowly, on the fold that has the most to tell.
+        """
+        scores, lowest, highest, variance, settled, steps = (
+            np.array([getattr(outcome, name) for outcome in outcomes])
+            for name in ("scores", "lowest", "highest", "variance", "settled", "steps")
         )
+        unknown = ~settled & (reached > self.tol)
+        if not unknown.any():
+            return np.full(reached.shape, np.inf)
+        mean, steps = scores.mean(axis=0), steps.mean(axis=0)
+        doubt = _DEVIATIONS * np.sqrt(variance.sum(axis=0)) / len(outcomes)
+        lowest = np.maximum(lowest.mean(axis=0), mean - doubt).ravel()
+        highest = np.minimum(highest.mean(axis=0), mean + doubt).ravel()
         # Solutions for larger penalties start from those for smaller ones, which come first.
         ascending = np.argsort(grid.Cs, kind="stable")
         steps[ascending] = np.maximum.accumulate(steps[ascending])
-        lowest, highest, steps = lowest.ravel(), highest.ravel(), steps.ravel()
         params = grid.candidates()
         order = sorted(range(len(params)), key=lambda k: (*_preference(params[k]), k))
         rank = np.argsort(order)
         safe = lowest.max()
         first = rank[lowest >= safe - TIE].min()
         possible = (highest > safe + TIE) | ((highest >= safe - TIE) & (rank <= first))
-        possible &= reached.ravel() > self.tol
-        if possible.any():
-            if self.verbose:
-                self._report(f"{possible.sum()} of {possible.size} combinations may be the best")
-            # What these turn out to be may settle the others.
-            possible &= steps <= max(_CHEAP * steps[possible].min(), 1000.0)
-        return possible.reshape(reached.shape)
+        open_ones = possible.reshape(mean.shape) & unknown
+        some = open_ones.any(axis=0)
+        if not some.any():
+            return np.full(reached.shape, np.inf)
+        if self.verbose:
+            self._report(f"{some.sum()} of {some.size} combinations may be the best")
+        # What these turn out to be may settle the others.
+        open_ones &= steps <= max(_CHEAP * steps[some].min(), many)
+        # The last one is only solved for its score.
+        slow = (steps > many) & (some.sum() > 1)
+        variance[~open_ones] = -1.0
+        fold = np.arange(len(outcomes)).reshape(-1, 1, 1, 1)
+        open_ones &= ~slow | (fold == variance.argmax(axis=0))
+        closer = np.maximum(np.where(slow, _SLOW_STAGE, _STAGE) * reached, self.tol)
+        return np.where(open_ones, closer, np.inf)
 
     def _summarise(self, grid: Grid, outcomes: list[FoldScores]) -> None:
         """Set the table of results and the best combination."""
@@ -399,43 +326,9 @@ class RelativeMarginClassifierCV(ClassifierMixin, ParameterSearch):
         self.cv_results_ = results
         self.C_, self.gamma_, self.spread_ = self.best_params_.values()
 
-    def _final(self) -> RelativeMarginClassifier:
-        return RelativeMarginClassifier(
-            **self.best_params_,
-            kernel=self.kernel,
-            degree=self.degree,
-            coef0=self.coef0,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            class_weight=self.class_weight,
-            cache_size=self.cache_size,
-            decision_function_shape=self.decision_function_shape,
-            break_ties=self.break_ties,
-            n_jobs=self.n_jobs,
-            verbose=self.verbose,
-            random_state=self.random_state,
-        )
-
     def _validated(self, X: Any, method: str) -> Any:
         check_is_fitted(self)
         return X if same_place(self, X, method) is not None else super()._validated(X, method)
-
-    @available_if(refitted)
-    def predict(self, X: Any) -> np.ndarray:
-        """Predict class labels with the best classifier.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows, or kernel values for ``kernel="precomputed"``.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples,)
-            The predicted labels.
-        """
-        X = self._validated(X, "predict")
-        return self.best_estimator_.predict(X)
 
     @available_if(refitted)
     def decision_function(self, X: Any) -> np.ndarray:

@@ -3,6 +3,11 @@
 At a fixed ``C`` the coefficients of the solution (Shivaswamy and Jebara, JMLR 11, 2010)
 are a continuous and piecewise linear function of the bound ``B``, so that the solution for one
 bound is a good start for the next smaller one.
+
+These are problems of one batch (:mod:`oblong.solvers.margin.batch`), but they are not solved as
+one: a path has any number of rows, whose columns are cached and not a matrix, and its coefficients
+and outputs have the last digits of Newton steps, so that their pieces can be seen to be straight.
+Steps in single precision up to the tolerance, which a search lives on, do not give these.
 """
 
 from __future__ import annotations
@@ -15,7 +20,7 @@ import numpy as np
 
 from oblong._core.progress import Run
 from oblong.linalg.columns import SymmetricColumns
-from oblong.solvers.margin.problem import Pieces, relative_margin_pieces, svm_pieces
+from oblong.solvers.margin.problem import relative_margin_pieces, svm_pieces
 from oblong.solvers.margin.solver import MarginResult, solve_margin
 
 
@@ -77,17 +82,16 @@ def solve_relative_margin_path(
     shares = np.asarray(spreads, dtype=np.float64)
     B = np.maximum(1.0, 1.0 + shares * (theta - 1.0))
     margins, steps = [svm] * len(shares), svm.n_iter
-    bounded = relative_margin_pieces(y, C, 1.0)
     for k in np.argsort(-shares, kind="stable"):
         if shares[k] == 1.0 or (theta <= B[k] and svm.status == "converged"):
             continue
-        # The bounds differ in the outer slopes only.
-        pieces = Pieces(bounded.breakpoints, bounded.slopes.copy())
-        pieces.slopes[:, 0], pieces.slopes[:, 2] = B[k], -B[k]
-        start, image = last.dual_coef, last.image
-        last = solve_margin(
-            columns, pieces, start=start, start_image=image, stage="relative margin", **run
+        last = margins[k] = solve_margin(
+            columns,
+            relative_margin_pieces(y, C, B[k]),
+            start=last.dual_coef,
+            start_image=last.image,
+            stage="relative margin",
+            **run,
         )
-        margins[k] = last
         steps += last.n_iter
     return RelativeMarginPathResult(svm, tuple(margins), B, theta, steps)

@@ -56,6 +56,7 @@ def solve_relative_margin(
     tol: float = 1e-3,
     max_iter: int = -1,
     progress: ProgressCallback | None = None,
+    starts: np.ndarray | None = None,
 ) -> RelativeMarginResult:
     """Solve the relative margin problem for an absolute or a relative bound.
 
@@ -78,6 +79,9 @@ def solve_relative_margin(
         Limit on pair steps in all; -1 for none.
     progress : callable, default=None
         Called with the state of the search.
+    starts : ndarray of shape (2, n), default=None
+        Without ``B``: coefficients of sum zero for the support vector machine, between 0 and
+        ``y C``, and for the solution to start from.
 
     Returns
     -------
@@ -91,7 +95,13 @@ def solve_relative_margin(
         )
         return RelativeMarginResult(bounded, float(B), np.nan, bounded.n_iter)
     svm = solve_margin(
-        columns, svm_pieces(y, C), tol=tol, max_iter=max_iter, progress=progress, stage="svm"
+        columns,
+        svm_pieces(y, C),
+        tol=tol,
+        max_iter=max_iter,
+        start=None if starts is None else starts[0],
+        progress=progress,
+        stage="svm",
     )
     theta = float(np.abs(svm.outputs).max())
     B = max(1.0, 1.0 + spread * (theta - 1.0))
@@ -102,8 +112,8 @@ def solve_relative_margin(
         relative_margin_pieces(y, C, B),
         tol=tol,
         max_iter=max_iter if max_iter < 0 else max_iter - svm.n_iter,
-        start=svm.dual_coef,
-        start_image=svm.image,
+        start=svm.dual_coef if starts is None else starts[1],
+        start_image=svm.image if starts is None else None,
         progress=progress,
         stage="relative margin",
     )

@@ -8,9 +8,10 @@ import pytest
 from oblong.linalg.columns import ExplicitColumns
 from oblong.solvers.margin.path import solve_relative_margin_path
 from oblong.solvers.margin.problem import relative_margin_pieces, svm_pieces
+from oblong.solvers.margin.relative import solve_relative_margin
 from oblong.solvers.margin.solver import solve_margin
 from tests.reference.margin import solve_primal
-from tests.solvers.margin.problems import KERNELS, make_problem
+from tests.solvers.margin.problems import KERNELS, Problem, make_problem
 
 SPREADS = (1.0, 0.5, 0.25, 0.1, 0.05, 0.02, 0.0)
 
@@ -87,6 +88,29 @@ def test_bounds_beyond_the_outputs_give_the_support_vector_machine():
     assert path.theta < 1.0
     assert all(margin is path.svm for margin in path.margins)
     assert (path.B == 1.0).all()
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_start_from_solutions_of_fewer_rows_leads_to_the_same_place(kernel):
+    problem = make_problem(kernel, 60, 5.0, np.inf)
+    starts = np.zeros((2, 60))
+    for part in (slice(0, None, 2), slice(1, None, 2)):
+        own = Problem(problem.K[part, part], problem.y[part], problem.C[part], np.inf)
+        few = _path(own, spreads=(0.1,))
+        starts[0, part], starts[1, part] = few.svm.dual_coef, few.margins[0].dual_coef
+    before = starts.copy()
+    columns, how = ExplicitColumns(problem.K), {"spread": 0.1, "tol": 1e-7}
+    cold = solve_relative_margin(columns, problem.y, problem.C, **how)
+    warm = solve_relative_margin(columns, problem.y, problem.C, **how, starts=starts)
+    assert np.array_equal(starts, before)
+    assert warm.margin.objective == pytest.approx(cold.margin.objective, rel=1e-6)
+    np.testing.assert_allclose(warm.margin.outputs, cold.margin.outputs, atol=1e-4)
+    path = _path(problem, spreads=(0.1,))
+    again = solve_relative_margin(
+        columns, problem.y, problem.C, **how,
+        starts=np.array([path.svm.dual_coef, path.margins[0].dual_coef]),
+    )  # fmt: skip
+    assert again.n_iter <= 0.1 * cold.n_iter
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "poly"])

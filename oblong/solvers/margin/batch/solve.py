@@ -134,7 +134,7 @@ class BatchSolver:
         self.tols = np.full(m, batch.tol)
         self.todo = np.full((n_groups, m), loops.FRESH, dtype=np.int8)
         for g, start in enumerate(batch.starts or ()):
-            coefs, images = self._arrays(g)
+            coefs, images = self.arrays(g)
             coefs[0], images[0] = start, batch.image(g, start)
 
     def solve(self, tols: float | np.ndarray) -> BatchResult:
@@ -228,7 +228,7 @@ class BatchSolver:
                 self._together(g, g + 1, int(self.pending[g]), patience)
 
     def _columns(self, g: int) -> SymmetricColumns:
-        matrix, rows = self.batch.matrix, self._rows(g)
+        matrix, rows = self.batch.matrix, self.rows_of(g)
         if isinstance(matrix, GramTiles):
             whole = rows.size == matrix.n and bool((np.diff(rows) == 1).all())
             columns = SharedColumns(matrix.K if whole else matrix.K[np.ix_(rows, rows)])
@@ -244,7 +244,7 @@ class BatchSolver:
         batch, own = self.batch, self.spreads.size + 1
         part = slice(self.groups.ends[g], self.groups.ends[g + 1])
         y, C = self.groups.y[part], self.Cs[k // own] * self.groups.v[part]
-        coefs, images = self._arrays(g)
+        coefs, images = self.arrays(g)
         values, svm = self.table[g, k], k - k % own
         if k > svm:
             theta = values[loops.THETA] = self.table[g, svm, loops.THETA]
@@ -294,11 +294,12 @@ class BatchSolver:
         )  # fmt: skip
         return result.n_newton
 
-    def _rows(self, g: int) -> np.ndarray:
+    def rows_of(self, g: int) -> np.ndarray:
+        """Rows of a group, by number."""
         return self.groups.rows[self.groups.ends[g] : self.groups.ends[g + 1]]
 
-    def _arrays(self, g: int) -> tuple[np.ndarray, np.ndarray]:
-        """Coefficients and images of the problems of a group."""
+    def arrays(self, g: int) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients, before scaling, and images of the problems of a group."""
         m = self.batch.n_problems
         part = slice(m * self.groups.ends[g], m * self.groups.ends[g + 1])
         return self.coefs[part].reshape(m, -1), self.images[part].reshape(m, -1)
@@ -308,7 +309,7 @@ class BatchSolver:
         values = np.moveaxis(self.table, 2, 0)
         values = np.concatenate([values[:1] - self.directions @ self.shift, values[1:]])
         scale = values[loops.SCALE]
-        coefs = [self._arrays(g)[0] * scale[g][:, None] for g in range(self.batch.n_groups)]
+        coefs = [self.arrays(g)[0] * scale[g][:, None] for g in range(self.batch.n_groups)]
         counts = values[loops.STEPS :].astype(np.int64)
         directions = self.directions if self.directions.size else None
         named = zip(_VALUES, (*values[: loops.STEPS], *counts))
