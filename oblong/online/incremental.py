@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -18,6 +18,10 @@ from oblong.solvers.online.state import OnlineState
 
 class FixedFeatures(ValueError):
     """A feature that is new to a learner which has to know all of them from the start."""
+
+
+# What goes to `IncrementalLearner._note`, but for the decision values.
+_Note: TypeAlias = tuple[Predicted, np.ndarray, Sequence[Any], Any] | None
 
 
 class IncrementalLearner:
@@ -149,10 +153,10 @@ class IncrementalLearner:
         # The model counts mistakes of its outputs, which may differ from those of its sigmoids.
         own = not self._takes_rows or not self.model._is_calibrated()
         if own and self.watch is None:
-            self._learn_kept(X, codes, labels, weights, None)
+            self._learn_kept(CodedRows(X, codes, labels, weights), None)
             return
         found = Predicted.blank(codes, weights)
-        self._learn_kept(X, codes, labels, weights, found)
+        self._learn_kept(CodedRows(X, codes, labels, weights), found)
         if not own:
             self._count(found)
         if self.watch is not None:
@@ -167,14 +171,8 @@ class IncrementalLearner:
         binary = self.started and len(self.model.classes_) == 2
         return found._replace(second=labels.index(self.model.classes_[1]) if binary else -1)
 
-    def _learn_kept(
-        self,
-        X: Any,
-        codes: np.ndarray,
-        labels: Sequence[Any],
-        weights: np.ndarray | None,
-        found: Predicted | None,
-    ) -> None:
+    def _learn_kept(self, batch: CodedRows, found: Predicted | None) -> None:
+        X, codes, labels, weights = batch
         kept = np.arange(len(codes))
         if weights is not None and not weights.all():
             kept = np.flatnonzero(weights > 0.0)
@@ -302,24 +300,13 @@ class IncrementalLearner:
         return matrix(parts, (1, model.n_features_in_))
 
     def _note(
-        self,
-        found: Predicted,
-        rows: np.ndarray,
-        labels: Sequence[Any],
-        new: Any,
-        values: np.ndarray,
+        self, found: Predicted, rows: np.ndarray, labels: Sequence[Any], new: Any, values: Any
     ) -> None:
         classes, calibrated = self.model.classes_.tolist(), self.model._is_calibrated()
         note(found, rows, labels, classes, values, calibrated, new)
 
     def _fit(
-        self,
-        X: Any,
-        y: np.ndarray,
-        start: int,
-        stop: int,
-        weights: np.ndarray | None,
-        note: tuple[Predicted, np.ndarray, Sequence[Any], Any] | None = None,
+        self, X: Any, y: np.ndarray, start: int, stop: int, weights: Any, note: _Note = None
     ) -> None:
         first = not self.started
         rows = span(X, start, stop)

@@ -50,8 +50,7 @@ def _lines(manifest: dict[str, Any]) -> Iterator[tuple[str, str]]:
         whole = " → ".join(str(step[-1]) for step in steps if isinstance(step, list) and step)
     yield "model", whole
     yield from _section("parameters", manifest.get("parameters"))
-    training = manifest.get("training")
-    training = training if isinstance(training, dict) else {}
+    training = _dict(manifest.get("training"))
     if "source" in training:
         yield "trained on", f"{training['source']}, {_count(training.get('rows'))} rows"
     yield "features", _count(manifest.get("n_features")) + _names(training, manifest)
@@ -62,16 +61,12 @@ def _lines(manifest: dict[str, Any]) -> Iterator[tuple[str, str]]:
     elif isinstance(manifest.get("classes"), list):
         yield "classes", _joined([str(label) for label in manifest["classes"]])
     yield from _columns(training)
-    search = training.get("search")
-    if isinstance(search, dict) and isinstance(search.get("candidates"), list):
-        tried = [
-            f"{each.get('model')} {_percent(each.get('error'))}"
-            for each in search["candidates"]
-            if isinstance(each, dict)
-        ]
-        yield "quick search", ", ".join(tried)
-    scores = training.get("scores")
-    if isinstance(scores, dict):
+    tried = _dict(training.get("search")).get("candidates")
+    if isinstance(tried, list):
+        errors = [(_dict(each).get("model"), _dict(each).get("error")) for each in tried]
+        yield "quick search", ", ".join(f"{model} {_percent(error)}" for model, error in errors)
+    scores = _dict(training.get("scores"))
+    if scores:
         shown = [f"error {_percent(scores.get('error'))}"]
         shown.append(f"balanced error {_percent(scores.get('balanced_error'))}")
         shown += [
@@ -83,8 +78,8 @@ def _lines(manifest: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for name in ("threshold", "class_weight"):
         if training.get(name) is not None:
             yield name.replace("_", " "), _short(training[name])
-    chosen = training.get("cross_validation")
-    if isinstance(chosen, dict):
+    chosen = _dict(training.get("cross_validation"))
+    if chosen:
         yield "held-out error", f"{_percent(chosen.get('error'))} ({chosen.get('folds')} folds)"
     for name in ("training_error", "progressive_error"):
         if name in training:
@@ -96,8 +91,7 @@ def _lines(manifest: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _columns(training: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """What the columns are that do not hold plain numbers, and what was odd about the data."""
-    schema = training.get("schema")
-    schema = schema if isinstance(schema, dict) else {}
+    schema = _dict(training.get("schema"))
     names = schema.get("feature_names")
 
     def named(column: Any) -> str:
@@ -127,10 +121,14 @@ def _section(name: str, values: Any) -> Iterator[tuple[str, str]]:
 
 
 def _names(training: dict[str, Any], manifest: dict[str, Any]) -> str:
-    schema = training.get("schema")
-    names = schema.get("feature_names") if isinstance(schema, dict) else None
+    names = _dict(training.get("schema")).get("feature_names")
     names = names if isinstance(names, list) else manifest.get("feature_names")
     return f": {_joined([str(name) for name in names])}" if isinstance(names, list) else ""
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    """A part of the file, which may hold anything."""
+    return value if isinstance(value, dict) else {}
 
 
 def _joined(parts: list[str]) -> str:

@@ -141,21 +141,16 @@ class Comparison:
         for model in self.models:
             own, folds = errors[model.name], self.results[model.name]
             gap = None if model is reference else float((own - errors[reference.name]).mean())
-            found.append(
-                Summary(
-                    model,
-                    float(own.mean()),
-                    float(own.std(ddof=1)),
-                    self._mean(model, "balanced_error") or 0.0,
-                    self._mean(model, "auc"),
-                    self._mean(model, "log_loss"),
-                    float(np.median([fold.fit_seconds for fold in folds])),
-                    float(np.median([fold.predict_seconds for fold in folds])),
-                    _median([fold.memory for fold in folds]),
-                    gap,
-                    tests.get(model.name),
-                )
+            errs = (float(own.mean()), float(own.std(ddof=1)))
+            balanced = self._mean(model, "balanced_error") or 0.0
+            scores = (self._mean(model, "auc"), self._mean(model, "log_loss"))
+            fit, predict = (
+                float(np.median([getattr(fold, name) for fold in folds]))
+                for name in ("fit_seconds", "predict_seconds")
             )
+            memory, p = _median([fold.memory for fold in folds]), tests.get(model.name)
+            costs = (fit, predict)
+            found.append(Summary(model, *errs, balanced, *scores, *costs, memory, gap, p))
         return found
 
     def _mean(self, model: Model, name: str) -> float | None:

@@ -140,8 +140,9 @@ class StreamRun:
             Called with the number of the row at which errors were found to have grown.
         """
         metrics = self.metrics
-        rows = self._checkpoint.reader["rows"] if self._checkpoint else 0
-        self.learner.rows, self.learner.examples = rows, metrics.examples
+        self._reader, self._schedule = reader, schedule
+        before = self._checkpoint.reader["rows"] if self._checkpoint else 0
+        self.learner.rows, self.learner.examples = before, metrics.examples
         self._began = time.perf_counter() - metrics.pending
 
         def watch(found: Predicted) -> None:
@@ -179,12 +180,12 @@ class StreamRun:
 
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            rows = self._rows(reader, schedule, caught, singly)
+            rows = self._rows(caught, singly)
             try:
                 if schedule.passes == 1 or schedule.test_only:
                     first_pass(rows)
                 else:
-                    self._several(reader, rows, schedule, first_pass, caught)
+                    self._several(rows, first_pass, caught)
             except TooLarge as error:
                 raise RunError(
                     f"a model of {error.n_features:,} features does not fit in memory; hash them "
@@ -199,25 +200,20 @@ class StreamRun:
         return reader.skipped
 
     def _several(
-        self,
-        reader: RowReader,
-        rows: Iterator[CodedRows],
-        schedule: Schedule,
-        first_pass: Callable[[Iterator[CodedRows]], None],
-        caught: list[warnings.WarningMessage],
+        self, rows: Iterator[CodedRows], first_pass: Callable[..., None], caught: list[Any]
     ) -> None:
         """Go over rows several times, after the first time from a file in binary form."""
         learner = self.learner
         with RowCache() as cache:
             if self._checkpoint is not None:
-                self._read_again(reader, cache, schedule, self._checkpoint.reader)
+                self._read_again(cache, self._checkpoint.reader)
             finished, done = self._passed
             if finished == 0:
                 first_pass(cache.kept(rows))
                 finished = 1
             # What was found on rows that were new.
             learner.tested = learner.mistakes
-            for number in range(finished, schedule.passes):
+            for number in range(finished, self._schedule.passes):
                 for part in cache.after(done):
                     if self.stopped:
                         return
@@ -227,14 +223,13 @@ class StreamRun:
                     # Times are those of the first pass.
                     self.metrics.pending = 0.0
                     self._passed = number, done
-                    if done % schedule.every == 0 or self.stopped:
-                        self._save(reader, schedule)
+                    if done % self._schedule.every == 0 or self.stopped:
+                        self._save()
                 done = 0
 
-    def _read_again(
-        self, reader: RowReader, cache: RowCache, schedule: Schedule, known: dict[str, Any]
-    ) -> None:
+    def _read_again(self, cache: RowCache, known: dict[str, Any]) -> None:
         """Keep the rows that an earlier run has learned from, for later passes."""
+        reader, schedule = self._reader, self._schedule
         while missing := max(0, known["rows"] - reader.rows):
             batch = reader.read(min(missing, schedule.size(reader.rows)))
             if batch is None:
@@ -244,20 +239,18 @@ class StreamRun:
         if self._position is None or reader.state(self._position) != known:
             raise DataFileError(reader.source, "not the input of the checkpoint")
 
-    def _save(self, reader: RowReader, schedule: Schedule) -> None:
+    def _save(self) -> None:
         """Write a checkpoint, if there are any."""
-        if schedule.checkpoint is not None and self._position is not None:
+        path, options = self._schedule.checkpoint, self._schedule.options
+        if path is not None and self._position is not None:
             found = (self.learner, self.metrics, self.messages, self.written(), self._passed)
-            write_checkpoint(schedule.checkpoint, schedule.options, reader, self._position, *found)
+            write_checkpoint(path, options, self._reader, self._position, *found)
 
     def _rows(
-        self,
-        reader: RowReader,
-        schedule: Schedule,
-        caught: list[warnings.WarningMessage],
-        on_prediction: Callable[[Sequence[Any]], None] | None,
+        self, caught: list[Any], on_prediction: Callable[[Sequence[Any]], None] | None
     ) -> Iterator[CodedRows]:
         """Batches of the reader; what comes after a batch happens when it has been learned from."""
+        reader, schedule = self._reader, self._schedule
         learner, metrics = self.learner, self.metrics
         closed = learner.declared
         rows = saved = reader.rows
@@ -284,13 +277,13 @@ class StreamRun:
                 if rows % schedule.every == 0 or (
                     schedule.live and time.monotonic() > last + _SECONDS
                 ):
-                    self._save(reader, schedule)
+                    self._save()
                     saved, last = rows, time.monotonic()
         if not metrics.examples and not self.stopped:
             weight = " with a weight above 0" if metrics.counts else ""
             raise DataFileError(reader.source, f"expected rows{weight}, got none")
         if rows > saved:
-            self._save(reader, schedule)
+            self._save()
 
     def _note(self, caught: list[warnings.WarningMessage]) -> None:
         """Keep the time and the warnings of the batch that has been learned from."""
