@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, qr
 from scipy.sparse.linalg import LinearOperator, cg
 
 from oblong._core.threads import chunks
@@ -112,8 +112,8 @@ def solve_squared_hinge(
         if not objective < previous and not 0.5 * float(gradient @ gradient) < 0.9 * gap:
             status = "stalled"
             break
-    length = np.linalg.norm(gradient) + _rounding(C, w, margins, row_norms(X))
-    gap = 0.5 * float(np.square(length))
+    longest = np.linalg.norm(gradient) + _rounding(C, w, margins, row_norms(X))
+    gap = 0.5 * float(np.square(longest))
     if status == "converged" and not gap <= tol * objective:
         status = "stalled"
     return SquaredHingeResult(w, objective, gap, n_iter, status)
@@ -167,7 +167,7 @@ def _root(rows: Any, scale: np.ndarray) -> np.ndarray:
     for start, stop in chunks(rows.shape[0], _CHUNK):
         part = rows[start:stop]
         part = (part.toarray() if sp.issparse(part) else part) * np.sqrt(scale[start:stop, None])
-        root = np.linalg.qr(np.vstack([root, part]), mode="r")
+        root = qr(np.vstack([root, part]), mode="r")[0][: len(root)]
     return root
 
 
