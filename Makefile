@@ -24,7 +24,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_N
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test test-plain coverage test-lowest fuzz lint format docs bench clean
+.PHONY: help install demo test test-plain boundscheck coverage test-lowest fuzz lint format docs bench clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,15 +42,25 @@ PYTEST := -m pytest --numprocesses $(WORKERS) --maxprocesses 8 --dist loadfile -
 # Coverage does not see into compiled code, so the small tests of what is compiled also run as plain Python.
 LOOPS := $(addprefix tests/solvers/,margin online) tests/linalg tests/test_kernels.py
 
+# Plain Python checks the indices of arrays as well. What it is not run on are the loops of files and
+# of linear models, which are compiled here with their bounds checked, in a cache of their own.
+BOUNDS := tests/io/test_csv.py tests/io/test_messes.py tests/io/test_numbers.py \
+	tests/solvers/linear/test_row_loops.py
+
 # The linters use one core, and the first tests share the others with them.
 test: $(VENV)/.stamp-test ## run the linters and the whole test suite
-	@$(MAKE) --no-print-directory --jobs 2 lint test-plain
+	@$(MAKE) --no-print-directory --jobs 2 lint test-plain boundscheck
 	@echo "==> tests"
 	@$(ONE_THREAD) $(BIN)/python $(PYTEST)
 
 test-plain: $(VENV)/.stamp-test
 	@echo "==> tests, without compilation"
 	@$(ONE_THREAD) OBLONG_DISABLE_JIT=1 $(BIN)/python $(PYTEST) --few 1 -m 'not large' $(LOOPS)
+
+boundscheck: $(VENV)/.stamp-test ## run tests of compiled loops with the bounds of arrays checked
+	@echo "==> tests, with bounds checked"
+	@$(ONE_THREAD) NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(abspath $(VENV))/boundscheck \
+		$(BIN)/python -m pytest -q --few 2 $(BOUNDS)
 
 coverage: $(VENV)/.stamp-test ## run the tests with coverage, compiled code included
 	@$(ONE_THREAD) OBLONG_DISABLE_JIT=1 $(BIN)/python $(PYTEST) --few 1 -m 'not large' \

@@ -14,9 +14,11 @@ that cannot be written, or in ``NUMBA_CACHE_DIR``; see :mod:`oblong._core.compil
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from types import FunctionType
 from typing import Any, TypeVar, cast
@@ -75,13 +77,31 @@ def _settle() -> dict[Any, Any]:
 
 def _start() -> None:
     """Replace all stand-ins."""
-    with _lock:
+    with uninterrupted(), _lock:
         _settle()
         for module in list(sys.modules.values()):
             names = getattr(module, "__dict__", {})
             for name, value in list(names.items()):
                 if type(value) is FunctionType and value.__code__ is _CODE:
                     names[name] = _made[value]
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Put off the user's interrupt: half of Numba, or of a compilation, fails ever after."""
+    main = threading.current_thread() is threading.main_thread()
+    handler = signal.getsignal(signal.SIGINT) if main else None
+    if not callable(handler):
+        yield
+        return
+    came: list[Any] = []
+    signal.signal(signal.SIGINT, lambda *event: came.append(event))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    if came:
+        handler(*came[0])
 
 
 def _extrema() -> Any:

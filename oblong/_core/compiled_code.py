@@ -21,6 +21,8 @@ import numba
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.runtime import rtsys
 
+from oblong._core.compile import uninterrupted
+
 # Reassociation stays out: loops here look for the index of an extremum by comparing values that
 # were computed twice, and these must come out equal. Infinite slopes are ordinary values, so
 # `ninf` stays out as well.
@@ -34,6 +36,13 @@ def dispatcher(function: Callable[..., Any], reassociate: bool = False) -> Any:
     # Numba raises where nothing can be written; compiling anew in every process still works there.
     with suppress(RuntimeError):
         made._cache = _Cache(function)
+    compile_signature = made.compile
+
+    def compile_whole(signature: Any) -> Any:
+        with uninterrupted():
+            return compile_signature(signature)
+
+    made.compile = compile_whole
     return made
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
 import numpy as np
+import pytest
 
-from oblong._core.compiled_code import _CacheFile
+from oblong._core.compiled_code import _CacheFile, dispatcher
 
 CODE = """
 import json
@@ -148,3 +150,25 @@ def test_writers_at_the_same_time_do_not_mix_up_their_code(tmp_path):
     first.save("one signature", "code of the first")
     assert second.load("one signature") == "code of the first"
     assert second.load("another signature") == "code of the second"
+
+
+def _interrupting(x):
+    return x + 1
+
+
+def test_an_interrupt_waits_for_the_compiler():
+    """Half a compilation would make all later ones fail."""
+    handler = signal.getsignal(signal.SIGINT)
+    function = dispatcher(_interrupting)
+    load = function._cache.load_overload
+
+    def interrupted(*arguments):
+        signal.raise_signal(signal.SIGINT)
+        return load(*arguments)
+
+    function._cache.load_overload = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        function(1)
+    assert function.signatures
+    assert function(1) == 2
+    assert signal.getsignal(signal.SIGINT) is handler

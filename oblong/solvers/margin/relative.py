@@ -89,7 +89,7 @@ def solve_relative_margin(
         The solution.
     """
     if B is not None:
-        pieces = relative_margin_pieces(y, C, B) if np.inf > B else svm_pieces(y, C)
+        pieces = relative_margin_pieces(y, C, B) if np.isfinite(B) else svm_pieces(y, C)
         bounded = solve_margin(
             columns, pieces, tol=tol, max_iter=max_iter, progress=progress, stage="relative margin"
         )
