@@ -57,3 +57,9 @@ class KernelClassifier(CertifiedExpansion, PairwiseKernelClassifier):
         margin = solution.margin
         bias = margin.bias - columns.offset(margin.coef, margin.direction)
         return self._pair_fit(solution, margin.coef, bias, margin.direction)
+
+
+def constraints_but(*names: str) -> dict[str, Any]:
+    """Constraints of all parameters of a kernel classifier, but for some."""
+    every = KernelClassifier._parameter_constraints
+    return {name: rule for name, rule in every.items() if name not in names}

@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from oblong.batch._base import KernelClassifier
+from oblong.batch._base import KernelClassifier, constraints_but
 from oblong.batch._one_vs_rest import OneVsRestMixin, positive_classes, solve_each
 from oblong.batch._pairwise import PairFit
 from oblong.batch._parameters import KernelParameters, SolverParameters
@@ -182,11 +182,7 @@ class BayesPointClassifier(KernelParameters, SolverParameters, OneVsRestMixin, K
     cache_size: float = 1024
 
     _parameter_constraints: ClassVar[dict] = {
-        **{
-            name: rule
-            for name, rule in KernelClassifier._parameter_constraints.items()
-            if name not in ("C", "class_weight", "decision_function_shape", "break_ties")
-        },
+        **constraints_but("C", "class_weight", "decision_function_shape", "break_ties"),
         "soft": [Interval(Real, 0.0, None, closed="left")],
         "method": [StrOptions({"ep", "sampling"})],
         "n_samples": [Interval(Integral, 1, None, closed="left")],

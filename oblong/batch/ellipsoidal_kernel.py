@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,7 +25,7 @@ from oblong.linalg.first_pass import FirstLook, Frame
 from oblong.linalg.row_passes import Passes
 from oblong.solvers.covariance.certificate import StoredOutputs, certify_features
 from oblong.solvers.covariance.ellipsoidal_kernel import UnitBallRows, solve_ellipsoidal_kernel
-from oblong.solvers.margin.svm import MarginResult, solve_svm
+from oblong.solvers.margin.svm import solve_svm
 
 # Relative gap of the classifier of a row source.
 _PASS_GAP = 1e-6
@@ -37,17 +38,6 @@ class _KernelFit(PairFit):
     """A model in the geometry of an ellipsoid; in feature space, with coefficients of all rows."""
 
     kernel_coef: np.ndarray | None = None
-
-
-@dataclass(frozen=True)
-class _PlainResult:
-    """The support vector machine without an ellipsoid."""
-
-    margin: MarginResult
-
-    @property
-    def n_iter(self) -> int:
-        return self.margin.n_iter
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -365,8 +355,9 @@ class EllipsoidalKernelClassifier(MarginParameters, PassClassifier):
     def _solve_pair(
         self, columns: SymmetricColumns, y: np.ndarray, C: np.ndarray,
         progress: ProgressCallback | None, weights: np.ndarray,
-    ) -> _PlainResult:  # fmt: skip
-        return _PlainResult(solve_svm(columns, y, C, stage="svm", **self._run()))
+    ) -> SimpleNamespace:  # fmt: skip
+        margin = solve_svm(columns, y, C, stage="svm", **self._run())
+        return SimpleNamespace(margin=margin, n_iter=margin.n_iter)
 
     def _store(
         self, X: Any, kept: np.ndarray, labels: np.ndarray, members: list, fits: list[PairFit]

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from oblong.batch._base import KernelClassifier
+from oblong.batch._base import KernelClassifier, constraints_but
 from oblong.batch._ellipsoid_metric import EllipsoidMetricMixin
 from oblong.batch._ellipsoidal_binary import (
     BinarySolution,
@@ -23,7 +23,6 @@ from oblong.batch._ellipsoidal_outputs import EllipsoidalOutputsMixin
 from oblong.batch._one_vs_rest import solve_each
 from oblong.batch._pairwise import PairFit
 from oblong.batch._parameters import KernelParameters, SolverParameters
-from oblong.linalg.definite import check_kernel_definite
 from oblong.linalg.feature_map import (
     PivotMap,
     combination,
@@ -35,8 +34,6 @@ from oblong.linalg.feature_map import (
 
 # Stands for r = 1, where directions without rows would have no width at all.
 _NEAR_ONE = 1.0 - 1e-9
-# Negative eigenvalues up to this share of the diagonal are round-off.
-_ROUND_OFF = 1e-8
 # Weights below this share of their bound are round-off.
 _NO_WEIGHT = 1e-9
 # A sum of vectors shorter than this share of theirs does not give a direction.
@@ -220,11 +217,7 @@ class EllipsoidalSVC(
     cache_size: float = 1024
 
     _parameter_constraints: ClassVar[dict] = {
-        **{
-            name: rule
-            for name, rule in KernelClassifier._parameter_constraints.items()
-            if name not in ("C", "decision_function_shape", "break_ties")
-        },
+        **constraints_but("C", "decision_function_shape", "break_ties"),
         "nu": [Interval(Real, 0.0, None, closed="neither")],
         "r": [Interval(Real, 0.0, 1.0, closed="right")],
         "margin": [StrOptions({"soft", "hard"})],
@@ -235,6 +228,8 @@ class EllipsoidalSVC(
         "solver": [StrOptions({"auto", "ipm", "newton", "smo"})],
         "warm_start": ["boolean"],
     }
+
+    _round_off = 1e-8
 
     # Fitting ------------------------------------------------------------------------------------
 
@@ -253,15 +248,8 @@ class EllipsoidalSVC(
                 "precomputed kernel does not give: normalise the matrix, or use normalize=False"
             )
 
-    def _check_kernel(self, X: Any) -> None:
-        kernel = self._kernel()
-        check_kernel_definite(
-            kernel,
-            lambda rows: np.asarray(kernel(self._select(X, rows))),
-            X.shape[0],
-            "there is no ellipsoid; use another kernel",
-            _ROUND_OFF,
-        )
+    def _if_indefinite(self) -> str:
+        return "there is no ellipsoid; use another kernel"
 
     def _fit_pairs(
         self, X: Any, labels: np.ndarray, penalties: np.ndarray, weights: np.ndarray

@@ -9,7 +9,6 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval
 
@@ -131,21 +130,8 @@ class KernelFisherClassifier(
     def _fit_pair(
         self, X: Any, y: np.ndarray, penalties: np.ndarray, weights: np.ndarray, threads: int
     ) -> PairFit:
-        kernel, rows = self._kernel(), None
-        if kernel.name == "precomputed":
-            K = X
-        else:
-            doubled = X.astype(np.float64, copy=False)
-            shift = np.zeros(X.shape[1])
-            if kernel.shift_invariant and not sp.issparse(X):
-                shift = doubled.mean(axis=0)
-                doubled = doubled - shift
-            prepared = kernel.prepare(doubled, np.float64)
-            K = kernel.block(prepared, prepared, threads=threads)
-            if kernel.name == "linear":
-                rows = (X, shift, doubled)
-        solution = solve_kernel_fisher(K, y, weights, float(self.alpha), rows=rows)
-        return PairFit.of(solution)
+        K, rows = self._matrix(X, threads)
+        return PairFit.of(solve_kernel_fisher(K, y, weights, float(self.alpha), rows=rows))
 
     def _warn_unconverged(self, fits: Sequence[PairFit]) -> None:
         worst = max(fit.relative_gap for fit in fits)

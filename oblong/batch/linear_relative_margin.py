@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from oblong.batch._base import constraints_but
 from oblong.batch._pairwise import PairFit
 from oblong.batch._parameters import SolverParameters, VoteParameters, check_bound
 from oblong.batch._passes import PassClassifier
@@ -166,21 +167,13 @@ class LinearRelativeMarginClassifier(SolverParameters, VoteParameters, PassClass
     class_weight: Any = None
 
     _parameter_constraints: ClassVar[dict] = {
-        "C": [Interval(Real, 0.0, None, closed="neither")],
+        **constraints_but("kernel", "gamma", "degree", "coef0", "cache_size"),
         "B": [Interval(Real, 1.0, None, closed="left"), None],
         "spread": [Interval(Real, 0.0, 1.0, closed="both")],
         "D": [Interval(Real, 0.0, None, closed="left"), None],
         "nu": [Interval(Real, 0.0, None, closed="neither"), None],
         "fit_intercept": ["boolean"],
         "solver": [StrOptions({"auto", "interior-point", "descent", "bands"})],
-        "tol": [Interval(Real, 0.0, None, closed="neither")],
-        "max_iter": [Interval(Integral, -1, None, closed="left")],
-        "class_weight": [StrOptions({"balanced"}), dict, None],
-        "decision_function_shape": [StrOptions({"ovo", "ovr"})],
-        "break_ties": [StrOptions({"first", "confidence", "random"}), "boolean"],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
-        "random_state": ["random_state"],
     }
 
     # Parameters of the kernel classifiers that have one value here.

@@ -11,12 +11,12 @@ import scipy.sparse as sp
 from scipy.linalg import cholesky, solve_triangular
 from sklearn.utils._param_validation import Interval
 
-from oblong._core.threads import chunks
 from oblong.batch._base import KernelClassifier
 from oblong.batch._one_vs_one import pairs_of
 from oblong.batch._pairwise import PairFit
 from oblong.batch._parameters import MarginParameters
 from oblong.batch._passes import PassClassifier
+from oblong.linalg.feature_map import kernel_diagonal
 from oblong.linalg.first_pass import FirstLook, Frame
 from oblong.linalg.low_rank import LowRank, pivoted_cholesky
 from oblong.linalg.row_passes import Passes
@@ -211,27 +211,6 @@ class SigmaSVC(MarginParameters, PassClassifier):
             status=certificate.status(solution.margin.status),
         )
 
-    def _matrix(
-        self, X: Any, threads: int
-    ) -> tuple[np.ndarray, tuple[Any, np.ndarray, np.ndarray] | None]:
-        """Kernel matrix in double precision; for the linear one, the rows and their shift too.
-
-        Far from the origin, the centred matrix is a small difference of large numbers.
-        """
-        kernel = self._kernel()
-        if kernel.name == "precomputed":
-            return X, None
-        shift = None
-        doubled = X.astype(np.float64, copy=False)
-        if kernel.shift_invariant and not sp.issparse(X):
-            shift = doubled.mean(axis=0)
-            doubled = doubled - shift
-        rows = kernel.prepare(doubled, np.float64)
-        K = kernel.block(rows, rows, threads=threads)
-        if kernel.name != "linear":
-            return K, None
-        return K, (X, np.zeros(X.shape[1]) if shift is None else shift, doubled)
-
     def _low_rank(self, X: Any, rank: int, threads: int) -> LowRank:
         kernel = self._kernel()
         if kernel.name == "precomputed":
@@ -243,10 +222,5 @@ class SigmaSVC(MarginParameters, PassClassifier):
         def columns(indices: np.ndarray) -> np.ndarray:
             return kernel.block(rows.take(indices), rows, threads=threads)
 
-        if callable(kernel.name):
-            blocks = (np.arange(start, stop) for start, stop in chunks(rows.n, 64))
-            parts = [kernel.block(rows.take(part), rows.take(part)) for part in blocks]
-            diagonal = np.concatenate([part.diagonal() for part in parts])
-        else:
-            diagonal = kernel.diagonal(rows)
+        diagonal = kernel_diagonal(kernel, doubled, shift)
         return pivoted_cholesky(columns, diagonal, rank, tolerance=_ROUND_OFF)

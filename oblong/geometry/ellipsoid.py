@@ -250,14 +250,10 @@ class MinimumVolumeEllipsoid(UnitBallMap):
             raise ValueError("a row source takes coverage, without E, ridge and kernel")
         self.n_features_in_ = passes.source.n_features
         self._kernel_rows = None
+        seen = first_look(passes, extremes=False) if seen is None else seen
+        progress = print_pass if self.verbose else None
         found = solve_ellipsoid_passes(
-            passes,
-            first_look(passes, extremes=False) if seen is None else seen,
-            coverage=float(self.coverage),
-            center=self.center,
-            tol=float(self.tol),
-            max_iter=self.max_iter,
-            progress=print_pass if self.verbose else None,
+            passes, seen, tol=float(self.tol), progress=progress, **self._form()
         )
         self._store(found.X, found.row_weights, found.result)
         self.n_passes_ = found.n_passes
@@ -305,18 +301,20 @@ class MinimumVolumeEllipsoid(UnitBallMap):
             )
         result = solve_ellipsoid(
             points,
-            coverage=float(self.coverage),
             E=None if self.E is None else float(self.E),
-            center=self.center,
             sample_weight=weights,
             ridge=None if self.ridge is None else float(self.ridge),
             tol=self._solver_tol(X.shape[0]),
-            max_iter=self.max_iter,
             start=self._start(X.shape[0], weights),
             progress=print_progress if self.verbose else None,
+            **self._form(),
         )
         self._store(X, weights, result)
         self._warn(result)
+
+    def _form(self) -> dict[str, Any]:
+        coverage = float(self.coverage)
+        return {"coverage": coverage, "center": self.center, "max_iter": self.max_iter}
 
     def _solver_tol(self, n: int) -> float:
         exact = n <= _SMALL and self.E is None and self.ridge is None

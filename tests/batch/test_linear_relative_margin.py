@@ -365,3 +365,13 @@ def test_memory_is_linear_in_rows_and_has_no_copy_of_the_input(kind):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < size
+
+
+def test_bands_of_so_few_rows_that_their_products_are_enough():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 4))
+    y = X[:, 0] + 0.5 * rng.normal(size=80) > 0.0
+    bands, other = (fit(X, y, solver=solver) for solver in ("bands", "interior-point"))
+    assert bands.converged_
+    assert pytest.approx(other.B_, rel=1e-6) == bands.B_
+    np.testing.assert_allclose(bands.decision_function(X), other.decision_function(X), atol=1e-6)

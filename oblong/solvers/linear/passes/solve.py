@@ -226,7 +226,7 @@ class _Method:
         self, tol: float, X: Any, y: np.ndarray, C: np.ndarray, U: np.ndarray
     ) -> LinearResult:
         """Solve a problem in memory."""
-        bound: dict[str, Any] = {"B": self.B}
+        bound: dict[str, Any] = {"B": self.B} if np.isfinite(self.B) else {"spread": 1.0}
         if self.D is not None:
             bound = {"D": self.D, "U": None if self.U is None else U}
         run: dict[str, Any] = {"max_iter": -1, "threads": self.threads, "options": self.options}
