@@ -33,6 +33,8 @@ from oblong import (
     SigmaSVC,
     UniversumSVC,
 )
+from oblong.batch._calibration_folds import stratified
+from oblong.batch._one_vs_one import pairs_of
 
 ESTIMATORS = [
     RelativeMarginClassifier(spread=0.25),
@@ -94,6 +96,49 @@ def test_no_contradiction_in_a_million_rows():
     model = CalibratedMarginClassifier(LinearRelativeMarginClassifier(), cv=3).fit(X, y)
     new = np.random.default_rng(0).normal(size=(1_000_000, 5)) * 3
     assert (model.predict_proba(new).argmax(axis=1) == model.predict(new)).all()
+
+
+@given(st.integers(0, 10_000), st.integers(2, 7), st.integers(2, 4))
+def test_folds_are_those_of_scikit_learn(seed, n_folds, k):
+    rng = np.random.default_rng(seed)
+    labels = rng.permutation(np.r_[np.repeat(np.arange(k), n_folds), rng.integers(0, k, 30)])
+    expected = [test for _, test in StratifiedKFold(n_folds).split(labels, labels)]
+    for test, other in zip(stratified(labels, n_folds), expected, strict=True):
+        np.testing.assert_array_equal(test, other)
+
+
+@pytest.mark.parametrize("form", [{}, {"spread": 1.0}, {"D": 5.0}, {"B": 1.5}])
+def test_linear_folds_hold_the_bounds(form):
+    X, y = rows(k=3, n=240)
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, len(y))
+    linear = LinearRelativeMarginClassifier(class_weight="balanced", **form)
+    model = CalibratedMarginClassifier(linear, cv=3, fold_tol=1e-9).fit(X, y, weights)
+    full = model.estimator_
+    totals = np.bincount(y, weights)
+    penalties = weights * (totals.sum() / (3 * totals))[y]
+    for g, pair in enumerate(pairs_of(3)):
+        held = {"spread": 1.0} if form == {"spread": 1.0} else {"B": full.B_[g]}
+        for fold in range(3):
+            out = model.fold_of_ == fold
+            kept = ~out & np.isin(y, pair)
+            signs = np.where(y[kept] == pair[0], 1, -1)
+            alone = LinearRelativeMarginClassifier(tol=1e-9, **held)
+            alone.fit(X[kept], signs, penalties[kept])
+            np.testing.assert_allclose(
+                model.outputs_[out, g], alone.decision_function(X[out]), atol=1e-5
+            )
+    assert model.fold_gap_ < 1e-8
+
+
+def test_linear_folds_stop_at_their_tolerance():
+    X, y = rows(n=600)
+    rough, exact = (
+        CalibratedMarginClassifier(LinearRelativeMarginClassifier(), fold_tol=tol).fit(X, y)
+        for tol in (1e-2, 1e-6)
+    )
+    assert exact.fold_gap_ < 1e-6 < rough.fold_gap_ < 1e-2
+    assert rough.n_iter_ < 0.8 * exact.n_iter_
+    assert np.abs(rough.predict_proba(X) - exact.predict_proba(X)).max() < 0.02
 
 
 @given(st.integers(0, 10_000), st.integers(2, 4), st.integers(20, 60), st.floats(0.01, 100.0))

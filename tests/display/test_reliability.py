@@ -8,7 +8,7 @@ from sklearn.datasets import make_classification
 from sklearn.svm import LinearSVC
 
 from oblong import CalibratedMarginClassifier
-from oblong.display import ReliabilityDisplay, SetSizeDisplay
+from oblong.display import ReliabilityDisplay
 
 X, Y = make_classification(400, 5, n_informative=4, n_redundant=0, flip_y=0.1, random_state=0)
 THREE = np.digitize(X[:, 0], [-1.0, 1.0])
@@ -67,20 +67,3 @@ def test_what_cannot_be_shown_is_a_clear_error(ax):
         ReliabilityDisplay.from_estimator(model, X, Y, label=7, ax=ax)
     with pytest.raises(ValueError, match="n_bins"):
         ReliabilityDisplay.from_estimator(model, X, Y, n_bins=0, ax=ax)
-    with pytest.raises(TypeError, match="no predict_set"):
-        SetSizeDisplay.from_estimator(LinearSVC().fit(X, Y), X, ax=ax)
-
-
-def test_set_sizes_and_coverage(ax):
-    model = CalibratedMarginClassifier().fit(X[:200], THREE[:200])
-    display = SetSizeDisplay.from_estimator(
-        model, X[200:], THREE[200:], confidences=[0.9, 0.5], ax=ax
-    )
-    np.testing.assert_array_equal(display.confidences, [0.5, 0.9])
-    np.testing.assert_allclose(display.shares.sum(axis=1), 1.0)
-    sets = model.predict_set(X[200:], confidence=0.9)
-    np.testing.assert_allclose(display.shares[1], np.bincount(sets.sum(axis=1), minlength=4) / 200)
-    for cls in range(3):
-        own = THREE[200:] == cls
-        assert display.coverage[1, cls] == sets[own, cls].mean()
-    assert SetSizeDisplay.from_estimator(model, X[200:]).coverage is None

@@ -108,12 +108,37 @@ def test_several_classes(shape, break_ties):
     np.testing.assert_allclose(ours.dual_coef_, theirs.dual_coef_, atol=1e-5)
 
 
-def test_sparse_rows():
-    X, y = load_iris(return_X_y=True)
-    dense = SVC(kernel="linear", tol=1e-8).fit(X, y)
-    sparse = SVC(kernel="linear", tol=1e-8).fit(sp.csr_matrix(X), y)
-    np.testing.assert_allclose(sparse.coef_, dense.coef_, atol=1e-6)
-    np.testing.assert_array_equal(sparse.predict(X), dense.predict(X))
+@pytest.mark.parametrize("container", [sp.csr_matrix, sp.csr_array, sp.lil_array])
+@pytest.mark.parametrize("kernel", ["linear", "poly", "rbf", "sigmoid"])
+def test_sparse_rows(kernel, container):
+    X = np.random.default_rng(0).normal(size=(90, 5))
+    y = np.digitize(X[:, 0] + X[:, 1], [-0.7, 0.7])
+    X[np.abs(X) < 0.5] = 0.0
+    with warnings.catch_warnings():
+        # The sigmoid kernel is not positive semidefinite.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        dense, sparse = (SVC(kernel=kernel, tol=1e-8).fit(rows, y) for rows in (X, container(X)))
+    np.testing.assert_array_equal(sparse.support_, dense.support_)
+    np.testing.assert_allclose(sparse.support_vectors_.toarray(), dense.support_vectors_)
+    np.testing.assert_allclose(sparse.dual_coef_, dense.dual_coef_, atol=1e-6)
+    if kernel == "linear":
+        np.testing.assert_allclose(sparse.coef_, dense.coef_, atol=1e-6)
+    np.testing.assert_array_equal(sparse.predict(container(X)), dense.predict(X))
+    scores = dense.decision_function(X)
+    for rows in (X, container(X)):
+        np.testing.assert_allclose(sparse.decision_function(rows), scores, atol=1e-5)
+
+
+def test_unsorted_indices():
+    X = sp.csr_array(np.array([[0.0, 2.0, 1.0], [3.0, 0.0, 1.0], [1.0, 1.0, 0.0], [0.0, 1.0, 3.0]]))
+    y = [0, 1, 1, 0]
+    # The columns of each row in reverse.
+    places = np.concatenate([np.arange(*ends)[::-1] for ends in zip(X.indptr, X.indptr[1:])])
+    mixed = sp.csr_array((X.data[places], X.indices[places], X.indptr), shape=X.shape)
+    assert not mixed.has_sorted_indices
+    sorted_, unsorted = (SVC().fit(rows, y) for rows in (X, mixed))
+    np.testing.assert_allclose(unsorted.dual_coef_, sorted_.dual_coef_)
+    np.testing.assert_allclose(unsorted.decision_function(mixed), sorted_.decision_function(X))
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -1,6 +1,6 @@
 """scikit-learn's own tests of its support vector machines, run against ours.
 
-The file of tests that is installed with scikit-learn is loaded a second time with ``SVC``,
+The files of tests that are installed with scikit-learn are loaded a second time with ``SVC``,
 ``LinearSVC`` and ``SVR`` in place of those of scikit-learn. What is left out is listed with a
 reason each.
 """
@@ -23,6 +23,7 @@ JOINT = "the joint problem of Crammer and Singer is a clear error here"
 PROBABILITY = "scikit-learn removes `probability` and its attributes; they are not here"
 PRIVATE = "changes private arrays of scikit-learn's estimator, which are handed to LIBSVM"
 STEPS = "counts iterations of LIBSVM or LIBLINEAR and expects their messages"
+DENSE = "coefficients are dense here, whatever the rows are; see test_drop_in.py"
 # Tests, or single cases of tests, that are left out.
 SKIPPED = {
     "test_bad_input[lil_matrix]": "a model of dense rows takes sparse rows here",
@@ -42,10 +43,14 @@ SKIPPED = {
     "test_probability": PROBABILITY,
     "test_probability_raises_futurewarning[False-SVC-SVC]": PROBABILITY,
     "test_probability_raises_futurewarning[True-SVC-SVC]": PROBABILITY,
-    "test_sparse_fit_support_vectors_empty[csr_array]": "coefficients are dense here, whatever the "
-    "rows are",
-    "test_sparse_fit_support_vectors_empty[csr_matrix]": "coefficients are dense here, whatever "
-    "the rows are",
+    "test_sparse_fit_support_vectors_empty": DENSE,
+    "test_sparse_liblinear_intercept_handling": L1,
+    "test_sparse_realdata": DENSE,
+    "test_sparse_svc_clone_with_callable_kernel": PROBABILITY,
+    "test_svc": PROBABILITY,
+    "test_svc_iris": DENSE,
+    "test_timeout": STEPS,
+    "test_unsorted_indices": PROBABILITY,
     "test_svc_nonfinite_params": "the error comes before the fit, in other words",
     "test_svc_nusvc_probA_probB_deprecated[SVC]": PROBABILITY,
     "test_svc_ovr_tie_breaking[SVC]": "at an output of exactly zero LIBSVM votes for one class and "
@@ -72,7 +77,11 @@ def load(name: str) -> ModuleType:
     return module
 
 
-THEIRS = load("test_svm")
+THEIRS: dict[str, object] = {}
+for file in ("test_svm", "test_sparse"):
+    for name, test in vars(load(file)).items():
+        if name.startswith("test_"):
+            THEIRS[name if name not in THEIRS else f"{name}_of_{file}"] = test
 
 
 @pytest.fixture
@@ -82,12 +91,13 @@ def global_random_seed() -> int:
 
 @pytest.fixture(autouse=True)
 def _left_out(request) -> None:
-    if request.node.name in SKIPPED:
-        pytest.skip(SKIPPED[request.node.name])
+    for name in (request.node.name, request.node.name.partition("[")[0]):
+        if name in SKIPPED:
+            pytest.skip(SKIPPED[name])
 
 
-globals().update({name: test for name, test in vars(THEIRS).items() if name.startswith("test_")})
+globals().update(THEIRS)
 
 
 def test_what_is_left_out_exists():
-    assert {case.partition("[")[0] for case in SKIPPED} <= set(vars(THEIRS))
+    assert {case.partition("[")[0] for case in SKIPPED} <= set(THEIRS)

@@ -138,10 +138,11 @@ class Ascent:
 
     def _tighten(self, gap: float, promise: float) -> None:
         """Ask for a smaller violation; the gap falls about as it does."""
+        most = 0.1 if self.tightened else 0.5
+        self.target *= min(most, max(1e-3, 0.5 * promise / max(gap, promise)))
         self.tightened += 1
         self.progress_watch = _Watch(self.options)
         self.crawled, self.inside, self.exhausted = 0, self.n_iter, False
-        self.target *= min(0.5, max(1e-3, 0.5 * promise / max(gap, promise)))
 
     def _choose(self, m: float, M: float) -> np.ndarray:
         """Choose the working set: the worst violators, then the last set, free ones first."""

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.datasets import make_classification
-from sklearn.svm import SVC
+from sklearn.svm import SVC, SVR
 
 from oblong.kernels import Kernel, resolve_gamma
 from oblong.linalg.columns import ExplicitColumns
 from oblong.linalg.kernel_columns import KernelColumns
+from oblong.solvers.margin.options import DEFAULTS
 from oblong.solvers.margin.problem import relative_margin_pieces, svm_pieces
+from oblong.solvers.margin.regression import epsilon_pieces
 from oblong.solvers.margin.solver import solve_margin
 
 pytestmark = pytest.mark.large
@@ -132,3 +136,18 @@ def test_explicit_matrix_in_blocks(problem, solved):
     X, y, kernel = problem
     result = solve_margin(ExplicitColumns(kernel(X)), svm_pieces(y, np.ones(ROWS)), tol=1e-4)
     np.testing.assert_allclose(result.outputs, solved.outputs, atol=1e-3)
+
+
+@pytest.mark.parametrize("C", [1.0, 100.0])
+def test_a_sample_of_free_coefficients_is_no_start(C, monkeypatch):
+    """Rows that all matter say nothing about others: a few of them show that, and nothing else."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(700, 40)), rng.normal(size=700)
+    pieces = epsilon_pieces(y, np.full(700, C), 0.01)
+    columns = ExplicitColumns(Kernel("rbf", 0.05)(X))
+    monkeypatch.delattr("oblong.solvers.margin.solver.spread_solution")
+    options = replace(DEFAULTS, sample_above=600, smallest_sample=400, one_block=100)
+    found = solve_margin(columns, pieces, tol=1e-6, options=options)
+    expected = SVR(gamma=0.05, C=C, epsilon=0.01, tol=1e-8).fit(X, y)
+    assert found.status == "converged"
+    np.testing.assert_allclose(found.outputs, expected.predict(X), atol=1e-4)
