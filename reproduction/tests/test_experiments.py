@@ -26,7 +26,6 @@ from oblong_reproduction.rmm import (
     _votes,
     benchmarks,
     digits,
-    joint,
     newsgroups,
     runtime,
     universum,
@@ -372,43 +371,25 @@ def test_benchmark_choice_and_second_stage():
     sets = FakeSets(Dataset(X, y[:100], None, ("0", "1"), "fake"), train_idx=split)
     options = {"stage": "choice", "set": "heart", "folds": 3, "full": False}
     cells = [
-        {**options, "split": i, **benchmarks._choice_cell(sets, rng(), split=i, **options)}
-        for i in range(2)
-    ]
-    later = benchmarks._test_cells(True, Results(cells))
-    assert [cell.name for cell in later] == ["test/heart/0"]
-    chosen = later[0].parameters["chosen"]
-    middle = np.median([cell["kfda"]["alpha"] for cell in cells])
-    assert chosen["kfda"]["alpha"] == middle
-    assert chosen["rmm_tied"].keys() == {"C", "D", "nu", "gamma"}
-    found = benchmarks._test_cell(sets, rng(), **later[0].parameters)
-    assert all(len(found[method]) == 10 for method in benchmarks.TITLES)
-    verdicts = {
-        row.verdict for row in benchmarks._rows(Results([{**later[0].parameters, **found}]))
-    }
-    assert "not run" in verdicts
-
-
-def test_joint_choice_and_second_stage():
-    X, y = load_digits(n_class=2, return_X_y=True)
-    X = X[:100, [20, 28, 36]] + np.random.default_rng(2).standard_normal((100, 3)) * 4
-    split = np.array([np.random.default_rng(k).permutation(100)[:60] for k in range(10)])
-    sets = FakeSets(Dataset(X, y[:100], None, ("0", "1"), "fake"), train_idx=split)
-    options = {"stage": "choice", "set": "heart", "folds": 3, "full": False}
-    cells = [
         {"split": i, "method": method, **options}
-        | joint._choice_cell(sets, rng(), split=i, method=method, **options)
+        | benchmarks._choice_cell(sets, rng(), split=i, method=method, **options)
         for i in range(3)
         for method in ("svm", "kfda")
     ]
     cells += [{**cell, "method": m} for cell in cells[::2] for m in ("sigma", "rmm_tied", "rmm")]
-    later = joint._test_cells(True, Results(cells))
+    later = benchmarks._test_cells(True, Results(cells))
     tried = sorted((c for c in cells if c["method"] == "kfda"), key=lambda cell: cell["error"])
     chosen = later[0].parameters["chosen"]
     assert chosen["kfda"] == tried[1]["parameters"]
     assert chosen["svm"] == chosen["rmm"]
-    assert len(joint._candidates("rmm", 1.0, True)) == 7 * 6 * 4 * 4
-    assert all(p["D"] > 0.0 for p in joint._candidates("rmm", 1.0, True))
+    assert len(benchmarks._candidates("rmm", 1.0, True)) == 7 * 6 * 4 * 4
+    assert all(p["D"] > 0.0 for p in benchmarks._candidates("rmm", 1.0, True))
+    tested = {method: [15.0, 16.0, 17.0, 15.0, 16.0] for method in benchmarks._TITLES}
+    found = Results([{"stage": "test", "set": "heart", **tested}])
+    rows = {row.what: row for row in benchmarks._rows(found)}
+    assert rows["heart, RMM"].verdict == "agrees"
+    assert rows["heart: RMM below SVM"].verdict == "not confirmed"
+    assert rows["banana, RMM"].verdict == "not run"
 
 
 def test_runtime_cell_reports_times(fake_digits):

@@ -4,7 +4,6 @@ from oblong_reproduction.rmm.benchmarks import TABLE_4
 from oblong_reproduction.rmm.digit_figures import FIGURE_7, FIGURE_8
 from oblong_reproduction.rmm.digits import TABLE_2
 from oblong_reproduction.rmm.gaussians import FIGURE_3, FIGURE_4, FIGURE_5, FIGURE_6
-from oblong_reproduction.rmm.joint import JOINT
 from oblong_reproduction.rmm.newsgroups import FIGURE_9
 from oblong_reproduction.rmm.rivals import RIVALS
 from oblong_reproduction.rmm.runtime import FIGURE_10
@@ -26,7 +25,6 @@ EXPERIMENTS = (
     FIGURE_9,
     TABLE_4,
     FIGURE_10,
-    JOINT,
     WHEN,
     RIVALS,
 )
