@@ -110,8 +110,8 @@ HEADLINES = (
     Headline(
         "Hard margin: e-SVM and Bayes point make fewer errors than the SVM on most of eleven sets",
         "e-SVM",
-        "esvm-fig1",
-        "^sets with a width free of test data",
+        "esvm-fig1-widths",
+        "^sets on which",
     ),
     Headline(
         "The e-SVM is much faster than the Bayes point",
