@@ -54,9 +54,11 @@ def page(folder: Path) -> str:
     for name, experiment in experiments.items():
         document = documents[name]
         if document is None:
-            lines.append(f"| {name} | {experiment.title} | no | |")
+            lines.append(
+                f"| {name} | {experiment.title} | no, {_cost(experiment.minutes)} | not run |"
+            )
             continue
-        kind = "quick" if document["quick"] else "full" if document["complete"] else "in part"
+        kind = "quick" if document["quick"] else "full" if document["complete"] else _part(document)
         verdicts = tally(document)
         link = f"[{name}](#{name}-{_anchor(experiment.title)})"
         lines.append(f"| {link} | {experiment.title} | {kind}, {document['date']} | {verdicts} |")
@@ -70,6 +72,15 @@ def page(folder: Path) -> str:
         pictures = f"../{RESULTS.as_posix()}/"
         lines += ["", markdown({**document, "paper": ""}, level=3, pictures=pictures)]
     return "\n".join(lines)
+
+
+def _part(document: Mapping[str, Any]) -> str:
+    """How much of an experiment has been run."""
+    return f"{len(document['cells'])} of {document['cells_in_all']} parts"
+
+
+def _cost(minutes: float) -> str:
+    return f"{minutes:.0f} min" if minutes < 100 else f"{minutes / 60:.0f} h"
 
 
 def headlines(documents: Mapping[str, dict[str, Any] | None]) -> list[str]:

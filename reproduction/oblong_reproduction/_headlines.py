@@ -110,8 +110,8 @@ HEADLINES = (
     Headline(
         "Hard margin: e-SVM and Bayes point make fewer errors than the SVM on most of eleven sets",
         "e-SVM",
-        "esvm-fig1",
-        "^sets with a width free of test data",
+        "esvm-fig1-widths",
+        "^sets on which",
     ),
     Headline(
         "The e-SVM is much faster than the Bayes point",
@@ -135,8 +135,9 @@ HEADLINES = (
         "IELLIP makes fewer updates than PA and MIRA, at a comparable or lower error",
         "IELLIP",
         "iellip-fig1",
-        "^[A-Za-z]+(: updates of (IELLIP below those of (PA|MIRA)|MIRA below those of IELLIP)|, "
-        "IELLIP: test error after three passes, not above that of (PA|MIRA))$",
+        "^[A-Za-z]+(: updates of (IELLIP(, one matrix)? below those of (PA|MIRA)|MIRA below those "
+        "of IELLIP(, one matrix)?)|, IELLIP(, one matrix)?: mean test error of the third pass, "
+        "not above that of (PA|MIRA))$",
     ),
     Headline(
         "A larger b means fewer updates and a higher error",

@@ -201,7 +201,8 @@ def _edges(experiment: Experiment, results: Results) -> list[dict[str, Any]]:
     for choice in experiment.choices(results):
         made[choice.what] += 1
         if choice.edge:
-            ends[choice.what, choice.edge, float(choice.value)] += 1
+            # Values that differ by rounding alone are one.
+            ends[choice.what, choice.edge, float(f"{choice.value:.6g}")] += 1
     return [
         {"what": what, "end": end, "value": value, "count": count, "of": made[what]}
         for (what, end, value), count in ends.items()
@@ -250,7 +251,7 @@ def _stored(
     own, others = store.finished(experiment.bulky), {}
     for owner in {cell.owner for cell in cells if cell.owner} - {experiment.name}:
         other = Store(store.document.parent, owner, quick=settings.quick, seed=settings.seed)
-        others[owner] = other.finished()
+        others[owner] = other.finished(experiment.bulky)
     done: dict[str, dict[str, Any]] = {}
     for cell in cells:
         for stored in (own, others.get(cell.owner or "", {})):

@@ -10,6 +10,7 @@ from oblong.datasets import make_rotated_stripe
 from oblong_reproduction import Results, Sets
 from oblong_reproduction.cw import synthetic, text
 from oblong_reproduction.cw.loss import FIGURE_4, confidence_loss
+from oblong_reproduction.cw.stripes import FIGURE_2_STRIPES
 from oblong_reproduction.cw.synthetic import FIGURE_2
 from oblong_reproduction.cw.text import FIGURE_2C
 from oblong_reproduction.cw.weights import FIGURE_3
@@ -33,7 +34,7 @@ def _perceptron(X, y):
 def test_perceptron_is_one(seed):
     X, y = make_rotated_stripe(500, random_state=seed)
     w, mistakes = _perceptron(X, y)
-    model = synthetic._learner("perceptron", {}).partial_fit(X, y, classes=[0, 1])
+    model = synthetic.learner("perceptron", {}).partial_fit(X, y, classes=[0, 1])
     assert model.n_mistakes_ == mistakes
     cosine = model.coef_[0] @ w / np.linalg.norm(model.coef_[0]) / np.linalg.norm(w)
     assert cosine == pytest.approx(1.0, abs=1e-5)
@@ -46,7 +47,7 @@ def test_figure_2_tunes_then_runs():
     assert [cell.name for cell in later] == ["run/a/0"]
     chosen = later[0].parameters["chosen"]
     for name, values in first[0]["tuning"].items():
-        assert chosen[name] == synthetic._grid(name)[int(np.argmin(values))]
+        assert chosen[name] == synthetic.cw_grid(name)[int(np.argmin(values))]
     results = Results([*first, _run(later[0], FIGURE_2, runs=3)])
     rows = list(FIGURE_2.rows(results))
     assert rows[0].what == "length 2, noise 2: mistakes of the second-order learners"
@@ -56,7 +57,7 @@ def test_figure_2_tunes_then_runs():
 
 def test_full_figure_2_has_a_thousand_runs_of_each_setting():
     first = FIGURE_2.cells(False)
-    tuning = {name: np.arange(len(synthetic._grid(name))) for name in synthetic._TITLES}
+    tuning = {name: np.arange(len(synthetic.cw_grid(name))) for name in synthetic._TITLES}
     done = Results({**cell.parameters, "tuning": tuning} for cell in first)
     runs = {}
     for cell in FIGURE_2.then(False, done):
@@ -76,6 +77,20 @@ def test_ratio_of_mistakes_is_judged():
     assert rows[f"{where}more mistakes of CW-Var than of CW-Stdev, diag"].verdict == "differs"
     assert rows[f"{where}mistakes of the first-order learners"].verdict == "confirmed"
     assert rows[f"{where}mistakes of the second-order learners"].verdict == "contradicted"
+
+
+def test_a_setting_of_the_stripe_must_have_both_printed_numbers():
+    cell = {"length": 2.0, "n_noise": 18, "variance": 2.0}
+    mistakes = {"stdev-diag": [50, 51], "var-diag": [54, 55], "stdev-full": [60, 60]}
+    for var, verdict in ((70, "agrees"), (64, "differs")):
+        found = Results([{**cell, "mistakes": {**mistakes, "var-full": [var, var]}}])
+        *rows, last = FIGURE_2_STRIPES.rows(found)
+        assert [row.verdict for row in rows] == [verdict]
+        assert last.verdict == verdict
+    # The paper has eighteen features of noise: another number settles nothing.
+    other = Results([{**cell, "n_noise": 8, "mistakes": {**mistakes, "var-full": [70, 70]}}])
+    assert {row.verdict for row in FIGURE_2_STRIPES.rows(other)} == {"not comparable"}
+    assert [row.verdict for row in FIGURE_2_STRIPES.rows(Results([]))] == ["not run"]
 
 
 def test_weights_of_figure_3():

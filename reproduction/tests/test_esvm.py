@@ -7,12 +7,13 @@ import pytest
 
 from oblong.datasets import Dataset
 from oblong_reproduction import Results
-from oblong_reproduction.esvm import _tables, hard, large, relaxation
+from oblong_reproduction.esvm import _tables, hard, large, relaxation, soft
 from oblong_reproduction.esvm.hard import FIGURE_1
 from oblong_reproduction.esvm.large import ONLINE
 from oblong_reproduction.esvm.relaxation import TABLE_1
-from oblong_reproduction.esvm.soft import TABLE_2
+from oblong_reproduction.esvm.soft import TABLE_2, TABLE_2_FULL
 from oblong_reproduction.esvm.timing import FIGURE_1_TIME
+from oblong_reproduction.esvm.widths import FIGURE_1_WIDTHS
 
 _ADULT = ("age", "workclass", "occupation", "native-country")
 
@@ -122,6 +123,32 @@ def test_a_width_chosen_with_test_errors_settles_nothing(width, verdict):
     assert rows["heart, SVM"].verdict == "not comparable"
 
 
+def _curve(name, width, first=0, **errors):
+    cell = {"set": name, "width": width, "first": first, "splits": 5}
+    values = {m: [v + 0.1 * i for i in range(5)] for m, v in errors.items()}
+    return {**cell, "errors": values}
+
+
+def test_all_widths_that_separate_are_compared_and_none_is_chosen():
+    training = {"set": "heart", "widths": [-1, 0, 1], "width_training": [4.0, 0.0, 0.05]}
+    cells = FIGURE_1_WIDTHS.then(False, Results([training]))
+    assert [cell.name for cell in cells] == ["heart/0/0", "heart/1/0", "heart/0/5", "heart/1/5"]
+    assert FIGURE_1_WIDTHS.cells(False)[0].owner == "esvm-fig1"
+    # The e-SVM is far ahead at one width and a little behind at the other.
+    found = [
+        _curve("heart", 0, svm=20.0, bpm=21.0, esvm=10.0),
+        _curve("heart", 1, svm=20.0, bpm=22.0, esvm=21.0),
+        _curve("heart", 1, 5, svm=90.0, bpm=0.0, esvm=0.0),
+    ]
+    rows = {row.what: row for row in FIGURE_1_WIDTHS.rows(Results(found))}
+    assert rows["heart, mean over all widths: e-SVM below SVM"].difference == "−4.50"
+    assert rows["heart, mean over all widths: e-SVM below SVM"].verdict == "confirmed"
+    assert rows["heart, mean over all widths: Bayes point below SVM"].verdict == "contradicted"
+    (curve,) = [row for row in rows.values() if row.what.startswith("heart: errors")]
+    assert "e-SVM at 1" in curve.why
+    assert rows["wave"].verdict == "not run"
+
+
 def test_full_figure_1_has_ninety_splits_that_did_not_choose():
     cell = {
         "set": "wave",
@@ -189,6 +216,36 @@ def test_table_2_compares_on_the_same_folds():
     whole = Results({**results[0], "rows": None, "esvm": 7.0 + i} for i in range(5))
     rows = {row.what: row for row in TABLE_2.rows(whole)}
     assert rows["ionosphere, e-SVM"].verdict == "differs"
+
+
+def test_choice_on_a_part_of_the_rows_has_every_class_in_its_share():
+    y = np.repeat([0, 1, 2], [300, 150, 50])
+    some = soft._some(np.arange(500), y, 100)
+    np.testing.assert_array_equal(np.bincount(y[some]), [60, 30, 10])
+    np.testing.assert_array_equal(soft._some(np.arange(50), y, 100), np.arange(50))
+
+
+def test_pairs_and_one_against_the_rest_are_judged_apart():
+    cells = [cell for cell in TABLE_2_FULL.cells(False) if cell.parameters["fold"] < 5]
+    kinds = {(cell.parameters["set"], cell.parameters["pairs"]) for cell in cells}
+    assert ("dna", True) in kinds
+    assert ("ionosphere", True) not in kinds
+    found = Results(
+        {
+            **cell.parameters,
+            "svm": 5.0,
+            "set_rows": 9,
+            "esvm": 4.0 if cell.parameters["pairs"] else 6.0,
+        }
+        for cell in cells
+    )
+    rows = {row.what: row for row in TABLE_2_FULL.rows(found)}
+    assert rows["against the rest, dna: e-SVM below SVM"].verdict == "contradicted"
+    assert rows["by pairs, dna: e-SVM below SVM"].verdict == "confirmed"
+    assert "by pairs, ionosphere: e-SVM below SVM" not in rows
+    sets = "sets on which e-SVM has fewer errors than SVM"
+    assert rows[f"against the rest, {sets}"].ours.startswith("0 of 7")
+    assert rows[f"by pairs, {sets}"].ours.startswith("4 of 7")
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -26,7 +26,6 @@ from oblong_reproduction.rmm import (
     _votes,
     benchmarks,
     digits,
-    joint,
     newsgroups,
     runtime,
     universum,
@@ -279,6 +278,63 @@ def test_the_rule_for_equal_settings_moves_the_errors():
     assert _votes.tie_band(Results(list(results)[:-1])) is None
 
 
+def test_a_cap_on_d_limits_the_choice_of_the_sigma_svm():
+    truth = np.arange(43) % 10
+    cells = list(shared_cells(truth, [[0.2, 0.0, 0.3]] * 45))
+    for cell in cells:
+        # Two settings: D = 0.5, better than the SVM but wrong, and D = 0.99, right.
+        a, b = cell["pair"]
+        second = np.where(truth == b, True, truth != a)
+        cell["ballots"]["sigma"] = {
+            "settings": [[1.0, 0.5], [1.0, 0.99]],
+            "validation": [0.1, 0.05],
+            "votes": _votes.pack(np.stack([~second, second])),
+        }
+    results = Results(cells)
+    assert _votes.capped_errors(results, 0.99) == 0
+    assert _votes.capped_errors(results, 0.5) > 30
+    # Nothing is left but the SVM, which is wrong as well.
+    svm = _votes.shared_choice_errors(results, "svm")[0]
+    assert _votes.capped_errors(results, 0.1) == svm
+    assert _votes.capped_errors(Results(cells[1:]), 0.5) is None
+
+
+def test_figure_4_pairs_the_draws_that_both_sizes_have():
+    def cells(n, number, gain, **fixed):
+        return [
+            {
+                "n": n,
+                "draw": i,
+                "held": 200,
+                "bayes": 0.8,
+                "svm": 1.0 + gain * (1 + 0.1 * (i % 3)),
+                "rmm": 1.0,
+                **fixed,
+            }
+            for i in range(number)
+        ]
+
+    found = cells(25, 6, 0.5) + cells(12_800, 9, 0.1) + cells(12_800, 9, -0.1, fixed=100.0)
+    rows = {row.what: row for row in catalogue()["rmm-fig4"].rows(Results(found))}
+    assert rows["n = 12800: test error of RMM below SVM"].verdict == "confirmed"
+    assert rows["n = 12800, C = 100: test error of RMM below SVM"].verdict == "contradicted"
+    shrinks = rows["the advantage at n = 12800 below that at n = 25"]
+    assert shrinks.verdict == "confirmed"
+    assert "6 repetitions" in shrinks.why
+
+
+def test_the_svm_for_every_c_says_where_the_printed_number_comes_out():
+    options = {"set": "heart", "setup": 1, "penalties": [0.5, 2.0]}
+    curves = [{**options, "curve": [0.83 + 0.01 * (i % 2), 0.6]} for i in range(6)]
+    rows = {row.what: row for row in ekm_table._rows(Results(curves))}
+    row = rows["setup 1, heart, SVM for C = 2^-1 to 2^1, none chosen"]
+    assert row.verdict == "not comparable"
+    assert "met at C = 2^-1;" in row.why
+    worse = [{**cell, "curve": [0.6, 0.6]} for cell in curves]
+    rows = {row.what: row for row in ekm_table._rows(Results(worse))}
+    assert "met at no C;" in rows[row.what].why
+
+
 @pytest.mark.parametrize("name", ["poly1", "poly5", "rbf"])
 @pytest.mark.parametrize("double", [0, 3000])
 def test_matrices_from_inner_products_are_those_of_the_kernel(name, double, monkeypatch):
@@ -372,43 +428,25 @@ def test_benchmark_choice_and_second_stage():
     sets = FakeSets(Dataset(X, y[:100], None, ("0", "1"), "fake"), train_idx=split)
     options = {"stage": "choice", "set": "heart", "folds": 3, "full": False}
     cells = [
-        {**options, "split": i, **benchmarks._choice_cell(sets, rng(), split=i, **options)}
-        for i in range(2)
-    ]
-    later = benchmarks._test_cells(True, Results(cells))
-    assert [cell.name for cell in later] == ["test/heart/0"]
-    chosen = later[0].parameters["chosen"]
-    middle = np.median([cell["kfda"]["alpha"] for cell in cells])
-    assert chosen["kfda"]["alpha"] == middle
-    assert chosen["rmm_tied"].keys() == {"C", "D", "nu", "gamma"}
-    found = benchmarks._test_cell(sets, rng(), **later[0].parameters)
-    assert all(len(found[method]) == 10 for method in benchmarks.TITLES)
-    verdicts = {
-        row.verdict for row in benchmarks._rows(Results([{**later[0].parameters, **found}]))
-    }
-    assert "not run" in verdicts
-
-
-def test_joint_choice_and_second_stage():
-    X, y = load_digits(n_class=2, return_X_y=True)
-    X = X[:100, [20, 28, 36]] + np.random.default_rng(2).standard_normal((100, 3)) * 4
-    split = np.array([np.random.default_rng(k).permutation(100)[:60] for k in range(10)])
-    sets = FakeSets(Dataset(X, y[:100], None, ("0", "1"), "fake"), train_idx=split)
-    options = {"stage": "choice", "set": "heart", "folds": 3, "full": False}
-    cells = [
         {"split": i, "method": method, **options}
-        | joint._choice_cell(sets, rng(), split=i, method=method, **options)
+        | benchmarks._choice_cell(sets, rng(), split=i, method=method, **options)
         for i in range(3)
         for method in ("svm", "kfda")
     ]
     cells += [{**cell, "method": m} for cell in cells[::2] for m in ("sigma", "rmm_tied", "rmm")]
-    later = joint._test_cells(True, Results(cells))
+    later = benchmarks._test_cells(True, Results(cells))
     tried = sorted((c for c in cells if c["method"] == "kfda"), key=lambda cell: cell["error"])
     chosen = later[0].parameters["chosen"]
     assert chosen["kfda"] == tried[1]["parameters"]
     assert chosen["svm"] == chosen["rmm"]
-    assert len(joint._candidates("rmm", 1.0, True)) == 7 * 6 * 4 * 4
-    assert all(p["D"] > 0.0 for p in joint._candidates("rmm", 1.0, True))
+    assert len(benchmarks._candidates("rmm", 1.0, True)) == 7 * 6 * 4 * 4
+    assert all(p["D"] > 0.0 for p in benchmarks._candidates("rmm", 1.0, True))
+    tested = {method: [15.0, 16.0, 17.0, 15.0, 16.0] for method in benchmarks._TITLES}
+    found = Results([{"stage": "test", "set": "heart", **tested}])
+    rows = {row.what: row for row in benchmarks._rows(found)}
+    assert rows["heart, RMM"].verdict == "agrees"
+    assert rows["heart: RMM below SVM"].verdict == "not confirmed"
+    assert rows["banana, RMM"].verdict == "not run"
 
 
 def test_runtime_cell_reports_times(fake_digits):

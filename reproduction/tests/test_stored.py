@@ -16,8 +16,13 @@ STORED = {path.stem: path for path in sorted(RESULTS.glob("*.json"))}
 pytestmark = pytest.mark.skipif(not STORED, reason="the results are not part of this copy")
 
 
-def test_every_experiment_has_a_stored_result():
-    assert STORED.keys() == catalogue().keys()
+# Experiments that have not been run: the page on reproduction has their cost.
+PENDING = {"esvm-table2-full", "rmm-table2-choices"}
+
+
+def test_every_experiment_has_a_stored_result_or_is_named_as_not_run():
+    assert STORED.keys() | PENDING == catalogue().keys()
+    assert not STORED.keys() & PENDING
 
 
 @pytest.mark.parametrize("name", [name for name in catalogue() if name in STORED])

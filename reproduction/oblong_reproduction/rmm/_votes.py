@@ -16,6 +16,7 @@ from oblong_reproduction.rmm._pairs import Trials
 __all__ = [
     "PAIRS",
     "ballots",
+    "capped_errors",
     "pack",
     "shared_choice_errors",
     "tie_band",
@@ -129,6 +130,33 @@ def tie_band(results: Results, draws: int = 20) -> dict[str, float] | None:
         "least": min(random),
         "most": max(random),
     }
+
+
+def capped_errors(results: Results, cap: float) -> int | None:
+    """Errors of the Σ-SVM with settings chosen pair by pair among those with D up to a cap.
+
+    D = 0 is the SVM, which is taken unless another setting has a smaller validation error.
+    """
+    cells = _all_pairs(results)
+    if cells is None or any("sigma" not in cell.get("ballots", {}) for cell in cells.values()):
+        return None
+    votes, position = {}, {}
+    for pair, cell in cells.items():
+        found = []
+        for family, allowed in (("margin", 1.0), ("sigma", None)):
+            record = cell["ballots"][family]
+            # The second parameter is ρ, which is 1 for the SVM, or D.
+            among = [
+                k
+                for k, (_, second) in enumerate(record["settings"])
+                if (second == allowed if allowed else second <= cap)
+            ]
+            errors = np.round(record["validation"], 9)
+            found += [(errors[k], family, k) for k in among]
+        # Python keeps the first of equal ones.
+        _, family, position[pair] = min(found, key=lambda one: one[0])
+        votes[pair] = cell["ballots"][family]["votes"]
+    return _errors(cells, votes, position)
 
 
 def ties(results: Results) -> tuple[float, int] | None:

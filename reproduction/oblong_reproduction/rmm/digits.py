@@ -31,11 +31,20 @@ from oblong_reproduction.rmm._votes import (
     votes_to_errors,
 )
 
-__all__ = ["QUICK_GRID", "TABLE_2", "load_pair", "pair_cells", "table_2_cells"]
+__all__ = [
+    "BULKY",
+    "GRID",
+    "PUBLISHED",
+    "QUICK_GRID",
+    "TABLE_2",
+    "load_pair",
+    "pair_cells",
+    "table_2_cells",
+]
 
 _KERNELS = (*(f"poly{degree}" for degree in range(1, 8)), "rbf")
 # Test errors for the kernels above; the KLDA row of OPT repeats that of the SVM.
-_PUBLISHED = {
+PUBLISHED = {
     "optdigits": {
         "svm": (71, 57, 54, 47, 40, 46, 46, 51),
         "sigma": (61, 48, 41, 36, 35, 31, 29, 47),
@@ -64,6 +73,7 @@ _PUBLISHED = {
     },
 }
 _TITLES = {"svm": "SVM", "sigma": "Σ-SVM", "klda": "KLDA", "rmm": "RMM"}
+BULKY = ("first", "ballots", *(f"{m}_votes" for m in (*_TITLES, "svm_full", "rmm_full")))
 _REPEATED = "the printed row repeats that of the SVM"
 # What each method chooses, the name of its grid, and the ends beyond which there is nothing.
 _CHOSEN: dict[str, dict[str, tuple[str, tuple[float, ...]]]] = {
@@ -72,7 +82,7 @@ _CHOSEN: dict[str, dict[str, tuple[str, tuple[float, ...]]]] = {
     "sigma": {"C": ("sigma_penalties", ()), "D": ("shares", (0.5,))},
     "klda": {"alpha": ("ridges", ())},
 }
-_GRID = {
+GRID = {
     "penalties": (0.1, 1.0, 10.0, 100.0, 1000.0),
     "sigma_penalties": (1.0, 10.0, 100.0),
     "shares": (0.5, 0.9, 0.99, 0.999),
@@ -195,12 +205,12 @@ def table_2_cells(quick: bool) -> list[Cell]:
             for set in ("optdigits", "usps")
             for cell in pair_cells(set, "poly3", 300, 1, QUICK_GRID)
         ]
-    big = {**_GRID, "penalties": (1.0, 10.0, 100.0)}
+    big = {**GRID, "penalties": (1.0, 10.0, 100.0)}
     found: list[Cell] = []
     for set, splits, grid in (
-        ("optdigits", 5, _GRID),
-        ("usps", 5, _GRID),
-        ("mnist-1000", 1, _GRID),
+        ("optdigits", 5, GRID),
+        ("usps", 5, GRID),
+        ("mnist-1000", 1, GRID),
         ("mnist-two-thirds", 1, big),
     ):
         # The kernels of a pair in succession, as they share the inner products of its rows.
@@ -212,7 +222,7 @@ def table_2_cells(quick: bool) -> list[Cell]:
 def _condensed(results: Results) -> list[dict[str, Any]]:
     """Errors of the votes, which need all pairs together: what the rows rest on."""
     found: list[dict[str, Any]] = []
-    for set, methods in _PUBLISHED.items():
+    for set, methods in PUBLISHED.items():
         full = set == "mnist-full"
         for kernel in _KERNELS:
             cells = results.where(set="mnist-two-thirds" if full else set, kernel=kernel)
@@ -236,7 +246,7 @@ def _condensed(results: Results) -> list[dict[str, Any]]:
 def _table_2_rows(results: Results) -> Iterator[Row]:
     """Rows from the condensed results."""
     ours = _errors_of(results, "errors")
-    for set, methods in _PUBLISHED.items():
+    for set, methods in PUBLISHED.items():
         for method, published in methods.items():
             for kernel, number in zip(_KERNELS, published):
                 what = f"{set}, {kernel}, {_TITLES[method]}"
@@ -248,7 +258,7 @@ def _table_2_rows(results: Results) -> Iterator[Row]:
                 else:
                     yield count_row(what, number, errors)
     yield from _comparisons(ours, "")
-    for set in _PUBLISHED:
+    for set in PUBLISHED:
         counted = [results.where(set=set, kernel=k).having("ties") for k in _KERNELS[1:7]]
         shown = [f"{one[0]['ties'][0]:g} and {one[0]['ties'][1]}" for one in counted if one]
         if len(shown) == len(counted):
@@ -261,7 +271,7 @@ def _table_2_rows(results: Results) -> Iterator[Row]:
             )
     for one in results.having("band"):
         band = one["band"]
-        number = _PUBLISHED[one["set"]]["rmm"][_KERNELS.index(one["kernel"])]
+        number = PUBLISHED[one["set"]]["rmm"][_KERNELS.index(one["kernel"])]
         row = not_comparable(
             f"{one['set']}, {one['kernel']}, RMM by the rule for equal settings: largest ρ and "
             "smallest C (the rule of this table), the other end, the middle, at random",
@@ -272,7 +282,7 @@ def _table_2_rows(results: Results) -> Iterator[Row]:
         )
         yield after_the_fact(row)
     shared = _errors_of(results, "shared_errors")
-    for set, methods in _PUBLISHED.items():
+    for set, methods in PUBLISHED.items():
         for method in methods if set != "mnist-full" else ():
             yield _shared_row(set, method, shared)
     for row in _comparisons(shared, "one setting for all pairs, "):
@@ -287,7 +297,7 @@ def _errors_of(results: Results, key: str) -> dict[tuple[str, str, str], int]:
 def _shared_row(set: str, method: str, shared: dict[tuple[str, str, str], int]) -> Row:
     """All kernels of a set and method, if all pairs have the same setting."""
     what = f"{set}, {_TITLES[method]}, one setting for all pairs: degrees 1 to 7, RBF"
-    printed = _PUBLISHED[set][method]
+    printed = PUBLISHED[set][method]
     text = " ".join(str(number) for number in printed)
     ours = [shared[set, k, method] for k in _KERNELS if (set, k, method) in shared]
     if len(ours) < len(_KERNELS):
@@ -310,7 +320,7 @@ def _shared_row(set: str, method: str, shared: dict[tuple[str, str, str], int]) 
 
 def _comparisons(ours: dict[tuple[str, str, str], int], prefix: str) -> Iterator[Row]:
     """Who makes fewer errors, set by set."""
-    for set, printed in _PUBLISHED.items():
+    for set, printed in PUBLISHED.items():
         for first, second in (("rmm", "svm"), ("sigma", "svm"), ("rmm", "sigma")):
             pairs = [
                 (kernel, ours[set, kernel, first], ours[set, kernel, second])
@@ -351,7 +361,7 @@ TABLE_2 = Experiment(
     condense=_condensed,
     rows=_table_2_rows,
     choices=_table_2_choices,
-    bulky=("first", "ballots", *(f"{m}_votes" for m in (*_TITLES, "svm_full", "rmm_full"))),
+    bulky=BULKY,
     minutes=170,
     data=("optdigits", "usps", "mnist"),
     protocol=(

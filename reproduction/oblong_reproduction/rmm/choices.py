@@ -1,0 +1,128 @@
+"""Digits: what the rule for equal settings and the largest D decide (beside table 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from oblong_reproduction._counts import count_row, fewer_errors
+from oblong_reproduction._experiment import Cell, Experiment, Results
+from oblong_reproduction._verdict import Row, after_the_fact
+from oblong_reproduction.rmm._paper import PAPER
+from oblong_reproduction.rmm._votes import capped_errors, tie_band, votes_to_errors
+from oblong_reproduction.rmm.digits import BULKY, GRID, PUBLISHED, QUICK_GRID, pair_cells
+
+__all__ = ["TABLE_2_CHOICES"]
+
+_DEGREES = tuple(range(2, 8))
+_SETS = {"optdigits": 5, "mnist-1000": 1}
+_CAPS = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 0.999)
+_RULES = {
+    "largest": "the largest ρ, as in rmm-table2",
+    "middle": "the middle of the tie",
+    "smallest": "the smallest ρ",
+}
+
+
+def _cells(quick: bool) -> list[Cell]:
+    if quick:
+        return pair_cells("optdigits", "poly3", 300, 1, QUICK_GRID, "rmm-table2")
+    grid = {**GRID, "shares": _CAPS[1:]}
+    found: list[Cell] = []
+    for set, splits in _SETS.items():
+        # The kernels of a pair in succession, as they share the inner products of its rows.
+        columns = [
+            pair_cells(set, f"poly{degree}", None, splits, grid, "rmm-table2")
+            for degree in _DEGREES
+        ]
+        found += [cell for pair in zip(*columns) for cell in pair]
+    return found
+
+
+def _condensed(results: Results) -> list[dict[str, Any]]:
+    """Errors by rule and by cap, which need the votes of all pairs together."""
+    found = []
+    for set in _SETS:
+        for degree in _DEGREES:
+            cells = results.where(set=set, kernel=f"poly{degree}")
+            band = tie_band(cells)
+            if band is not None:
+                capped = [capped_errors(cells, cap) for cap in _CAPS]
+                svm = votes_to_errors(cells, "svm")
+                record = {"set": set, "degree": degree, "svm": svm, "band": band}
+                found.append({**record, "capped": capped})
+    return found
+
+
+def _rows(results: Results) -> Iterator[Row]:
+    for row in (row for set in _SETS for row in _set_rows(set, results.where(set=set))):
+        yield after_the_fact(row)
+
+
+def _set_rows(set: str, found: Results) -> Iterator[Row]:
+    if not found:
+        return
+    printed = {m: PUBLISHED[set][m][1:7] for m in ("svm", "sigma", "rmm")}
+    for one in found:
+        number = printed["rmm"][one["degree"] - 2]
+        values = list(one["band"].values())
+        low, high = int(min(values)), int(max(values))
+        what = f"{set}, degree {one['degree']}, RMM by the rule for equal settings"
+        row = count_row(what, number, int(np.clip(number, low, high)))
+        band = one["band"]
+        shown = (
+            f"{low} to {high}: largest ρ {band['largest']}, middle {band['middle']}, smallest "
+            f"{band['smallest']}, random {band['random']:.1f}"
+        )
+        yield replace(row, ours=shown, why=f"the nearest end of the band, {row.why}")
+    for rule, words in _RULES.items():
+        pairs = [(f"degree {o['degree']}", int(o["band"][rule]), o["svm"]) for o in found]
+        won = sum(a < b for a, b in zip(printed["rmm"], printed["svm"]))
+        what = f"{set}, of equal settings {words}: fewer errors of RMM than SVM"
+        yield fewer_errors(what, (won, 6), pairs)
+    won = sum(a < b for a, b in zip(printed["rmm"], printed["sigma"]))
+    for i, cap in enumerate(_CAPS[1:], start=1):
+        errors = [one["capped"][i] for one in found]
+        numbers = [printed["sigma"][one["degree"] - 2] for one in found]
+        rows = [count_row("", number, ours) for number, ours in zip(numbers, errors)]
+        out = [str(o["degree"]) for o, row in zip(found, rows) if row.verdict == "differs"]
+        yield Row(
+            f"{set}, Σ-SVM with D up to {cap:g}, by degree",
+            " ".join(map(str, numbers)),
+            " ".join(map(str, errors)),
+            " ".join(row.difference for row in rows),
+            "differs" if out else "agrees",
+            "sign test on the same test rows"
+            + (f"; different: degree {', '.join(out)}" if out else ""),
+        )
+        pairs = [
+            (f"degree {one['degree']}", int(one["band"]["largest"]), one["capped"][i])
+            for one in found
+        ]
+        yield fewer_errors(
+            f"{set}: fewer errors of RMM than of Σ-SVM with D up to {cap:g}", (won, 6), pairs
+        )
+
+
+TABLE_2_CHOICES = Experiment(
+    name="rmm-table2-choices",
+    paper=PAPER,
+    title="digits by the rule for equal settings, and the Σ-SVM by the largest D it may take",
+    cells=_cells,
+    condense=_condensed,
+    rows=_rows,
+    bulky=BULKY,
+    minutes=30,
+    data=("optdigits", "mnist"),
+    protocol=(
+        "Rows, splits and grids of rmm-table2, polynomials of degree 2 to 7, settings chosen pair "
+        "by pair; the paper says neither which of equal settings it takes nor which D it tries. "
+        "The rules for settings with the same validation error: largest ρ and then smallest C, "
+        "the other end of that order, its middle, and 20 random choices. The Σ-SVM chooses among "
+        "C 1, 10, 100 and all D of 0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99 and 0.999 up to a cap."
+    ),
+    quick="optdigits only, degree 3, 300 rows per pair, one split, small grids",
+)
