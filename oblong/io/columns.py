@@ -69,7 +69,7 @@ def check_categories(words: Sequence[str], n: int, label: str, source: str, gues
     if guessed:
         odd = [w for w in words if not is_number(w) and other_spelling(w) is not None]
         if 2 * len(odd) > count:
-            problem = f"the cells look like numbers written another way, such as {quote(odd[0])}"
+            problem = f"the cells look like numbers in another notation, such as {quote(odd[0])}"
             advice = f"{other_spelling(odd[0])}, or categorical= takes them as words"
             raise DataFileError(source, problem, column=label, advice=advice)
         if looks_like_dates(words):

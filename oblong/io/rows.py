@@ -211,7 +211,7 @@ class RowReader(Rows):
     weight : str, default=None
         Name of the weight in a table or in JSON objects; by default rows have none.
     classes : sequence of str, default=None
-        All labels there are; by default labels are taken as they come.
+        Full list of labels; by default they are discovered from the data.
     hash_bits : int, default=0
         Names of features are hashed to this many bits; 0 for no hashing. Words in tables and in
         JSON objects then become features ``name=word``.

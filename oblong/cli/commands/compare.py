@@ -79,11 +79,11 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     add("data DATA", sets, default=DEFAULT_DATA, nargs="*")
     add_table_options(parser)
     about = f'models separated by commas, or "all" (default: {", ".join(defaults)}; rmm-linear '
-    add("--models NAME,…", about + "and arow where they are at home)", _models)
+    add("--models NAME,…", about + "and arow where they suit the data)", _models)
     add("--cv K", "folds (default: %(default)s)", options.whole_number(2), 5)
     add(
         "--repeats N",
-        "times to draw the folds anew (default: %(default)s)",
+        "how often to repeat the cross-validation with new folds (default: %(default)s)",
         options.whole_number(1),
         1,
     )
@@ -92,12 +92,12 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "--jobs N", "worker processes (default: one per core)", options.whole_number(1), cpu_count()
     )
     add("--report FILE", "the report (default: %(default)s)", options.output_file, DEFAULT_REPORT)
-    about = "choose parameters inside every fold, or once on all rows, which is quicker and "
+    about = "choose parameters inside every fold, or once on all rows, which is faster but "
     how = {"action": argparse.BooleanOptionalAction, "default": True}
-    add("--nested", about + "flatters (default: inside)", **how)
+    add("--nested", about + "optimistically biased (default: inside)", **how)
     about = "where finished folds are kept (default: beside the report, until it is written)"
     add("--state FILE", about, options.output_file)
-    add("--resume", "go on where a run that was stopped has ended")
+    add("--resume", "continue an interrupted run")
     about = "how long it may take, in s, m or h; rows, folds and models are left out to keep it"
     add("--time 5m", about, _duration)
     add("--full", "use all rows for everything, however long it takes")
@@ -118,7 +118,7 @@ def _run(args: argparse.Namespace) -> int:
     from oblong.cli.shared.progress import waiting
 
     if args.full and args.time is not None:
-        raise DataFileError("--full", "uses all the time it needs; leave out --time")
+        raise DataFileError("--full", "takes as long as it needs; drop --time")
     began = time.monotonic()
     files = [data for data in args.data if not options.is_set_by_name(data)]
     options.check_apart(files, [args.report, args.state])
@@ -250,7 +250,7 @@ def _too_late() -> Iterator[None]:
     try:
         yield
     except OutOfTime:
-        raise RunError("the time was over before two folds were done; give more --time") from None
+        raise RunError("the time ran out before two folds were done; allow more --time") from None
 
 
 @contextmanager

@@ -81,7 +81,7 @@ def _add_input(add: Callable[..., None]) -> None:
     add("--target COL", "label column (default: the last; in JSON: label, y, …)")
     about = "weights of the rows, in a column of a table or of JSON objects; a row of weight 3 "
     add("--weight COL", about + "counts as three, of weight 0 as none")
-    add("--classes A,B,…", "all classes there are (default: taken as they come)", _words)
+    add("--classes A,B,…", "full list of classes (default: discovered from the data)", _words)
     add("--hash-bits B", "hash the names of features to 2^B columns", _bits, 0)
     about = "columns whose texts are cut into words, a feature each; needs --hash-bits"
     add("--text COL,…", about, lambda text: text.split(","), [])

@@ -128,7 +128,7 @@ def _complete(comparison: Comparison) -> Comparison:
             break
         slowest = min(range(1, len(models)), key=lambda k: len(done[k]), default=0)
         if len(done[0]) < 2 or slowest == 0:
-            raise RunError("the time was over before two folds were done; give more --time")
+            raise RunError("the time ran out before two folds were done; allow more --time")
         del models[slowest]
     results = {m.name: [r for r in comparison.results[m.name] if r.fold in common] for m in models}
     folds = [comparison.folds[fold] for fold in common]

@@ -94,7 +94,7 @@ def _results(comparison: Comparison) -> str:
         f"Within each fold the parameters were chosen {inner} on the training rows alone."
         if settings.nested
         else f"The parameters were chosen once, {inner} on all rows, held-out ones included, "
-        "which flatters models with many parameters."
+        "which favours models with many parameters."
     )
     some = reduced(comparison)
     fewer = f" To save time, parameters were chosen{some}." if some else ""

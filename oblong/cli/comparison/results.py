@@ -19,7 +19,7 @@ class Settings:
     """How to cross-validate.
 
     With `nested`, parameters are chosen anew on the training rows of every fold; otherwise once, on
-    all rows, which takes less time and flatters models with many parameters. `impute` says what
+    all rows, which takes less time and favours models with many parameters. `impute` says what
     gaps are filled with, the mean, the median or the most frequent value of the training rows. Of
     more training rows than `search_rows`, so many are drawn to choose parameters on, and of more
     than `kernel_rows` so many to fit a kernel model to.

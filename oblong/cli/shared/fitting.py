@@ -253,7 +253,7 @@ def _with_threshold(
     second, threshold = np.unique(table.y)[1], args.threshold
     if isinstance(threshold, str):
         if _fewest(table) < 2:
-            raise DataFileError("--threshold", "to find it takes two rows of every class")
+            raise DataFileError("--threshold", "finding it needs two rows of every class")
         scoring = make_scorer(balanced_accuracy_score)
         if threshold == "f1":
             scoring = make_scorer(f1_score, pos_label=second, zero_division=0.0)

@@ -33,7 +33,7 @@ def add_table_options(parser: argparse.ArgumentParser) -> None:
     add("--dates COL,…", "columns of dates, which become days since 1970", _columns, [])
     about = "how dates are written, such as %%d.%%m.%%Y (default: the dates tell)"
     add("--date-format FORMAT", about)
-    about = "fill missing numbers (with the median), and take missing text as a word of its own"
+    about = "fill missing numbers (with the median), and treat missing text as its own category"
     fillings = ("mean", "median", "most_frequent")
     add("--impute", about, nargs="?", const="median", choices=fillings)
     add("--skip-bad", "skip and count rows of text that are malformed")

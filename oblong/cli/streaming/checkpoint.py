@@ -136,7 +136,7 @@ def read_checkpoint(path: Path, options: dict[str, Any]) -> Checkpoint | None:
     if not isinstance(stream, dict):
         raise DataFileError(path.name, "a model, but no checkpoint of a stream")
     if stream.get("version") != _VERSION:
-        problem = "a checkpoint of another oblong; finish with that one, or start anew"
+        problem = "a checkpoint of another oblong; finish with that version, or start again"
         raise DataFileError(path.name, problem)
     with sound_checkpoint(path):
         made = stream["options"]
