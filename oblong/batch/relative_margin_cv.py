@@ -61,8 +61,9 @@ class RelativeMarginClassifierCV(VoteParameters, ClassifierMixin, ParameterSearc
     Every combination of ``Cs``, ``gammas`` and ``spreads`` is scored by cross-validation, and
     :class:`RelativeMarginClassifier` is fitted to all rows with the best one. The result is that of
     :class:`sklearn.model_selection.GridSearchCV`, or now and then a combination that is right on
-    one row less (see the notes), but the work is shared: distances are computed once, kernel matrices once per fold and gamma, along the spreads and the penalties each solution
-    starts from one nearby, and combinations that cannot be the best are not solved to the end.
+    one row less (see the notes), but the work is shared: distances are computed once, kernel
+    matrices once per fold and gamma, along the spreads and the penalties each solution starts from
+    one nearby, and combinations that cannot be the best are not solved to the end.
 
     Parameters
     ----------
