@@ -10,6 +10,8 @@ from typing import Any
 
 from oblong._core.atomic import atomic_write
 
+__all__ = ["Journal"]
+
 
 class Journal:
     """A file with one JSON object per line, each complete or ignored.

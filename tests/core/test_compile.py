@@ -158,7 +158,9 @@ def _interrupting(x):
 
 def test_an_interrupt_waits_for_the_compiler():
     """Half a compilation would make all later ones fail."""
-    handler = signal.getsignal(signal.SIGINT)
+    handler = signal.default_int_handler
+    # Processes in the background of a shell begin by ignoring it.
+    before = signal.signal(signal.SIGINT, handler)
     function = dispatcher(_interrupting)
     load = function._cache.load_overload
 
@@ -167,8 +169,11 @@ def test_an_interrupt_waits_for_the_compiler():
         return load(*arguments)
 
     function._cache.load_overload = interrupted
-    with pytest.raises(KeyboardInterrupt):
-        function(1)
-    assert function.signatures
-    assert function(1) == 2
-    assert signal.getsignal(signal.SIGINT) is handler
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            function(1)
+        assert function.signatures
+        assert function(1) == 2
+        assert signal.getsignal(signal.SIGINT) is handler
+    finally:
+        signal.signal(signal.SIGINT, before)

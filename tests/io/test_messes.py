@@ -115,8 +115,8 @@ def test_messages_that_help(tmp_path, columns, head, options, message):
 @pytest.mark.parametrize(
     ("cells", "message"),
     [
-        ([f"{k},5" for k in range(N)], "numbers written another way, such as"),
-        ([f"${k}.50" for k in range(N)], "numbers written another way, such as"),
+        ([f"{k},5" for k in range(N)], "numbers in another notation, such as"),
+        ([f"${k}.50" for k in range(N)], "numbers in another notation, such as"),
         ([f"2024-01-{k + 1:02d}" for k in range(N)], "look like dates"),
         ([f"{k + 1:02d}.01.2024 10:00" for k in range(N)], "look like dates"),
         ([f"Person {k}" for k in range(N)], "24 different texts in 24 rows are names"),

@@ -170,7 +170,7 @@ def test_malformed_data_gets_one_line(folder, capsys, content, message):
         (["wine", "--report", "no/where.html"], 'the folder "no" does not exist'),
         (["wine", "--wrong"], "unrecognized arguments: --wrong"),
         (["wine", "--time", "soon"], 'expected a time such as 90s or 5m, got "soon"'),
-        (["wine", "--time", "5m", "--full"], "--full: uses all the time it needs"),
+        (["wine", "--time", "5m", "--full"], "--full: takes as long as it needs"),
         (["d.csv", "--target", "kin"], 'no column "kin" (did you mean "kind"?)'),
     ],
 )

@@ -109,7 +109,7 @@ def test_devices_are_not_replaced(folder, capsys):
         (["bench", "t.csv", "--seed", 2**32], "argument --seed: expected a number below 2^32"),
         (["predict", "m", "iris"], "iris: expected 2 features as in training, got 4"),
         (["predict", "m", "t.libsvm"], "t.libsvm: expected a table, as in training, got LIBSVM"),
-        (["predict", "m", "t.csv", "--proba"], "m: a SVC without probabilities"),
+        (["predict", "m", "t.csv", "--proba"], "m: SVC has no probabilities"),
         (["info", "."], "error: .: cannot be read: Is a directory"),
         (["stream", "."], "error: .: expected a file, got a folder"),
         (["train", ".", *LINEAR, "-o", "x"], "error: --model: folders and several files take"),

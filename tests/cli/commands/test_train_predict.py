@@ -252,7 +252,7 @@ def test_probabilities(folder, capsys):
     X, _ = load_iris(return_X_y=True)
     np.testing.assert_array_equal(found, oblong.load("m").predict_proba(X))
     run(capsys, "train", "iris", "--model", "rmm", "-o", "r")
-    assert "leave --proba out" in run(capsys, "predict", "r", "iris", "--proba", code=2)
+    assert "drop --proba" in run(capsys, "predict", "r", "iris", "--proba", code=2)
 
 
 def test_cross_validation_chooses_the_parameters(folder, capsys):
