@@ -10,7 +10,7 @@ from typing import Any
 
 from oblong._core.atomic import atomic_write
 
-__all__ = ["Journal"]
+__all__ = ["Journal", "atomic_write"]
 
 
 class Journal:
