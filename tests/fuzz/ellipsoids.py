@@ -57,7 +57,7 @@ def ellipsoid(problem: Problem, model: Any, outcome: Outcome, converged: bool) -
     # are thinner than the rounding of a column far from the origin.
     eps = float(np.finfo(problem.X.dtype).eps)
     spread = np.ptp(points[omega > 0], axis=0)
-    thin = eps * (units[spread > 0] / spread[spread > 0]).max(initial=0)
+    thin = eps * (units[spread > 0] / spread[spread > 0]).sum()
     # The centre has no more digits than double precision: what its rounding does off the hull.
     step = np.spacing(np.abs(model.center_))
     step = step + step @ np.abs(model.factor_ @ model.inverse_factor_)

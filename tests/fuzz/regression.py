@@ -81,6 +81,11 @@ def regression(problem: Problem, model: Any, outcome: Outcome, converged: bool) 
         return half + task.losses(f).sum(), task.dual(c, c @ K @ c / 2), f, noise
 
     value, own, f, noise = stored(model)
+    reported = float(model.objective_)
+    # Outputs and the ends of the tube are numbers of double precision.
+    sizes = np.abs(task.y - np.median(task.y)) + task.epsilon
+    if abs(value - reported) <= np.finfo(np.float64).eps * (task.C @ sizes):
+        value = LD(reported)
     if bounds is not None:
         reach = max(abs(bounds[0]), abs(bounds[1]), bounds[1] - bounds[0])
         breach = float(max((f - bounds[1]).max(), (bounds[0] - f).max()) / reach)
@@ -95,7 +100,7 @@ def regression(problem: Problem, model: Any, outcome: Outcome, converged: bool) 
 
     certificate(
         outcome,
-        reported=float(model.objective_),
+        reported=reported,
         gap=float(model.dual_gap_),
         converged=converged,
         value=value,

@@ -128,7 +128,7 @@ class Ascent:
                 return None
             if self.rough or not self.polish or result.relative_gap <= promise:
                 return result
-            if self.tightened == self.options.tightenings or result.rounding > 0.5 * result.gap:
+            if self.tightened >= self.options.tightenings or result.rounding > 0.5 * result.gap:
                 if self.columns.exact:
                     return self.result("stalled")
                 self._promote()
