@@ -255,10 +255,13 @@ class Ascent:
         """Notice when nothing moves any more."""
         m, M = self.interval
         f = self.u + 0.5 * (m + M)
-        dual = self.pieces.dual(self.c, self.u)
-        scale = min(1.0, self.pieces.bound_scale(f))
-        primal = 0.5 * scale**2 * float(self.c @ self.u) + float(self.pieces.loss(scale * f).sum())
-        self.progress_watch.see(m - M, primal - dual, self.work)
+        # Coefficients that grow beyond all numbers are noticed elsewhere.
+        with np.errstate(over="ignore", invalid="ignore"):
+            dual = self.pieces.dual(self.c, self.u)
+            scale = min(1.0, self.pieces.bound_scale(f))
+            losses = float(self.pieces.loss(scale * f).sum())
+            primal = 0.5 * scale**2 * float(self.c @ self.u) + losses
+            self.progress_watch.see(m - M, primal - dual, self.work)
 
     def _without_maximum(self) -> MarginResult | None:
         """Deal with a matrix that looks indefinite: rounding, unless the kernel is to blame."""
