@@ -168,8 +168,10 @@ def _better(
         return best, np.full(len(y), np.inf)
     w = v / length
     outputs = F @ w
-    b = widest_bias(sizes, outputs, y) if fit_intercept else 0.0
-    ratios = y * (outputs + b) / np.maximum(sizes, np.finfo(float).tiny)
+    # Rows of next to no size: their ratios may be beyond all numbers.
+    with np.errstate(over="ignore"):
+        b = widest_bias(sizes, outputs, y) if fit_intercept else 0.0
+        ratios = y * (outputs + b) / np.maximum(sizes, np.finfo(float).tiny)
     # A row at the origin only has to be on the right side.
     ratios = np.where((sizes == 0.0) & (y * (outputs + b) >= 0.0), np.inf, ratios)
     margin = float(ratios.min())
@@ -190,10 +192,8 @@ def widest_bias(q: np.ndarray, g: np.ndarray, y: np.ndarray) -> float:
     above, below = (q[positive], g[positive]), (q[~positive], g[~positive])
     b = 0.5 * float(np.max(-above[1], initial=-np.inf) + np.min(-below[1], initial=np.inf))
     for _ in range(100):
-        # Rows of next to no size: their ratios may be beyond all numbers.
-        with np.errstate(over="ignore"):
-            i = int(np.argmin((above[1] + b) / above[0]))
-            j = int(np.argmin(-(below[1] + b) / below[0]))
+        i = int(np.argmin((above[1] + b) / above[0]))
+        j = int(np.argmin(-(below[1] + b) / below[0]))
         a, c = above[0][i], below[0][j]
         found = -(above[1][i] / a + below[1][j] / c) / (1.0 / a + 1.0 / c)
         if not np.isfinite(found) or found == b:
