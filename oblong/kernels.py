@@ -12,7 +12,7 @@ enough to stay in cache between the two. The formulas are those of scikit-learn:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -84,17 +84,14 @@ class KernelRows:
     left: Matrix
     right: Matrix
     half_norms: np.ndarray | None = None
-    # Of squared distances of ``right``, whose rows are multiplied by a power of two only: any other
-    # factor would round apart what is near each other but far from the origin.
-    unit: float = 1.0
+    # The rows as given. A shift, and any factor but a power of two, would round apart what is near
+    # each other but far from the origin: differences of these rows are exact.
+    given: Matrix | None = None
+    # Whether squared distances from a product would be mere rounding for near rows.
+    coarse: bool = False
 
-    @property
-    def coarse(self) -> bool:
-        """Whether squared distances from a product would be mere rounding for near rows."""
-        return self.is_coarse(1.0)
-
-    def is_coarse(self, factor: float) -> bool:
-        """The same for a kernel whose ``gamma`` is larger by a factor."""
+    def is_coarse(self, factor: float = 1.0) -> bool:
+        """Whether they would be for a kernel whose ``gamma`` is larger by a factor."""
         if self.half_norms is None or self.half_norms.size == 0:
             return False
         dtype = self.left.dtype
@@ -110,7 +107,8 @@ class KernelRows:
         half_norms = None if self.half_norms is None else self.half_norms[rows]
         left = self.left[rows]
         right = left if self.right is self.left else self.right[rows]
-        return KernelRows(left, right, half_norms, self.unit)
+        given = None if self.given is None else self.given[rows]
+        return KernelRows(left, right, half_norms, given, self.coarse)
 
 
 @dataclass(frozen=True)
@@ -193,21 +191,36 @@ class Kernel:
                 np.column_stack([scaled, self.coef0 * constant]).astype(dtype, copy=False),
                 np.column_stack([rows, constant]),
             )
-        factor = 2.0 * LOG2_E * self.gamma
-        power = 2.0 ** round(0.5 * np.log2(factor)) if factor > 0.0 else 1.0
-        unit = factor / power**2
+        power, unit = self._powers()
         rows = rows * np.asarray(power, dtype=dtype)
         scaled = rows * np.asarray(unit, dtype=dtype)
         half_norms = (0.5 * unit * _squared_norms(rows)).astype(dtype)
-        if sp.issparse(rows):
-            return KernelRows(scaled, rows, half_norms, unit)
-        ones = np.ones_like(half_norms)
-        return KernelRows(
-            np.column_stack([scaled, -half_norms, ones]),
-            np.column_stack([rows, ones, -half_norms]),
-            half_norms,
-            unit,
-        )
+        if not sp.issparse(rows):
+            ones = np.ones_like(half_norms)
+            scaled = np.column_stack([scaled, -half_norms, ones])
+            rows = np.column_stack([rows, ones, -half_norms])
+        prepared = KernelRows(scaled, rows, half_norms, X)
+        return replace(prepared, coarse=prepared.is_coarse())
+
+    def rounding(self, rows: KernelRows) -> float:
+        """Bound on the error of a value over ``sqrt(k(x, x) k(z, z))``, in units of round-off.
+
+        Unknown for a kernel that is a Python function.
+        """
+        units = 4.0
+        if rows.half_norms is not None:
+            # The exponent is a small difference of the norms, or a sum of squared differences.
+            largest = float(rows.half_norms.max(initial=0.0))
+            units += float(np.sqrt(rows.left.shape[1])) if rows.coarse else largest
+        elif self.name == "poly":
+            units += self.degree
+        return units
+
+    def _powers(self) -> tuple[float, float]:
+        """A power of two to multiply rows by, and the factor of their squared distances then."""
+        factor = 2.0 * LOG2_E * self.gamma
+        power = 2.0 ** round(0.5 * np.log2(factor)) if factor > 0.0 else 1.0
+        return power, factor / power**2
 
     def block(
         self, A: KernelRows, B: KernelRows, out: np.ndarray | None = None, threads: int = 1
@@ -226,12 +239,33 @@ class Kernel:
         def fill(start: int, stop: int) -> None:
             part = out[:, start:stop]
             if coarse:
-                part[...] = -0.5 * distant_squares(A, B.take(slice(start, stop)))
+                part[...] = -0.5 * self.distant_squares(A, B.take(slice(start, stop)))
             else:
                 np.matmul(A.left, B.right[start:stop].T, out=part)
             self.map_columns(out, start, stop)
 
         run_chunks(fill, B.n, max(64, _CHUNK_BYTES // (max(1, A.n) * out.itemsize)), threads)
+        return out
+
+    def distant_squares(self, A: KernelRows, B: KernelRows) -> np.ndarray:
+        """Squared distances in the rbf kernel's unit, from differences of the rows as given.
+
+        For rows so far from the origin that only these have digits left.
+        """
+        assert A.given is not None
+        assert B.given is not None
+        power, unit = self._powers()
+        out = np.empty((A.n, B.n))
+        length = max(1, _CHUNK_BYTES // (8 * A.given.shape[1]))
+        for first, last in chunks(A.n, length):
+            for start, stop in chunks(B.n, length):
+                parts = A.given[first:last], B.given[start:stop]
+                some, other = (
+                    power * np.asarray(part.toarray() if sp.issparse(part) else part, np.float64)
+                    for part in parts
+                )
+                out[first:last, start:stop] = cdist(some, other, "sqeuclidean")
+        out *= unit
         return out
 
     def _called(self, A: KernelRows, B: KernelRows) -> np.ndarray:
@@ -248,7 +282,7 @@ class Kernel:
 
     def _sparse_block(self, A: KernelRows, B: KernelRows) -> np.ndarray:
         if self.name == "rbf" and (A.coarse or B.coarse):
-            G = (-0.5 * distant_squares(A, B)).astype(A.left.dtype, copy=False)
+            G = (-0.5 * self.distant_squares(A, B)).astype(A.left.dtype, copy=False)
         else:
             G = (A.left @ B.right.T).toarray()
             if A.half_norms is not None and B.half_norms is not None:
@@ -313,24 +347,6 @@ class Kernel:
         A = self.prepare(X, np.float64, shift)
         B = A if Z is None else self.prepare(Z, np.float64, shift)
         return self.block(A, B)
-
-
-def distant_squares(A: KernelRows, B: KernelRows) -> np.ndarray:
-    """Squared distances of rows prepared for the rbf kernel, in its unit and from differences.
-
-    For rows so far from the origin that only these have digits left.
-    """
-    out = np.empty((A.n, B.n))
-    width = A.right.shape[1]
-    sparse = sp.issparse(A.right)
-    length = max(1, _CHUNK_BYTES // (8 * width)) if sparse else max(A.n, B.n)
-    for first, last in chunks(A.n, length):
-        for start, stop in chunks(B.n, length):
-            parts = A.right[first:last], B.right[start:stop]
-            some, other = (part.toarray() if sparse else part[:, : width - 2] for part in parts)
-            out[first:last, start:stop] = cdist(some, other, "sqeuclidean")
-    out *= A.unit
-    return out
 
 
 def _squared_norms(X: Matrix) -> np.ndarray:

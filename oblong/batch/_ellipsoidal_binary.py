@@ -204,7 +204,14 @@ def _as_stored(
         for f, q in ((result.outputs, q), (outputs, whole), (outputs - y * error, largest))
     )
     unit = r * len(result.w)
-    objective = result.objective + (value - before)
+    objective = result.objective - before
+    if result.factor is not None:
+        # Where the rows' moments are nearly singular, the stored matrix is not quite the one that
+        # the dual weights stand for.
+        sizes = np.abs(result.factor.diagonal())
+        objective = -unit * np.log(r) - 2.0 * r * float(np.log(sizes).sum())
+        objective += (1.0 - r) * r * float(np.sum(result.factor**2))
+    objective += value
     # The sum of the weighted rows, and the values themselves.
     length = float(np.linalg.norm(combination(alpha * y, F)))
     hidden = (

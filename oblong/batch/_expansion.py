@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 from weakref import WeakKeyDictionary
@@ -145,24 +145,25 @@ class KernelExpansion(BaseEstimator):
 
     def _matrix(
         self, X: Any, threads: int
-    ) -> tuple[np.ndarray, tuple[Any, np.ndarray, np.ndarray] | None]:
-        """Kernel matrix in double precision; for the linear one, the rows and their shift too.
+    ) -> tuple[np.ndarray, float, tuple[Any, np.ndarray, np.ndarray] | None]:
+        """Kernel matrix in double precision, and its rounding, see :meth:`Kernel.rounding`.
 
-        Far from the origin, the centred matrix is a small difference of large numbers.
+        For the linear kernel, the rows and their shift too: far from the origin, the centred
+        matrix is a small difference of large numbers.
         """
         kernel = self._kernel()
         if kernel.name == "precomputed":
-            return X, None
+            return X, 0.0, None
         shift = None
         doubled = X.astype(np.float64, copy=False)
         if kernel.shift_invariant and not sp.issparse(X):
             shift = doubled.mean(axis=0)
-            doubled = doubled - shift
-        rows = kernel.prepare(doubled, np.float64)
+        rows = kernel.prepare(doubled, np.float64, shift)
         K = kernel.block(rows, rows, threads=threads)
+        unit = kernel.rounding(rows) * float(np.finfo(np.float64).eps)
         if kernel.name != "linear":
-            return K, None
-        return K, (X, np.zeros(X.shape[1]) if shift is None else shift, doubled)
+            return K, unit, None
+        return K, unit, (X, np.zeros(X.shape[1]) if shift is None else shift, rows.left)
 
     def _expansion(self) -> tuple[Any, np.ndarray]:
         """Rows and their coefficients, of shape (n_outputs, n_rows), that make the outputs."""
@@ -223,7 +224,7 @@ class KernelExpansion(BaseEstimator):
             rows = kernel.prepare(vectors, np.float64, shift)
             if isinstance(rows.right, np.ndarray):
                 right = np.asfortranarray(rows.right)
-                rows = KernelRows(right, right, rows.half_norms, rows.unit)
+                rows = replace(rows, left=right, right=right)
             held = _PREPARED[self] = (vectors, kernel, shift, rows)
         return held[2:]
 

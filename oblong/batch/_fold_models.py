@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from oblong._core.compile import compiled
 from oblong.batch._one_vs_one import pairs_of
-from oblong.kernels import Kernel, KernelRows, distant_squares
+from oblong.kernels import Kernel, KernelRows
 from oblong.solvers.margin.batch.problem import BatchResult, GramTiles, MarginBatch
 from oblong.solvers.margin.batch.solve import BatchSolver
 from oblong.solvers.margin.options import DEFAULTS
@@ -60,7 +60,7 @@ class SearchKernel:
         dense = not sp.issparse(X)
         shift = X.mean(axis=0) if dense and Kernel(name).shift_invariant else None
         rows = kernel.prepare(X, dtype, shift)
-        self._values = _product(rows, rows, gamma)
+        self._values = _product(kernel, rows, gamma)
 
     def matrices(
         self, kernel: Kernel, train: np.ndarray, test: np.ndarray
@@ -90,16 +90,16 @@ def _gather(values, rows, columns, factor, constant, out):
             into[b] = factor * row[columns[b]] + constant
 
 
-def _product(left: KernelRows, right: KernelRows, gamma: float) -> np.ndarray:
+def _product(kernel: Kernel, rows: KernelRows, gamma: float) -> np.ndarray:
     """Products of prepared rows: scalar products, or minus the squared distances."""
-    if left.is_coarse(gamma) or right.is_coarse(gamma):
-        return (-0.5 * distant_squares(left, right)).astype(left.left.dtype, copy=False)
-    if not sp.issparse(left.left):
-        return left.left @ right.right.T
-    values = (left.left @ right.right.T).toarray()
-    if left.half_norms is not None:
-        values -= left.half_norms[:, None]
-        values -= right.half_norms
+    if rows.is_coarse(gamma):
+        return (-0.5 * kernel.distant_squares(rows, rows)).astype(rows.left.dtype, copy=False)
+    if not sp.issparse(rows.left):
+        return rows.left @ rows.right.T
+    values = (rows.left @ rows.right.T).toarray()
+    if rows.half_norms is not None:
+        values -= rows.half_norms[:, None]
+        values -= rows.half_norms
     return values
 
 

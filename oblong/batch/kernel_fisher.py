@@ -130,8 +130,10 @@ class KernelFisherClassifier(
     def _fit_pair(
         self, X: Any, y: np.ndarray, penalties: np.ndarray, weights: np.ndarray, threads: int
     ) -> PairFit:
-        K, rows = self._matrix(X, threads)
-        return PairFit.of(solve_kernel_fisher(K, y, weights, float(self.alpha), rows=rows))
+        K, unit, rows = self._matrix(X, threads)
+        return PairFit.of(
+            solve_kernel_fisher(K, y, weights, float(self.alpha), rows=rows, unit=unit)
+        )
 
     def _warn_unconverged(self, fits: Sequence[PairFit]) -> None:
         worst = max(fit.relative_gap for fit in fits)

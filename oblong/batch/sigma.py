@@ -198,9 +198,9 @@ class SigmaSVC(MarginParameters, PassClassifier):
         elif rank is not None and rank < n:
             solution = solve_sigma_low_rank(self._low_rank(X, rank, threads), y, C, D, **linear)
         else:
-            K, rows = self._matrix(X, threads)
+            K, unit, rows = self._matrix(X, threads)
             solution = solve_sigma_kernel(SigmaFactor.of(K, D, weights), y, C, **options)
-            solution = certified_kernel(solution, K, y, C, D, weights, rows)
+            solution = certified_kernel(solution, K, y, C, D, weights, rows, unit)
         certificate = solution.certificate
         # All three solutions are certified as they are stored.
         assert certificate is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -220,7 +221,8 @@ class KernelColumns(ExplicitColumns):
         return result
 
     def _doubled(self, rows: np.ndarray) -> KernelRows:
-        return self.kernel.prepare(self._X[rows], np.float64, self._shift)
+        part = self.kernel.prepare(self._X[rows], np.float64, self._shift)
+        return replace(part, coarse=part.coarse or self._rows.coarse)
 
     def rounding(self, columns: np.ndarray, coef: np.ndarray) -> np.ndarray:
         """Bound, row by row, on the error of ``K[:, columns] @ coef`` from the cache.
@@ -234,14 +236,7 @@ class KernelColumns(ExplicitColumns):
     ) -> np.ndarray:
         if self._diagonal is None:
             return np.zeros(self.n)
-        units = 4.0
-        if self._rows.half_norms is not None:
-            # The exponent is a small difference of the norms; by differences of the rows, its error
-            # is that of rows rounded where they lie, times their distance.
-            largest = float(self._rows.half_norms.max(initial=0.0))
-            units += 4.0 * np.sqrt(2.0 * largest) if self._rows.coarse else largest
-        elif self.kernel.name == "poly":
-            units += self.kernel.degree
+        units = self.kernel.rounding(self._rows)
         return rounding_bound(self._diagonal, columns, coef, units * float(np.finfo(dtype).eps))
 
     def expand(self, coef: np.ndarray, image: np.ndarray, rows: np.ndarray | None) -> Expansion:

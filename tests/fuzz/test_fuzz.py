@@ -72,6 +72,11 @@ ONCE_WRONG = [
     ("RelativeMarginClassifier", 1800387),
     ("MinimumVolumeEllipsoid", 1800580),
     ("MarginRegressor", 1800347),
+    # Near rows far from the origin, rounded apart by a shift; the matrix as stored; thin directions
+    # that a projection in the units of the data mixed into the others.
+    ("SigmaSVC", 2000162),
+    ("EllipsoidalSVC", 1900692),
+    ("MinimumVolumeEllipsoid", 2000098),
 ]
 
 

@@ -80,10 +80,13 @@ class StoredOutputs:
         return cls(f + bias, UNIT * (sizes + abs(bias)))
 
     @classmethod
-    def of_kernel(cls, K: np.ndarray, g: np.ndarray, bias: float) -> StoredOutputs:
-        """Outputs of coefficients on the rows of a kernel matrix."""
+    def of_kernel(
+        cls, K: np.ndarray, g: np.ndarray, bias: float, unit: float = 0.0
+    ) -> StoredOutputs:
+        """Outputs of coefficients on the rows of a kernel matrix, with the unit of its rounding."""
         sizes = np.sqrt(np.abs(K.diagonal()).astype(np.float64))
-        return cls(K @ g + bias, UNIT * (float(np.abs(g) @ sizes) * sizes + abs(bias)))
+        error = (UNIT + unit) * float(np.abs(g) @ sizes) * sizes
+        return cls(K @ g + bias, error + UNIT * abs(bias))
 
     @classmethod
     def of_values(cls, values: np.ndarray, coef: np.ndarray, bias: float) -> StoredOutputs:

@@ -80,6 +80,7 @@ def solve_kernel_fisher(
     alpha: float,
     *,
     rows: tuple[Any, np.ndarray, np.ndarray] | None = None,
+    unit: float = 0.0,
 ) -> KernelFisherResult:
     """Solve the regularised kernel Fisher problem.
 
@@ -96,6 +97,8 @@ def solve_kernel_fisher(
     rows : tuple of (X, shift, moved), default=None
         For the linear kernel: the rows, what was subtracted from them before ``K`` was made, and
         the difference. The model is then a weight vector for ``X``.
+    unit : float, default=0.0
+        Rounding of the kernel's values.
 
     Returns
     -------
@@ -120,7 +123,7 @@ def solve_kernel_fisher(
     coef -= coef.sum() / mass * of_ones
     direction, rounded = None, 0.0
     if rows is None:
-        stored = StoredOutputs.of_kernel(K, coef, 0.0)
+        stored = StoredOutputs.of_kernel(K, coef, 0.0, unit)
     else:
         X, shift, moved = rows
         direction = np.asarray(coef @ moved)

@@ -158,6 +158,7 @@ def certified_kernel(
     D: float,
     weights: np.ndarray,
     rows: tuple[Any, np.ndarray, np.ndarray] | None = None,
+    unit: float = 0.0,
 ) -> SigmaResult:
     """Certify a solution from a kernel matrix as it is stored.
 
@@ -172,10 +173,12 @@ def certified_kernel(
     rows : tuple of (X, shift, moved), default=None
         For the linear kernel: the rows, what was subtracted from them, and the difference. The
         model is then stored as a weight vector for ``X``.
+    unit : float, default=0.0
+        Rounding of the kernel's values.
     """
     g, bias, direction = solution.coef, solution.bias, None
     if rows is None:
-        outputs = StoredOutputs.of_kernel(K, g, bias)
+        outputs = StoredOutputs.of_kernel(K, g, bias, unit)
         inner = bias
     else:
         X, shift, moved = rows

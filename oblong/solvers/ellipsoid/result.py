@@ -10,6 +10,9 @@ from scipy.special import gammaln
 
 from oblong.solvers.ellipsoid.problem import Design, DesignProblem
 
+# How far a row may move, in the unit ball, for the sake of a map that sees nothing off the hull.
+_MOVED = 1e-7
+
 
 @dataclass(frozen=True)
 class EllipsoidResult:
@@ -117,11 +120,18 @@ def read_out(
         # The ridge is part of the moments in proportion to the scale.
         objective += k * np.log(s)
     inverse = metric.inverse * root
-    factors = (_pseudo_inverse(inverse, metric.T / root), inverse)
+    factor = _pseudo_inverse(inverse, metric.T / root)
+    off = factor - metric.T / root
+    if off.any():
+        # Thin directions that were dropped may be long in the units of the data, in which "off the
+        # hull" is meant: the rows of the fit have to stay where they are.
+        moved = coordinates.squares(problem.X, off, (metric.center - coordinates.center) @ off)
+        if not moved[problem.present()].max() <= _MOVED**2:
+            factor = metric.T / root
     sizes = (s + lift, s, kappa, 0.5 * kappa * s, log_volume, objective, design.gap)
     run = (problem.n_iter, problem.n_passes)
     return EllipsoidResult(
-        metric.center, *factors, design.u, (q - lift) / s, *sizes, *run,
+        metric.center, factor, inverse, design.u, (q - lift) / s, *sizes, *run,
         design.status, _is_simplex(problem, design),
     )  # fmt: skip
 
