@@ -209,9 +209,10 @@ class Kernel:
         """
         units = 4.0
         if rows.half_norms is not None:
-            # The exponent is a small difference of the norms, or a sum of squared differences.
+            # The exponent is a small difference of two norms and a product of twice their size, or
+            # a sum of squared differences.
             largest = float(rows.half_norms.max(initial=0.0))
-            units += float(np.sqrt(rows.left.shape[1])) if rows.coarse else largest
+            units += float(np.sqrt(rows.left.shape[1])) if rows.coarse else 4.0 * largest
         elif self.name == "poly":
             units += self.degree
         return units

@@ -35,6 +35,8 @@ _PREDICTION_BLOCK = 1 << 22
 # Rows that are prepared for a prediction at a time, and entries that are not worth another thread.
 _PREDICTION_ROWS = 1 << 14
 _ONE_THREAD = 1 << 17
+# A matrix that is factorised takes differences of rows as if gamma were larger by this factor.
+_BY_DIFFERENCES = 1e4
 # Support vectors of fitted estimators, prepared for prediction: vectors, kernel, shift and rows. No
 # attributes: predictions leave the estimator as it is, and pickles need none of it.
 _PREPARED: WeakKeyDictionary[Any, tuple] = WeakKeyDictionary()
@@ -159,8 +161,10 @@ class KernelExpansion(BaseEstimator):
         if kernel.shift_invariant and not sp.issparse(X):
             shift = doubled.mean(axis=0)
         rows = kernel.prepare(doubled, np.float64, shift)
-        K = kernel.block(rows, rows, threads=threads)
+        # The model is evaluated by products; beside a factorisation, differences cost nothing.
         unit = kernel.rounding(rows) * float(np.finfo(np.float64).eps)
+        rows = replace(rows, coarse=rows.is_coarse(_BY_DIFFERENCES))
+        K = kernel.block(rows, rows, threads=threads)
         if kernel.name != "linear":
             return K, unit, None
         return K, unit, (X, np.zeros(X.shape[1]) if shift is None else shift, rows.left)
