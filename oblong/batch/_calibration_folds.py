@@ -58,11 +58,10 @@ def check_labels(cv: Any, y: np.ndarray) -> None:
 def stratified(labels: np.ndarray, n_folds: int) -> list[np.ndarray]:
     """The folds of :class:`~sklearn.model_selection.StratifiedKFold`, whose checks take longer."""
     order = np.argsort(labels, kind="stable")
-    starts = np.flatnonzero(np.diff(labels[order], prepend=-1))
-    parts = np.split(order, starts[1:])
+    parts = np.split(order, np.bincount(labels).cumsum()[:-1])
     fold_of = np.empty(labels.size, dtype=np.intp)
     start = 0
-    for rows in sorted(parts, key=lambda rows: rows[0]):
+    for rows in sorted(filter(len, parts), key=lambda rows: rows[0]):
         fold_of[rows] = np.sort(np.arange(start, start + rows.size) % n_folds)
         start += rows.size
     return [np.flatnonzero(fold_of == fold) for fold in range(n_folds)]

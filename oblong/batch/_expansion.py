@@ -15,11 +15,11 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from oblong._core.estimator import Estimator
 from oblong._core.progress import ProgressCallback, Run, print_progress
 from oblong._core.threads import available_threads, chunks, single_threaded_blas
 from oblong.batch._rows import validated_rows
@@ -86,7 +86,7 @@ class PairFit:
         return cls(**{"solution": found} | same | other)
 
 
-class KernelExpansion(BaseEstimator):
+class KernelExpansion(Estimator):
     """Base of estimators whose outputs are ``f(x) = Σ c_i k(x_i, x) + b``."""
 
     # Parameters and attributes that subclasses have.

@@ -100,11 +100,12 @@ class RelativeMarginWithout:
         self.kept, self.labels = kept[self.order], labels[self.order]
         self.fold_of = fold_of[self.order]
         self.weights = np.ones(kept.size) if weights is None else weights[self.kept]
-        ends = np.bincount(cells, minlength=parts.max() + 1).cumsum()
-        self.segments = np.column_stack([np.r_[0, ends[:-1]], ends])[parts]
-        lengths = np.diff(self.segments, axis=2)[:, :, 0]
+        counts = np.bincount(cells, minlength=parts.max() + 1)
+        ends = counts.cumsum()
+        self.segments = np.stack([ends - counts, ends], axis=1)[parts]
+        lengths = counts[parts]
         self.signs = np.tile([1.0, -1.0], (len(parts), parts.shape[1] // 2))
-        self.ends = np.r_[0, lengths.sum(axis=1).cumsum()]
+        self.ends = np.concatenate([[0], lengths.sum(axis=1).cumsum()])
         # The rows of all pairs, and where their coefficients are in those of the classifier.
         self.rows = np.concatenate([np.arange(*span) for span in self.segments.reshape(-1, 2)])
         places = np.tile([places_of(*pair) for pair in self.pairs], parts.shape[1] // 2)

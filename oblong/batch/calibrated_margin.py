@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, _fit_context, clone
+from sklearn.base import ClassifierMixin, MetaEstimatorMixin, _fit_context, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import check_cv
 from sklearn.utils import get_tags, indexable
@@ -18,6 +18,7 @@ from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, _routing_enabled
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d
 
+from oblong._core.estimator import Estimator
 from oblong._core.rollback import all_or_nothing
 from oblong.batch._calibration_folds import check_labels, folds_of, routed
 from oblong.batch._cross_fit import MOST_KEPT, cross_fit, is_pairwise, outputs_of, predicted
@@ -42,7 +43,7 @@ _LOOSE = 10.0
 _ROUND_OFF = 1e-12
 
 
-class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, Estimator):
     r"""Probabilities and prediction sets that go with a classifier's own predictions.
 
     The classifier is fitted to all rows, and this model predicts. It is fitted again without each
