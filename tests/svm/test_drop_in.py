@@ -36,6 +36,7 @@ def test_estimator_checks(estimator, check):
         warnings.simplefilter("ignore", ConvergenceWarning)
         check(estimator)
 
+
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 

@@ -24,16 +24,13 @@ JSON_VERSION = 1
 
 
 def add_command(
-    subparsers: argparse._SubParsersAction, name: str, doc: str | None, *epilog: str, **words: str
+    subparsers: argparse._SubParsersAction, name: str, doc: str | None, **words: str
 ) -> argparse.ArgumentParser:
     """A parser whose texts are the paragraphs of a docstring after the first, with words put in.
 
     They are shown as they are written: what the command does, and below the options the rest.
-    With an epilog, the text is the description as it is.
     """
-    text, rest = (doc or "").format(**words), list(epilog)
-    if not rest:
-        _, text, *rest = [*text.strip().split("\n\n"), ""]
+    _, text, *rest = [*(doc or "").format(**words).strip().split("\n\n"), ""]
     how: dict[str, Any] = {"description": text, "epilog": "\n\n".join(rest)}
     kind = argparse.RawDescriptionHelpFormatter
     return subparsers.add_parser(name, formatter_class=kind, **how)
