@@ -43,6 +43,8 @@ class Parsed(NamedTuple):
         Weights of the rows.
     words : ndarray of shape (n_columns, n_rows), or None
         Codes of words, by column.
+    codes : ndarray or None
+        Codes of the labels, once they have been looked up.
     """
 
     lines: int
@@ -56,6 +58,7 @@ class Parsed(NamedTuple):
     spans: np.ndarray | None = None
     weights: np.ndarray | None = None
     words: np.ndarray | None = None
+    codes: np.ndarray | None = None
 
 
 def bad_weight(value: float) -> str:

@@ -1,8 +1,8 @@
 """Checks of objects from a file, above all of what compiled code reads without checking.
 
-NumPy refuses arrays that do not fit together, with an error at the latest when they meet. The
-compiled loops of the online learners and LIBSVM do not look, and a file with wrong shapes could
-make them read, or write, where they must not.
+NumPy refuses arrays that do not fit together, with an error at the latest when they meet, which is
+when a model that was loaded is tried. Compiled loops and LIBSVM do not look, and a file with wrong
+shapes could make them read, or write, where they must not.
 """
 
 from __future__ import annotations
@@ -14,10 +14,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.svm import SVC
 
-from oblong.batch import BayesPointClassifier, EllipsoidalSVC, MarginRegressor
-from oblong.batch._pairwise import PairwiseKernelClassifier
+from oblong.batch._expansion import KernelExpansion
 from oblong.kernels import KERNELS, Kernel
-from oblong.linalg.feature_map import LinearMap, PivotMap
 from oblong.online._base import OnlineClassifier
 from oblong.solvers.esvm.online.passes import BATCH
 from oblong.solvers.esvm.online.state import OnlineEllipsoidalState
@@ -49,6 +47,12 @@ _FINITE = (
     *("_kernel_coef", "_kernel_vectors", "universum_vectors_", "universum_coef_", "outputs_"),
     *("sigmoids_", "weights_", "center_", "shape_", "table", "covariance", "total", "scale"),
     *("w", "mean", "P", "B", "G", "factor", "dictionary", "rows"),
+)
+# Vectors and their coefficients.
+_EXPANSIONS = (
+    ("support_vectors_", "dual_coef_"),
+    ("universum_vectors_", "universum_coef_"),
+    ("_kernel_vectors", "_kernel_coef"),
 )
 
 
@@ -122,10 +126,6 @@ def _features(model: Any) -> int:
     n = model.n_features_in_
     _require(type(n) is int and 0 <= n < _MOST_FEATURES, "n_features_in_")
     return n
-
-
-def _fitted(model: Any, mark: str) -> bool:
-    return mark in vars(model)
 
 
 def _check_kernel(kernel: Kernel) -> None:
@@ -230,61 +230,23 @@ def _check_online(model: OnlineClassifier) -> None:
         _require(all(type(place) is int and 0 <= place < n for place in places), "vocabulary")
 
 
-def _check_pairwise(model: PairwiseKernelClassifier) -> None:
+def _check_expansion(model: KernelExpansion) -> None:
+    """A compiled loop reads as many coefficients as there are vectors."""
+    known = vars(model)
     _require(isinstance(model.kernel, str) and model.kernel in KERNELS, "kernel")
-    if not _fitted(model, "classes_"):
-        return
-    k, n = _classes(model), _features(model)
-    rest = isinstance(model, (EllipsoidalSVC, BayesPointClassifier))
-    problems = 1 if k == 2 else k if rest else k * (k - 1) // 2
-    if not hasattr(model, "spreads"):
-        _numbers(model.intercept_, "f", problems)
-    if model.kernel == "linear":
-        _numbers(model.coef_, "f", None, n)
-        _require(hasattr(model, "spreads") or len(model.coef_) == problems, "coefficients")
-    if _fitted(model, "support_vectors_"):
-        count = len(_numbers(model.support_, "i", None))
-        _require(model.dual_coef_.shape[-1] == count, "coefficients of the support vectors")
-        if model.kernel != "precomputed":
-            _require(_rows(model.support_vectors_, n).shape[0] == count, "support vectors")
-        if _fitted(model, "n_support_"):
-            counts = _numbers(model.n_support_, "i", k)
-            _require((counts >= 0).all() and int(counts.sum()) == count, "support vectors")
-    if _fitted(model, "universum_vectors_"):
-        count = _rows(model.universum_vectors_, None).shape[0]
-        _numbers(model.universum_coef_, "f", None, count)
-    if _fitted(model, "_kernel_coef") and model._kernel_coef is not None:
-        count = model._kernel_vectors.shape[0]
-        _numbers(model._kernel_coef, "f", None, count)
-    if _fitted(model, "_map"):
-        _require(isinstance(model._map, (LinearMap, PivotMap)), "map")
-
-
-def _check_regressor(model: MarginRegressor) -> None:
-    _require(isinstance(model.kernel, str) and model.kernel in KERNELS, "kernel")
-    if not _fitted(model, "dual_coef_"):
-        return
-    n, k = _features(model), len(np.ravel(model.quantile)) if model._several else 1
-    _numbers(model.intercept_, "f", k)
-    count = len(_numbers(model.support_, "i", None))
-    _numbers(model.dual_coef_, "f", k, count)
-    if model.kernel == "linear":
-        _numbers(model.coef_, "f", k, n)
-    if model.kernel != "precomputed":
-        _require(_rows(model.support_vectors_, n).shape[0] == count, "support vectors")
-
-
-def _check_pivots(pivots: PivotMap) -> None:
-    count = len(_numbers(pivots.pivots, "i", None))
-    _numbers(pivots.factor, "f", count, count)
-    _require(isinstance(pivots.kernel, Kernel), "kernel")
-    _require(pivots.rows is None or _rows(pivots.rows, None).shape[0] == count, "pivots")
+    for vectors, coef in _EXPANSIONS:
+        if known.get(vectors) is not None and model.kernel != "precomputed":
+            count = _rows(known[vectors], None).shape[0]
+            _require(known[coef].shape[-1] == count, "coefficients of the support vectors")
+    if "n_support_" in known:
+        total = int(_numbers(known["n_support_"], "i", None).sum())
+        _require(total == len(known["support_"]), "support vectors")
 
 
 def _check_svc(model: SVC) -> None:
     """LIBSVM does not check these arrays."""
     _require(isinstance(model.kernel, str), "kernel")
-    if not _fitted(model, "_dual_coef_"):
+    if "_dual_coef_" not in vars(model):
         return
     k, n = _classes(model), _features(model)
     pairs = k * (k - 1) // 2
@@ -312,8 +274,6 @@ _CHECKS: tuple[tuple[type, Callable[[Any], None]], ...] = (
     (KernelState, _check_kernel_state),
     (OnlineEllipsoidalState, _check_ellipsoidal_state),
     (OnlineClassifier, _check_online),
-    (PairwiseKernelClassifier, _check_pairwise),
-    (MarginRegressor, _check_regressor),
-    (PivotMap, _check_pivots),
+    (KernelExpansion, _check_expansion),
     (SVC, _check_svc),
 )
