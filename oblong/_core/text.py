@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 def quote(value: object, limit: int = 40) -> str:
@@ -24,6 +24,19 @@ def quote(value: object, limit: int = 40) -> str:
 def printable(text: str) -> str:
     """Text that cannot steer a terminal."""
     return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def listed(names: Sequence[object], limit: int = 12) -> str:
+    """The first of some names, and how many there are beyond.
+
+    Examples
+    --------
+    >>> from oblong._core.text import listed
+    >>> listed("abcdef", 4)
+    'a, b, c, d and 2 more'
+    """
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return ", ".join(str(name) for name in names[:limit]) + more
 
 
 def no_such(kind: str, name: str, known: Iterable[str], shown: Iterable[str] = ()) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from oblong._core.text import no_such, quote
+from oblong._core.text import listed, no_such, quote
 from oblong.io.cells import peek_records
 from oblong.io.csv import Columns, Csv
 from oblong.io.errors import DataFileError, RowError
@@ -166,9 +166,8 @@ def find_column(names: Sequence[str], target: str | None, source: str) -> int:
         return positions[0]
     if positions:
         raise DataFileError(source, f"{len(positions)} columns are named {quote(target)}")
-    more = f" and {len(names) - 12} more" if len(names) > 12 else ""
-    problem = no_such("column", target, names, [quote(name) for name in names[:12]])
-    raise DataFileError(source, problem + more)
+    shown = listed([quote(name) for name in names])
+    raise DataFileError(source, no_such("column", target, names, [shown]))
 
 
 def table_columns(
