@@ -6,7 +6,6 @@ import argparse
 import os
 import sys
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
@@ -199,13 +198,11 @@ def predictions(
         return
     with _connected(cluster) as client:
         held = client.scatter(work)
-        waiting: deque[Any] = deque()
-        for k in range(source.n_blocks):
-            waiting.append(client.submit(_call, held, k, pure=False))
-            if len(waiting) > 2 * max(1, sum(client.nthreads().values())):
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+
+        def ask(k: int) -> str:
+            return client.submit(_call, held, k, pure=False).result()
+
+        yield from in_order(ask, range(source.n_blocks), sum(client.nthreads().values()) + 1)
 
 
 def _call(work: Callable[[int], str], k: int) -> str:
