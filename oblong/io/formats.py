@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,6 @@ class OneRow(NamedTuple):
     label: bytes
     columns: np.ndarray
     values: np.ndarray
-    weight: float = 1.0
 
 
 class Parsed(NamedTuple):
@@ -43,6 +43,8 @@ class Parsed(NamedTuple):
         Weights of the rows.
     words : ndarray of shape (n_columns, n_rows), or None
         Codes of words, by column.
+    tokens : sequence of bytes, or None
+        The labels, where they are not in the buffer.
     codes : ndarray or None
         Codes of the labels, once they have been looked up.
     """
@@ -58,6 +60,7 @@ class Parsed(NamedTuple):
     spans: np.ndarray | None = None
     weights: np.ndarray | None = None
     words: np.ndarray | None = None
+    tokens: Sequence[bytes] | None = None
     codes: np.ndarray | None = None
 
 
@@ -71,8 +74,6 @@ class Format(ABC):
 
     # Whether every row has the same number of columns.
     dense: bool = False
-    # Whether rows have weights.
-    weighted: bool = False
     # How a message refers to the column of the labels.
     target_label: str | None = None
 
@@ -80,9 +81,9 @@ class Format(ABC):
     def parse(self, lines: LineBuffer, stop: int, most: int) -> Parsed:
         """Read rows that start before a place in the buffer."""
 
-    @abstractmethod
     def parse_one(self, lines: LineBuffer) -> OneRow | None:
         """Consume the row that the parser stopped at; None if there is none."""
+        return None
 
     def state(self) -> dict[str, Any]:
         """What was found out about the input, for a later run."""

@@ -115,11 +115,18 @@ class Rows(Reader):
         """Look up the labels of parsed rows; rows that are wrong are left out."""
         n, problems = len(parsed.starts), parsed.problems
         codes = np.zeros(n, dtype=np.int32)
+        wrong: dict[int, RowError] = {}
         if self._labelled and parsed.spans is not None:
             codes, wrong = self._labels.codes(self._lines.text, parsed.spans)
-            for row, error in wrong.items():
-                column = self._format.target_label
-                problems.setdefault(row, RowError(str(error), column, advice=error.advice))
+        elif self._labelled and parsed.tokens is not None:
+            for row, token in enumerate(parsed.tokens):
+                try:
+                    codes[row] = 0 if row in problems else self._labels.code(token)
+                except RowError as error:
+                    wrong[row] = error
+        for row, error in wrong.items():
+            column = self._format.target_label
+            problems.setdefault(row, RowError(str(error), column, advice=error.advice))
         lengths = parsed.lengths
         if lengths is None:
             lengths = np.full(n, parsed.values.shape[1])
@@ -155,10 +162,8 @@ class Rows(Reader):
         except RowError as error:
             self._reject(error, number)
             return []
-        weights = np.array([row.weight]) if self._format.weighted else None
         codes, lengths = np.array([code], dtype=np.int32), np.array([len(row.values)])
-        rest = (row.columns, lengths, None, weights, None, codes)
-        return [Parsed(1, 0, False, row.values, lengths, {}, *rest)]
+        return [Parsed(1, 0, False, row.values, lengths, {}, row.columns, lengths, codes=codes)]
 
     def _reject(self, error: RowError, line: int) -> None:
         if not self.skip_bad:

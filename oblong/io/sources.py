@@ -106,7 +106,8 @@ class _Expanding(io.RawIOBase):
         return True
 
     def readinto(self, room: Any) -> int:
-        n = self._stream.readinto(room) or 0
+        # What comes before a damaged part is still read.
+        n = getattr(self._stream, "readinto1", self._stream.readinto)(room) or 0
         self._total += n
         if self._total > max(_HARMLESS, _MOST_EXPANSION * self._meter.count):
             raise ValueError(f"it expands to more than {_MOST_EXPANSION} times its size")
@@ -268,9 +269,10 @@ class LineBuffer:
         """The lines that are in the buffer, without their ends."""
         return bytes(self._bytes[self.start : self.stop]).split(b"\n")[:-1]
 
-    def peek_line(self) -> bytes:
-        """The next line without its end."""
-        return bytes(self._bytes[self.start : self._bytes.index(b"\n", self.start)])
+    def peek_line(self, place: int | None = None) -> bytes:
+        """The next line, or that from a place in the buffer, without its end."""
+        place = self.start if place is None else place
+        return bytes(self._bytes[place : self._bytes.index(b"\n", place)])
 
     def skip_to_place(self, place: int) -> None:
         """Consume the text before a place in the buffer."""
