@@ -26,17 +26,17 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in text)
 
 
-def listed(names: Sequence[object], limit: int = 12) -> str:
-    """The first of some names, and how many there are beyond.
+def listed(names: Sequence[object]) -> str:
+    """The first dozen of some names, and how many there are beyond.
 
     Examples
     --------
     >>> from oblong._core.text import listed
-    >>> listed("abcdef", 4)
-    'a, b, c, d and 2 more'
+    >>> listed(range(20))
+    '0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 8 more'
     """
-    more = f" and {len(names) - limit} more" if len(names) > limit else ""
-    return ", ".join(str(name) for name in names[:limit]) + more
+    more = f" and {len(names) - 12} more" if len(names) > 12 else ""
+    return ", ".join(str(name) for name in names[:12]) + more
 
 
 def no_such(kind: str, name: str, known: Iterable[str], shown: Iterable[str] = ()) -> str:
