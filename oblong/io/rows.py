@@ -124,14 +124,14 @@ class Rows(Reader):
                     codes[row] = 0 if row in problems else self._labels.code(token)
                 except RowError as error:
                     wrong[row] = error
-        for row, error in wrong.items():
+        for row, problem in wrong.items():
             column = self._format.target_label
-            problems.setdefault(row, RowError(str(error), column, advice=error.advice))
+            problems.setdefault(row, RowError(str(problem), column, advice=problem.advice))
         lengths = parsed.lengths
         if lengths is None:
             lengths = np.full(n, parsed.values.shape[1])
-        for row, error in sorted(problems.items()):
-            self._reject(error, self._lines.line_at(int(parsed.starts[row])))
+        for row, problem in sorted(problems.items()):
+            self._reject(problem, self._lines.line_at(int(parsed.starts[row])))
         parsed = parsed._replace(lengths=lengths, codes=codes)
         if not problems:
             return parsed
