@@ -21,7 +21,7 @@ from oblong.io.cells import (
 )
 from oblong.io.dialect import PLAIN, Dialect
 from oblong.io.errors import RowError
-from oblong.io.formats import Format, OneRow, Parsed, bad_weight
+from oblong.io.formats import Format, Parsed, bad_weight
 from oblong.io.hashing import name_column, name_hash
 from oblong.io.labels import Words, unquoted
 from oblong.io.numbers import is_number, number
@@ -227,7 +227,7 @@ class Csv(Format):
         kept = tidy_rows(columns, values, counts)
         return parsed._replace(values=values[:kept], columns=columns[:kept], lengths=counts)
 
-    def parse_one(self, lines: LineBuffer) -> OneRow | None:
+    def parse_one(self, lines: LineBuffer) -> Parsed | None:
         """Say what is wrong with the row that the parser stopped at, and pass over it."""
         status, found = self._failure
         if status == OPEN and lines.extend():

@@ -12,16 +12,8 @@ from oblong.io.errors import RowError
 from oblong.io.sources import LineBuffer
 
 
-class OneRow(NamedTuple):
-    """A row read by itself: its label as text, and its entries."""
-
-    label: bytes
-    columns: np.ndarray
-    values: np.ndarray
-
-
 class Parsed(NamedTuple):
-    """Rows that a compiled parser has read.
+    """Rows that a parser has read.
 
     Attributes
     ----------
@@ -81,7 +73,7 @@ class Format(ABC):
     def parse(self, lines: LineBuffer, stop: int, most: int) -> Parsed:
         """Read rows that start before a place in the buffer."""
 
-    def parse_one(self, lines: LineBuffer) -> OneRow | None:
+    def parse_one(self, lines: LineBuffer) -> Parsed | None:
         """Consume the row that the parser stopped at; None if there is none."""
         return None
 

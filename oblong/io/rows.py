@@ -111,8 +111,11 @@ class Rows(Reader):
         counts = (self._rows, self._skipped, len(self._labels), len(self._vocabulary))
         return _joined(parts, Position(lines.offset, lines.line, *counts))
 
-    def _coded(self, parsed: Parsed) -> Parsed:
-        """Look up the labels of parsed rows; rows that are wrong are left out."""
+    def _coded(self, parsed: Parsed, line: int | None = None) -> Parsed:
+        """Look up the labels of parsed rows; rows that are wrong are left out.
+
+        The rows are in the buffer, or one that was on a line.
+        """
         n, problems = len(parsed.starts), parsed.problems
         codes = np.zeros(n, dtype=np.int32)
         wrong: dict[int, RowError] = {}
@@ -131,7 +134,7 @@ class Rows(Reader):
         if lengths is None:
             lengths = np.full(n, parsed.values.shape[1])
         for row, problem in sorted(problems.items()):
-            self._reject(problem, self._lines.line_at(int(parsed.starts[row])))
+            self._reject(problem, line or self._lines.line_at(int(parsed.starts[row])))
         parsed = parsed._replace(lengths=lengths, codes=codes)
         if not problems:
             return parsed
@@ -149,21 +152,13 @@ class Rows(Reader):
 
     def _single(self) -> list[Parsed]:
         """Read the row that the parser stopped at; none if it is wrong or there is none."""
-        number = self._lines.line
+        line = self._lines.line
         try:
-            row = self._format.parse_one(self._lines)
-            if row is None:
-                return []
-            try:
-                code = self._labels.code(row.label) if self._labelled else 0
-            except RowError as error:
-                error.column = self._format.target_label
-                raise
+            parsed = self._format.parse_one(self._lines)
         except RowError as error:
-            self._reject(error, number)
+            self._reject(error, line)
             return []
-        codes, lengths = np.array([code], dtype=np.int32), np.array([len(row.values)])
-        return [Parsed(1, 0, False, row.values, lengths, {}, row.columns, lengths, codes=codes)]
+        return [] if parsed is None else [self._coded(parsed, line)]
 
     def _reject(self, error: RowError, line: int) -> None:
         if not self.skip_bad:
