@@ -108,18 +108,13 @@ def labelled_table(args: argparse.Namespace, data: str | None = None) -> Table:
         columns |= {"gaps": args.impute is not None, "dialect": dialect_of(args)}
         table = read_training_table(data, zero_based=args.zero_based or None, **columns)
     except DataFileError as error:
-        hint = {
-            "missing": " (--impute fills gaps)" if args.impute is None else "",
-            "text": " (--categorical auto encodes text)" if args.categorical == "none" else "",
-        }.get(error.cause or "", "")
-        if error.cause == "columns":
+        if error.cause == "missing" and args.impute is None:
+            error.problem += " (--impute fills gaps)"
+        elif error.cause == "text" and args.categorical == "none":
+            error.problem += " (--categorical auto encodes text)"
+        elif error.cause == "columns":
             error.advice = "choose another separator with --sep"
-        if not hint:
-            raise
-        place: dict[str, Any] = {"row": error.row, "column": error.column}
-        raise DataFileError(
-            error.source, error.problem + hint, advice=error.advice, **place
-        ) from None
+        raise
     for note in table.notes:
         shown = note.replace("drop=", "--drop")
         print(f"oblong: note: {table.name}: {shown}", file=sys.stderr)
