@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 def quote(value: object, limit: int = 40) -> str:
@@ -24,6 +24,19 @@ def quote(value: object, limit: int = 40) -> str:
 def printable(text: str) -> str:
     """Text that cannot steer a terminal."""
     return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def listed(names: Sequence[object]) -> str:
+    """The first dozen of some names, and how many there are beyond.
+
+    Examples
+    --------
+    >>> from oblong._core.text import listed
+    >>> listed(range(20))
+    '0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 8 more'
+    """
+    more = f" and {len(names) - 12} more" if len(names) > 12 else ""
+    return ", ".join(str(name) for name in names[:12]) + more
 
 
 def no_such(kind: str, name: str, known: Iterable[str], shown: Iterable[str] = ()) -> str:

@@ -21,10 +21,9 @@ def _log_odds(graph: Graph, f: str, slope: np.ndarray, offset: np.ndarray) -> st
     z = graph.plus(graph.scaled(f, slope), offset)
     least = graph.scaled(f, LEAST_SLOPE * slope)
     zero = graph.constant(0.0)
-    below = graph.node(
-        "Where", graph.node("Less", f, zero), graph.node("Min", z, least), graph.scaled(f, 0.0)
-    )
-    return graph.node("Where", graph.node("Greater", f, zero), graph.node("Max", z, least), below)
+    below = graph.node("Less", f, zero)
+    held = graph.node("Where", below, graph.node("Min", z, least), graph.scaled(f, 0.0))
+    return graph.node("Where", graph.node("Greater", f, zero), graph.node("Max", z, least), held)
 
 
 def two_class_chances(graph: Graph, f: str, slope: float, offset: float) -> str:

@@ -12,7 +12,6 @@ from sklearn.svm import SVC
 from oblong.batch import (
     BayesPointClassifier,
     CalibratedMarginClassifier,
-    EllipsoidalKernelClassifier,
     EllipsoidalSVC,
     MarginRegressor,
     MarginRegressorCV,
@@ -22,7 +21,13 @@ from oblong.batch._one_vs_one import pairs_of, unpack_coefficients
 from oblong.batch._pairwise import PairwiseKernelClassifier
 from oblong.export._calibration import pair_scores, pooled, two_class_chances
 from oblong.export._graph import Graph, Unexportable
-from oblong.export._kernels import coordinates, kernel_diagonals, kernel_values, pivot_products
+from oblong.export._kernels import (
+    coordinates,
+    kernel_diagonals,
+    kernel_values,
+    lengths_of,
+    pivot_products,
+)
 from oblong.export._normal import (
     against_best_other,
     both_sides,
@@ -150,16 +155,8 @@ def _pairwise(graph: Graph, X: str, model: PairwiseKernelClassifier) -> Outputs:
     return _one_vs_one(graph, outputs, model.classes_, shape, getattr(model, "break_ties", "first"))
 
 
-def _precomputed_ellipsoid(graph: Graph, X: str, model: EllipsoidalKernelClassifier) -> Outputs:
-    if model.kernel == "precomputed":
-        raise Unexportable("a precomputed kernel, whose rows the model has not stored")
-    return _pairwise(graph, X, model)
-
-
 def _svc(graph: Graph, X: str, model: SVC) -> Outputs:
     kernel = Kernel(model.kernel, float(model._gamma), int(model.degree), float(model.coef0))
-    if callable(model.kernel):
-        raise Unexportable("a kernel that is a function of Python")
     dual = model.dual_coef_.toarray() if model._sparse else model.dual_coef_
     coef = unpack_coefficients(np.asarray(dual), model.n_support_)
     values = kernel_values(graph, X, kernel, model.support_vectors_)
@@ -187,17 +184,13 @@ def _ellipsoidal(graph: Graph, X: str, model: EllipsoidalSVC) -> Outputs:
     if model.kernel == "linear":
         outputs = graph.times(X, model.coef_.T)
         if model.normalize:
-            lengths = graph.node("Sqrt", graph.squares(X))
-            zero = graph.number(graph.node("Equal", lengths, graph.constant(0.0)))
-            outputs = graph.node("Div", outputs, graph.node("Add", lengths, zero))
+            outputs = graph.node("Div", outputs, lengths_of(graph, graph.squares(X)))
     else:
         outputs = graph.times(pivot_products(graph, X, model._map), model._pivot_coef.T)
     return _one_vs_rest(graph, graph.plus(outputs, model.intercept_), model.classes_)
 
 
 def _bayes_point(graph: Graph, X: str, model: BayesPointClassifier) -> Outputs:
-    if model.kernel == "precomputed":
-        raise Unexportable("a precomputed kernel, whose rows the model has not stored")
     if model.kernel == "linear":
         means = graph.plus(graph.times(X, model.coef_.T), model.intercept_)
     else:
@@ -229,41 +222,39 @@ def _online(graph: Graph, X: str, model: OnlineClassifier) -> Outputs:
     variances = None
     if model._gaussian and not model._is_calibrated():
         variances = (_kernel_variances if kernelised else _linear_variances)(graph, X, state)
+    k = len(model.classes_)
     if state.task == RANK:
-        k = len(model.classes_)
         outputs = graph.times(outputs, np.vstack([np.eye(k), -np.ones((1, k))]))
         if variances is not None:
             variances = graph.times(variances, np.vstack([np.eye(k), np.ones((1, k))]))
+    scores, chances, single = outputs, None, state.task == SINGLE
     if model._is_calibrated():
-        return _calibrated(graph, outputs, model)
+        outputs, chances = _calibrated(graph, outputs, model)
+        scores = outputs
+    elif variances is not None and model.multilabel_:
+        chances = normal(graph, graph.standardised(outputs, variances))
+    elif variances is not None and not single:
+        chances = against_best_other(graph, outputs, variances, k)
+    elif variances is not None:
+        scores = graph.standardised(outputs, variances)
+        chances = both_sides(graph, scores)
     if model.multilabel_:
         above = graph.node("Greater", outputs, graph.constant(0.0))
-        chances = None
-        if variances is not None:
-            chances = normal(graph, graph.standardised(outputs, variances))
-        return Outputs(graph.node("Cast", above, to=7), outputs, chances)
-    if state.task != SINGLE:
-        chances = None
-        if variances is not None:
-            chances = against_best_other(graph, outputs, variances, len(model.classes_))
-        return Outputs(graph.labels(graph.largest(outputs), model.classes_), outputs, chances)
-    labels = graph.labels(graph.positive(outputs), model.classes_)
-    if variances is None:
-        return Outputs(labels, graph.column(outputs))
-    scores = graph.standardised(outputs, variances)
-    return Outputs(labels, graph.column(scores), both_sides(graph, scores))
+        return Outputs(graph.node("Cast", above, to=7), scores, chances)
+    # The sign needs no variance.
+    places = graph.positive(outputs) if single else graph.largest(outputs)
+    scores = graph.column(scores) if single else scores
+    return Outputs(graph.labels(places, model.classes_), scores, chances)
 
 
-def _calibrated(graph: Graph, outputs: str, model: OnlineClassifier) -> Outputs:
-    """Sigmoids of the outputs; see :func:`oblong.solvers.online.calibration.logits`."""
+def _calibrated(graph: Graph, outputs: str, model: OnlineClassifier) -> tuple[str, str]:
+    """Logits and probabilities; see :func:`oblong.solvers.online.calibration.logits`."""
     state: Any = getattr(model._state, "inner", model._state)
-    k = len(model.classes_)
-    task = state.task
-    n = 1 if task == SINGLE else k
+    n = 1 if state.task == SINGLE else len(model.classes_)
     # The logits of as many unit outputs, and of none, tell the slopes and the offsets.
     offsets = logits(np.zeros((1, n)), state.scale, EACH)
     slopes = logits(np.ones((1, n)), state.scale, EACH) - offsets
-    if task == TOP:
+    if state.task == TOP:
         top, _ = graph.nodes_of("TopK", 2, outputs, graph.constant([2], np.int64), axis=1)
         best, second = graph.part(top, 0), graph.part(top, 1)
         rival = graph.node("Where", graph.node("Equal", outputs, best), second, best)
@@ -271,14 +262,11 @@ def _calibrated(graph: Graph, outputs: str, model: OnlineClassifier) -> Outputs:
     scores = graph.plus(graph.scaled(outputs, slopes), offsets)
     p = sigmoid(graph, scores)
     if model.multilabel_:
-        above = graph.node("Greater", scores, graph.constant(0.0))
-        return Outputs(graph.node("Cast", above, to=7), scores, p)
-    if task == SINGLE:
-        labels = graph.labels(graph.positive(scores), model.classes_)
+        return scores, p
+    if state.task == SINGLE:
         other = sigmoid(graph, graph.node("Neg", scores))
-        return Outputs(labels, graph.column(scores), graph.node("Concat", other, p, axis=1))
-    labels = graph.labels(graph.largest(scores), model.classes_)
-    return Outputs(labels, scores, graph.node("Div", p, graph.sum(p)))
+        return scores, graph.node("Concat", other, p, axis=1)
+    return scores, graph.node("Div", p, graph.sum(p))
 
 
 def _linear_outputs(graph: Graph, X: str, state: OnlineState) -> str:
@@ -348,8 +336,6 @@ def _dictionary(state: KernelState) -> Any:
 def _ellipsoid(graph: Graph, X: str, model: MinimumVolumeEllipsoid) -> Outputs:
     known = model._kernel_rows
     if known is not None:
-        if known.rows is None:
-            raise Unexportable("a precomputed kernel, whose rows the model has not stored")
         values = kernel_values(graph, X, known.kernel, known.rows, known.shift)
         X = graph.times(graph.plus(values, -known.basis.means), known.basis.directions)
     image = graph.times(graph.plus(X, -model.center_), model.factor_)
@@ -389,7 +375,6 @@ _WRITERS: tuple[tuple[type, Writer], ...] = (
     (MarginRegressorCV, _best),
     (EllipsoidalSVC, _ellipsoidal),
     (BayesPointClassifier, _bayes_point),
-    (EllipsoidalKernelClassifier, _precomputed_ellipsoid),
     (PairwiseKernelClassifier, _pairwise),
     (MarginRegressor, _regressor),
     (LinearSVC, _linear_svc),

@@ -49,17 +49,14 @@ class Graph:
 
     def node(self, operator: str, *inputs: str, **attributes: Any) -> str:
         """Apply an operator."""
-        output = self.new_name(operator)
-        # ONNX Runtime 1.18 fuses nodes under their names, which must differ for it.
-        self.nodes.append(helper.make_node(operator, list(inputs), [output], output, **attributes))
-        return output
+        return self.nodes_of(operator, 1, *inputs, **attributes)[0]
 
     def nodes_of(self, operator: str, n: int, *inputs: str, **attributes: Any) -> list[str]:
         """Apply an operator that has several outputs."""
         outputs = [self.new_name(operator) for _ in range(n)]
-        self.nodes.append(
-            helper.make_node(operator, list(inputs), outputs, outputs[0], **attributes)
-        )
+        # ONNX Runtime 1.18 fuses nodes under their names, which must differ for it.
+        named = helper.make_node(operator, list(inputs), outputs, outputs[0], **attributes)
+        self.nodes.append(named)
         return outputs
 
     def join(self, tensor: str, name: str) -> None:

@@ -17,12 +17,11 @@ def kernel_values(
     graph: Graph, X: str, kernel: Kernel, rows: Any, shift: np.ndarray | None = None
 ) -> str:
     """Kernel values of ``X`` against constant rows."""
-    rows = rows.toarray() if sp.issparse(rows) else np.asarray(rows)
-    rows = rows.astype(np.float64)
     if callable(kernel.name):
         raise Unexportable("a kernel that is a function of Python")
     if kernel.name == "precomputed":
         raise Unexportable("a precomputed kernel, whose rows the model has not stored")
+    rows = np.asarray(rows.toarray() if sp.issparse(rows) else rows, dtype=np.float64)
     if kernel.name == "rbf" and shift is None:
         # Far from the origin a squared distance is a small difference of large numbers.
         shift = rows.mean(axis=0) if len(rows) else None
@@ -60,14 +59,12 @@ def kernel_diagonals(graph: Graph, X: str, kernel: Kernel, shift: np.ndarray | N
 
 def pivot_products(graph: Graph, X: str, pivots: Any) -> str:
     """Kernel values against the pivots, normalised and raised by one as the map has it."""
-    if pivots.rows is None:
-        raise Unexportable("a precomputed kernel, whose rows the model has not stored")
     values = kernel_values(graph, X, pivots.kernel, pivots.rows, pivots.shift)
     if pivots.normalize:
         own = np.sqrt(kernel_diagonal(pivots.kernel, pivots.rows, pivots.shift))
         values = graph.scaled(values, 1.0 / np.where(own > 0.0, own, 1.0))
-        lengths = graph.node("Sqrt", kernel_diagonals(graph, X, pivots.kernel, pivots.shift))
-        values = graph.node("Div", values, _not_zero(graph, lengths))
+        squares = kernel_diagonals(graph, X, pivots.kernel, pivots.shift)
+        values = graph.node("Div", values, lengths_of(graph, squares))
     return graph.plus(values, 1.0) if pivots.constant else values
 
 
@@ -75,7 +72,7 @@ def coordinates(graph: Graph, X: str, features: FeatureMap) -> tuple[str, str | 
     """Coordinates of rows, and their whole squared lengths where rows may stick out of them."""
     if isinstance(features, LinearMap):
         if features.normalize:
-            X = graph.node("Div", X, _not_zero(graph, graph.node("Sqrt", graph.squares(X))))
+            X = graph.node("Div", X, lengths_of(graph, graph.squares(X)))
         if features.constant:
             X = graph.with_constant(X, 1.0, first=False)
         if features.span is None:
@@ -91,7 +88,8 @@ def coordinates(graph: Graph, X: str, features: FeatureMap) -> tuple[str, str | 
     return graph.times(values, inverse.T), lengths
 
 
-def _not_zero(graph: Graph, lengths: str) -> str:
-    """Lengths to divide by: those that are zero become one."""
+def lengths_of(graph: Graph, squares: str) -> str:
+    """Lengths to divide by, from their squares: those that are zero become one."""
+    lengths = graph.node("Sqrt", squares)
     zero = graph.number(graph.node("Equal", lengths, graph.constant(0.0)))
     return graph.node("Add", lengths, zero)

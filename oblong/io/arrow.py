@@ -1,8 +1,8 @@
-"""Typed columns: Parquet and Arrow, and blocks of NPY files."""
+"""Typed columns: Parquet and Arrow."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -40,10 +40,15 @@ def open_parquet(path: AnyPath, content: bytes | None) -> Any:
 
         # Threads of Arrow must not outlive memory that Python owns.
         table = pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)
-    table = table.select([c for c in table.column_names if not c.startswith("__index_level_")])
+    table = table.select(feature_names(table.column_names, ()))
     if table.num_rows == 0:
         raise DataFileError(source, "the table has no rows")
     return table
+
+
+def feature_names(names: Sequence[str], others: Collection[Any]) -> list[str]:
+    """Names of features: neither others nor those of the index of a pandas table."""
+    return [name for name in names if not (name in others or name.startswith("__index_level_"))]
 
 
 def holds_text(column: Any) -> bool:
@@ -165,12 +170,11 @@ def arrow_numbers(column: Any, gaps: bool, source: str, name: str) -> np.ndarray
 
 
 def arrow_block(
-    table: Any, features: Sequence[str], target: Any, weight: Any, path: str, first: int = 1
+    table: Any, features: Sequence[str], target: Any, weight: Any, source: str, first: int = 1
 ) -> Block:
     """Columns of an Arrow table as rows, whose first one is row `first` of the file."""
     from pyarrow import types
 
-    source = source_name(path)
     plain = [types.is_floating, types.is_integer]
 
     def numbers(name: str) -> np.ndarray:
@@ -195,15 +199,3 @@ def arrow_block(
         row = None if error.row is None else error.row + first - 1
         raise DataFileError(source, error.problem, row=row, column=error.column) from None
     return Block(X, y, weights)
-
-
-def open_npy(path: str) -> np.ndarray:
-    """Map an NPY file of rows into memory."""
-    try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise damaged(source_name(path), error, "damaged NPY file") from None
-    if array.ndim != 2 or array.dtype.kind not in "fiu":
-        problem = f"expected rows of numbers, got shape {array.shape} of {array.dtype}"
-        raise DataFileError(source_name(path), problem)
-    return array

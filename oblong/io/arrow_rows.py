@@ -9,7 +9,13 @@ from typing import Any
 import numpy as np
 
 from oblong._core.text import quote
-from oblong.io.arrow import arrow_errors, arrow_labels, arrow_numbers, holds_text
+from oblong.io.arrow import (
+    arrow_errors,
+    arrow_labels,
+    arrow_numbers,
+    feature_names,
+    holds_text,
+)
 from oblong.io.batch import Batch, Position, Reader
 from oblong.io.errors import DataFileError
 from oblong.io.formats import bad_weight
@@ -66,7 +72,7 @@ class ArrowReader(Reader):
         self.source = source_name(source) if is_file else type(source).__name__
         with arrow_errors(self.source):
             schema, self._batches = _open_file(source) if is_file else _open_stream(source)
-        names = [name for name in schema.names if not name.startswith("__index_level_")]
+        names = feature_names(schema.names, ())
         if len(names) < 2:
             raise DataFileError(self.source, "expected a label and features, got one column")
         others = [name for name in names if name != weight]

@@ -8,8 +8,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from oblong._core.text import quote
-from oblong.io.dates import looks_like_dates, to_days
-from oblong.io.dialect import Dialect, other_spelling
+from oblong.io.csv import Columns
+from oblong.io.dataset import Schema
+from oblong.io.dates import ISO, looks_like_dates, to_days
+from oblong.io.dialect import PLAIN, Dialect, Wanted, other_spelling
 from oblong.io.errors import DataFileError
 from oblong.io.mixed import MixedArray
 from oblong.io.numbers import is_number
@@ -22,34 +24,77 @@ _IDENTIFIER = re.compile(r"(.*[_ .-])?(id|ids|uuid|guid|key|nr|no|index)|.*Id|.*
 
 
 def side_by_side(
+    layout: Columns,
     features: Sequence[int],
     numbers: Sequence[int],
     X: np.ndarray,
-    words: Mapping[int, tuple[np.ndarray, Sequence[str]]],
-    days: Mapping[int, np.ndarray],
+    words: dict[int, tuple[np.ndarray, list[str]]],
+    forms: dict[int, str | None],
+    source: str,
 ) -> np.ndarray | MixedArray:
     """One table of the columns `features` of a file.
 
-    The columns `numbers` are in `X`, those of words in `words`, as codes and the different words,
-    and those of dates in `days`.
+    The columns `numbers` are in `X`, others in `words`, as codes and the different words. Those of
+    `forms` are dates, which become days and leave `words`; `forms` says how they are written, and
+    is told if it does not say.
     """
-    text = [k for k, j in enumerate(features) if j in words]
+    days = {}
+    for j, form in forms.items():
+        if j not in words:
+            # Columns of dates that have a type are numbers.
+            forms[j] = ISO
+            continue
+        codes, dates = words.pop(j)
+        found, forms[j] = to_days(dates, form, source, layout.label(j))
+        # The last is that of the code -1.
+        days[j] = np.append(found, np.nan)[codes]
     if days or not set(numbers) <= set(features):
-        of = {j: X[:, k] for k, j in enumerate(numbers)} | dict(days)
+        of = {j: X[:, k] for k, j in enumerate(numbers)} | days
         kept = [of[j] for j in features if j in of]
         X = np.column_stack(kept) if kept else X[:, :0]
+    text = [k for k, j in enumerate(features) if j in words]
     if not text:
         return X
-    found = [words[j] for j in features if j in words]
-    return MixedArray(X, [codes for codes, _ in found], [list(w) for _, w in found], text)
+    codes_of, words_of = zip(*(words[j] for j in features if j in words))
+    return MixedArray(X, codes_of, words_of, text)
 
 
-def dated(
-    codes: np.ndarray, words: Sequence[str], form: str | None, source: str, label: str
-) -> tuple[np.ndarray, str]:
-    """Days of a column of dates, nan where there is none, and how they are written."""
-    days, form = to_days(words, form, source, label)
-    return np.append(days, np.nan)[codes], form
+def finished(
+    layout: Columns,
+    features: Sequence[int],
+    numbers: Sequence[int],
+    X: np.ndarray,
+    texts: dict[int, tuple[np.ndarray, list[str]]],
+    asked: Mapping[str, set[int]],
+    wanted: Wanted,
+    source: str,
+) -> tuple[np.ndarray | MixedArray, Schema]:
+    """A training table of columns that were read, and what they are.
+
+    `asked` has the columns of categories, of dates and of text that the user has named; other
+    columns of `texts` were guessed to be categories.
+    """
+    forms: dict[int, str | None] = dict.fromkeys(sorted(asked["dates"]), wanted.date_format)
+    table = side_by_side(layout, features, numbers, X, texts, forms, source)
+    for j, (codes, words) in texts.items():
+        if j not in asked["text"]:
+            guessed = j not in asked["categorical"]
+            check_categories(words, len(codes), layout.label(j), source, guessed)
+    names, place = layout.names, {j: k for k, j in enumerate(features)}
+    moved = features != [j for j in range(len(names)) if j not in (layout.target, layout.weight)]
+    schema = Schema(
+        len(features),
+        [names[j] for j in features] if layout.header else None,
+        [k for j, k in place.items() if j in texts],
+        names[layout.target] if layout.header and layout.target is not None else None,
+        layout.target,
+        hashed=[k for j, k in place.items() if j in asked["text"] and j in texts] or None,
+        dates=[[place[j], form] for j, form in forms.items() if j in place] or None,
+        places=list(features) if moved else None,
+        width=len(names) if moved else None,
+        dialect=None if wanted.dialect == PLAIN else wanted.dialect.to_json(),
+    )
+    return table, schema
 
 
 def mostly_text(codes: np.ndarray, words: list[str], dialect: Dialect) -> bool:

@@ -21,7 +21,7 @@ from oblong.io.cells import (
 )
 from oblong.io.dialect import PLAIN, Dialect
 from oblong.io.errors import RowError
-from oblong.io.formats import Format, OneRow, Parsed, bad_weight
+from oblong.io.formats import Format, Parsed, bad_weight
 from oblong.io.hashing import name_column, name_hash
 from oblong.io.labels import Words, unquoted
 from oblong.io.numbers import is_number, number
@@ -115,7 +115,6 @@ class Csv(Format):
         self.strays: dict[int, tuple[int, RowError, int]] = {}
         self.dense = not bits
         self.target_label = None if layout.target is None else layout.label(layout.target)
-        self.weighted = layout.weight is not None
         if layout.weight is not None:
             self.numbers.append(layout.weight)
         # The first cells are the labels.
@@ -156,7 +155,7 @@ class Csv(Format):
         for row, slot, a, b in self._odd[:n_odd].tolist():
             self._settle(row, slot, text[a:b].tobytes(), parsed, lines.line_at)
         self._failure = (status, found)
-        if self.weighted:
+        if self.layout.weight is not None:
             weights, X = X[:, -1].copy(), X[:, :-1]
             label = self.layout.label(self.numbers[-1])
             for row in np.flatnonzero(weights < 0.0).tolist():
@@ -228,7 +227,7 @@ class Csv(Format):
         kept = tidy_rows(columns, values, counts)
         return parsed._replace(values=values[:kept], columns=columns[:kept], lengths=counts)
 
-    def parse_one(self, lines: LineBuffer) -> OneRow | None:
+    def parse_one(self, lines: LineBuffer) -> Parsed | None:
         """Say what is wrong with the row that the parser stopped at, and pass over it."""
         status, found = self._failure
         if status == OPEN and lines.extend():

@@ -102,32 +102,24 @@ class Schema:
             schema = cls(**node)
             if schema.dialect is not None:
                 Dialect.from_json(schema.dialect)
-        except TypeError:
-            raise ValueError("not a schema") from None
-        names, text = schema.feature_names, schema.text
-        sound = (
-            type(schema.n_features) is int
-            and schema.n_features > 0
-            and (names is None or (isinstance(names, list) and len(names) == schema.n_features))
-            and all(isinstance(name, str) for name in names or ())
-            and (text is None or isinstance(text, list))
-            and all(type(j) is int and 0 <= j < schema.n_features for j in text or ())
-            and isinstance(schema.target, (str, type(None)))
-            and isinstance(schema.target_position, (int, type(None)))
-            and isinstance(schema.zero_based, (bool, type(None)))
-            and isinstance(schema.width, (int, type(None)))
-            and set(schema.hashed or ()) <= set(text or ())
-            and all(
-                isinstance(date, list)
-                and len(date) == 2
-                and type(date[0]) is int
-                and 0 <= date[0] < schema.n_features
-                and isinstance(date[1], str)
-                for date in schema.dates or ()
+            n, names, text = schema.n_features, schema.feature_names, schema.text or []
+            columns = [*text, *(j for j, form in schema.dates or () if isinstance(form, str))]
+            sound = (
+                type(n) is int
+                and n > 0
+                and (names is None or [str(name) for name in names] == names)
+                and all(len(part) == n for part in (names, schema.places) if part is not None)
+                and len(columns) == len(text) + len(schema.dates or ())
+                and all(type(j) is int and 0 <= j < n for j in columns)
+                and all(type(j) is int and j >= 0 for j in schema.places or ())
+                and set(schema.hashed or ()) <= set(text)
+                and isinstance(schema.target, (str, type(None)))
+                and isinstance(schema.target_position, (int, type(None)))
+                and isinstance(schema.zero_based, (bool, type(None)))
+                and isinstance(schema.width, (int, type(None)))
             )
-            and (schema.places is None or len(schema.places) == schema.n_features)
-            and all(type(j) is int and j >= 0 for j in schema.places or ())
-        )
+        except (TypeError, ValueError):
+            sound = False
         if not sound:
             raise ValueError("not a schema")
         return schema

@@ -9,10 +9,10 @@ import numpy as np
 
 from oblong._core.text import quote
 from oblong.io.cells import peek_records
-from oblong.io.columns import check_categories, dated, mostly_text, side_by_side
+from oblong.io.columns import finished, mostly_text
 from oblong.io.csv import Columns, Csv
 from oblong.io.dataset import Schema
-from oblong.io.dialect import PLAIN, Dialect, Wanted
+from oblong.io.dialect import Dialect, Wanted
 from oblong.io.errors import DataFileError
 from oblong.io.labels import LabelCodes
 from oblong.io.layout import find_column, table_columns
@@ -54,11 +54,7 @@ def read_delimited(
         labels = LabelCodes()
         rows = Rows(lines, made, labels, dialect.skip_bad)
         rows.look_for_labels(wanted.target)
-        X, found, codes = all_columns(rows, made)
-        texts = {
-            j: (known, vocabulary.words)
-            for j, known, vocabulary in zip(made.word_columns, found, made.vocabularies)
-        }
+        X, texts, codes = all_columns(rows, made)
         if not guess or sure:
             break
         mistaken = {j for j in guessed if not mostly_text(*texts[j], dialect)}
@@ -71,79 +67,40 @@ def read_delimited(
             break
         # The second time, words among numbers are an error that has a line.
         guessed, sure = (guessed - mistaken) | set(made.strays), True
-    days, forms = {}, {}
-    for j in asked["dates"]:
-        days[j], forms[j] = dated(*texts.pop(j), wanted.date_format, lines.source, layout.label(j))
-    for j, (_, words_of) in texts.items():
-        if j not in asked["text"]:
-            label = layout.label(j)
-            check_categories(words_of, len(codes), label, lines.source, j in guessed)
     notes = []
     if rows.first_skipped is not None:
         count = rows.skipped
         skipped = "1 bad row was skipped" if count == 1 else f"{count:,} bad rows were skipped"
         notes.append(f"{skipped}, the first is {rows.first_skipped}")
-    features = _with_content(made, X, texts, layout, notes)
-    schema = _schema(layout, features, texts, forms, asked["text"], dialect)
-    return labels, side_by_side(features, made.numbers, X, texts, days), codes, schema, notes
-
-
-def _with_content(
-    made: Csv, X: np.ndarray, texts: dict[int, Any], layout: Columns, notes: list[str]
-) -> list[int]:
-    """The features of which some cell is not empty."""
-    empty = {j for j, (codes, _) in texts.items() if (codes < 0).all()}
+    empty = {j for j, (c, _) in texts.items() if j not in asked["dates"] and (c < 0).all()}
     if made.gaps:
         empty |= {j for k, j in enumerate(made.numbers) if np.isnan(X[:, k]).all()}
-    features = [j for j in made.features if j not in empty]
-    if not features:
-        return made.features
-    for j in sorted(empty):
+    features = [j for j in made.features if j not in empty] or made.features
+    for j in sorted(empty.difference(features)):
         texts.pop(j, None)
         notes.append(f"column {layout.label(j)} is empty and was left out")
-    return features
+    table, schema = finished(layout, features, made.numbers, X, texts, asked, wanted, lines.source)
+    return labels, table, codes, schema, notes
 
 
-def _schema(
-    layout: Columns,
-    features: list[int],
-    texts: dict[int, Any],
-    forms: dict[int, str],
-    hashed: set[int],
-    dialect: Dialect,
-) -> Schema:
-    names, place = layout.names, {j: k for k, j in enumerate(features)}
-    moved = features != [j for j in range(len(names)) if j not in (layout.target, layout.weight)]
-    return Schema(
-        len(features),
-        [names[j] for j in features] if layout.header else None,
-        [k for j, k in place.items() if j in texts],
-        names[layout.target] if layout.header and layout.target is not None else None,
-        layout.target,
-        hashed=[k for j, k in place.items() if j in hashed and j in texts] or None,
-        dates=[[place[j], form] for j, form in forms.items()] or None,
-        places=features if moved else None,
-        width=len(names) if moved else None,
-        dialect=None if dialect == PLAIN else dialect.to_json(),
-    )
-
-
-def all_columns(reader: Rows, made: Csv) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:
-    """All rows: numbers, codes of words by column, and labels."""
+def all_columns(
+    reader: Rows, made: Csv
+) -> tuple[np.ndarray, dict[int, tuple[np.ndarray, list[str]]], np.ndarray]:
+    """All rows: numbers, codes of words and the different words by column, and labels."""
     with reader as rows:
         batches: list[Batch] = list(rows)
     if not batches:
         problem = "all rows are bad, the first is " + (reader.first_skipped or "missing")
         raise DataFileError(reader.source, problem)
     codes = stacked(batch.codes for batch in batches)
-    words = [
-        stacked(b.words[k] for b in batches if b.words is not None)
-        for k in range(len(made.word_columns))
-    ]
+    texts = {
+        j: (stacked(b.words[k] for b in batches if b.words is not None), made.vocabularies[k].words)
+        for k, j in enumerate(made.word_columns)
+    }
     values = [batch.values for batch in batches]
     batches.clear()
     X = stacked(values, len(made.numbers)) if made.numbers else np.empty((len(codes), 0))
-    return X, words, codes
+    return X, texts, codes
 
 
 def asked_columns(

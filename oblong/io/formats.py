@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,17 +12,8 @@ from oblong.io.errors import RowError
 from oblong.io.sources import LineBuffer
 
 
-class OneRow(NamedTuple):
-    """A row read by itself: its label as text, and its entries."""
-
-    label: bytes
-    columns: np.ndarray
-    values: np.ndarray
-    weight: float = 1.0
-
-
 class Parsed(NamedTuple):
-    """Rows that a compiled parser has read.
+    """Rows that a parser has read.
 
     Attributes
     ----------
@@ -43,6 +35,10 @@ class Parsed(NamedTuple):
         Weights of the rows.
     words : ndarray of shape (n_columns, n_rows), or None
         Codes of words, by column.
+    tokens : sequence of bytes, or None
+        The labels, where they are not in the buffer.
+    codes : ndarray or None
+        Codes of the labels, once they have been looked up.
     """
 
     lines: int
@@ -56,6 +52,8 @@ class Parsed(NamedTuple):
     spans: np.ndarray | None = None
     weights: np.ndarray | None = None
     words: np.ndarray | None = None
+    tokens: Sequence[bytes] | None = None
+    codes: np.ndarray | None = None
 
 
 def bad_weight(value: float) -> str:
@@ -68,8 +66,6 @@ class Format(ABC):
 
     # Whether every row has the same number of columns.
     dense: bool = False
-    # Whether rows have weights.
-    weighted: bool = False
     # How a message refers to the column of the labels.
     target_label: str | None = None
 
@@ -77,9 +73,9 @@ class Format(ABC):
     def parse(self, lines: LineBuffer, stop: int, most: int) -> Parsed:
         """Read rows that start before a place in the buffer."""
 
-    @abstractmethod
-    def parse_one(self, lines: LineBuffer) -> OneRow | None:
+    def parse_one(self, lines: LineBuffer) -> Parsed | None:
         """Consume the row that the parser stopped at; None if there is none."""
+        return None
 
     def state(self) -> dict[str, Any]:
         """What was found out about the input, for a later run."""

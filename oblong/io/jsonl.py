@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from oblong._core.text import quote
 from oblong.io.errors import RowError
-from oblong.io.formats import Format, OneRow, Parsed, bad_weight
+from oblong.io.formats import Format, Parsed, bad_weight
 from oblong.io.hashing import name_column, text_columns, tidied
 from oblong.io.numbers import LARGEST, checked
 from oblong.io.sources import LineBuffer
+
+_Row: TypeAlias = tuple[bytes, np.ndarray, np.ndarray, float]
+_NOTHING: _Row = (b"", np.empty(0, dtype=np.int32), np.empty(0), 1.0)
 
 
 class JSON(Format):
@@ -50,24 +53,39 @@ class JSON(Format):
         self.bits, self.limit = bits, limit
         self.target, self.vocabulary, self.weight = target, vocabulary, weight
         self.target_label = None if target is None else quote(target)
-        self.weighted, self.labelled, self.texts = weight is not None, labelled, texts
+        self.labelled, self.texts = labelled, texts
 
     def state(self) -> dict[str, Any]:
         """What was found out about the input."""
         return {"target": self.target, "weight": self.weight}
 
     def parse(self, lines: LineBuffer, stop: int, most: int) -> Parsed:
-        """Leave all lines to :meth:`parse_one`."""
-        none = np.empty(0, dtype=np.int64)
-        columns, weights = none.astype(np.int32), np.empty(0) if self.weighted else None
-        spans = none.reshape(0, 2)
-        return Parsed(0, lines.start, True, np.empty(0), none, {}, columns, none, spans, weights)
+        """Read lines."""
+        place, n_lines = lines.start, 0
+        starts: list[int] = []
+        rows: list[_Row] = []
+        problems: dict[int, RowError] = {}
+        while place < stop and len(rows) < most:
+            line = lines.peek_line(place)
+            if line.strip():
+                try:
+                    rows.append(self._row(line))
+                except RowError as error:
+                    problems[len(rows)] = error
+                    rows.append(_NOTHING)
+                starts.append(place)
+            place += len(line) + 1
+            n_lines += 1
+        # With a row of nothing at the end, where there may be none.
+        tokens, columns, values, weights = zip(*rows, _NOTHING)
+        lengths = np.array([len(row) for row in values[:-1]], dtype=np.int64)
+        found = (np.concatenate(values), np.array(starts, dtype=np.int64), problems)
+        weighted = None if self.weight is None else np.array(weights[:-1])
+        entries = (np.concatenate(columns), lengths, None, weighted)
+        return Parsed(n_lines, place, False, *found, *entries, tokens=tokens[:-1])
 
-    def parse_one(self, lines: LineBuffer) -> OneRow | None:
-        """Read one line."""
-        line = lines.take()
-        if not line.strip():
-            return None
+    def _row(self, line: bytes) -> _Row:
+        """Read one line: label, columns, values and weight."""
         row = load_object(line)
         label = row.pop(self.target, None) if self.target else None
         if self.labelled and (label is None or isinstance(label, (dict, list))):
@@ -109,7 +127,7 @@ class JSON(Format):
         if text.startswith('"'):
             # As a cell of a table would have it.
             text = '"' + text.replace('"', '""') + '"'
-        return OneRow(text.encode("utf-8", "replace"), *tidied(columns, values), weight)
+        return text.encode("utf-8", "replace"), *tidied(columns, values), weight
 
 
 def _weight(row: dict[str, Any], name: str) -> float:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from oblong._core.text import no_such, quote
+from oblong._core.text import listed, no_such, quote
 from oblong.io.cells import peek_records
 from oblong.io.csv import Columns, Csv
 from oblong.io.errors import DataFileError, RowError
@@ -166,9 +166,8 @@ def find_column(names: Sequence[str], target: str | None, source: str) -> int:
         return positions[0]
     if positions:
         raise DataFileError(source, f"{len(positions)} columns are named {quote(target)}")
-    more = f" and {len(names) - 12} more" if len(names) > 12 else ""
-    problem = no_such("column", target, names, [quote(name) for name in names[:12]])
-    raise DataFileError(source, problem + more)
+    shown = listed([quote(name) for name in names])
+    raise DataFileError(source, no_such("column", target, names, [shown]))
 
 
 def table_columns(
@@ -246,15 +245,13 @@ def table_columns(
     if len(names) > 2 and all(cells[-1] == "" for _, cells in opening):
         dropped.append(len(names) - 1)
     weights = None if weight is None else find_column(names, weight, lines.source)
-    labels = find_column(names, target, lines.source) if labelled else None
-    if labels is not None and target is None:
-        while labels > 0 and labels in dropped:
-            labels -= 1
+    free = [j for j in range(len(names)) if j not in (*dropped, weights)]
+    labels = None
+    if labelled:
+        last = target is None and free
+        labels = free[-1] if last else find_column(names, target, lines.source)
     if labels in dropped:
         raise DataFileError(lines.source, "the label column cannot be left out")
-    if labels is not None and target is None and labels == weights:
-        # The labels are in the last column that is not taken.
-        labels -= 1
     if labels is not None and labels == weights:
         raise DataFileError(lines.source, _SAME)
     index = header and names[0] in _COUNTERS and 0 not in (labels, weights) and _counts(rows)

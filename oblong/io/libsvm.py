@@ -10,7 +10,7 @@ import numpy as np
 from oblong._core.compile import compiled
 from oblong._core.text import quote
 from oblong.io.errors import RowError
-from oblong.io.formats import Format, OneRow, Parsed
+from oblong.io.formats import Format, Parsed
 from oblong.io.hashing import START, column_of, extend_hash, name_column, tidied, tidy_row
 from oblong.io.numbers import BAD, EASY, HARD, SMALL_POWERS, number, scan_number
 from oblong.io.sources import LineBuffer
@@ -216,7 +216,7 @@ class LIBSVM(Format):
         found: Any = (values, spans[:, 0], {}, columns, np.diff(indptr[: rows + 1]), spans)
         return Parsed(n_lines, position, bool(stuck), *found)
 
-    def parse_one(self, lines: LineBuffer) -> OneRow | None:
+    def parse_one(self, lines: LineBuffer) -> Parsed | None:
         """Read one line with care."""
         try:
             fields = lines.take().decode("utf-8").partition("#")[0].split()
@@ -241,7 +241,9 @@ class LIBSVM(Format):
                 error.column = str(position)
                 raise
             columns.append(last)
-        return OneRow(label.encode(), *tidied(columns, values))
+        indices, numbers = tidied(columns, values)
+        length, tokens = np.array([len(numbers)]), [label.encode()]
+        return Parsed(1, lines.start, False, numbers, length, {}, indices, length, tokens=tokens)
 
     def _column(self, pair: str, name: str, colon: str, last: int) -> int:
         if self.bits:

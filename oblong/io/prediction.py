@@ -10,8 +10,8 @@ import scipy.sparse as sp
 
 from oblong._core.text import quote
 from oblong.io.arrow import open_parquet
-from oblong.io.columns import dated, side_by_side
-from oblong.io.csv import Csv
+from oblong.io.columns import side_by_side
+from oblong.io.csv import Columns, Csv
 from oblong.io.dataset import Matrix, Schema
 from oblong.io.delimited import all_columns
 from oblong.io.dialect import PLAIN, Dialect
@@ -22,7 +22,7 @@ from oblong.io.layout import find_column, find_format, make_format, table_column
 from oblong.io.mixed import MixedArray
 from oblong.io.rows import Rows
 from oblong.io.sources import AnyPath, LineBuffer, source_name
-from oblong.io.tables import all_entries, look, npz, parquet_features
+from oblong.io.tables import all_entries, look, npz, parquet_columns
 
 
 def read_rows(
@@ -62,8 +62,10 @@ def read_rows(
         table = open_parquet(path, content)
         names = table.column_names
         places = _places(names, list(range(len(names))), schema, True, source)
+        words = {places[k] for k in text}
         forms: dict[int, str | None] = {places[k]: form for k, form in dates.items()}
-        return parquet_features(table, places, {places[k] for k in text}, forms, gaps, source)[0]
+        found = parquet_columns(table, places, words, forms, gaps, source)
+        return side_by_side(Columns(names, True, None, ","), places, *found, forms, source)
     lines = LineBuffer(path, content, dialect.encoding)
     try:
         made: Format
@@ -85,18 +87,11 @@ def read_rows(
                 expected=schema.feature_names,
             )
             places = _places(columns.names, columns.features, schema, columns.header, source)
-            words = {places[k] for k in (*text, *dates)}
+            forms = {places[k]: form for k, form in dates.items()}
+            words = {places[k] for k in text} | forms.keys()
             made = Csv(0, columns, features=places, words=words, gaps=gaps, dialect=dialect)
-            X, codes, _ = all_columns(Rows(lines, made, None), made)
-            texts = {
-                j: (known, vocabulary.words)
-                for j, known, vocabulary in zip(made.word_columns, codes, made.vocabularies)
-            }
-            days = {}
-            for k, form in dates.items():
-                label = columns.label(places[k])
-                days[places[k]] = dated(*texts.pop(places[k]), form, source, label)[0]
-            return side_by_side(places, made.numbers, X, texts, days)
+            X, texts, _ = all_columns(Rows(lines, made, None), made)
+            return side_by_side(columns, places, made.numbers, X, texts, forms, source)
         # Features that the model never saw have no part in it.
         return all_entries(lines, made, None, schema.n_features)[0]
     finally:

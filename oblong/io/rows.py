@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,17 +18,6 @@ from oblong.io.sources import AnyPath, LineBuffer, source_name
 # Most bytes of a batch, which is in one piece then, as a rule. Batches end where the input passes a
 # multiple of it, whatever was read before.
 _BLOCK = 1 << 20
-
-
-class _Part(NamedTuple):
-    """Rows that were read at once."""
-
-    values: np.ndarray
-    columns: np.ndarray | None
-    lengths: np.ndarray
-    codes: np.ndarray
-    weights: np.ndarray | None
-    words: np.ndarray | None
 
 
 class Rows(Reader):
@@ -101,7 +90,7 @@ class Rows(Reader):
         DataFileError
             If a row is wrong, with the number of its line, unless such rows are skipped.
         """
-        parts: list[_Part] = []
+        parts: list[Parsed] = []
         missing, lines, limit = n, self._lines, 0
         while missing and (missing == n or lines.offset < limit):
             if (not wait and missing < n and lines.start == lines.stop) or not lines.fill():
@@ -109,66 +98,67 @@ class Rows(Reader):
             if missing == n:
                 limit = (lines.offset // _BLOCK + 1) * _BLOCK
             parsed = self._format.parse(lines, lines.stop_after(limit), missing)
-            part: _Part | None = self._coded(parsed)
+            found = [self._coded(parsed)]
             lines.line += parsed.lines
             lines.start = parsed.position
-            if parsed.stuck and part is not None and len(part.codes) < missing:
-                parts.append(part)
-                missing -= len(part.codes)
-                part = self._single()
-            if part is not None:
-                parts.append(part)
-                missing -= len(part.codes)
+            if parsed.stuck and _count(found) < missing:
+                found += self._single()
+            parts += found
+            missing -= _count(found)
         if missing == n:
             return None
         self._rows += n - missing
         counts = (self._rows, self._skipped, len(self._labels), len(self._vocabulary))
         return _joined(parts, Position(lines.offset, lines.line, *counts))
 
-    def _coded(self, parsed: Parsed) -> _Part:
-        """Look up the labels of parsed rows; rows that are wrong are left out."""
+    def _coded(self, parsed: Parsed, line: int | None = None) -> Parsed:
+        """Look up the labels of parsed rows; rows that are wrong are left out.
+
+        The rows are in the buffer, or one that was on a line.
+        """
         n, problems = len(parsed.starts), parsed.problems
         codes = np.zeros(n, dtype=np.int32)
+        wrong: dict[int, RowError] = {}
         if self._labelled and parsed.spans is not None:
             codes, wrong = self._labels.codes(self._lines.text, parsed.spans)
-            for row, error in wrong.items():
-                column = self._format.target_label
-                problems.setdefault(row, RowError(str(error), column, advice=error.advice))
+        elif self._labelled and parsed.tokens is not None:
+            for row, token in enumerate(parsed.tokens):
+                try:
+                    codes[row] = 0 if row in problems else self._labels.code(token)
+                except RowError as error:
+                    wrong[row] = error
+        for row, problem in wrong.items():
+            column = self._format.target_label
+            problems.setdefault(row, RowError(str(problem), column, advice=problem.advice))
         lengths = parsed.lengths
         if lengths is None:
             lengths = np.full(n, parsed.values.shape[1])
-        part = _Part(parsed.values, parsed.columns, lengths, codes, parsed.weights, parsed.words)
-        for row, error in sorted(problems.items()):
-            self._reject(error, self._lines.line_at(int(parsed.starts[row])))
+        for row, problem in sorted(problems.items()):
+            self._reject(problem, line or self._lines.line_at(int(parsed.starts[row])))
+        parsed = parsed._replace(lengths=lengths, codes=codes)
         if not problems:
-            return part
+            return parsed
         kept = np.ones(n, dtype=bool)
         kept[list(problems)] = False
         entries = kept if parsed.columns is None else np.repeat(kept, lengths)
-        columns = None if parsed.columns is None else parsed.columns[entries]
-        weights = None if parsed.weights is None else parsed.weights[kept]
-        words = None if parsed.words is None else parsed.words[:, kept]
-        found = (lengths[kept], codes[kept], weights, words)
-        return _Part(parsed.values[entries], columns, *found)
+        by_row = dict.fromkeys(("lengths", "codes", "weights", "words"), kept)
+        left = {
+            # Words have a row per column.
+            name: array[:, kept] if name == "words" else array[rows]
+            for name, rows in (by_row | {"values": entries, "columns": entries}).items()
+            if (array := getattr(parsed, name)) is not None
+        }
+        return parsed._replace(**left)
 
-    def _single(self) -> _Part | None:
-        """Read the row that the parser stopped at."""
-        number = self._lines.line
+    def _single(self) -> list[Parsed]:
+        """Read the row that the parser stopped at; none if it is wrong or there is none."""
+        line = self._lines.line
         try:
-            row = self._format.parse_one(self._lines)
-            if row is None:
-                return None
-            try:
-                code = self._labels.code(row.label) if self._labelled else 0
-            except RowError as error:
-                error.column = self._format.target_label
-                raise
+            parsed = self._format.parse_one(self._lines)
         except RowError as error:
-            self._reject(error, number)
-            return None
-        weights = np.array([row.weight]) if self._format.weighted else None
-        codes = np.array([code], dtype=np.int32)
-        return _Part(row.values, row.columns, np.array([len(row.values)]), codes, weights, None)
+            self._reject(error, line)
+            return []
+        return [] if parsed is None else [self._coded(parsed, line)]
 
     def _reject(self, error: RowError, line: int) -> None:
         if not self.skip_bad:
@@ -183,18 +173,22 @@ class Rows(Reader):
             self.first_skipped = f"row {line}: {error}"
 
 
-def _joined(parts: list[_Part], position: Position) -> Batch:
-    values, columns, lengths, codes, weights, words = zip(*parts)
+def _count(parts: Sequence[Parsed]) -> int:
+    return sum(len(part.codes) for part in parts if part.codes is not None)
 
-    def together(arrays: Sequence[Any], axis: int = 0) -> Any:
+
+def _joined(parts: Sequence[Parsed], position: Position) -> Batch:
+    def together(name: str, axis: int = 0) -> Any:
+        arrays = [getattr(part, name) for part in parts]
         if arrays[0] is None:
             return None
         return arrays[0] if len(arrays) == 1 else np.concatenate(arrays, axis=axis)
 
-    indptr = np.zeros(sum(map(len, lengths)) + 1, dtype=np.int64)
-    np.cumsum(together(lengths), out=indptr[1:])
-    entries = (together(values).reshape(-1), together(columns), indptr)
-    return Batch(*entries, together(codes), position, together(weights), together(words, 1))
+    lengths = together("lengths")
+    indptr = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=indptr[1:])
+    entries = (together("values").reshape(-1), together("columns"), indptr)
+    return Batch(*entries, together("codes"), position, together("weights"), together("words", 1))
 
 
 class RowReader(Rows):

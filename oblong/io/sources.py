@@ -63,7 +63,8 @@ def _open(path: AnyPath, encoding: str | None = None) -> Any:
         raise DataFileError(source, f"cannot be read: {error.strerror or error}") from None
     if magic.startswith(_GZIP):
         meter = _Meter(stream)
-        return _Expanding(gzip.GzipFile(fileobj=meter), meter)
+        expanded: Any = gzip.GzipFile(fileobj=meter)
+        return io.BufferedReader(_Expanding(expanded, meter))
     if magic == _ZSTD:
         try:
             import pyarrow as pa
@@ -72,7 +73,7 @@ def _open(path: AnyPath, encoding: str | None = None) -> Any:
             raise DataFileError(source, problem) from None
         meter = _Meter(stream)
         expanded = pa.CompressedInputStream(pa.PythonFile(meter, mode="r"), "zstd")
-        return _Expanding(expanded, meter)
+        return io.BufferedReader(_Expanding(expanded, meter))
     if encoding is None and magic.startswith((b"\xff\xfe", b"\xfe\xff")):
         problem = "expected UTF-8 text, got UTF-16"
         advice = "save the file as UTF-8, or, for tables, encoding= utf-16 reads it"
@@ -95,32 +96,28 @@ class _Meter:
         return getattr(self._stream, name)
 
 
-class _Expanding:
+class _Expanding(io.RawIOBase):
     """A compressed input that must not grow out of all proportion: text shrinks by less."""
 
     def __init__(self, stream: Any, meter: _Meter) -> None:
         self._stream, self._meter, self._total = stream, meter, 0
 
-    def _checked(self, size: int) -> None:
-        self._total += size
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, room: Any) -> int:
+        # What comes before a damaged part is still read.
+        n = getattr(self._stream, "readinto1", self._stream.readinto)(room) or 0
+        self._total += n
         if self._total > max(_HARMLESS, _MOST_EXPANSION * self._meter.count):
             raise ValueError(f"it expands to more than {_MOST_EXPANSION} times its size")
-
-    def read(self, size: int = -1) -> bytes:
-        parts = []
-        while size and (part := self._stream.read(_CAPACITY if size < 0 else size)):
-            self._checked(len(part))
-            parts.append(part)
-            size = size if size < 0 else 0
-        return b"".join(parts)
-
-    def readinto(self, room: memoryview) -> int:
-        n = self._stream.readinto(room) or 0
-        self._checked(n)
         return n
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
+    def close(self) -> None:
+        if not self.closed:
+            self._stream.close()
+            self._meter.close()
+        super().close()
 
 
 # What decompression raises, pyarrow's errors included.
@@ -272,9 +269,10 @@ class LineBuffer:
         """The lines that are in the buffer, without their ends."""
         return bytes(self._bytes[self.start : self.stop]).split(b"\n")[:-1]
 
-    def peek_line(self) -> bytes:
-        """The next line without its end."""
-        return bytes(self._bytes[self.start : self._bytes.index(b"\n", self.start)])
+    def peek_line(self, place: int | None = None) -> bytes:
+        """The next line, or that from a place in the buffer, without its end."""
+        place = self.start if place is None else place
+        return bytes(self._bytes[place : self._bytes.index(b"\n", place)])
 
     def skip_to_place(self, place: int) -> None:
         """Consume the text before a place in the buffer."""

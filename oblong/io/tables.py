@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,15 +12,9 @@ import scipy.sparse as sp
 from oblong._core.text import quote
 from oblong.io.arrays import read_npz
 from oblong.io.arrow import arrow_labels, arrow_numbers, arrow_words, holds_text, open_parquet
-from oblong.io.columns import (
-    check_categories,
-    dated,
-    notes_on_labels,
-    notes_on_numbers,
-    side_by_side,
-)
+from oblong.io.columns import finished, notes_on_labels, notes_on_numbers
+from oblong.io.csv import Columns
 from oblong.io.dataset import Dataset, Matrix, Schema, Table
-from oblong.io.dates import ISO
 from oblong.io.delimited import asked_columns, read_delimited, stacked
 from oblong.io.dialect import Wanted
 from oblong.io.errors import DataFileError
@@ -183,7 +177,7 @@ def _training_table(
     notes: list[str] = []
     X: Matrix | MixedArray
     if kind == "parquet":
-        X, codes, schema = _parquet(path, content, wanted, labels)
+        codes, X, schema = _parquet(path, content, wanted, labels)
     elif kind in ("csv", "tsv"):
         labels, X, codes, schema, notes = read_delimited(path, kind, content, wanted)
     else:
@@ -245,66 +239,40 @@ def all_entries(
 
 def _parquet(
     path: AnyPath, content: bytes | None, wanted: Wanted, labels: LabelCodes
-) -> tuple[np.ndarray | MixedArray, np.ndarray, Schema]:
+) -> tuple[np.ndarray, np.ndarray | MixedArray, Schema]:
     table, source = open_parquet(path, content), source_name(path)
     names = table.column_names
     dropped = {find_column(names, name, source) for name in wanted.drop}
     left = [j for j in range(len(names)) if j not in dropped]
-    position = (
-        left[-1] if wanted.target is None and left else find_column(names, wanted.target, source)
-    )
-    features = [j for j in left if j != position]
+    last = wanted.target is None and left
+    position = left[-1] if last else find_column(names, wanted.target, source)
+    layout = Columns(names, True, position, ",", dropped=tuple(dropped))
+    features = layout.features
     if not features:
         raise DataFileError(source, f"expected features and a target, got {len(names)} columns")
     asked = asked_columns(names, wanted, position, source)
     words = asked["categorical"] | asked["text"]
-    guessed = set()
     if wanted.categorical == "auto":
-        guessed = {j for j in features if holds_text(table.column(j))} - words - asked["dates"]
+        words |= {j for j in features if holds_text(table.column(j))}
     codes = arrow_labels(table.column(position), labels, source, names[position])
-    forms: dict[int, str | None] = dict.fromkeys(sorted(asked["dates"]), wanted.date_format)
-    X, texts = parquet_features(table, features, words | guessed, forms, wanted.gaps, source)
-    for j, words_of in texts.items():
-        if j not in asked["text"]:
-            label = quote(names[j])
-            check_categories(words_of, table.num_rows, label, source, j in guessed)
-    place = {j: k for k, j in enumerate(features)}
-    schema = Schema(
-        len(features),
-        [names[j] for j in features],
-        [place[j] for j in sorted(words | guessed)],
-        names[position],
-        position,
-        hashed=[place[j] for j in sorted(asked["text"])] or None,
-        dates=[[place[j], form] for j, form in forms.items()] or None,
-    )
-    return X, codes, schema
+    found = parquet_columns(table, features, words, asked["dates"], wanted.gaps, source)
+    return codes, *finished(layout, features, *found, asked, wanted, source)
 
 
-def parquet_features(
+def parquet_columns(
     table: Any,
     features: list[int],
-    text: set[int],
-    forms: dict[int, str | None],
+    words: set[int],
+    dates: Collection[int],
     gaps: bool,
     source: str,
-) -> tuple[np.ndarray | MixedArray, dict[int, list[str]]]:
-    """Columns of an Arrow table, and the words of those of `text`.
-
-    `forms` says how columns of dates are written, and is told if it does not say.
-    """
+) -> tuple[list[int], np.ndarray, dict[int, tuple[np.ndarray, list[str]]]]:
+    """Columns of an Arrow table: which are numbers, these, and the words of the others."""
     names = table.column_names
-    numbers = [j for j in features if j not in text and j not in forms]
+    words = words | {j for j in dates if holds_text(table.column(j))}
+    numbers = [j for j in features if j not in words]
     X = np.empty((table.num_rows, len(numbers)))
     for k, j in enumerate(numbers):
         X[:, k] = arrow_numbers(table.column(j), gaps, source, names[j])
-    texts = {j: arrow_words(table.column(j), gaps, source, names[j]) for j in sorted(text)}
-    days = {}
-    for j, form in forms.items():
-        if not holds_text(table.column(j)):
-            days[j], forms[j] = arrow_numbers(table.column(j), gaps, source, names[j]), ISO
-            continue
-        found = arrow_words(table.column(j), gaps, source, names[j])
-        days[j], forms[j] = dated(*found, form, source, quote(names[j]))
-    X_all = side_by_side(features, numbers, X, texts, days)
-    return X_all, {j: words for j, (_, words) in texts.items()}
+    texts = {j: arrow_words(table.column(j), gaps, source, names[j]) for j in sorted(words)}
+    return numbers, X, texts

@@ -18,6 +18,8 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 
 from oblong._core.atomic import atomic_write
+from oblong._core.text import printable
+from oblong.io.errors import first_line
 from oblong.persistence._errors import ModelFileError
 
 FORMAT = "oblong model"
@@ -82,6 +84,7 @@ class Archive:
         self.arrays_length = sizes[ARRAYS]
         self.manifest = self._json(MANIFEST)
         self._check_manifest()
+        self._check_digests()
         self._arrays: zipfile.ZipExtFile | None = None
 
     def _check_manifest(self) -> None:
@@ -89,15 +92,13 @@ class Archive:
         if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
             raise ModelFileError(self._source, "a ZIP archive, but not a model of oblong")
         version = manifest.get("version")
-        if type(version) is int and version > VERSION:
-            raise ModelFileError(
-                self._source,
-                f"written by a newer oblong (format {version}, and this one reads {VERSION})",
-            )
         if version != VERSION:
-            raise ModelFileError(self._source, "damaged: the format has no version")
+            newer = f"written by a newer oblong (format {version}, and this one reads {VERSION})"
+            known = type(version) is int and version > VERSION
+            problem = newer if known else "damaged: the format has no version"
+            raise ModelFileError(self._source, problem)
 
-    def check_digests(self) -> None:
+    def _check_digests(self) -> None:
         """Compare both members with what the manifest says of them."""
         digests = self.manifest.get("sha256")
         for name in (TREE, ARRAYS):
@@ -162,7 +163,7 @@ def open_archive(path: Path, source: str) -> Iterator[Archive]:
     except OSError as error:
         raise ModelFileError(source, f"cannot be read: {error.strerror or error}") from None
     except (zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, EOFError) as error:
-        problem = f"damaged: truncated, or not a model file ({_short(error)})"
+        problem = f"damaged: truncated, or not a model file ({printable(first_line(error))})"
         raise ModelFileError(source, problem) from None
 
 
@@ -191,9 +192,3 @@ def _check_members(members: list[zipfile.ZipInfo], size: int, source: str) -> No
         if member.file_size != member.compress_size or member.file_size > size:
             problem = f"damaged: {member.filename} claims {member.file_size} bytes"
             raise ModelFileError(source, problem)
-
-
-def _short(error: Exception) -> str:
-    text = str(error) or type(error).__name__
-    line = text.splitlines()[0][:80]
-    return "".join(c if c.isprintable() else "?" for c in line)

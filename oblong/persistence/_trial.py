@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.compose import ColumnTransformer
+from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils.validation import check_is_fitted
@@ -43,9 +44,9 @@ def check_usable(model: Any) -> None:
         if hasattr(model, "fit"):
             check_is_fitted(model)
         rows = _rows(model)
-    except Exception as error:
-        if type(error).__name__ == "NotFittedError":
-            return
+    except NotFittedError:
+        return
+    except Exception:
         raise Unsound("the model cannot be used") from None
     if rows is None:
         return

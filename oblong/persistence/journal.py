@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -53,8 +54,11 @@ class Journal:
             text = self.path.read_text(encoding="utf-8")
         except FileNotFoundError:
             return []
-        found = (_record(line) for line in text.split("\n"))
-        return [record for record in found if record is not None]
+        found = []
+        for line in text.split("\n"):
+            with suppress(ValueError, RecursionError):
+                found.append(json.loads(line))
+        return [record for record in found if isinstance(record, dict)]
 
     def append(self, record: dict[str, Any]) -> None:
         """Add one record, which is on disk when this returns."""
@@ -79,11 +83,3 @@ class Journal:
     def remove(self) -> None:
         """Delete the file, if there is one."""
         self.path.unlink(missing_ok=True)
-
-
-def _record(line: str) -> dict[str, Any] | None:
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return record if isinstance(record, dict) else None

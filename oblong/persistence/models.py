@@ -148,7 +148,6 @@ def load_with_manifest(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any
     """
     path = Path(path)
     with open_archive(path, path.name or str(path)) as archive:
-        archive.check_digests()
         decoder = Decoder(archive.read_array, archive.arrays_length)
         try:
             model = decoder.decode(archive.tree())
@@ -181,7 +180,6 @@ def read_manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
     """
     path = Path(path)
     with open_archive(path, path.name or str(path)) as archive:
-        archive.check_digests()
         return archive.manifest
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -58,6 +59,7 @@ class _Conventions(CertifiedExpansion):
         return int(not self.converged_)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SVC(_Conventions, RelativeMarginClassifier):
     """Support vector classification, with the signature of :class:`sklearn.svm.SVC`.
 
@@ -155,46 +157,16 @@ class SVC(_Conventions, RelativeMarginClassifier):
         "random_state": ["random_state"],
     }
 
+    shrinking: bool = True
+    cache_size: float = 200
+    break_ties: str | bool = False
     # What the estimator below calls by these names is settled here.
-    B = None
-    spread = 1.0
-    D = None
-    nu = None
-    probability = False
-    n_jobs = None
-
-    def __init__(
-        self,
-        *,
-        C: float = 1.0,
-        kernel: Any = "rbf",
-        degree: int = 3,
-        gamma: Any = "scale",
-        coef0: float = 0.0,
-        shrinking: bool = True,
-        tol: float = 1e-3,
-        cache_size: float = 200,
-        class_weight: Any = None,
-        verbose: bool = False,
-        max_iter: int = -1,
-        decision_function_shape: str = "ovr",
-        break_ties: bool = False,
-        random_state: Any = None,
-    ) -> None:
-        self.C = C
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.shrinking = shrinking
-        self.tol = tol
-        self.cache_size = cache_size
-        self.class_weight = class_weight
-        self.verbose = verbose
-        self.max_iter = max_iter
-        self.decision_function_shape = decision_function_shape
-        self.break_ties = break_ties
-        self.random_state = random_state
+    B: float | None = field(default=None, init=False)
+    spread: float = field(default=1.0, init=False)
+    D: float | None = field(default=None, init=False)
+    nu: float | None = field(default=None, init=False)
+    probability: bool = field(default=False, init=False)
+    n_jobs: int | None = field(default=None, init=False)
 
     def _training_data(
         self, X: Any, y: Any, sample_weight: Any, **targets: Any
@@ -215,23 +187,13 @@ class SVC(_Conventions, RelativeMarginClassifier):
         return weights * self.class_weight_[labels]
 
     def predict(self, X: Any) -> np.ndarray:
-        """Predict class labels.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows, or kernel values for ``kernel="precomputed"``.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples,)
-            The class with the most votes; ``break_ties`` decides among equals.
-        """
+        """Predict class labels, like :meth:`oblong.RelativeMarginClassifier.predict`."""
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
         return super().predict(X)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SVR(_Conventions, MarginRegressor):
     """Support vector regression, with the signature of :class:`sklearn.svm.SVR`.
 
@@ -311,34 +273,18 @@ class SVR(_Conventions, MarginRegressor):
         "epsilon": [Interval(Real, 0.0, None, closed="left")],
     }
 
+    kernel: Any = "rbf"
+    degree: int = 3
+    gamma: Any = "scale"
+    coef0: float = 0.0
+    tol: float = 1e-3
+    C: float = 1.0
+    epsilon: float = 0.1
+    shrinking: bool = True
+    cache_size: float = 200
+    verbose: int = 0
+    max_iter: int = -1
     # What the estimator below calls by these names is settled here.
     loss = "epsilon"
     quantile = 0.5
     bounds = None
-
-    def __init__(
-        self,
-        *,
-        kernel: Any = "rbf",
-        degree: int = 3,
-        gamma: Any = "scale",
-        coef0: float = 0.0,
-        tol: float = 1e-3,
-        C: float = 1.0,
-        epsilon: float = 0.1,
-        shrinking: bool = True,
-        cache_size: float = 200,
-        verbose: bool = False,
-        max_iter: int = -1,
-    ) -> None:
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.tol = tol
-        self.C = C
-        self.epsilon = epsilon
-        self.shrinking = shrinking
-        self.cache_size = cache_size
-        self.verbose = verbose
-        self.max_iter = max_iter

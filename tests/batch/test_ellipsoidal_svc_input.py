@@ -16,7 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from oblong import EllipsoidalSVC
 from tests.batch.data import clouds, real
-from tests.batch.test_ellipsoidal_svc import cosine, fit, separable
+from tests.batch.ellipsoidal import cosine, fit, separable
 
 
 @parametrize_with_checks(

@@ -21,7 +21,7 @@ import argparse
 import platform
 from dataclasses import asdict
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -35,9 +35,6 @@ from oblong.cli.shared.preparation import make_pipeline
 from oblong.cli.shared.tables import add_table_options, check_labels, labelled_table
 from oblong.datasets import DataFileError
 from oblong.io.tables import Table
-
-if TYPE_CHECKING:
-    from oblong.cli.timing.measure import Rows
 
 DEFAULT_DATA = "breast_cancer"
 # A class needs rows to fit and rows to predict.
@@ -79,7 +76,6 @@ def _run(args: argparse.Namespace) -> int:
     if find_spec("rich") is None:
         raise DataFileError("oblong bench", 'needs rich: pip install "oblong[cli]"')
     # Here and not above, so that help works without the extra.
-    from oblong.cli.shared.interrupts import repeated_interrupts
     from oblong.cli.shared.progress import step_progress
     from oblong.cli.timing.contenders import choose
     from oblong.cli.timing.measure import measure
@@ -89,7 +85,7 @@ def _run(args: argparse.Namespace) -> int:
         table = labelled_table(args)
         check_labels(table, None)
         rows = _rows(table, args)
-    with repeated_interrupts(), step_progress(len(chosen) * (args.repeats + 1)) as advance:
+    with step_progress(len(chosen) * (args.repeats + 1)) as advance:
         times = measure(chosen, rows, args.repeats, advance)
     ours = [times[contender.name] for contender in chosen if contender.package == "oblong"]
     if ours and all(each.failure for each in ours):
@@ -98,9 +94,9 @@ def _run(args: argparse.Namespace) -> int:
     record: dict[str, Any] = {
         "data": table.name,
         "rows": int(table.X.shape[0]),
-        "fit_rows": int(rows.X.shape[0]),
-        "predict_rows": int(rows.X_new.shape[0]),
-        "features": int(rows.X.shape[1]),
+        "fit_rows": int(rows[0].shape[0]),
+        "predict_rows": int(rows[1].shape[0]),
+        "features": int(rows[0].shape[1]),
         "classes": len(table.target_names),
         "repeats": args.repeats,
         "seed": args.seed,
@@ -120,10 +116,8 @@ def _run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _rows(table: Table, args: argparse.Namespace) -> Rows:
-    """Rows to fit and to predict, drawn from the table and prepared."""
-    from oblong.cli.timing.measure import Rows
-
+def _rows(table: Table, args: argparse.Namespace) -> list[Any]:
+    """Rows to fit and to predict, drawn from the table and prepared, and their labels."""
     y = np.unique(table.y, return_inverse=True)[1]
     order = np.random.default_rng(args.seed).permutation(len(y))
     drawn = np.sort(order[: args.rows])
@@ -136,13 +130,8 @@ def _rows(table: Table, args: argparse.Namespace) -> Rows:
     X, y = table.X[drawn], y[drawn]
     X = make_pipeline(table, "passthrough", args.impute)[:-1].fit_transform(X)
     X = sp.csr_matrix(X) if sp.issparse(X) else np.ascontiguousarray(X, dtype=np.float64)
-    fit, new = train_test_split(
-        np.arange(len(y)),
-        test_size=max(0.2, len(counts) / len(y)),
-        stratify=y,
-        random_state=args.seed,
-    )
-    return Rows(X[fit], y[fit], X[new], y[new])
+    share = max(0.2, len(counts) / len(y))
+    return train_test_split(X, y, test_size=share, stratify=y, random_state=args.seed)
 
 
 def _ratio(own: float | None, other: float | None) -> float | None:

@@ -16,11 +16,9 @@ import json
 from importlib.util import find_spec
 from typing import Any
 
-from oblong._core.text import printable
+from oblong._core.text import listed, printable
 from oblong.cli.shared import options
 from oblong.datasets import DataFileError
-
-_SHOWN = 12
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -55,16 +53,15 @@ def _run(args: argparse.Namespace) -> int:
         raise DataFileError(args.model, str(error)) from None
     options.write_whole(args.output, content)
     columns = {note.key.rpartition(" ")[2]: json.loads(note.value) for note in graph.metadata_props}
+    count, outputs = len(graph.graph.node), [each.name for each in graph.graph.output]
+    inputs = {each.name: columns[each.name] for each in graph.graph.input}
     if args.json:
-        found: dict[str, Any] = {"file": str(args.output), "operators": len(graph.graph.node)}
-        found["inputs"] = {each.name: columns[each.name] for each in graph.graph.input}
-        found["outputs"] = [each.name for each in graph.graph.output]
-        options.print_json(found)
+        found = {"file": str(args.output), "operators": count, "inputs": inputs}
+        options.print_json(found | {"outputs": outputs})
         return 0
-    inputs = [f"{each.name} ({_listed(columns[each.name])})" for each in graph.graph.input]
-    outputs = [each.name for each in graph.graph.output]
-    print(f"{args.output}: {len(graph.graph.node)} operators")
-    print(f"inputs: {', '.join(inputs)}; outputs: {', '.join(outputs)}")
+    shown = [f"{name} ({printable(listed(names))})" for name, names in inputs.items()]
+    print(f"{args.output}: {count} operators")
+    print(f"inputs: {', '.join(shown)}; outputs: {', '.join(outputs)}")
     return 0
 
 
@@ -74,8 +71,3 @@ def _names(manifest: dict[str, Any]) -> list[str] | None:
     schema = training.get("schema") if isinstance(training, dict) else None
     names = schema.get("feature_names") if isinstance(schema, dict) else None
     return names if isinstance(names, list) else None
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return printable(", ".join(names[:_SHOWN]) + more)

@@ -1,51 +1,37 @@
-"""``oblong play``: a page on this machine, on which points are moved and boundaries follow."""
+"""``oblong play``: a page on this machine, on which points are moved and boundaries follow.
+
+Open a page in the browser: put and drag points, choose classifiers, move sliders, stretch the data,
+and see which boundaries turn. The page is served to this machine only, and nothing leaves it.
+
+examples:
+  oblong play
+  oblong play flowers.csv --target species --columns petal_length,petal_width
+  oblong play --no-browser --port 8000
+"""  # noqa: D405, D406, D407
 
 from __future__ import annotations
 
 import argparse
 import webbrowser
+from contextlib import suppress
 
-from oblong.cli.shared.options import add_command, busy, whole_number
+from oblong.cli.shared.options import add_command, adder, busy, whole_number
 from oblong.cli.shared.tables import add_table_options, labelled_table
 from oblong.datasets import DataFileError
 
 __all__ = ["add_parser"]
 
-_DESCRIPTION = """\
-Open a page in the browser: put and drag points, choose classifiers, move sliders, stretch the data,
-and see which boundaries turn. The page is served to this machine only, and nothing leaves it.
-"""
-
-_EPILOG = """\
-examples:
-  oblong play
-  oblong play flowers.csv --target species --columns petal_length,petal_width
-  oblong play --no-browser --port 8000
-"""
-
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add the subcommand."""
-    parser = add_command(subparsers, "play", _DESCRIPTION, _EPILOG)
-    parser.add_argument(
-        "data",
-        nargs="?",
-        metavar="DATA",
-        help="built-in set or file to begin with (default: points that are made up)",
-    )
+    parser = add_command(subparsers, "play", __doc__)
+    add = adder(parser)
+    add("data DATA", "built-in set or file to begin with (default: points made up)", nargs="?")
     add_table_options(parser)
-    parser.add_argument(
-        "--columns",
-        type=_pair,
-        metavar="X,Y",
-        help="columns to draw, by name or number (default: the first two that are numbers)",
-    )
-    parser.add_argument(
-        "--port", type=whole_number(0), default=0, metavar="N", help="port (default: a free one)"
-    )
-    parser.add_argument(
-        "--no-browser", action="store_true", help="print the address and open nothing"
-    )
+    about = "columns to draw, by name or number (default: the first two that are numbers)"
+    add("--columns X,Y", about, _pair)
+    add("--port N", "port (default: a free one)", whole_number(0), 0)
+    add("--no-browser", "print the address and open nothing")
     parser.set_defaults(run=_run)
 
 
@@ -76,8 +62,6 @@ def _run(args: argparse.Namespace) -> int:
         print(f"{server.url}\nCtrl-C ends it.", flush=True)
         if not args.no_browser:
             webbrowser.open(server.url)
-        try:
+        with suppress(KeyboardInterrupt):
             server.serve_forever(poll_interval=0.2)
-        except KeyboardInterrupt:
-            return 0
     return 0

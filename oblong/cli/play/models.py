@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import inspect
 import math
 import time
 import warnings
@@ -15,6 +14,7 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
@@ -136,54 +136,39 @@ def _is_finite(value: Any) -> bool:
 
 
 class Model(NamedTuple):
-    """A classifier of the page: its title, its group, and how it is made."""
+    """A classifier of the page: its title, its group, its class, its sliders, and what is fixed."""
 
     title: str
     group: str
-    make: Callable[[State, Mapping[str, Any]], Any]
+    kind: type
+    sliders: tuple[str, ...] = ()
+    fixed: Mapping[str, Any] = {}
+
+    def make(self, state: State, kernel: Mapping[str, Any]) -> Any:
+        """The classifier with the settings of the page."""
+        given = {"random_state": 0} if self.group == "online" else kernel
+        given = {} if self.kind is oblong.MinimumVolumeEllipsoid else given
+        return self.kind(**{name: state[name] for name in self.sliders}, **given, **self.fixed)
 
 
-def _online(kind: type, **fixed: Any) -> Callable[[State, Mapping[str, Any]], Any]:
-    penalised = "C" in inspect.signature(kind).parameters
-
-    def make(state: State, kernel: Mapping[str, Any]) -> Any:
-        given = {"C": state["C"]} if penalised else {}
-        return kind(random_state=0, **given, **fixed)
-
-    return make
-
-
+_RMM = oblong.RelativeMarginClassifier
 MODELS = {
-    "svm": Model(
-        "SVM", "batch", lambda s, k: oblong.RelativeMarginClassifier(C=s["C"], spread=1.0, **k)
-    ),
-    "rmm": Model(
-        "RMM",
-        "batch",
-        lambda s, k: oblong.RelativeMarginClassifier(C=s["C"], spread=s["spread"], **k),
-    ),
-    "sigma": Model("Σ-SVM", "batch", lambda s, k: oblong.SigmaSVC(C=s["C"], D=s["D"], **k)),
-    "ekm": Model(
-        "EKM",
-        "batch",
-        lambda s, k: oblong.EllipsoidalKernelClassifier(C=s["C"], coverage=s["coverage"], **k),
-    ),
-    "esvm": Model("e-SVM", "batch", lambda s, k: oblong.EllipsoidalSVC(nu=s["nu"], **k)),
-    "bpm": Model("Bayes point", "batch", lambda s, k: oblong.BayesPointClassifier(soft=0.1, **k)),
-    "mve": Model(
-        "Ellipsoid per class",
-        "batch",
-        lambda s, k: oblong.MinimumVolumeEllipsoid(coverage=s["coverage"]),
-    ),
-    "arow": Model("AROW", "online", _online(oblong.AROWClassifier)),
-    "cw": Model("CW", "online", _online(oblong.ConfidenceWeightedClassifier)),
-    "scw": Model("SCW", "online", _online(oblong.SoftConfidenceWeightedClassifier)),
-    "nherd": Model("NHERD", "online", _online(oblong.NormalHerdClassifier)),
-    "sop": Model("Second-order perceptron", "online", _online(oblong.SecondOrderPerceptron)),
-    "pa": Model("PA-I", "online", _online(oblong.PassiveAggressiveClassifier, variant=1)),
-    "cellip": Model("CELLIP", "online", _online(oblong.ClassicalEllipsoidClassifier)),
-    "iellip": Model("IELLIP", "online", _online(oblong.ImprovedEllipsoidClassifier)),
-    "oesvm": Model("Online e-SVM", "online", _online(oblong.OnlineEllipsoidalSVC)),
+    "svm": Model("SVM", "batch", _RMM, ("C",), {"spread": 1.0}),
+    "rmm": Model("RMM", "batch", _RMM, ("C", "spread")),
+    "sigma": Model("Σ-SVM", "batch", oblong.SigmaSVC, ("C", "D")),
+    "ekm": Model("EKM", "batch", oblong.EllipsoidalKernelClassifier, ("C", "coverage")),
+    "esvm": Model("e-SVM", "batch", oblong.EllipsoidalSVC, ("nu",)),
+    "bpm": Model("Bayes point", "batch", oblong.BayesPointClassifier, (), {"soft": 0.1}),
+    "mve": Model("Ellipsoid per class", "batch", oblong.MinimumVolumeEllipsoid, ("coverage",)),
+    "arow": Model("AROW", "online", oblong.AROWClassifier),
+    "cw": Model("CW", "online", oblong.ConfidenceWeightedClassifier),
+    "scw": Model("SCW", "online", oblong.SoftConfidenceWeightedClassifier, ("C",)),
+    "nherd": Model("NHERD", "online", oblong.NormalHerdClassifier, ("C",)),
+    "sop": Model("Second-order perceptron", "online", oblong.SecondOrderPerceptron),
+    "pa": Model("PA-I", "online", oblong.PassiveAggressiveClassifier, ("C",), {"variant": 1}),
+    "cellip": Model("CELLIP", "online", oblong.ClassicalEllipsoidClassifier),
+    "iellip": Model("IELLIP", "online", oblong.ImprovedEllipsoidClassifier),
+    "oesvm": Model("Online e-SVM", "online", oblong.OnlineEllipsoidalSVC),
 }
 
 
@@ -243,12 +228,11 @@ def _fitted(name: str, state: State) -> _Fitted:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
         try:
+            model = MODELS[name].make(state, prepared.kernel)
             if name == "mve":
                 parts = (prepared.rows[prepared.labels == k] for k in np.unique(prepared.labels))
-                make = MODELS[name].make
-                estimators = tuple(make(state, prepared.kernel).fit(part) for part in parts)
+                estimators = tuple(clone(model).fit(part) for part in parts)
             else:
-                model = MODELS[name].make(state, prepared.kernel)
                 estimators = (model.fit(prepared.rows, prepared.labels),)
         except (ValueError, ArithmeticError, np.linalg.LinAlgError) as error:
             estimators, message = (), str(error).splitlines()[0]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,23 +29,21 @@ def _stripes() -> tuple[np.ndarray, np.ndarray]:
     return X @ np.array([[1.0, 1.0], [-1.0, 1.0]]) / np.sqrt(2.0), y
 
 
-def _gaussians() -> tuple[np.ndarray, np.ndarray]:
-    return make_tilted_gaussians(120, random_state=0)
-
-
-def _moons() -> tuple[np.ndarray, np.ndarray]:
-    return make_moons(100, noise=0.15, random_state=0)
-
-
 def _iris() -> tuple[np.ndarray, np.ndarray]:
     iris = load_iris()
     return iris.data[:, [2, 3]], iris.target
 
 
-PRESETS = {
+PRESETS: dict[str, tuple[str, Callable[[], Any]]] = {
     "stripes": ("Two stripes along the diagonal", _stripes),
-    "gaussians": ("Two tilted normal distributions", _gaussians),
-    "moons": ("Two moons (try the rbf kernel)", _moons),
+    "gaussians": (
+        "Two tilted normal distributions",
+        partial(make_tilted_gaussians, 120, random_state=0),
+    ),
+    "moons": (
+        "Two moons (try the rbf kernel)",
+        partial(make_moons, 100, noise=0.15, random_state=0),
+    ),
     "iris": ("Iris: petal length and width, three classes", _iris),
 }
 
@@ -79,9 +79,8 @@ def uploaded(node: Any, own: Table | None = None) -> dict[str, Any]:
         path = Path(folder) / "table.csv"
         path.write_text(text, encoding="utf-8", errors="replace")
         try:
-            return columns_of(
-                read_training_table(path, target, categorical="auto", gaps=True), x, y
-            )
+            table = read_training_table(path, target, categorical="auto", gaps=True)
+            return columns_of(table, x, y)
         except DataFileError as error:
             raise BadRequest(str(error)) from None
 

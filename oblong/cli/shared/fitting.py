@@ -77,10 +77,9 @@ def train(table: Table, args: argparse.Namespace) -> Fitted:
                 classifier.set_params(**chosen["parameters"])
         kind = type(classifier).__name__
         if args.proba and not hasattr(classifier, "predict_proba"):
-            folds = min(_FOLDS, _fewest(table))
-            if folds < 2:
+            if _fewest(table) < 2:
                 raise DataFileError(table.name, "--proba needs two rows of every class")
-            classifier = CalibratedMarginClassifier(classifier, cv=folds)
+            classifier = CalibratedMarginClassifier(classifier, cv=min(_FOLDS, _fewest(table)))
         if args.threshold is not None:
             classifier = _with_threshold(table, classifier, args)
             threshold = float(classifier.threshold)
@@ -107,6 +106,12 @@ def _failures(what: str, table: Table) -> Iterator[None]:
 
 def _fewest(table: Table) -> int:
     return int(np.unique(table.y, return_counts=True)[1].min())
+
+
+def _folds(table: Table, args: argparse.Namespace, k: int = _FOLDS) -> selection.StratifiedKFold:
+    """So many folds, or as many as the smallest class has rows."""
+    k = min(k, _fewest(table))
+    return selection.StratifiedKFold(k, shuffle=True, random_state=args.seed)
 
 
 # Which model -------------------------------------------------------------------------------------
@@ -178,14 +183,13 @@ def _quick_search(table: Table, args: argparse.Namespace) -> tuple[dict[str, Any
     if n <= _KERNEL_ROWS:
         names.insert(0, "rmm")
     rows = some_rows(table.y, _SEARCH_ROWS, args.seed)
-    folds = min(_FOLDS, _fewest(table))
-    if folds < 2:
+    if _fewest(table) < 2:
         raise DataFileError(table.name, "a search needs two rows of every class; name a --model")
+    splitter = _folds(table, args)
     y = table.y[rows]
     prepared = make_pipeline(table, "passthrough", args.impute)[:-1]
     Z = prepared.fit_transform(table.X[rows], y)
     unit, settings = spread_of(Z), Settings(seed=args.seed)
-    splitter = selection.StratifiedKFold(folds, shuffle=True, random_state=args.seed)
     found = []
     known = {model.name: model for model in select(["all"])}
     with warnings.catch_warnings():
@@ -205,7 +209,7 @@ def _quick_search(table: Table, args: argparse.Namespace) -> tuple[dict[str, Any
         "parameters": parameters,
         "error": error,
         "rows": len(rows),
-        "folds": folds,
+        "folds": splitter.n_splits,
         "candidates": [{"model": each[1], "error": each[0]} for each in found],
     }
     return summary, classifier
@@ -227,7 +231,7 @@ def _tuned(table: Table, model: Model, classifier: Any, args: argparse.Namespace
     search = selection.GridSearchCV(
         pipeline,
         grid,
-        cv=selection.StratifiedKFold(args.cv, shuffle=True, random_state=args.seed),
+        cv=_folds(table, args, args.cv),
         n_jobs=args.jobs,
         error_score="raise",
         refit=False,
@@ -257,11 +261,8 @@ def _with_threshold(
         scoring = make_scorer(balanced_accuracy_score)
         if threshold == "f1":
             scoring = make_scorer(f1_score, pos_label=second, zero_division=0.0)
-        folds = selection.StratifiedKFold(
-            min(_FOLDS, _fewest(table)), shuffle=True, random_state=args.seed
-        )
         search = selection.TunedThresholdClassifierCV(
-            make_pipeline(table, classifier, args.impute), scoring=scoring, cv=folds
+            make_pipeline(table, classifier, args.impute), scoring=scoring, cv=_folds(table, args)
         )
         threshold = search.fit(table.X, table.y).best_threshold_
     return selection.FixedThresholdClassifier(
@@ -271,18 +272,13 @@ def _with_threshold(
 
 def _scores(table: Table, pipeline: Pipeline, args: argparse.Namespace) -> dict[str, Any] | None:
     """Scores on held-out rows, of models fitted to the others; None if a class has one row."""
-    fewest, n = _fewest(table), len(table.y)
-    if fewest < 2:
+    if _fewest(table) < 2:
         return None
-    splitter: Any
-    if n > _MANY_ROWS:
+    splitter: Any = _folds(table, args)
+    how = f"{splitter.n_splits} folds"
+    if len(table.y) > _MANY_ROWS:
         splitter = selection.StratifiedShuffleSplit(1, test_size=0.2, random_state=args.seed)
         how = "a fifth, held out once"
-    else:
-        splitter = selection.StratifiedKFold(
-            min(_FOLDS, fewest), shuffle=True, random_state=args.seed
-        )
-        how = f"{splitter.n_splits} folds"
     two = len(table.target_names) == 2
     scoring = {"error": "accuracy", "balanced_error": "balanced_accuracy"}
     if hasattr(pipeline, "predict_proba"):

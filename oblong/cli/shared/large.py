@@ -6,7 +6,6 @@ import argparse
 import os
 import sys
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
@@ -50,16 +49,14 @@ def is_large(data: list[str]) -> bool:
 class _ScaledRows:
     """A row source whose columns are shifted and divided."""
 
-    def __init__(self, source: FileRows, shift: np.ndarray, scale: np.ndarray) -> None:
-        self._source, self._shift, self._scale = source, shift, scale
+    def __init__(self, source: FileRows, scaler: Any) -> None:
+        self._source, self._scaler = source, scaler
         self.n_features, self.n_blocks = source.n_features, source.n_blocks
         self.lengths, self.memory = source.lengths, source.memory
 
     def block(self, k: int) -> Block:
         X, y, weight = self._source.block(k)
-        if sp.issparse(X):
-            return Block(X.multiply(1.0 / self._scale).tocsr(), y, weight)
-        return Block((np.asarray(X, dtype=np.float64) - self._shift) / self._scale, y, weight)
+        return Block(self._scaler.transform(X.astype(np.float64)), y, weight)
 
     def place(self, k: int) -> Place:
         return self._source.place(k)
@@ -153,19 +150,15 @@ def _fit(args: argparse.Namespace, classifier: Any, source: FileRows) -> tuple[P
         moments = seen.of(range(len(seen.moments)))
         S = moments.covariance
         deviation = np.sqrt(S if S.ndim == 1 else S.diagonal())
-        scaler: Any
+        scaler: Any = MaxAbsScaler() if source.sparse else StandardScaler()
         if source.sparse:
             # Sizes of the columns, without a shift, which would fill the zeros.
-            scaler, shift = MaxAbsScaler(), np.zeros_like(moments.mean)
-            deviation = np.sqrt(deviation**2 + moments.mean**2)
-            scaler.max_abs_ = deviation
+            scaler.max_abs_ = deviation = np.sqrt(deviation**2 + moments.mean**2)
         else:
-            scaler, shift = StandardScaler(), moments.mean
             scaler.mean_, scaler.var_ = moments.mean, deviation**2
-        scale = np.where(deviation > 0.0, deviation, 1.0)
-        scaler.scale_, scaler.n_features_in_ = scale, source.n_features
-        scaler.n_samples_seen_ = np.int64(len(source))
-        model = classifier.fit(_ScaledRows(source, shift, scale))
+        scaler.scale_ = np.where(deviation > 0.0, deviation, 1.0)
+        scaler.n_features_in_, scaler.n_samples_seen_ = source.n_features, np.int64(len(source))
+        model = classifier.fit(_ScaledRows(source, scaler))
         model = model if client is None else model.to_local()
         pipeline = Pipeline([("scale", scaler), ("model", model)])
         wrong = passes.run(_errors, pipeline).sums["wrong"]
@@ -205,13 +198,11 @@ def predictions(
         return
     with _connected(cluster) as client:
         held = client.scatter(work)
-        waiting: deque[Any] = deque()
-        for k in range(source.n_blocks):
-            waiting.append(client.submit(_call, held, k, pure=False))
-            if len(waiting) > 2 * max(1, sum(client.nthreads().values())):
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+
+        def ask(k: int) -> str:
+            return client.submit(_call, held, k, pure=False).result()
+
+        yield from in_order(ask, range(source.n_blocks), sum(client.nthreads().values()) + 1)
 
 
 def _call(work: Callable[[int], str], k: int) -> str:

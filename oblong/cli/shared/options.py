@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -24,16 +23,13 @@ JSON_VERSION = 1
 
 
 def add_command(
-    subparsers: argparse._SubParsersAction, name: str, doc: str | None, *epilog: str, **words: str
+    subparsers: argparse._SubParsersAction, name: str, doc: str | None, **words: str
 ) -> argparse.ArgumentParser:
     """A parser whose texts are the paragraphs of a docstring after the first, with words put in.
 
     They are shown as they are written: what the command does, and below the options the rest.
-    With an epilog, the text is the description as it is.
     """
-    text, rest = (doc or "").format(**words), list(epilog)
-    if not rest:
-        _, text, *rest = [*text.strip().split("\n\n"), ""]
+    _, text, *rest = [*(doc or "").format(**words).strip().split("\n\n"), ""]
     how: dict[str, Any] = {"description": text, "epilog": "\n\n".join(rest)}
     kind = argparse.RawDescriptionHelpFormatter
     return subparsers.add_parser(name, formatter_class=kind, **how)
@@ -99,22 +95,13 @@ def parameter(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not equals or not name.strip().isidentifier():
         raise argparse.ArgumentTypeError(f"expected name=value, got {quote(text)}")
-    words = {"none": None, "true": True, "false": False}
     value = value.strip()
-    if value.lower() in words:
-        return name.strip(), words[value.lower()]
-    # Numbers as JSON has them; all else is a word.
-    if re.fullmatch(r"[+-]?[0-9]{1,18}", value):
-        return name.strip(), int(value)
-    try:
-        return name.strip(), float(value)
-    except ValueError:
-        pass
+    value = {"none": "null", "true": "true", "false": "false"}.get(value.lower(), value)
+    for read in (json.loads, int, float):
+        with suppress(ValueError, RecursionError):
+            return name.strip(), read(value)
     if value.startswith(("{", "[")):
-        try:
-            return name.strip(), json.loads(value)
-        except (ValueError, RecursionError):
-            raise argparse.ArgumentTypeError(f"expected JSON, got {quote(value)}") from None
+        raise argparse.ArgumentTypeError(f"expected JSON, got {quote(value)}")
     return name.strip(), value
 
 

@@ -38,17 +38,20 @@ def make_pipeline(table: Table, classifier: Any, impute: str | None) -> Pipeline
         training has not seen become zeros, and the words of free text are hashed to columns.
     """
     steps = scaling(table.X, impute)
-    text, hashed = table.schema.text or [], table.schema.hashed or []
-    if text:
-        numbers = [j for j in range(table.schema.n_features) if j not in set(text)]
-        parts: list[Any] = [("numbers", Pipeline(steps), numbers)] if numbers else []
-        categories = [j for j in text if j not in hashed]
-        if categories:
-            encoder = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
-            parts.append(("text", encoder, categories))
-        parts += [(f"words {j}", HashingVectorizer(n_features=TEXT_FEATURES), j) for j in hashed]
-        steps = [("columns", ColumnTransformer(parts))]
+    if table.schema.text:
+        steps = [("columns", by_kind(table, Pipeline(steps)))]
     return Pipeline([*steps, ("model", classifier)])
+
+
+def by_kind(table: Table, step: Any, **how: Any) -> ColumnTransformer:
+    """What happens to columns of numbers, and encoders of categories and of free text."""
+    text, hashed = table.schema.text or [], table.schema.hashed or []
+    numbers = [j for j in range(table.schema.n_features) if j not in set(text)]
+    categories = [j for j in text if j not in hashed]
+    encoder = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+    parts = [("numbers", step, numbers), ("text", encoder, categories)]
+    words = [(f"words {j}", HashingVectorizer(n_features=TEXT_FEATURES), j) for j in hashed]
+    return ColumnTransformer([*(part for part in parts if part[2]), *words], **how)
 
 
 def scaling(X: Any, impute: str | None) -> list[tuple[str, Any]]:

@@ -6,15 +6,11 @@ import argparse
 import sys
 from typing import Any
 
-import numpy as np
-import scipy.sparse as sp
-from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.impute import SimpleImputer
-from sklearn.preprocessing import OneHotEncoder
 
 from oblong._core.text import quote
 from oblong.cli.shared.options import adder, is_set_by_name
-from oblong.cli.shared.preparation import TEXT_FEATURES, class_counts
+from oblong.cli.shared.preparation import TEXT_FEATURES, by_kind, class_counts
 from oblong.datasets import DataFileError, Dataset, load
 from oblong.io.dialect import Dialect
 from oblong.io.tables import Table, read_training_table
@@ -112,18 +108,13 @@ def labelled_table(args: argparse.Namespace, data: str | None = None) -> Table:
         columns |= {"gaps": args.impute is not None, "dialect": dialect_of(args)}
         table = read_training_table(data, zero_based=args.zero_based or None, **columns)
     except DataFileError as error:
-        hint = {
-            "missing": " (--impute fills gaps)" if args.impute is None else "",
-            "text": " (--categorical auto encodes text)" if args.categorical == "none" else "",
-        }.get(error.cause or "", "")
-        if error.cause == "columns":
+        if error.cause == "missing" and args.impute is None:
+            error.problem += " (--impute fills gaps)"
+        elif error.cause == "text" and args.categorical == "none":
+            error.problem += " (--categorical auto encodes text)"
+        elif error.cause == "columns":
             error.advice = "choose another separator with --sep"
-        if not hint:
-            raise
-        place: dict[str, Any] = {"row": error.row, "column": error.column}
-        raise DataFileError(
-            error.source, error.problem + hint, advice=error.advice, **place
-        ) from None
+        raise
     for note in table.notes:
         shown = note.replace("drop=", "--drop")
         print(f"oblong: note: {table.name}: {shown}", file=sys.stderr)
@@ -139,25 +130,18 @@ def labelled_numbers(args: argparse.Namespace, data: str) -> Dataset:
     text, hashed = schema.text or [], schema.hashed or []
     if text:
         names = names or [str(j + 1) for j in range(schema.n_features)]
-        categories = [j for j in text if j not in hashed]
-        numbers = [j for j in range(schema.n_features) if j not in text]
-        parts: list[Any] = [X[:, numbers].astype(np.float64)]
-        columns = [names[j] for j in numbers]
-        if categories:
-            # Which words there are tells nothing of the labels, so all rows may have a say.
-            encoder = OneHotEncoder(sparse_output=False).fit(X[:, categories])
-            parts.append(encoder.transform(X[:, categories]))
-            words = zip(categories, encoder.categories_)
-            columns += [f"{names[j]}={word}" for j, ws in words for word in ws]
+        step: Any = "passthrough"
         if hashed and args.impute is not None:
             # Sparse rows have no gaps later.
-            filler = SimpleImputer(strategy=args.impute, keep_empty_features=True)
-            parts[0] = filler.fit_transform(parts[0]) if numbers else parts[0]
-        for j in hashed:
-            parts.append(HashingVectorizer(n_features=TEXT_FEATURES).transform(X[:, j]))
-            columns += [f"{names[j]}#{k}" for k in range(TEXT_FEATURES)]
-        X = sp.hstack(parts, format="csr") if hashed else np.hstack(parts)
-        names = columns
+            step = SimpleImputer(strategy=args.impute, keep_empty_features=True)
+        # Which words there are tells nothing of the labels, so all rows may have a say.
+        made = by_kind(table, step, sparse_threshold=1.0)
+        X = made.fit_transform(X)
+        columns = [names[j] for j in range(schema.n_features) if j not in text]
+        categories = [j for j in text if j not in hashed]
+        known = made.named_transformers_["text"].categories_ if categories else []
+        columns += [f"{names[j]}={word}" for j, words in zip(categories, known) for word in words]
+        names = columns + [f"{names[j]}#{k}" for j in hashed for k in range(TEXT_FEATURES)]
     columns_or_none = None if names is None else tuple(names)
     return Dataset(X, table.y, columns_or_none, table.target_names, table.name)
 

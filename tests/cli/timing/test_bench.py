@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from importlib.util import find_spec
 
 import numpy as np
@@ -17,10 +16,9 @@ import pytest
 from sklearn.datasets import load_iris
 
 from oblong.cli import main
-from oblong.cli.shared.interrupts import repeated_interrupts
 from oblong.cli.timing import contenders
 from oblong.cli.timing.contenders import Contender, choose
-from oblong.cli.timing.measure import Rows, Times, measure
+from oblong.cli.timing.measure import Times, measure
 
 QUICK = ["--models", "rmm-linear,linear-svc,pa", "--repeats", "2"]
 
@@ -129,7 +127,7 @@ def test_limits_of_iterations_are_marked():
     X, y = rng.normal(size=(300, 3)) * [1.0, 1e3, 1e-3], rng.integers(0, 2, 300)
     make = contenders._lazy("sklearn.svm", "LinearSVC", max_iter=1)
     model = Contender("hasty", "hasty", "linear", "sklearn", make, True)
-    found = measure([model], Rows(X, y, X, np.zeros(300)), 1)
+    found = measure([model], (X, X, y, np.zeros(300)), 1)
     assert not found["hasty"].converged
 
 
@@ -145,7 +143,7 @@ def test_turns_are_interleaved_and_medians_taken():
             return y
 
     dummies = [Contender(name, name, "linear", "sklearn", Dummy) for name in "ab"]
-    found = measure([*dummies, failing("broken")], Rows(X, y, X, y), 2, steps.append)
+    found = measure([*dummies, failing("broken")], (X, X, y, y), 2, steps.append)
     assert steps == ["a", "b", "broken"] * 3
     assert found["a"].error == 0.0
     assert 0.0 < found["a"].fit_seconds < 1.0
@@ -202,21 +200,6 @@ def test_help_teaches(capsys):
     text = capsys.readouterr().out
     assert "examples:\n  oblong bench" in text
     assert "rmm-linear" in text
-
-
-@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="signals")
-def test_an_interrupt_that_got_lost_comes_again():
-    def lose_it():
-        with suppress(KeyboardInterrupt):
-            os.kill(os.getpid(), signal.SIGINT)
-            time.sleep(10)
-        time.sleep(10)
-
-    before = signal.getsignal(signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt), repeated_interrupts(0.05):
-        lose_it()
-    assert signal.getsignal(signal.SIGINT) is before
-    time.sleep(0.1)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals")
