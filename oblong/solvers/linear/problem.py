@@ -29,7 +29,7 @@ import scipy.sparse as sp
 
 from oblong._core.gap import PrimalDual
 from oblong._core.threads import chunks, run_chunks
-from oblong.solvers.linear.row_loops import add_rows, row_norms, row_products
+from oblong.solvers.linear.row_loops import add_rows, row_products
 
 # Numbers of a chunk of rows, small enough for the cache.
 _CHUNK = 1 << 18
@@ -124,11 +124,13 @@ class LinearRows:
 
     def squared_norms(self) -> np.ndarray:
         """Squared norms of the rows."""
-        out = np.empty(self.n)
         if self.sparse:
-            row_norms(self.X.data, self.X.indptr, out)
-        else:
-            self.for_chunks(lambda part, X: np.einsum("ij,ij->i", X, X, out=out[part]))
+            squares = self.X.astype(np.float64)
+            with np.errstate(over="ignore"):
+                squares.data **= 2
+            return squares @ np.ones(self.d)
+        out = np.empty(self.n)
+        self.for_chunks(lambda part, X: np.einsum("ij,ij->i", X, X, out=out[part]))
         return out
 
     def for_chunks(
@@ -310,7 +312,6 @@ def certified(
     c: np.ndarray,
     t: float,
     n_iter: int,
-    status: str = "converged",
 ) -> LinearResult:
     """Make a feasible primal and a feasible dual point from approximate ones.
 
@@ -341,7 +342,7 @@ def certified(
         objective=problem.primal(f, float(w @ w), t),
         dual_objective=problem.dual(c, float(combined @ combined)),
         n_iter=n_iter,
-        status=status,
+        status="converged",
     )
 
 
