@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from threading import local
 from typing import Any
 
@@ -122,13 +123,13 @@ class LinearRows:
         for start, stop in chunks(self.n, int(_CHUNK * self.n / max(1, self.X.nnz))):
             task(slice(start, stop), abs(self.X[start:stop]))
 
+    @cached_property
     def squared_norms(self) -> np.ndarray:
         """Squared norms of the rows."""
         if self.sparse:
-            squares = self.X.astype(np.float64)
             with np.errstate(over="ignore"):
-                squares.data **= 2
-            return squares @ np.ones(self.d)
+                parts = np.square(self.X.data, dtype=np.float64), self.X.indices, self.X.indptr
+            return sp.csr_matrix(parts, shape=self.X.shape) @ np.ones(self.d)
         out = np.empty(self.n)
         self.for_chunks(lambda part, X: np.einsum("ij,ij->i", X, X, out=out[part]))
         return out
@@ -440,6 +441,6 @@ def best_bound(f: np.ndarray, D: float, U: np.ndarray | None) -> float:
 
 def check_finite(rows: LinearRows) -> None:
     """Squares of the numbers enter the Gram matrix, times penalties."""
-    largest = float(rows.squared_norms().max(initial=0.0))
+    largest = float(rows.squared_norms.max(initial=0.0))
     if not largest < 1e150:
         raise ValueError("the squared norms of the rows are not finite: scale the data")

@@ -29,9 +29,7 @@ def test_products_with_some_rows(sparse, dtype):
     np.testing.assert_allclose(out, X[rows].astype(float) @ w, rtol=1e-12)
     add_rows(*arrays, rows, c, total)
     np.testing.assert_allclose(total, 1.0 + c @ X[rows].astype(float), rtol=1e-12)
-    np.testing.assert_allclose(
-        whole.squared_norms(), (X.astype(float) ** 2).sum(axis=1), rtol=1e-12
-    )
+    np.testing.assert_allclose(whole.squared_norms, (X.astype(float) ** 2).sum(axis=1), rtol=1e-12)
 
 
 @pytest.mark.parametrize("form", FORMS)
