@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.special import softmax
 from sklearn.base import ClassifierMixin, MetaEstimatorMixin, _fit_context, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import check_cv
@@ -30,7 +31,6 @@ from oblong.solvers.calibration.maps import (
     fit_temperature,
     pair_log_odds,
     pool,
-    softmax,
     summed_logarithms,
     two_class_probabilities,
 )
@@ -350,7 +350,7 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, Estimator)
         leaders = predicted(self.estimator_, X, outputs)
         if len(self.classes_) == 2:
             return pool(two_class_probabilities(outputs[:, 0], *self.sigmoids_[0]), leaders)
-        return pool(softmax(self._scores(outputs) / self.temperature_), leaders)
+        return pool(softmax(self._scores(outputs) / self.temperature_, axis=1), leaders)
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of the probabilities of the classes.

@@ -10,8 +10,7 @@ from scipy.linalg import eigh, qr, svd
 from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
-# A negative eigenvalue below this share of the largest one is round-off.
-_TOLERANCE = 1e-5
+from oblong.linalg.definite import check_positive_semidefinite
 
 
 class Coordinates(NamedTuple):
@@ -104,14 +103,8 @@ def _from_matrix(K: np.ndarray, landmarks: Any) -> Coordinates:
                 f"{cross.shape}"
             )
         K = np.block([[K, cross], [cross.T, own]])
-    if not np.allclose(K, K.T, rtol=0.0, atol=_TOLERANCE * np.abs(K).max()):
-        raise ValueError("the kernel matrix is not symmetric")
+    check_positive_semidefinite(K, "the bounds need another kernel")
     values, vectors = eigh(K, check_finite=False)
-    if values[0] < -_TOLERANCE * max(values[-1], 0.0):
-        raise ValueError(
-            "the kernel matrix is not positive semidefinite (its smallest eigenvalue is "
-            f"{values[0]:.3g})"
-        )
     keep = values > len(K) * np.finfo(float).eps * values[-1]
     keep[-1] = True  # a matrix of zeros still has one coordinate
     joint = vectors[:, keep] * np.sqrt(np.maximum(values[keep], 0.0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -209,15 +210,9 @@ def _outliers(gamma: float, margins: Any, norms: Any) -> float:
         if norms is not None:
             raise ValueError("norms need margins as well")
         return 0.0
-    eta = check_array(
-        margins, ensure_2d=False, ensure_min_samples=0, dtype=np.float64, input_name="margins"
-    )
-    if norms is None:
-        length = np.ones_like(eta)
-    else:
-        length = check_array(
-            norms, ensure_2d=False, ensure_min_samples=0, dtype=np.float64, input_name="norms"
-        )
+    check = partial(check_array, ensure_2d=False, ensure_min_samples=0, dtype=np.float64)
+    eta = check(margins, input_name="margins")
+    length = np.ones_like(eta) if norms is None else check(norms, input_name="norms")
     if eta.ndim != 1 or eta.shape != length.shape:
         raise ValueError(
             f"margins and norms must be vectors of one length, got {eta.shape} and {length.shape}"

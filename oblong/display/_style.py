@@ -71,6 +71,11 @@ def as_mapping(estimators: object) -> dict[str, object]:
         if not estimators:
             raise ValueError("expected at least one fitted classifier, got an empty mapping")
         return dict(estimators)
-    steps = getattr(estimators, "steps", None)
-    final = steps[-1][1] if steps else estimators
-    return {type(final).__name__: estimators}
+    return {type(split_pipeline(estimators)[1]).__name__: estimators}
+
+
+def split_pipeline(estimator: Any) -> tuple[Any, Any]:
+    """The steps of a pipeline before the last, None if there are none; and the last one."""
+    steps = getattr(estimator, "steps", None)
+    before = estimator[:-1] if steps and len(steps) > 1 else None
+    return before, steps[-1][1] if steps else estimator

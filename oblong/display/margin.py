@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
-from oblong.display._style import INK, Display, as_mapping, model_style
+from oblong.display._style import INK, Display, as_mapping, model_style, split_pipeline
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -146,11 +146,8 @@ def _signed_outputs(
     unknown = set(y.tolist()).difference(classes)
     if unknown:
         raise ValueError(f"y has labels that are not among the classes {classes}: {unknown}")
-    steps = getattr(estimator, "steps", None)
-    if steps:
-        X, final = estimator[:-1].transform(X) if len(steps) > 1 else X, steps[-1][1]
-    else:
-        final = estimator
+    before, final = split_pipeline(estimator)
+    X = X if before is None else before.transform(X)
     bounds: Any = getattr(final, "B_", None)
     if np.ndim(bounds) > 1:
         # A matrix by that name is not a bound of the outputs.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -43,31 +42,26 @@ class KernelizedRows:
     @classmethod
     def of(
         cls,
+        kernel: Kernel,
         X: np.ndarray,
         weights: np.ndarray | None,
-        *,
-        name: str | Callable,
-        gamma: str | float,
-        degree: int,
-        coef0: float,
         center: bool,
         rank: int | None,
     ) -> tuple[KernelizedRows, np.ndarray]:
         """Find the coordinates; return them with what new rows take."""
-        if name == "precomputed" and X.shape[0] != X.shape[1]:
+        if kernel.name == "precomputed" and X.shape[0] != X.shape[1]:
             raise ValueError(
                 f"Precomputed matrix must be a square matrix. Input is a {X.shape[0]}x"
                 f"{X.shape[1]} matrix."
             )
-        if name in ("rbf", "poly", "sigmoid"):
+        gamma = 1.0
+        if kernel.name in ("rbf", "poly", "sigmoid"):
             counted = X if weights is None else X[weights > 0]
             positive = None if weights is None else weights[weights > 0]
-            gamma = resolve_gamma(gamma, counted, positive)
-        else:
-            gamma = 1.0
-        kernel = Kernel(name, gamma, int(degree), float(coef0))
+            gamma = resolve_gamma(kernel.gamma, counted, positive)
+        kernel = replace(kernel, gamma=gamma)
         rows = shift = None
-        if name == "precomputed":
+        if kernel.name == "precomputed":
             K = np.asarray(X, dtype=np.float64)
         else:
             # A copy: the user may change the rows after the fit. The kernel matrix is in double
@@ -81,7 +75,7 @@ class KernelizedRows:
             raise ValueError("the kernel matrix has values that are not finite: scale the data")
         if not kernel.always_positive_semidefinite:
             check_positive_semidefinite(K, "there is no ellipsoid; use another kernel")
-        directions = "full" if rank is None and name == "linear" else rank
+        directions = "full" if rank is None and kernel.name == "linear" else rank
         basis = kernel_coordinates(K, center=center, rank=directions, sample_weight=weights)
         return cls(kernel, rows, shift, basis), basis.coordinates
 

@@ -18,7 +18,7 @@ from oblong._core.rollback import all_or_nothing
 from oblong._core.threads import available_threads
 from oblong.geometry._kernel_rows import KernelizedRows
 from oblong.geometry._unit_ball import UnitBallMap
-from oblong.kernels import KERNELS
+from oblong.kernels import KERNELS, Kernel
 from oblong.linalg.first_pass import FirstLook
 from oblong.linalg.orientation import upright_rotation
 from oblong.linalg.row_passes import LocalPasses, Passes, RowSource
@@ -289,22 +289,17 @@ class MinimumVolumeEllipsoid(UnitBallMap):
         self._kernel_rows = None
         points = X
         if self.kernel is not None:
+            kernel = Kernel(self.kernel, self.gamma, int(self.degree), float(self.coef0))
             self._kernel_rows, points = KernelizedRows.of(
-                X,
-                weights,
-                name=self.kernel,
-                gamma=self.gamma,
-                degree=self.degree,
-                coef0=self.coef0,
-                center=self.center,
-                rank=self.rank,
+                kernel, X, weights, self.center, self.rank
             )
+        exact = X.shape[0] <= _SMALL and self.E is None and self.ridge is None
         result = solve_ellipsoid(
             points,
             E=None if self.E is None else float(self.E),
             sample_weight=weights,
             ridge=None if self.ridge is None else float(self.ridge),
-            tol=self._solver_tol(X.shape[0]),
+            tol=min(self.tol, _TIGHT) if exact else self.tol,
             start=self._start(X.shape[0], weights),
             progress=print_progress if self.verbose else None,
             **self._form(),
@@ -315,10 +310,6 @@ class MinimumVolumeEllipsoid(UnitBallMap):
     def _form(self) -> dict[str, Any]:
         coverage = float(self.coverage)
         return {"coverage": coverage, "center": self.center, "max_iter": self.max_iter}
-
-    def _solver_tol(self, n: int) -> float:
-        exact = n <= _SMALL and self.E is None and self.ridge is None
-        return min(self.tol, _TIGHT) if exact else self.tol
 
     def _start(self, n: int, weights: np.ndarray | None) -> np.ndarray | None:
         """Weights of the fit before, as far as they make sense for this one."""
@@ -362,12 +353,7 @@ class MinimumVolumeEllipsoid(UnitBallMap):
         # What the same rounding costs: a volume that holds the rows again, or their penalty.
         lost = self.rank_ * np.log1p(error)
         if np.isfinite(result.E):
-            lost = (
-                2.0
-                * result.E
-                * float(error)
-                * (near.size if weights is None else weights[near].sum())
-            )
+            lost = 2.0 * result.E * error * (near.size if weights is None else weights[near].sum())
         self.gap_ = result.gap + float(lost) / (self.rank_ + self.center)
         met = result.status == "converged" or result.gap <= self.tol
         self.converged_ = met and self.gap_ <= max(self.tol, _PROMISE)

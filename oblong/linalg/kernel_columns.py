@@ -224,20 +224,15 @@ class KernelColumns(ExplicitColumns):
         part = self.kernel.prepare(self._X[rows], np.float64, self._shift)
         return replace(part, coarse=part.coarse or self._rows.coarse)
 
-    def rounding(self, columns: np.ndarray, coef: np.ndarray) -> np.ndarray:
+    def rounding(self, columns: np.ndarray, coef: np.ndarray, dtype: Any = None) -> np.ndarray:
         """Bound, row by row, on the error of ``K[:, columns] @ coef`` from the cache.
 
         Unknown, and zero here, for a kernel that is a Python function.
         """
-        return self._rounding(columns, coef, self.store.dtype)
-
-    def _rounding(
-        self, columns: np.ndarray, coef: np.ndarray, dtype: np.dtype | type
-    ) -> np.ndarray:
         if self._diagonal is None:
             return np.zeros(self.n)
-        units = self.kernel.rounding(self._rows)
-        return rounding_bound(self._diagonal, columns, coef, units * float(np.finfo(dtype).eps))
+        unit = self.kernel.rounding(self._rows) * float(np.finfo(dtype or self.store.dtype).eps)
+        return rounding_bound(self._diagonal, columns, coef, unit)
 
     def expand(self, coef: np.ndarray, image: np.ndarray, rows: np.ndarray | None) -> Expansion:
         """Evaluate a solution in double precision, by the weight vector where there is one."""
@@ -252,7 +247,7 @@ class KernelColumns(ExplicitColumns):
             others = np.setdiff1d(np.arange(self.n) if rows is None else rows, support)
             fresh[others] = self.image(others, support, coef[support])
             fresh[support] = self._own_image(support, coef[support])
-        return Expansion.of(coef, fresh, self._rounding(support, coef[support], np.float64))
+        return Expansion.of(coef, fresh, self.rounding(support, coef[support], np.float64))
 
     def direction(self, support: np.ndarray, coef: np.ndarray) -> np.ndarray:
         """Weight vector of the linear kernel: ``Σ c_i (x_i - shift)``, as ``Σc = 0``."""

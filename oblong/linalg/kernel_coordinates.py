@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
@@ -184,16 +183,14 @@ def _default_limit(K: np.ndarray) -> int:
 def _largest(gram: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
     """Eigenpairs of the largest eigenvalues, from the largest down; the matrix is overwritten."""
     n = len(gram)
-    # Divide and conquer is the fastest way to all eigenvectors, but it cannot leave out any.
-    options: dict[str, Any] = {"driver": "evd"}
     if count <= n // 2:
-        options = {"driver": "evr", "subset_by_index": (n - count, n - 1)}
+        some = (n - count, n - 1)
+        values, vectors = eigh(gram, check_finite=False, driver="evr", subset_by_index=some)
         # Where eigenvalues are all but equal, this driver may find none at all.
-        values, vectors = eigh(gram, check_finite=False, **options)
         if values.size == count:
             return values[::-1], vectors[:, ::-1]
-        options = {"driver": "evd"}
-    values, vectors = eigh(gram, overwrite_a=True, check_finite=False, **options)
+    # Divide and conquer is the fastest way to all eigenvectors, but it cannot leave out any.
+    values, vectors = eigh(gram, overwrite_a=True, check_finite=False, driver="evd")
     return values[::-1][:count], vectors[:, ::-1][:, :count]
 
 

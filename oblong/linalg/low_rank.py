@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 
 # Columns computed at a time: enough for matrix products, few enough for good pivots.
@@ -105,15 +105,15 @@ def pivoted_cholesky(
         if done:
             block = block - rows[:done, candidates].T @ rows[:done]
         small = block[:, candidates].astype(np.float64)
-        chosen = _good_pivots(small, max(_ACCEPTED_SHARE * residual.max(), tolerance * scale))
-        if chosen.size == 0:
+        least = max(_ACCEPTED_SHARE * residual.max(), tolerance * scale)
+        if not small.diagonal().max() >= least:
             # The residual's diagonal was round-off already.
             break
-        corner = cholesky(small[np.ix_(chosen, chosen)], lower=True)
+        corner, order, found, _ = dpstrf(small, tol=least, lower=True)
+        chosen = order[:found] - 1
         stop = done + chosen.size
-        rows[done:stop] = solve_triangular(
-            corner.astype(block.dtype), block[chosen], lower=True, check_finite=False
-        )
+        corner = corner[:found, :found].astype(block.dtype)
+        rows[done:stop] = solve_triangular(corner, block[chosen], lower=True, check_finite=False)
         pivots[done:stop] = candidates[chosen]
         residual -= np.einsum("ij,ij->j", rows[done:stop], rows[done:stop])
         np.maximum(residual, 0.0, out=residual)
@@ -134,19 +134,3 @@ def pivoted_cholesky(
 def _reject_infinite(values: np.ndarray) -> None:
     if not np.isfinite(values).all():
         raise ValueError("the kernel matrix has values that are not finite: scale the data")
-
-
-def _good_pivots(matrix: np.ndarray, least: float) -> np.ndarray:
-    """Order the rows of a small matrix greedily by residual, as long as it exceeds ``least``."""
-    rest = matrix.copy()
-    chosen: list[int] = []
-    while len(chosen) < len(rest):
-        diagonal = rest.diagonal()
-        best = int(np.argmax(diagonal))
-        if diagonal[best] < least:
-            break
-        chosen.append(best)
-        column = rest[:, best] / np.sqrt(diagonal[best])
-        rest -= np.outer(column, column)
-        rest[best] = rest[:, best] = 0.0
-    return np.array(chosen, dtype=np.intp)

@@ -382,6 +382,36 @@ class OnlineClassifier(PassParameters, ClassifierMixin, BaseEstimator):
             return self.classes_[(outputs[:, 0] > 0.0).astype(np.intp)]
         return self.classes_[outputs.argmax(axis=1)]
 
+    # Single examples ----------------------------------------------------------------------------
+
+    def _names(self) -> dict[Any, int]:
+        """Columns of the features by their names, for dicts."""
+        vocabulary = self.__dict__.get("_vocabulary")
+        if vocabulary is None:
+            vocabulary = {name: j for j, name in enumerate(self._feature_names())}
+            self._vocabulary: dict[Any, int] | None = vocabulary
+        return vocabulary
+
+    def _feature_names(self) -> list[Any]:
+        """Names of the columns, or their numbers."""
+        vocabulary = self.__dict__.get("_vocabulary")
+        if vocabulary is None:
+            return list(self.__dict__.get("feature_names_in_", range(self.n_features_in_)))
+        return list(vocabulary)
+
+    def _values(self, x: Any) -> np.ndarray:
+        """Check an array, cheaply."""
+        state: Any = self._state
+        if type(x) is not np.ndarray or x.dtype != state.table.dtype:
+            x = np.asarray(x, dtype=state.table.dtype)
+        # Compiled loops are for contiguous rows.
+        x = np.ascontiguousarray(x) if x.ndim == 1 else x
+        if x.ndim != 1 or x.size != state.n_features:
+            raise ValueError(f"Expected a vector of {state.n_features} features, got {x.shape}")
+        if not math.isfinite(x.dot(x)):
+            raise ValueError("The example contains NaN, infinity or numbers that are too large")
+        return x
+
     # Attributes ----------------------------------------------------------------------------------
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -418,3 +448,15 @@ class OnlineClassifier(PassParameters, ClassifierMixin, BaseEstimator):
     def t_(self) -> int:
         """Number of examples seen."""
         return self._learned().rounds
+
+    @property
+    def coef_(self) -> np.ndarray:
+        """Weights, of shape (1, n_features) or (n_classes, n_features)."""
+        state = self._learned()
+        return state.weights()[1:].T * getattr(state, "weight_unit", 1.0)
+
+    @property
+    def intercept_(self) -> np.ndarray:
+        """Intercepts, of shape (1,) or (n_classes,)."""
+        state = self._learned()
+        return state.bias * state.weights()[0] * getattr(state, "weight_unit", 1.0)

@@ -145,7 +145,8 @@ class LinearOnlineClassifier(LinearParameters, RuleClassifier):
         one = self._one_row or self._open(x, y)
         if one is None:
             return self
-        if y not in one.codes and not self._may_take_in_classes():
+        discovers = self.__dict__.get("_discovers", False) or self.allow_new_classes
+        if y not in one.codes and not discovers:
             raise ValueError(f"{y!r} is not among the classes {self.classes_.tolist()}")
         if self.__dict__.get("class_weight") is not None:
             sample_weight *= self._factor(y)
@@ -243,7 +244,7 @@ class LinearOnlineClassifier(LinearParameters, RuleClassifier):
                 self._only, self._waiting = y, known.get("_waiting", 0) + 1
                 return None
             self._declare(with_label(np.array([self._only]), y), None, False)
-            self._vocabulary: dict[Any, int] | None = {} if isinstance(x, dict) else None
+            self._vocabulary = {} if isinstance(x, dict) else None
             self.n_features_in_ = 0 if isinstance(x, dict) else np.shape(x)[0]
             dtype = np.float32 if getattr(x, "dtype", None) == np.float32 else np.float64
             self._state = self._new_state(dtype)
@@ -260,27 +261,6 @@ class LinearOnlineClassifier(LinearParameters, RuleClassifier):
             self._names()
         self._one_row = OneRow(self._state, self.classes_)
         return self._one_row
-
-    def _names(self) -> dict[Any, int]:
-        """Columns of the features by their names, for dicts."""
-        vocabulary = self.__dict__.get("_vocabulary")
-        if vocabulary is None:
-            vocabulary = {name: j for j, name in enumerate(self._feature_names())}
-            self._vocabulary = vocabulary
-        return vocabulary
-
-    def _values(self, x: Any) -> np.ndarray:
-        """Check an array, cheaply."""
-        state = self._state
-        if type(x) is not np.ndarray or x.dtype != state.table.dtype:
-            x = np.asarray(x, dtype=state.table.dtype)
-        # Compiled loops are for contiguous rows.
-        x = np.ascontiguousarray(x) if x.ndim == 1 else x
-        if x.ndim != 1 or x.size != state.n_features:
-            raise ValueError(f"Expected a vector of {state.n_features} features, got {x.shape}")
-        if not math.isfinite(x.dot(x)):
-            raise ValueError("The example contains NaN, infinity or numbers that are too large")
-        return x
 
     def _known_columns(self, x: Any) -> tuple[np.ndarray, np.ndarray]:
         """Columns and values of an example; features that were never learned from are left out."""
@@ -316,16 +296,6 @@ class LinearOnlineClassifier(LinearParameters, RuleClassifier):
                 self.feature_names_in_ = np.array(names, dtype=object)
             else:
                 del self.feature_names_in_
-
-    def _feature_names(self) -> list[Any]:
-        """Names of the columns, or their numbers."""
-        vocabulary = self.__dict__.get("_vocabulary")
-        if vocabulary is None:
-            return list(self.__dict__.get("feature_names_in_", range(self.n_features_in_)))
-        return list(vocabulary)
-
-    def _may_take_in_classes(self) -> bool:
-        return self.__dict__.get("_discovers", False) or self.allow_new_classes
 
     def __getstate__(self) -> dict:
         state = super().__getstate__()
@@ -378,18 +348,6 @@ class LinearOnlineClassifier(LinearParameters, RuleClassifier):
             self._know(vocabulary)
         self.__dict__.pop("_one_row", None)
         return self
-
-    @property
-    def coef_(self) -> np.ndarray:
-        """Weights, of shape (1, n_features) or (n_classes, n_features)."""
-        state = self._learned()
-        return state.weights()[1:].T * state.weight_unit
-
-    @property
-    def intercept_(self) -> np.ndarray:
-        """Intercepts, of shape (1,) or (n_classes,)."""
-        state = self._learned()
-        return state.bias * state.weights()[0] * state.weight_unit
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

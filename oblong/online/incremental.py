@@ -234,19 +234,14 @@ class IncrementalLearner:
         else:
             X = x if is_sparse(x) else np.asarray(x)[None]
             weights = None if weight == 1.0 else np.array([float(weight)])
-            if self._may_learn_quickly(X, y):
+            known = self.started and not is_sparse(X) and y in self.classes
+            if self.model._takes_new_features and known:
                 self.model.learn_one(x, y, weight)
                 self.rows, self.examples = rows + 1, examples + copies(np.array([weight]))
             else:
                 self.learn(X, np.zeros(1, dtype=np.intp), [y], weights)
         if not count:
             self.rows, self.examples = rows, examples
-
-    def _may_learn_quickly(self, X: Any, y: Any) -> bool:
-        """Whether a row changes nothing but the numbers of a linear model."""
-        return self.model._takes_new_features and (
-            self.started and not is_sparse(X) and y in self.classes
-        )
 
     def _learn_dict(self, x: dict[Any, Any], y: Any, weight: float) -> None:
         self.rows += 1

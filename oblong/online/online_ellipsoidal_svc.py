@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from dataclasses import dataclass, field
 from numbers import Integral, Real
@@ -327,18 +326,9 @@ class OnlineEllipsoidalSVC(OnlineClassifier):
     def _one_example(self, x: Any) -> tuple[np.ndarray, np.ndarray]:
         """Columns and values of an array, or of the known features of a dict."""
         if isinstance(x, dict):
-            if vars(self).get("_vocabulary") is None:
-                names = getattr(self, "feature_names_in_", range(self.n_features_in_))
-                self._vocabulary = {name: j for j, name in enumerate(names)}
-            columns, values, _ = columns_of(self._vocabulary, x, np.float64)
+            columns, values, _ = columns_of(self._names(), x, np.float64)
             return columns, values
-        values = np.ascontiguousarray(x, dtype=np.float64)
-        if values.shape != (self.n_features_in_,):
-            raise ValueError(
-                f"Expected a vector of {self.n_features_in_} features, got {values.shape}"
-            )
-        if not math.isfinite(values.dot(values)):
-            raise ValueError("The example contains NaN, infinity or numbers that are too large")
+        values = self._values(x)
         return np.arange(values.size, dtype=np.int32), values
 
     def predict_one(self, x: Any) -> Any:
@@ -398,17 +388,6 @@ class OnlineEllipsoidalSVC(OnlineClassifier):
         return self
 
     # Attributes ----------------------------------------------------------------------------------
-
-    @property
-    def coef_(self) -> np.ndarray:
-        """Weights, of shape (1, n_features) or (n_classes, n_features)."""
-        return self._learned().weights()[1:].T
-
-    @property
-    def intercept_(self) -> np.ndarray:
-        """Intercepts, of shape (1,) or (n_classes,)."""
-        state = self._learned()
-        return state.bias * state.weights()[0]
 
     @property
     def n_skipped_(self) -> int:

@@ -193,7 +193,7 @@ def progressive_validation(
             if window is not None and learner.rows % window == 0:
                 end_window()
     run.finish()
-    if window is not None and run.in_window():
+    if window is not None and learner.rows > run.last[0]:
         end_window()
     counts = (learner.rows, learner.examples, run.mistakes)
     return ProgressiveResult(*counts, run.scores(), tuple(windows), tuple(run.drifts))
@@ -278,7 +278,7 @@ class _Run:
 
     def __init__(self, learner: IncrementalLearner) -> None:
         self.learner = learner
-        self._last = (learner.rows, learner.examples, self.mistakes)
+        self.last = (learner.rows, learner.examples, self.mistakes)
         self.drifts: list[int] = []
 
     @property
@@ -296,15 +296,11 @@ class _Run:
     def finish(self) -> None:
         """Learn what has not been learned yet."""
 
-    def in_window(self) -> bool:
-        """Whether there are rows after the last window."""
-        return self.learner.rows > self._last[0]
-
     def window(self) -> Window:
         """End a window."""
         now = (self.learner.rows, self.learner.examples, self.mistakes)
-        rows, examples, mistakes = (a - b for a, b in zip(now, self._last))
-        self._last = now
+        rows, examples, mistakes = (a - b for a, b in zip(now, self.last))
+        self.last = now
         scores = self.window_scores()
         return Window(now[0], rows, now[1], examples, now[2], mistakes, scores)
 

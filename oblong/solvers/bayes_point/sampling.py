@@ -54,7 +54,6 @@ def sample(
     guide: Propagated,
     n_samples: int,
     rng: np.random.Generator,
-    *,
     tol: float,
     progress: ProgressCallback | None = None,
     options: BayesPointOptions | None = None,

@@ -152,7 +152,7 @@ def interior_direction(
         margins = signed_outputs(sites, w) / norms
         if margins.min() > 0.0:
             return w
-        fresh = np.setdiff1d(_smallest(margins, step), chosen)
+        fresh = np.setdiff1d(np.argsort(margins)[:step], chosen)
         fresh = fresh[margins[fresh] <= 0.0] if chosen.size else fresh
         if fresh.size == 0:
             return None
@@ -169,9 +169,3 @@ def interior_direction(
         if found.status != 0 or -found.fun <= options.interior:
             return None
         w = found.x[:p]
-
-
-def _smallest(values: np.ndarray, count: int) -> np.ndarray:
-    if values.size <= count:
-        return np.arange(values.size)
-    return np.argpartition(values, count)[:count]

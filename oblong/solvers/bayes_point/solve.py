@@ -18,14 +18,9 @@ from scipy.linalg import eigh
 
 from oblong._core.progress import ProgressCallback
 from oblong.solvers.bayes_point.options import BayesPointOptions
-from oblong.solvers.bayes_point.propagation import Propagated, propagate
+from oblong.solvers.bayes_point.propagation import propagate
 from oblong.solvers.bayes_point.sampling import sample
-from oblong.solvers.bayes_point.sites import (
-    Sites,
-    find_sites,
-    interior_direction,
-    signed_outputs,
-)
+from oblong.solvers.bayes_point.sites import find_sites, interior_direction, signed_outputs
 
 
 @dataclass(frozen=True)
@@ -131,24 +126,13 @@ def solve_bayes_point(
     if sampling:
         rng = np.random.default_rng() if rng is None else rng
         assert inside is not None
-        return _sampled(sites, inside, found, n_samples, rng, progress, options)
+        drawn = sample(
+            sites, inside, found, n_samples, rng, options.sampling_tol, progress, options
+        )
+        values, vectors = eigh(drawn.covariance, check_finite=False)
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        status = "converged" if drawn.standard_error <= options.sampling_tol else "few_samples"
+        return BayesPointResult(drawn.w, root, np.nan, drawn.standard_error, drawn.n_iter, status)
     return BayesPointResult(
         found.w, found.root(), found.log_evidence, found.residual, found.n_iter, found.status
     )
-
-
-def _sampled(
-    sites: Sites,
-    start: np.ndarray,
-    guide: Propagated,
-    n_samples: int,
-    rng: np.random.Generator,
-    progress: ProgressCallback | None,
-    options: BayesPointOptions,
-) -> BayesPointResult:
-    tol = options.sampling_tol
-    found = sample(sites, start, guide, n_samples, rng, tol=tol, progress=progress, options=options)
-    values, vectors = eigh(found.covariance, check_finite=False)
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
-    status = "converged" if found.standard_error <= tol else "few_samples"
-    return BayesPointResult(found.w, root, np.nan, found.standard_error, found.n_iter, status)

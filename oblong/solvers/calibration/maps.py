@@ -9,29 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.special import expit, log_expit
+from scipy.optimize import brentq
+from scipy.special import expit, log_expit, softmax
 
 from oblong._core.compile import compiled
 from oblong._core.exp2 import LOG2_E, exp2
-
-__all__ = [
-    "LEAD",
-    "LEAST_SLOPE",
-    "agreeing_log_odds",
-    "fit_sigmoid",
-    "fit_temperature",
-    "pair_log_odds",
-    "pool",
-    "softmax",
-    "summed_logarithms",
-    "two_class_probabilities",
-]
 
 # Least share of the sigmoid's slope that is left where its offset would change the side.
 LEAST_SLOPE = 0.01
 # What a pooled class gives away so that the predicted one leads.
 LEAD = 1e-9
-# Newton steps of the sigmoid and of the temperature: more than either has ever needed.
+# Newton steps of the sigmoid: more than it has ever needed.
 _STEPS = 200
 # The temperature times the largest difference of two scores is at most this.
 _STEEPEST = 1e6
@@ -169,12 +157,6 @@ def summed_logarithms(
     return total
 
 
-def softmax(scores: np.ndarray) -> np.ndarray:
-    """Exponentials of the scores over their sum in each row."""
-    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return powers / powers.sum(axis=1, keepdims=True)
-
-
 def fit_temperature(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> float:
     """Find the factor ``τ > 0`` with the least cross entropy of ``softmax(τ scores)``.
 
@@ -200,36 +182,15 @@ def fit_temperature(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray)
         return 1.0
     scores = scores / widest
     aim = float(weights @ (targets * scores).sum(axis=1))
-    return _fit_temperature(scores, weights.astype(np.float64, copy=False), aim) / widest
 
+    def slope(logarithm: float) -> float:
+        p = softmax(np.exp(logarithm) * scores, axis=1)
+        return float(weights @ (p * scores).sum(axis=1)) - aim
 
-@compiled
-def _fit_temperature(scores, weights, aim):
-    """Find where the mean score under the softmax of ``τ scores <= 0`` is what it should be."""
-    # The derivative ascends in τ: Newton's method between two ends that it never leaves.
-    low, high, factor = 1.0 / _STEEPEST, _STEEPEST, 1.0
-    for _ in range(_STEPS):
-        slope, curve = -aim, 0.0
-        for i in range(len(scores)):
-            total = first = second = 0.0
-            for score in scores[i]:
-                power = exp2(LOG2_E * factor * score)
-                total += power
-                first += power * score
-                second += power * score * score
-            slope += weights[i] * first / total
-            curve += weights[i] * (second / total - (first / total) ** 2)
-        if slope > 0.0:
-            high = factor
-        else:
-            low = factor
-        new = factor - slope / curve if curve > 0.0 else low
-        if not low < new < high:
-            new = np.sqrt(low * high)
-        if abs(new - factor) <= 1e-12 * factor:
-            break
-        factor = new
-    return factor
+    # The derivative ascends in τ.
+    ends = -np.log(_STEEPEST), np.log(_STEEPEST)
+    far = [end for end, sign in zip(ends, (1.0, -1.0)) if sign * slope(end) >= 0.0]
+    return float(np.exp(far[0] if far else brentq(slope, *ends, xtol=1e-12))) / widest
 
 
 def pool(probabilities: np.ndarray, leaders: np.ndarray) -> np.ndarray:

@@ -145,7 +145,8 @@ def solve_kernel_fisher(
     if not math.isfinite(objective + gap):
         raise ValueError("the objective is not finite: scale the data, or choose another alpha")
     # From the image alone, next to which the regression's bias may be large.
-    middle = _midpoint(image, positive, weights)
+    means = [np.average(image[own], weights=weights[own]) for own in (positive, ~positive)]
+    middle = 0.5 * float(means[0] + means[1])
     outputs = image - middle
     threshold = -middle if rows is None else -middle - float(direction @ rows[1])
     known = {"objective": objective, "gap": gap, "direction": direction}
@@ -180,11 +181,6 @@ def _inverse_root(K: np.ndarray, ridge: np.ndarray) -> np.ndarray:
     if values[0] < -_ROUND_OFF * values[-1]:
         raise ValueError("the kernel matrix is not positive semidefinite: use another kernel")
     return (vectors * scale[:, None] / np.sqrt(1.0 + np.maximum(values, 0.0))).T
-
-
-def _midpoint(outputs: np.ndarray, positive: np.ndarray, weights: np.ndarray) -> float:
-    means = [np.average(outputs[own], weights=weights[own]) for own in (positive, ~positive)]
-    return 0.5 * float(means[0] + means[1])
 
 
 def _leave_one_out(

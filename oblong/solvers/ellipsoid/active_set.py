@@ -42,13 +42,13 @@ def enclose(
     if len(present) == D and problem.M0 is None and hard:
         # A simplex: every row has the same say.
         u = np.full(D, 1.0 / D)
-        return problem.finish(u, present, coordinates.design(X, present), np.inf, None)
-    everything = _Candidates(X, None if len(present) == problem.n else present)
+        return problem.finish(u, present, coordinates.design(X, present), np.inf, "stalled")
+    everything = _Candidates(X if len(present) == problem.n else X[present], present)
     candidates = everything
     if len(present) <= 2 * (options.first_rows * D + outside):
         rows = present
     else:
-        q = problem.leverages(coordinates.metric_of_moments(np.eye(D)))
+        q = everything.of(problem.leverages(coordinates.metric_of_moments(np.eye(D))))
         rows = everything.largest(q, options.first_rows * D + 2 * outside, distinct=hard)
         if problem.M0 is None:
             rows = _spanning(problem, rows)
@@ -69,11 +69,11 @@ def enclose(
         certified = candidates is everything
         if certified:
             design = problem.finish(u, rows, F, kappa, "max_iter")
-            q, gap = design.q, design.gap
+            gap = design.gap
             best = design if best is None or gap <= best.gap else best
             if problem.M0 is None and hard:
-                candidates = everything.screened(q, gap, D, options.copied_share)
-                q = candidates.of(q)
+                candidates = everything.screened(design.q, gap, D, options.copied_share)
+            q = candidates.of(design.q)
         problem.report(gap)
         if best is not None and best.gap <= problem.tol:
             return best
@@ -174,44 +174,23 @@ def _without_tiny_weights(
 
 @dataclass(frozen=True)
 class _Candidates:
-    """Rows that can be on the boundary: all of ``X``, or those that ``index`` lists.
-
-    Attributes
-    ----------
-    X : ndarray
-        All rows, or a copy of those that survived.
-    index : ndarray or None
-        Where they stand among all rows; None if nothing is left out.
-    copied : bool
-        Whether ``X`` has the listed rows only.
-    """
+    """Rows that can be on the boundary, and where they stand among all rows."""
 
     X: np.ndarray
-    index: np.ndarray | None
-    copied: bool = False
-
-    def _among_all(self, places: np.ndarray) -> np.ndarray:
-        """Places in ``X`` as places among all rows."""
-        return self.index[places] if self.copied and self.index is not None else places
+    index: np.ndarray
 
     def of(self, q: np.ndarray) -> np.ndarray:
-        """Leverages of the rows of ``X``, given those of all rows."""
-        return q[self.index] if self.copied else q
+        """Leverages of these rows, given those of all rows."""
+        return q if len(self.index) == len(q) else q[self.index]
 
     def screened(self, q: np.ndarray, gap: float, D: int, copied_share: int) -> _Candidates:
         """Leave out the rows that a pass has proved to be inside."""
         least = D * (1.0 + 0.5 * gap - 0.5 * np.sqrt(gap * (4.0 + gap - 4.0 / D)))
         # A little less, for the rounding of leverages.
-        keep = q >= least - 1e-9 * D
-        if self.index is not None:
-            listed = np.zeros(len(q), dtype=bool)
-            listed[self.index] = True
-            keep &= listed
-        count = int(np.count_nonzero(keep))
-        if count * self.X.shape[1] > copied_share * len(q):
+        keep = np.flatnonzero(self.of(q) >= least - 1e-9 * D)
+        if len(keep) * self.X.shape[1] > copied_share * len(q):
             return self
-        index = np.flatnonzero(keep)
-        return _Candidates(self.X[index], index, True)
+        return _Candidates(self.X[keep], self.index[keep])
 
     def largest(
         self,
@@ -223,12 +202,9 @@ class _Candidates:
         distinct: bool,
     ) -> np.ndarray:
         """Rows of largest leverage, counted among all rows; equal ones once if ``distinct``."""
-        if self.index is not None and not self.copied:
-            found = self.index[q[self.index] > above]
-        else:
-            found = np.flatnonzero(q > above)
+        found = np.flatnonzero(q > above)
         if but is not None:
-            found = found[~np.isin(self._among_all(found), but)]
+            found = found[~np.isin(self.index[found], but)]
         more = 2 * count if distinct else count
         if len(found) > more:
             found = found[np.argpartition(-q[found], more)[:more]]
@@ -236,4 +212,4 @@ class _Candidates:
         if len(found) and distinct:
             _, first = np.unique(self.X[found], axis=0, return_index=True)
             found = found[np.sort(first)][:count]
-        return self._among_all(found)
+        return self.index[found]

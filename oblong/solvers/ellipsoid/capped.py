@@ -229,12 +229,3 @@ class SmoothedDesign(SmoothedProblem[Design]):
         )
         share[kept] /= total[kept]
         return problem.certify(caps * share[group], self.kappa, status)
-
-    def count_step(self, steps: int = 1) -> bool:
-        """Count a Newton system."""
-        self.problem.n_iter += steps
-        return self.problem.n_iter >= self.problem.max_iter
-
-    def report(self, gap: float) -> None:
-        """Report to the caller of the solver."""
-        self.problem.report(gap)

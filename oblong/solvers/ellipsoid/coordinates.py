@@ -94,55 +94,43 @@ class Coordinates:
         n, d = X.shape
         options = options or EllipsoidOptions()
         clear = options.clear_eigenvalue
-        probes = X[_probed(n, present, options.rank_probes)]
+        rows = np.arange(n) if present is None else np.flatnonzero(present)
+        probes = X[rows[:: max(1, len(rows) // options.rank_probes)]]
         center = np.median(probes.astype(np.float64), axis=0) if lift else np.zeros(d)
         if n <= d:
-            return cls._by_rows(X, present, center, lift, rank_tol, options)
-        size = n if present is None else float(present.sum())
-        first, gram = moments(X, center, present)
-        if not np.isfinite(gram).all():
-            raise ValueError("the covariance of X is not finite: scale the data")
-        if lift:
-            shift = first / size
-            center = center + shift
-            gram = gram - size * np.outer(shift, shift)
-        deviation = np.sqrt(np.maximum(gram.diagonal() / size, 0.0))
-        varies, scale = _scales(center, deviation)
-        correlations = (gram / size / scale / scale[:, None])[np.ix_(varies, varies)]
-        values, vectors = np.linalg.eigh(correlations)
-        if values[0] <= clear * values[-1] or values[0] <= (100 * rank_tol) ** 2 * values[-1]:
-            R = _triangle(X, present, center, np.where(varies, 1.0 / scale, 0.0), lift)
+            # Fewer rows than columns: a decomposition of the rows themselves.
+            few = X[rows] - center
+            size = float(len(few))
+            if lift:
+                shift = few.mean(axis=0)
+                center, few = center + shift, few - shift
+            variance = (few * few).mean(axis=0)
+        else:
+            size = float(n if present is None else present.sum())
+            first, gram = moments(X, center, present)
+            if not np.isfinite(gram).all():
+                raise ValueError("the covariance of X is not finite: scale the data")
+            if lift:
+                shift = first / size
+                center = center + shift
+                gram = gram - size * np.outer(shift, shift)
+            variance = np.maximum(gram.diagonal() / size, 0.0)
+        varies, scale = _scales(center, np.sqrt(variance))
+        clearly = False
+        if n > d:
+            correlations = (gram / size / scale / scale[:, None])[np.ix_(varies, varies)]
+            values, vectors = np.linalg.eigh(correlations)
+            clearly = values[0] > max(clear, (100 * rank_tol) ** 2) * values[-1]
+        if not clearly:
+            factor = np.where(varies, 1.0 / scale, 0.0)
+            R = few * factor if n <= d else _triangle(X, present, center, factor, lift)
             _, singular, vt = np.linalg.svd(R[:, varies] / np.sqrt(size), full_matrices=False)
-            noise = _noise(X.dtype, center, scale, options.rounding_units)[varies]
-            keep = _above_noise(singular, vt, noise, rank_tol, options.clear_eigenvalue)
+            # Rounding of each scaled feature, had its values been computed in the precision given.
+            unit = options.rounding_units * np.finfo(X.dtype).eps
+            noise = unit * np.sqrt(1.0 + (center / scale) ** 2)[varies]
+            keep = _above_noise(singular, vt, noise, rank_tol, clear)
             values, vectors = singular[keep] ** 2, vt[keep].T
         return cls._of_parts(center, scale, varies, values, vectors, lift, clear)
-
-    @classmethod
-    def _by_rows(
-        cls,
-        X: np.ndarray,
-        present: np.ndarray | None,
-        center: np.ndarray,
-        lift: bool,
-        rank_tol: float,
-        options: EllipsoidOptions,
-    ) -> Coordinates:
-        """Fewer rows than columns: a decomposition of the rows themselves."""
-        rows = X if present is None else X[present > 0]
-        rows = rows - center
-        if lift:
-            shift = rows.mean(axis=0)
-            center, rows = center + shift, rows - shift
-        deviation = np.sqrt((rows * rows).mean(axis=0))
-        varies, scale = _scales(center, deviation)
-        part = (rows / scale)[:, varies] / np.sqrt(len(rows))
-        _, singular, vt = np.linalg.svd(part, full_matrices=False)
-        noise = _noise(X.dtype, center, scale, options.rounding_units)[varies]
-        keep = _above_noise(singular, vt, noise, rank_tol, options.clear_eigenvalue)
-        return cls._of_parts(
-            center, scale, varies, singular[keep] ** 2, vt[keep].T, lift, options.clear_eigenvalue
-        )
 
     @classmethod
     def _of_parts(
@@ -227,14 +215,6 @@ class Coordinates:
 _ONE_POINT = "all rows of X with a weight above zero are the same point: they enclose no volume"
 
 
-def _probed(n: int, present: np.ndarray | None, probes: int) -> np.ndarray:
-    step = max(1, n // probes)
-    if present is None:
-        return np.arange(0, n, step)
-    found = np.flatnonzero(present)
-    return found[:: max(1, len(found) // probes)]
-
-
 def _scales(center: np.ndarray, deviation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Which features vary, and factors to scale them by.
 
@@ -245,11 +225,6 @@ def _scales(center: np.ndarray, deviation: np.ndarray) -> tuple[np.ndarray, np.n
     if not varies.any():
         raise ValueError(_ONE_POINT)
     return varies, np.where(varies, deviation, 1.0)
-
-
-def _noise(dtype: np.dtype, center: np.ndarray, scale: np.ndarray, units: float) -> np.ndarray:
-    """Rounding of each scaled feature, had its values been computed in the precision given."""
-    return units * np.finfo(dtype).eps * np.sqrt(1.0 + (center / scale) ** 2)
 
 
 def _above_noise(

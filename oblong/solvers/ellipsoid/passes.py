@@ -97,16 +97,7 @@ def solve_ellipsoid_passes(
     )
     # A cap of one or more for every row is none.
     if (1.0 - coverage) * moments.weight > moments.weight / moments.count * (1.0 + 1e-12):
-        return _cover(
-            passes,
-            seen,
-            coordinates,
-            coverage=coverage,
-            tol=tol,
-            max_iter=max_iter,
-            progress=progress,
-            options=options,
-        )
+        return _cover(passes, seen, coordinates, coverage, tol, max_iter, progress, options)
     lift, d = int(center), len(origin)
     count = options.pass_rows * (d + lift)
     first = passes.n_passes - 1
@@ -249,7 +240,6 @@ def _cover(
     passes: Passes,
     seen: FirstLook,
     coordinates: Coordinates,
-    *,
     coverage: float,
     tol: float,
     max_iter: int,

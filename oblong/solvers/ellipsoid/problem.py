@@ -179,24 +179,21 @@ class DesignProblem:
         """Certify weights of all rows: a pass over those that have any, and one over all."""
         M, M0 = self.moments(u), self.lifted_M0()
         metric = self.coordinates.metric_of_moments(M if M0 is None else M + M0)
+        return self._judged(u, metric, kappa, status)
+
+    def finish(
+        self, u: np.ndarray, rows: np.ndarray, F: np.ndarray, kappa: float, status: str
+    ) -> Design:
+        """Certify weights ``u`` of some rows by a pass over all of them."""
+        everywhere = np.zeros(self.n)
+        everywhere[rows] = u
+        return self._judged(everywhere, self.coordinates.metric(F, u, self.M0), kappa, status)
+
+    def _judged(self, u: np.ndarray, metric: Metric, kappa: float, status: str) -> Design:
         q = self.leverages(metric)
         rho, gap = capped_gap(q, self.weights, kappa, float(u @ q))
         gap /= self.coordinates.D
         return Design(u, metric, q, rho, gap, "converged" if gap <= self.tol else status)
-
-    def finish(
-        self, u: np.ndarray, rows: np.ndarray, F: np.ndarray, kappa: float, status: str | None
-    ) -> Design:
-        """Certify weights ``u`` of some rows by a pass over all of them."""
-        metric = self.coordinates.metric(F, u, self.M0)
-        q = self.leverages(metric)
-        rho, gap = capped_gap(q, self.weights, kappa, float(u @ q[rows]))
-        gap /= self.coordinates.D
-        everywhere = np.zeros(self.n)
-        everywhere[rows] = u
-        if gap <= self.tol:
-            status = "converged"
-        return Design(everywhere, metric, q, rho, gap, status or "stalled")
 
 
 def balanced(u: np.ndarray, caps: np.ndarray, sum_to: float = 1.0) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -77,8 +78,10 @@ def solve_rows(
     if start is None:
         assert near is not None
         return near, "infeasible"
-    state = _state(part, start)
     whole = rows is None
+    # The form that costs least.
+    kernel = held is None and _is_kernel(problem, part.shape[0])
+    state = KernelState(part, start) if kernel else _explicit(part, start)
     best, idle, kept, status = np.inf, 0, state.keep(), "stalled"
     while True:
         gap = state.gap()
@@ -107,12 +110,15 @@ def solve_rows(
             patience = 0 if ends else options.patience
         if idle < patience:
             problem.n_iter += 1
-            if _advances(state):
-                continue
+            with suppress(LinAlgError):
+                if state.advance():
+                    continue
         if explicit:
             break
         # The explicit form has the last digits, and directions that the weights do not determine.
-        state, idle = _explicit(part, start, kept if np.isfinite(best) else state.keep()), 0
+        last = kept if np.isfinite(best) else state.keep()
+        state, idle = _explicit(part, start), 0
+        state.restore(last)
     if np.isfinite(best):
         state.restore(kept)
     elif status == "stalled" and _inseparable(problem, state, held, options.hardly_a_margin):
@@ -129,13 +135,6 @@ def _is_kernel(problem: EsvmProblem, n: int) -> bool:
     """Whether matrices of ``n × n`` numbers are cheaper than explicit columns."""
     options = problem.options
     return options.kernel_rows_per_column * problem.p >= n >= options.kernel_from
-
-
-def _advances(state: LogDetState) -> bool:
-    try:
-        return state.advance()
-    except LinAlgError:
-        return False
 
 
 def _finish(problem: EsvmProblem, part: Part, state: LogDetState, target: float) -> Certified:
@@ -187,34 +186,7 @@ def _inseparable(
     return float(np.linalg.norm(state.v)) <= least * float(state.alpha.sum())
 
 
-def _state(part: Part, start: np.ndarray) -> LogDetState:
-    """The iterate, in the form that costs least."""
-    problem = part.problem
-    n = part.shape[0]
-    total = part.total if problem.fit_intercept else None
-    if part.held is None and _is_kernel(problem, n):
-        return KernelState(
-            part.F, start, problem.r, part.ridge, part.caps, part.y, total, part.pi, problem.options
-        )
-    return _explicit(part, start)
-
-
-def _explicit(part: Part, start: np.ndarray, kept: tuple | None = None) -> LogDetState:
-    """The iterate with explicit columns, at the start or where another one was."""
-    problem = part.problem
-    state = LogDetState(
-        part.F,
-        start,
-        r=problem.r,
-        M0=part.M0,
-        caps=part.caps,
-        signs=part.y,
-        total=part.total if problem.fit_intercept else None,
-        direction=True,
-        v0=part.v0,
-        scale=part.pi,
-        options=problem.options.logdet,
-    )
-    if kept is not None:
-        state.restore(kept)
-    return state
+def _explicit(part: Part, start: np.ndarray) -> LogDetState:
+    """The iterate with explicit columns."""
+    own = {**part.terms(), "M0": part.M0, "v0": part.v0, "scale": part.pi}
+    return LogDetState(part.F, start, options=part.problem.options.logdet, **own)

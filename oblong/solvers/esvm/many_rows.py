@@ -105,15 +105,6 @@ class SmoothedEsvm(SmoothedProblem[Certified]):
         solved, status = solve_rows(problem, target, rows, held, found)
         return None if status == "infeasible" else solved
 
-    def count_step(self, steps: int = 1) -> bool:
-        """Count a Newton system."""
-        self.problem.n_iter += steps
-        return self.problem.n_iter >= self.problem.max_iter
-
-    def report(self, gap: float) -> None:
-        """Report to the caller of the solver."""
-        self.problem.report(gap)
-
 
 def solve_by_working_sets(problem: EsvmProblem) -> tuple[Certified, str]:
     """Hard margins with many rows: rows without weight join when they are violated."""

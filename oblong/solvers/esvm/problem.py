@@ -124,25 +124,15 @@ class EsvmProblem:
         """``|G φ_i|² π_i`` and ``φ_i'w`` of all rows, in one pass."""
         n, p = self.F.shape
         half = triangular and p >= self.options.wide
-        if not half:
-            T = np.empty((p, p + 1), order="F")
-            T[:, :p], T[:, p] = G.T, w
         q, g = np.empty(n), np.empty(n)
 
         def task(start: int, stop: int) -> None:
             # Products in single precision would spoil the certificate.
             rows = np.asarray(self.F[start:stop], dtype=np.float64)
-            if half:
-                image = dtrmm(1.0, G, rows.T, lower=1).T
-                np.einsum("ij,ij->i", image, image, out=q[start:stop])
-                q[start:stop] *= self.pi[start:stop]
-                g[start:stop] = rows @ w
-                return
-            image = rows @ T
-            g[start:stop] = image[:, p]
-            image = image[:, :p]
+            image = dtrmm(1.0, G, rows.T, lower=1).T if half else rows @ G.T
             np.einsum("ij,ij->i", image, image, out=q[start:stop])
             q[start:stop] *= self.pi[start:stop]
+            g[start:stop] = rows @ w
 
         run_chunks(task, n, self._chunk(), available_threads())
         return q, g
@@ -154,11 +144,27 @@ class EsvmProblem:
 
     def moments(self, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """``(1 - r) I + Σ α_i π_i φ_i φ_i'`` and ``Σ α_i y_i φ_i``; zero weights cost nothing."""
-        if self.p >= self.options.wide and alpha.min() >= 0.0:
-            M, v = self._lower_moments(alpha)
-            return np.tril(M) + np.tril(M, -1).T, v
-        p = self.p
-        total, chunk = OrderedSum(np.zeros((p + 1, p))), self._chunk()
+        p, chunk = self.p, self._chunk()
+        if p >= self.options.wide and alpha.min() >= 0.0:
+            # A product with itself costs half, and BLAS adds it where it belongs.
+            M, v, used = np.zeros((p, p), order="F"), np.zeros(p), np.flatnonzero(alpha)
+            roots, signed = np.sqrt(alpha * self.pi), alpha * self.y
+            for start, stop in chunks(len(used), chunk):
+                part = used[start:stop]
+                rows = self.F[start:stop] if len(used) == self.n else self.F[part]
+                v += signed[part] @ rows
+                weighted = rows * roots[part, None]
+                M = dsyrk(1.0, weighted.T, beta=1.0, c=M, lower=1, overwrite_c=1)
+            M += np.tril(M, -1).T
+        else:
+            v, M = self._sums(alpha, chunk)
+            M = 0.5 * (M + M.T)
+        M.flat[:: p + 1] += 1.0 - self.r
+        return M, v
+
+    def _sums(self, alpha: np.ndarray, chunk: int) -> tuple[np.ndarray, np.ndarray]:
+        """``Σ α_i y_i φ_i`` and ``Σ α_i π_i φ_i φ_i'``, by several threads."""
+        total = OrderedSum(np.zeros((self.p + 1, self.p)))
 
         def task(start: int, stop: int) -> None:
             a, rows = alpha[start:stop], self.F[start:stop]
@@ -173,32 +179,11 @@ class EsvmProblem:
             total.add(np.vstack([(a * y) @ rows, gram]), start // chunk)
 
         run_chunks(task, self.n, chunk, available_threads())
-        v, M = total.total[0], total.total[1:]
-        M = 0.5 * (M + M.T)
-        M.flat[:: p + 1] += 1.0 - self.r
-        return M, v
-
-    def _lower_moments(self, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The same for many columns and weights that are not negative, below the diagonal.
-
-        A product with itself costs half, and BLAS adds it where it belongs.
-        """
-        p = self.p
-        M, v, used = np.zeros((p, p), order="F"), np.zeros(p), np.flatnonzero(alpha)
-        roots, signed = np.sqrt(alpha * self.pi), alpha * self.y
-        for start, stop in chunks(len(used), self._chunk()):
-            part = used[start:stop]
-            rows = self.F[start:stop] if len(used) == self.n else self.F[part]
-            v += signed[part] @ rows
-            weighted = rows * roots[part, None]
-            M = dsyrk(1.0, weighted.T, beta=1.0, c=M, lower=1, overwrite_c=1)
-        M.flat[:: p + 1] += 1.0 - self.r
-        return M, v
+        return total.total[0], total.total[1:]
 
     def factor(self, alpha: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
         """``G``, ``ln|M|`` and ``v`` at given weights."""
-        wide = self.p >= self.options.wide and alpha.min() >= 0.0
-        M, v = self._lower_moments(alpha) if wide else self.moments(alpha)
+        M, v = self.moments(alpha)
         return *inverse_factor(M, overwrite=True), v
 
     def certify(

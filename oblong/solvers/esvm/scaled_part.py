@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -46,6 +47,12 @@ class Part:
     def M0(self) -> np.ndarray:
         """The constant part of the moments."""
         return np.eye(self.problem.p) * self.ridge
+
+    def terms(self) -> dict[str, Any]:
+        """The problem as the interior point method takes it, whatever the form of the iterate."""
+        total = self.total if self.problem.fit_intercept else None
+        form = {"r": self.problem.r, "caps": self.caps, "signs": self.y}
+        return {**form, "total": total, "direction": True}
 
     def alpha(self, alpha: np.ndarray) -> np.ndarray:
         """Weights of all rows in the problem as it was given, within their bounds."""

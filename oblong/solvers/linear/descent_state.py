@@ -53,7 +53,7 @@ class DescentState:
         rows = problem.rows
         self.problem = problem
         self.data, self.indices, self.indptr = rows.compressed()
-        self.norms = rows.squared_norms()
+        self.norms = rows.squared_norms
         if not float(self.norms.max()) < 1e150:
             raise ValueError("the squared norms of the rows are not finite: scale the data")
         # With a bias, rows may be centred: not the rows themselves, but their products.

@@ -22,7 +22,7 @@ from oblong.linalg.gram import GramSum, factored
 from oblong.solvers.linear.options import DEFAULTS, LinearOptions
 from oblong.solvers.linear.problem import LinearProblem, LinearResult, certified
 from oblong.solvers.linear.row_loops import advance_rows, bound_step, predict_rows, weigh_rows
-from oblong.solvers.linear.start import Floor, Kind, middle
+from oblong.solvers.linear.start import Kind, Numbers, middle
 
 
 def solve_interior_point(
@@ -33,7 +33,7 @@ def solve_interior_point(
     progress: ProgressCallback | None = None,
     stage: str = "interior point",
     options: LinearOptions = DEFAULTS,
-    start: Callable[..., tuple[list[Kind], Floor]] = middle,
+    start: Callable[..., list[Kind]] = middle,
 ) -> LinearResult:
     """Solve a linear margin problem by an interior-point method.
 
@@ -105,7 +105,7 @@ class _InteriorPoint:
         problem: LinearProblem,
         tol: float,
         options: LinearOptions,
-        start: Callable[..., tuple[list[Kind], Floor]],
+        start: Callable[..., list[Kind]],
     ) -> None:
         self.options = options
         self.problem = problem
@@ -121,13 +121,14 @@ class _InteriorPoint:
         self.f = np.zeros(n)
         self.df = np.zeros(n)
         self.affine = np.zeros(n)
-        self.kinds, self.floor = start(problem, self.t, options)
+        self.kinds = start(problem, self.t, options)
+        # The inequality t >= 1 is that of no row.
+        self.floor = [self.kinds.pop()] if self.variable else []
         self.pairs = sum(n * (1 + kind.head[0]) for kind in self.kinds) + self.variable
         self.complementarity = sum(
-            float(k.a @ k.s) + (float(k.v @ k.e) if k.head[0] else 0.0) for k in self.kinds
+            float(k.a @ k.s) + (float(k.v @ k.e) if k.head[0] else 0.0)
+            for k in self.kinds + self.floor
         )
-        if self.variable:
-            self.complementarity += self.floor.a * self.floor.s
         self.residual = np.full_like(self.z, np.inf)
         self.gap = self.primal = np.inf
 
@@ -157,7 +158,7 @@ class _InteriorPoint:
         if self.complementarity <= self.options.least_complementarity * self.primal:
             return False
         mu = self.complementarity / self.pairs
-        matrix, rhs, floor_weight = self._system()
+        matrix, rhs = self._system()
         factor = factored(matrix)
         if factor is None:
             return False
@@ -166,14 +167,6 @@ class _InteriorPoint:
             return False
         dt = float(affine[-1]) if variable else 0.0
         decrease, change, centre, second = self._predict(affine, dt)
-        floor = self.floor
-        if variable:
-            da = floor_weight * (-floor.s - dt)
-            ds = -floor.s - floor.s * da / floor.a
-            decrease = max(decrease, -da / floor.a, -ds / floor.s)
-            change += da * ds
-            centre[-1] += floor_weight / floor.a
-            second[-1] -= floor_weight * da * ds / floor.a
         step = min(1.0, 1.0 / decrease) if decrease > 0 else 1.0
         predicted = (1.0 - step) * self.complementarity + step**2 * change
         target = mu * min(1.0, max(predicted / self.complementarity, 0.0)) ** 3
@@ -185,22 +178,12 @@ class _InteriorPoint:
             return False
         dta, dt = dt, (float(direction[-1]) if variable else 0.0)
         decrease = self._measure(direction, dta, dt, target)
-        if variable:
-            affine_a = floor_weight * (-floor.s - dta)
-            aim = target + affine_a * (floor.s + floor.s * affine_a / floor.a)
-            da = floor_weight * (-floor.s - dt) + floor_weight * aim / floor.a
-            ds = aim / floor.a - floor.s - floor.s * da / floor.a
-            decrease = max(decrease, -da / floor.a, -ds / floor.s)
         # Caution keeps early steps long; near the end it would spoil the fast convergence.
         damping = min(0.995, max(self.options.damping, 1.0 - self.gap))
         step = min(1.0, damping / decrease) if decrease > 0 else 1.0
         if not step > 1e-10:
             return False
         self.complementarity = self._advance(dta, dt, target, step)
-        if variable:
-            floor.a += step * da
-            floor.s += step * ds
-            self.complementarity += floor.a * floor.s
         self.f += step * self.df
         self.z += step * direction
         self.residual *= 1.0 - step
@@ -208,10 +191,14 @@ class _InteriorPoint:
             self.t = float(self.z[-1])
         return bool(np.isfinite(self.complementarity) and np.isfinite(self.z[:d]).all())
 
-    def _common(self, kind: Kind, part: slice) -> tuple[bool, float, float, float, np.ndarray]:
-        return (*kind.head, self.problem.y[part])
+    def _inequalities(
+        self, part: slice
+    ) -> list[tuple[tuple[bool, float, float, float, np.ndarray], Numbers]]:
+        """Coefficients and numbers of some rows; ``t >= 1`` comes along with the first of them."""
+        y, kinds = self.problem.y[part], self.kinds + (self.floor if part.start == 0 else [])
+        return [((*kind.head, y), kind.at(part)) for kind in kinds]
 
-    def _system(self) -> tuple[np.ndarray, np.ndarray, float]:
+    def _system(self) -> tuple[np.ndarray, np.ndarray]:
         """Newton matrix and right-hand side, in one pass over the rows."""
         rows, problem, offset = self.rows, self.problem, self.problem.offset
         d, p = rows.d, len(self.z)
@@ -220,21 +207,17 @@ class _InteriorPoint:
         sums = np.zeros((len(parts), 7))
 
         def task(part: slice, X: np.ndarray) -> None:
-            size = len(X)
-            columns = np.zeros((4, size))
-            weight, cross, rhs, coef = columns
+            columns = np.zeros((4, len(X)))
             if offset is not None:
-                coef += offset[part]
+                columns[3] += offset[part]
             total = sums[part.start // rows.chunk]
             for kind in self.kinds:
-                found = weigh_rows(
-                    *self._common(kind, part), *kind.at(part), weight, cross, rhs, coef
-                )
+                found = weigh_rows(*kind.head, problem.y[part], *kind.at(part), *columns)
                 if kind.head[3]:
                     total[:3] += found
             total[3:] = columns.sum(axis=1)
             np.dot(columns, X, out=parts[part.start // rows.chunk])
-            X *= np.sqrt(weight)[:, None]
+            X *= np.sqrt(columns[0])[:, None]
             pool.add(X, part.start // rows.chunk)
 
         wide = d > self.options.wide
@@ -254,17 +237,17 @@ class _InteriorPoint:
             matrix[d, d] = bound[3]
             rhs[d] = bound[5]
             residual[d] = -bound[6]
-        floor_weight = 0.0
-        if self.variable:
-            floor_weight = self.floor.a / self.floor.s
+        for kind in self.floor:
+            own = kind.at(slice(None))
+            bound[:3] += weigh_rows(*kind.head, problem.y, *own, *np.zeros((4, 1)))
             matrix[-1, :d] = crossed
             if problem.intercept:
                 matrix[-1, d] = bound[4]
-            matrix[-1, -1] = bound[0] + floor_weight
-            rhs[-1] = bound[1] - floor_weight * self.floor.s
-            residual[-1] = problem.D - bound[2] - self.floor.a
+            matrix[-1, -1] = bound[0]
+            rhs[-1] = bound[1]
+            residual[-1] = problem.D - bound[2]
         self.residual = residual
-        return matrix, rhs - residual, floor_weight
+        return matrix, rhs - residual
 
     def _output_change(self, direction: np.ndarray, X: np.ndarray) -> np.ndarray:
         d = self.rows.d
@@ -285,14 +268,11 @@ class _InteriorPoint:
             df[:] = self._output_change(direction, X)
             columns = np.zeros((2, len(X)))
             total = found[place]
-            for kind in self.kinds:
-                decrease, change, centre, second = predict_rows(
-                    *self._common(kind, part), df, dt, *kind.at(part), *columns
-                )
+            for head, own in self._inequalities(part):
+                decrease, change, *sums_of_t = predict_rows(*head, df, dt, *own, *columns)
                 total[0] = max(total[0], decrease)
                 total[1] += change
-                total[2] += kind.head[3] * centre
-                total[3] += kind.head[3] * second
+                total[2:4] += np.multiply(head[3], sums_of_t)
             total[4:] = columns.sum(axis=1)
             np.dot(columns, X, out=parts[place])
 
@@ -316,8 +296,8 @@ class _InteriorPoint:
             df[:] = self._output_change(direction, X)
             affine = self.affine[part]
             found[part.start // rows.chunk] = max(
-                bound_step(*self._common(kind, part), affine, dta, df, dt, mu, *kind.at(part))
-                for kind in self.kinds
+                bound_step(*head, affine, dta, df, dt, mu, *own)
+                for head, own in self._inequalities(part)
             )
 
         rows.for_chunks(task)
@@ -331,10 +311,8 @@ class _InteriorPoint:
             part = slice(start, stop)
             affine, df = self.affine[part], self.df[part]
             totals[start // length] = sum(
-                advance_rows(
-                    *self._common(kind, part), affine, dta, df, dt, mu, step, *kind.at(part)
-                )
-                for kind in self.kinds
+                advance_rows(*head, affine, dta, df, dt, mu, step, *own)
+                for head, own in self._inequalities(part)
             )
 
         run_chunks(task, self.rows.n, length, self.rows.threads)

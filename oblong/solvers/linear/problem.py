@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from threading import local
 from typing import Any
 
@@ -29,7 +30,7 @@ import scipy.sparse as sp
 
 from oblong._core.gap import PrimalDual
 from oblong._core.threads import chunks, run_chunks
-from oblong.solvers.linear.row_loops import add_rows, row_norms, row_products
+from oblong.solvers.linear.row_loops import add_rows, row_products
 
 # Numbers of a chunk of rows, small enough for the cache.
 _CHUNK = 1 << 18
@@ -122,13 +123,15 @@ class LinearRows:
         for start, stop in chunks(self.n, int(_CHUNK * self.n / max(1, self.X.nnz))):
             task(slice(start, stop), abs(self.X[start:stop]))
 
+    @cached_property
     def squared_norms(self) -> np.ndarray:
         """Squared norms of the rows."""
-        out = np.empty(self.n)
         if self.sparse:
-            row_norms(self.X.data, self.X.indptr, out)
-        else:
-            self.for_chunks(lambda part, X: np.einsum("ij,ij->i", X, X, out=out[part]))
+            with np.errstate(over="ignore"):
+                parts = np.square(self.X.data, dtype=np.float64), self.X.indices, self.X.indptr
+            return sp.csr_matrix(parts, shape=self.X.shape) @ np.ones(self.d)
+        out = np.empty(self.n)
+        self.for_chunks(lambda part, X: np.einsum("ij,ij->i", X, X, out=out[part]))
         return out
 
     def for_chunks(
@@ -310,7 +313,6 @@ def certified(
     c: np.ndarray,
     t: float,
     n_iter: int,
-    status: str = "converged",
 ) -> LinearResult:
     """Make a feasible primal and a feasible dual point from approximate ones.
 
@@ -341,7 +343,7 @@ def certified(
         objective=problem.primal(f, float(w @ w), t),
         dual_objective=problem.dual(c, float(combined @ combined)),
         n_iter=n_iter,
-        status=status,
+        status="converged",
     )
 
 
@@ -439,6 +441,6 @@ def best_bound(f: np.ndarray, D: float, U: np.ndarray | None) -> float:
 
 def check_finite(rows: LinearRows) -> None:
     """Squares of the numbers enter the Gram matrix, times penalties."""
-    largest = float(rows.squared_norms().max(initial=0.0))
+    largest = float(rows.squared_norms.max(initial=0.0))
     if not largest < 1e150:
         raise ValueError("the squared norms of the rows are not finite: scale the data")

@@ -35,7 +35,7 @@ from oblong.solvers.linear.problem import (
     check_finite,
 )
 from oblong.solvers.linear.relative import choose_method
-from oblong.solvers.linear.start import Floor, Kind
+from oblong.solvers.linear.start import Kind
 
 __all__ = ["solve_linear_regression", "suits_linear_regression"]
 
@@ -105,7 +105,7 @@ class _Regression(LinearProblem):
         return kinks, np.concatenate([self.C, self.over]), -float(self.C.sum())
 
 
-def _start(problem: LinearProblem, t: float, options: LinearOptions) -> tuple[list[Kind], Floor]:
+def _start(problem: LinearProblem, t: float, options: LinearOptions) -> list[Kind]:
     """Start at weights and coefficients of zero, which are stationary."""
     assert isinstance(problem, _Regression)
     y, epsilon, n = problem.y, problem.epsilon, problem.rows.n
@@ -126,7 +126,7 @@ def _start(problem: LinearProblem, t: float, options: LinearOptions) -> tuple[li
         for side in (-1.0, 1.0):
             bound, slack = share.copy(), np.full(n, t)
             kinds.append(Kind((False, 0.0, side, 0.0), bound, slack, bound, slack))
-    return kinds, Floor()
+    return kinds
 
 
 def suits_linear_regression(X: Any, options: LinearOptions = DEFAULTS) -> bool:

@@ -177,27 +177,24 @@ def solve_linear_relative_margin(
             return replace(stored, status="stalled")
         return stored
 
+    theta, svm = np.nan, None
     if D is not None and D > 0.0:
-        if U is not None and U.min() >= D:
-            # No excess can reach such a penalty, as all of them together are at most D.
-            U = None
-        task = replace(problem, D=float(D), U=U)
-        found = settle(task, solve(task, max_iter, "relative margin"))
-        return LinearRelativeMarginResult(found, found.t, np.nan, found.n_iter)
-    if B is not None and D is None:
+        # No excess can reach a penalty of D, as all of them together are at most D.
+        task = replace(problem, D=float(D), U=None if U is not None and U.min() >= D else U)
+    elif B is not None and D is None:
         task = replace(problem, B=float(B))
-        found = settle(task, solve(task, max_iter, "relative margin"))
-        return LinearRelativeMarginResult(found, float(B), np.nan, found.n_iter)
-    svm = solve(problem, max_iter, "svm")
-    theta = float(np.abs(svm.outputs).max())
-    B = max(1.0, theta if D is not None else 1.0 + spread * (theta - 1.0))
-    if theta <= B:
-        found = settle(problem, replace(svm, t=B))
-        return LinearRelativeMarginResult(found, B, theta, svm.n_iter)
-    left = max_iter if max_iter < 0 else max(0, max_iter - svm.n_iter)
-    task = replace(problem, B=B)
-    found = settle(task, solve(task, left, "relative margin", svm))
-    return LinearRelativeMarginResult(found, B, theta, svm.n_iter + found.n_iter)
+    else:
+        svm = solve(problem, max_iter, "svm")
+        theta = float(np.abs(svm.outputs).max())
+        B = max(1.0, theta if D is not None else 1.0 + spread * (theta - 1.0))
+        if theta <= B:
+            found = settle(problem, replace(svm, t=B))
+            return LinearRelativeMarginResult(found, B, theta, svm.n_iter)
+        task = replace(problem, B=B)
+        max_iter = max_iter if max_iter < 0 else max(0, max_iter - svm.n_iter)
+    found = settle(task, solve(task, max_iter, "relative margin", svm))
+    n_iter = found.n_iter + (0 if svm is None else svm.n_iter)
+    return LinearRelativeMarginResult(found, found.t, theta, n_iter)
 
 
 def _by_kernel(

@@ -196,19 +196,6 @@ def row_products(data, indices, indptr, rows, w, out):
 
 
 @compiled
-def row_norms(data, indptr, out):
-    """Write the squared norms of the rows to ``out``."""
-    for i in range(out.size):
-        row = data[indptr[i] : indptr[i + 1]]
-        norm = 0.0
-        for k in range(row.size):
-            # Not float(), which leaves single precision what it is.
-            value = np.float64(row[k])
-            norm += value * value
-        out[i] = norm
-
-
-@compiled
 def add_rows(data, indices, indptr, rows, coef, out):
     """Add the combination of some rows with ``coef`` to ``out``."""
     for k in range(rows.size):

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, qr
+from scipy.optimize import brentq
 from scipy.sparse.linalg import LinearOperator, cg
 
 from oblong._core.threads import chunks
@@ -27,7 +28,6 @@ from oblong.linalg.feature_map import row_norms
 _FACTORED = 1000
 # Least tolerance that rounding allows for.
 _LEAST_TOL = 1e-10
-_HALVINGS = 40
 _CHUNK = 4096
 _ROUNDING = 4.0 * np.finfo(float).eps
 
@@ -185,10 +185,6 @@ def _step_length(
     low, high = (1.0, 2.0) if at_one < 0.0 else (0.0, 1.0)
     while slope(high) < 0.0 and high < 1e6:
         low, high = high, 2.0 * high
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high)
-        if slope(middle) > 0.0:
-            high = middle
-        else:
-            low = middle
-    return 0.5 * (low + high)
+    if slope(low) >= 0.0 or slope(high) <= 0.0:
+        return low
+    return brentq(slope, low, high)

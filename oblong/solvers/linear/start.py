@@ -9,6 +9,8 @@ import numpy as np
 from oblong.solvers.linear.options import LinearOptions
 from oblong.solvers.linear.problem import LinearProblem
 
+Numbers = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
 
 @dataclass
 class Kind:
@@ -23,22 +25,14 @@ class Kind:
     v: np.ndarray
     e: np.ndarray
 
-    def at(self, part: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    def at(self, part: slice) -> Numbers:
         """Slacks and multipliers of some rows."""
         return self.a[part], self.s[part], self.v[part], self.e[part]
 
 
-@dataclass
-class Floor:
-    """The inequality ``t >= 1`` with its slack and multiplier."""
-
-    s: float = 1.0
-    a: float = 1.0
-
-
-def middle(problem: LinearProblem, t: float, options: LinearOptions) -> tuple[list[Kind], Floor]:
+def middle(problem: LinearProblem, t: float, options: LinearOptions) -> list[Kind]:
     """Start in the middle: outputs zero, the bound ``t``, hinge multipliers half of ``C``."""
-    n, floor = problem.rows.n, Floor(s=t - 1.0)
+    n = problem.rows.n
     y, C = problem.y, problem.C
     # Equal sums of the multipliers in both classes make the bias stationary at once.
     a = 0.5 * C
@@ -49,7 +43,7 @@ def middle(problem: LinearProblem, t: float, options: LinearOptions) -> tuple[li
     v = C - a
     kinds = [Kind((True, 1.0, 0.0, 0.0), a, np.ones(n), v, np.full(n, 2.0))]
     if not problem.bounded:
-        return kinds, floor
+        return kinds
     kt = 0.0 if problem.D is None else 1.0
     # Products of slacks and multipliers not much smaller than those of the hinge make a good
     # start, even where a small D makes them too large for Σe <= D at first.
@@ -57,7 +51,6 @@ def middle(problem: LinearProblem, t: float, options: LinearOptions) -> tuple[li
     share = size / t
     if problem.D is not None:
         share = max(share, problem.D / (4.0 * n))
-        floor.a = max(0.5 * problem.D, size)
     for side in (-1.0, 1.0):
         bound = np.full(n, share)
         slack = np.full(n, t)
@@ -69,4 +62,8 @@ def middle(problem: LinearProblem, t: float, options: LinearOptions) -> tuple[li
             rest = (room, excess)
             slack = slack + excess
         kinds.append(Kind((problem.U is not None, 0.0, side, kt), bound, slack, *rest))
-    return kinds, floor
+    if problem.D is not None:
+        # The inequality t >= 1, the last.
+        floor, slack = np.full(1, max(0.5 * problem.D, size)), np.full(1, t - 1.0)
+        kinds.append(Kind((False, 0.0, 0.0, 1.0), floor, slack, floor, slack))
+    return kinds

@@ -35,10 +35,6 @@ class LogDetResult:
     ----------
     alpha : ndarray of shape (n,)
         Dual solution, strictly inside its bounds.
-    slack : ndarray of shape (n,)
-        Multipliers of ``α_i >= 0``; where they exceed ``α_i``, it tends to zero.
-    cap_slack : ndarray of shape (n,)
-        Multipliers of ``α_i <= C_i``, zero where there is no cap.
     w : ndarray of shape (p,) or None
         Direction, where the problem has one.
     b : float
@@ -58,8 +54,6 @@ class LogDetResult:
     """
 
     alpha: np.ndarray
-    slack: np.ndarray
-    cap_slack: np.ndarray
     w: np.ndarray | None
     b: float
     q: np.ndarray
@@ -136,6 +130,4 @@ def solve_log_det(
             break
     state.restore(kept)
     w, values = state.w if state.direction else None, (state.dual(), state.gap(), n_iter)
-    return LogDetResult(
-        state.alpha, state.s, state.u, w, state.b, state.q, state.G, *values, status
-    )
+    return LogDetResult(state.alpha, w, state.b, state.q, state.G, *values, status)

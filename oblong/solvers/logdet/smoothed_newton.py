@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky
@@ -41,6 +41,8 @@ class SmoothedProblem(ABC, Generic[Found]):
 
     Attributes
     ----------
+    problem : object
+        The problem, which counts Newton systems and reports to the caller of its solver.
     r : float
         Weight of the log-determinant.
     caps : ndarray of shape (n,)
@@ -59,6 +61,7 @@ class SmoothedProblem(ABC, Generic[Found]):
         Settings.
     """
 
+    problem: Any
     r: float
     caps: np.ndarray
     signs: np.ndarray | float
@@ -104,13 +107,14 @@ class SmoothedProblem(ABC, Generic[Found]):
         ``failures`` counts the attempts that did not help. None if there is nothing to solve.
         """
 
-    @abstractmethod
     def count_step(self, steps: int = 1) -> bool:
         """Count Newton steps; return whether there is none left."""
+        self.problem.n_iter += steps
+        return self.problem.n_iter >= self.problem.max_iter
 
-    @abstractmethod
     def report(self, gap: float) -> None:
         """Report a gap over the unit."""
+        self.problem.report(gap)
 
 
 def solve_smoothed(

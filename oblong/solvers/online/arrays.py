@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,14 @@ def covariance_bytes(structure: int, n_outputs: int, n_features: int, width: int
     return 8.0 * n_outputs * entries
 
 
-def _number(array: str, slot: int, kind: type = int) -> Any:
+def copied(state: Any) -> Any:
+    """A model with arrays of its own."""
+    values = {field.name: getattr(state, field.name) for field in fields(state)}
+    own = {name: value.copy() for name, value in values.items() if isinstance(value, np.ndarray)}
+    return replace(state, **own)
+
+
+def number(array: str, slot: int, kind: type = int) -> Any:
     """A number in an array of a model."""
     return property(lambda model: kind(getattr(model, array)[slot]))
 
@@ -63,21 +71,21 @@ class NamedNumbers:
     settings: np.ndarray
     codes: np.ndarray
 
-    structure: int = _number("codes", slots.STRUCTURE)
-    task: int = _number("codes", slots.TASK)
-    steps: int = _number("codes", slots.STEPS)
-    invariance: int = _number("codes", slots.INVARIANCE)
-    rounds: int = _number("counters", slots.ROUNDS)
-    updates: int = _number("counters", slots.UPDATES)
-    mistakes: int = _number("counters", slots.MISTAKES)
+    structure: int = number("codes", slots.STRUCTURE)
+    task: int = number("codes", slots.TASK)
+    steps: int = number("codes", slots.STEPS)
+    invariance: int = number("codes", slots.INVARIANCE)
+    rounds: int = number("counters", slots.ROUNDS)
+    updates: int = number("counters", slots.UPDATES)
+    mistakes: int = number("counters", slots.MISTAKES)
     # Covariances are multiplied by 4ᵏ, and so are weights by 2ᵏ, for rules that leave both in one
     # unit.
-    exponent: int = _number("counters", slots.EXPONENT)
-    bias: float = _number("settings", slots.BIAS, float)
-    floor: float = _number("settings", slots.FLOOR, float)
-    initial_variance: float = _number("settings", slots.INITIAL_VARIANCE, float)
-    initial_memory: float = _number("settings", slots.INITIAL_MEMORY, float)
-    forgetting: float = _number("settings", slots.FORGETTING, float)
+    exponent: int = number("counters", slots.EXPONENT)
+    bias: float = number("settings", slots.BIAS, float)
+    floor: float = number("settings", slots.FLOOR, float)
+    initial_variance: float = number("settings", slots.INITIAL_VARIANCE, float)
+    initial_memory: float = number("settings", slots.INITIAL_MEMORY, float)
+    forgetting: float = number("settings", slots.FORGETTING, float)
 
     @property
     def n_outputs(self) -> int:

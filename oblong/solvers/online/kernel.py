@@ -230,7 +230,12 @@ class KernelState(_Inner):
             if position == len(diagonal):
                 break
             known = kernel[:, :m]
-            self._more_room()
+            # Room for more coordinates, in the present unit.
+            priors = inner.covariance[:, -1, -1].copy()
+            grow(inner, room + room // 8 + 8)
+            inner.n_features = m
+            new = np.arange(room, len(inner.table))
+            inner.covariance[:, new, new] = priors[:, None]
         if m > old:
             new = X[chosen[old:m]]
             if self.dictionary is None:
@@ -239,15 +244,6 @@ class KernelState(_Inner):
                 self.dictionary = sp.vstack([self.dictionary, new], format="csr")
             else:
                 self.dictionary = np.vstack([self.dictionary, new])
-
-    def _more_room(self) -> None:
-        """Room for more coordinates, in the present unit."""
-        inner, m, old = self.inner, self.size, len(self.inner.table)
-        priors = inner.covariance[:, -1, -1].copy()
-        grow(inner, old + old // 8 + 8)
-        inner.n_features = m
-        new = np.arange(old, len(inner.table))
-        inner.covariance[:, new, new] = priors[:, None]
 
     # Prediction -----------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import Any, Self
 
@@ -247,11 +247,7 @@ class OnlineState(arrays.NamedNumbers):
 
     def copy(self) -> Self:
         """A model of its own."""
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
-        copies: dict[str, Any] = {
-            name: value.copy() for name, value in values.items() if isinstance(value, np.ndarray)
-        }
-        return replace(self, **copies)
+        return arrays.copied(self)
 
     def assign(self, other: OnlineState) -> None:
         """Become another model."""

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.optimize import minimize, minimize_scalar
-from scipy.special import expit, log_expit, logsumexp
+from scipy.special import expit, log_expit, logsumexp, softmax
 
 from oblong.solvers.calibration.maps import (
     agreeing_log_odds,
@@ -18,7 +18,6 @@ from oblong.solvers.calibration.maps import (
     fit_temperature,
     pair_log_odds,
     pool,
-    softmax,
     summed_logarithms,
     two_class_probabilities,
 )
@@ -147,7 +146,7 @@ def test_pooling_is_the_nearest_point_at_which_the_class_leads():
 )
 def test_pooled_leaders_are_equal_and_largest(values, leaders):
     leaders[:, 0] |= ~leaders.any(axis=1)
-    P = softmax(50.0 * values)
+    P = softmax(50.0 * values, axis=1)
     pooled = pool(P, leaders)
     np.testing.assert_allclose(pooled.sum(axis=1), 1.0, atol=1e-12)
     for p, ahead in zip(pooled, leaders):
@@ -178,7 +177,7 @@ def test_temperature_of_scores_that_never_err_is_finite():
     labels = np.arange(60) % 3
     factor = fit_temperature(np.eye(3)[labels], labels, np.ones(60))
     # One row in 61 may be of any class.
-    assert softmax(factor * np.eye(3))[0, 0] == pytest.approx(1 - 2 / (3 * 61), abs=1e-9)
+    assert softmax(factor * np.eye(3), axis=1)[0, 0] == pytest.approx(1 - 2 / (3 * 61), abs=1e-9)
 
 
 def test_temperature_without_information():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 
 from oblong.linalg.low_rank import pivoted_cholesky
@@ -59,22 +61,12 @@ def drawn(seed, n, p, hard=False):
 
 def states(seed, n, p, hard=False, total=0.0, r=0.9):
     F, y, caps, pi, alpha = drawn(seed, n, p, hard)
-    M0, v0 = (1.0 - r) * np.eye(p), np.zeros(p)
-    return (
-        LogDetState(
-            F,
-            alpha,
-            r=r,
-            M0=M0,
-            caps=caps,
-            signs=y,
-            total=total,
-            direction=True,
-            v0=v0,
-            scale=pi,
-        ),
-        KernelState(F, alpha, r, 1.0 - r, caps, y, total, pi, SAME_TRIALS),
+    terms = {"r": r, "caps": caps, "signs": y, "total": total, "direction": True}
+    part = SimpleNamespace(
+        F=F, ridge=1.0 - r, pi=pi, problem=SimpleNamespace(options=SAME_TRIALS), terms=lambda: terms
     )
+    M0 = (1.0 - r) * np.eye(p)
+    return LogDetState(F, alpha, M0=M0, scale=pi, **terms), KernelState(part, alpha)
 
 
 def separable(seed, n, d, room=0.3):

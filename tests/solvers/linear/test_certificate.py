@@ -84,7 +84,7 @@ def test_rows(layout, dtype):
     w, c = rng.normal(size=1100), rng.normal(size=700)
     np.testing.assert_allclose(rows.products(w), X @ w, atol=1e-10)
     np.testing.assert_allclose(rows.combination(c), c @ X, atol=1e-10)
-    np.testing.assert_allclose(rows.squared_norms(), (X**2).sum(axis=1), atol=1e-10)
+    np.testing.assert_allclose(rows.squared_norms, (X**2).sum(axis=1), atol=1e-10)
 
 
 def test_method_follows_the_shape():

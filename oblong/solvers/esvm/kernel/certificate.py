@@ -17,7 +17,6 @@ import numpy as np
 from scipy.linalg.blas import dtrmm
 from scipy.linalg.lapack import dpotrf
 
-from oblong._core.compile import compiled
 from oblong.linalg.log_det import invert_triangle
 from oblong.solvers.esvm.kernel.state import scaled_kernel
 from oblong.solvers.esvm.problem import Certified, EsvmProblem, balanced
@@ -61,14 +60,13 @@ def certify_by_kernel(
     G = space[: s * s].reshape(s, s).T
     products = K.T[np.ix_(used, used)] if few else K.T
     scaled_kernel(products, root, ridge, G.T)
-    G, info = dpotrf(G, lower=1, clean=0, overwrite_a=1)
+    G, info = dpotrf(G, lower=1, clean=1, overwrite_a=1)
     if info != 0:
         return None
     log_det = 2.0 * float(np.log(G.diagonal()).sum())
     log_det += (problem.p - s) * np.log(ridge) + problem.p * np.log(part.factor)
     invert_triangle(G)
-    inner, q = np.empty(s), np.empty(problem.n)
-    _column_squares(G.T, inner)
+    inner, q = np.einsum("ij,ij->j", G, G), np.empty(problem.n)
     large, small = sizes[used] >= ridge, np.flatnonzero(sizes < ridge)
     q[used[large]] = r * (1.0 - ridge * inner[large]) / scaled[used[large]]
     if len(small):
@@ -88,14 +86,3 @@ def certify_by_kernel(
     dual = r * log_det + problem.unit * (1.0 - np.log(r)) - length
     gap = problem.gap(alpha, q, outputs, length)
     return Certified(alpha, q, outputs, w, bias, None, v, dual, gap)
-
-
-@compiled
-def _column_squares(G, out):  # pragma: no cover - compiled
-    """Squared lengths of the columns of a lower triangle, the rows of what is given."""
-    n = len(out)
-    for j in range(n):
-        column, total = G[j, j:], 0.0
-        for i in range(n - j):
-            total += column[i] * column[i]
-        out[j] = total

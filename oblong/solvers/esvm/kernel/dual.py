@@ -20,8 +20,8 @@ from scipy.linalg.lapack import dlauum, dpotrf, slauum, spotrf
 from oblong._core.compile import compiled
 from oblong.linalg.log_det import invert_triangle
 from oblong.solvers.esvm.kernel.certificate import certify_by_kernel
-from oblong.solvers.esvm.kernel.pairs import maximise_by_pairs
-from oblong.solvers.esvm.kernel.state import scaled_kernel
+from oblong.solvers.esvm.kernel.pairs import move_pairs
+from oblong.solvers.esvm.kernel.state import products, scaled_kernel
 from oblong.solvers.esvm.problem import Certified, EsvmProblem
 from oblong.solvers.esvm.scaled_part import Part
 
@@ -65,10 +65,7 @@ class KernelDual:
         return np.empty(self.K.shape, dtype=np.float32)
 
     def evaluate(
-        self,
-        alpha: np.ndarray,
-        double: bool,
-        last: Evaluation | None = None,
+        self, alpha: np.ndarray, double: bool, last: Evaluation | None = None
     ) -> Evaluation | None:
         """Evaluate the dual, half way back to the last weights until it is no worse than there.
 
@@ -105,25 +102,13 @@ class KernelDual:
         invert_triangle(H)
         H, _ = lauum(H, lower=1, overwrite_c=1)
         self.inverse = H
-        q = self._products(H, alpha, root)
+        q = products(self.K, H, alpha, part.pi, part.ridge, r)
         # The problem as it was given has weights α / k, and q and outputs larger by k.
         problem, k = self.problem, part.length
         outputs = g * (k / length)
         outputs += problem.biases(k * q, outputs)[-1]
         gap = problem.gap(alpha / k, k * q, outputs, length) / problem.unit
         return Evaluation(alpha, g, q, value, gap, double)
-
-    def _products(self, H: np.ndarray, alpha: np.ndarray, root: np.ndarray) -> np.ndarray:
-        """``q``, by the one of two formulas that is free of cancellation."""
-        r, part = self.problem.r, self.part
-        q = r * (1.0 - part.ridge * H.diagonal().astype(np.float64)) / alpha
-        small = np.flatnonzero(alpha * part.pi * self.diagonal < part.ridge)
-        if len(small):
-            right = np.arange(len(alpha)) >= small[:, None]
-            rows = np.where(right, H.T[small], H[small])
-            kernel = np.where(right, self.K.T[small], self.K[small])
-            q[small] = r * np.sqrt(part.pi / alpha)[small] * ((rows * kernel) @ root)
-        return q
 
     def improve(self, at: Evaluation, trust: float = 1.0) -> tuple[np.ndarray, bool]:
         """Weights that maximise the model around the latest evaluation, where it can be trusted.
@@ -135,6 +120,7 @@ class KernelDual:
         """
         problem, part, y, r = self.problem, self.part, self.problem.y, self.problem.r
         options = problem.options
+        rules = options.pair_steps, options.pair_precision, options.linear_below
         Q, q = self._Q, at.q
         _mirrored(self.inverse.T, np.sqrt(r * part.ridge / at.alpha), -1.0, Q)
         Q.flat[:: len(q) + 1] = q
@@ -145,9 +131,9 @@ class KernelDual:
             reach = trust * max(options.reach, options.reach_roots * np.sqrt(at.gap)) * r / q
             low = np.maximum(self.least, np.minimum(center - reach, alpha))
             high = np.minimum(part.caps, np.maximum(center + reach, alpha))
-            alpha, steps = maximise_by_pairs(
-                self.single, Q, y, (low, high), alpha, center, q, g, r, wanted, limit, options
-            )
+            alpha = alpha.copy()
+            model = self.single, Q, y, low, high, center
+            steps = move_pairs(*model, alpha, q, g.copy(), r, wanted, limit, rules)
             moves = np.abs(q * (alpha - center)) / r
             far = np.flatnonzero(moves > options.recentre_move)
             if not left or not len(far) or at.gap > options.recentre_gap or steps == limit:

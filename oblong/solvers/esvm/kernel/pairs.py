@@ -17,55 +17,6 @@ from __future__ import annotations
 import numpy as np
 
 from oblong._core.compile import compiled, fast_max, fast_min
-from oblong.solvers.esvm.options import EsvmOptions
-
-
-def maximise_by_pairs(
-    K: np.ndarray,
-    Q: np.ndarray,
-    y: np.ndarray,
-    bounds: tuple[np.ndarray, np.ndarray],
-    alpha: np.ndarray,
-    center: np.ndarray,
-    q: np.ndarray,
-    g: np.ndarray,
-    r: float,
-    tol: float,
-    limit: int,
-    options: EsvmOptions,
-) -> tuple[np.ndarray, int]:
-    """Maximise the model around ``center`` over the bounds, ``Σ y_i α_i`` kept.
-
-    Parameters
-    ----------
-    K, Q : ndarray of shape (n, n), float32
-        Dot products, and the products at the centre, or their absolute values.
-    y : ndarray of shape (n,)
-        Labels.
-    bounds : tuple of ndarray
-        Least and largest weights.
-    alpha, center : ndarray of shape (n,)
-        Weights to begin with, and those around which the model is made.
-    q, g : ndarray of shape (n,)
-        ``q_i`` at the centre, and ``K (y∘α)``.
-    r : float
-        Weight of the log-determinant.
-    tol : float
-        Largest violation of the optimality conditions of the model.
-    limit : int
-        Limit on pairs.
-    options : EsvmOptions
-        Precision of the moves.
-
-    Returns
-    -------
-    tuple of ndarray and int
-        The weights, and the number of pairs moved.
-    """
-    found = alpha.copy()
-    rules = options.pair_steps, options.pair_precision, options.linear_below
-    steps = _move_pairs(K, Q, y, (*bounds, center), found, q, g.copy(), r, tol, limit, rules)
-    return found, steps
 
 
 @compiled
@@ -125,10 +76,31 @@ def _along(signs, moves, products, offs, cross, line, r, bound, rules):  # pragm
 
 
 @compiled
-def _move_pairs(K, Q, y, bounds, alpha, q, g, r, tol, limit, rules):  # pragma: no cover
-    """Move the pair that violates its conditions most, again and again; return how often."""
+def move_pairs(K, Q, y, low, high, start, alpha, q, g, r, tol, limit, rules):  # pragma: no cover
+    """Move the pair that violates its conditions most, again and again; return how often.
+
+    Parameters
+    ----------
+    K, Q : ndarray of shape (n, n), float32
+        Dot products, and the products at the centre, or their absolute values.
+    y : ndarray of shape (n,)
+        Labels.
+    low, high, start : ndarray of shape (n,)
+        Least and largest weights, and those around which the model is made.
+    alpha : ndarray of shape (n,)
+        Weights to begin with, which are moved; ``Σ y_i α_i`` is kept.
+    q, g : ndarray of shape (n,)
+        ``q_i`` at the centre, and ``K (y∘α)``, which is overwritten.
+    r : float
+        Weight of the log-determinant.
+    tol : float
+        Largest violation of the optimality conditions of the model.
+    limit : int
+        Limit on pairs.
+    rules : tuple
+        Newton steps per pair, precision of a move, and where the model is linear.
+    """
     n = len(y)
-    low, high, start = bounds
     fall_below = rules[2]
     off, V = np.zeros(n), 0.0
     # The slope of the model is `first - second off`; both change for a weight that moves only.

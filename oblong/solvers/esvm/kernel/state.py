@@ -17,44 +17,23 @@ from scipy.linalg.lapack import dlauum, dpotrf, dpotrs
 
 from oblong._core.compile import compiled
 from oblong.linalg.log_det import invert_triangle
-from oblong.solvers.esvm.options import EsvmOptions
+from oblong.solvers.esvm.scaled_part import Part
 from oblong.solvers.logdet.state import LogDetState, NewtonSystem
 
 
 class KernelState(LogDetState):
     """The iterate in terms of the kernel matrix; ``ridge`` times the identity is ``M0``."""
 
-    def __init__(
-        self,
-        F: np.ndarray,
-        start: np.ndarray,
-        r: float,
-        ridge: float,
-        caps: np.ndarray,
-        signs: np.ndarray,
-        total: float | None,
-        pi: np.ndarray,
-        options: EsvmOptions,
-    ) -> None:
-        self.ridge, self.pi = ridge, pi
-        self.K = F @ F.T
+    def __init__(self, part: Part, start: np.ndarray) -> None:
+        self.ridge, self.pi = part.ridge, part.pi
+        self.K = part.F @ part.F.T
         self.H = np.empty(self.K.shape, order="F")
         # The explicit form's; there is none here.
         self.G = self.Z = np.empty((0, 0))
-        super().__init__(
-            F,
-            start,
-            r=r,
-            caps=caps,
-            signs=signs,
-            total=total,
-            direction=True,
-            options=replace(
-                options.logdet,
-                halvings=options.kernel_halvings,
-                last_halvings=options.kernel_last_halvings,
-            ),
-        )
+        options = part.problem.options
+        few, most = options.kernel_halvings, options.kernel_last_halvings
+        trials = replace(options.logdet, halvings=few, last_halvings=most)
+        super().__init__(part.F, start, options=trials, **part.terms())
 
     def evaluate(self) -> None:
         """Invert ``ρ I + S`` and compute what depends on ``α``."""
@@ -68,13 +47,7 @@ class KernelState(LogDetState):
         self.log_det += (self.p - self.n) * np.log(self.ridge)
         invert_triangle(L)
         self.H, _ = dlauum(L, lower=1, overwrite_c=1)
-        inner = self.H.diagonal()
-        # Each of two formulas is free of cancellation where the other is not.
-        sums = inner * self.K.diagonal() * root
-        _row_sums(self.K, self.H.T, root, sums)
-        q = self.r * (1.0 - self.ridge * inner) / alpha
-        small = alpha * self.pi * self.K.diagonal() < self.ridge
-        self.q = np.where(small, self.r * sums * np.sqrt(self.pi / alpha), q)
+        self.q = products(self.K, self.H, alpha, self.pi, self.ridge, self.r)
         self.v = alpha @ self.signed
         # The system reads H, and a trial step overwrites it.
         self.fresh = alpha
@@ -138,6 +111,20 @@ class _KernelSystem(NewtonSystem):
         return delta, self.inverse_bend(delta @ state.signed + pull), b
 
 
+def products(
+    K: np.ndarray, H: np.ndarray, alpha: np.ndarray, pi: np.ndarray, ridge: float, r: float
+) -> np.ndarray:
+    """``q``, by the one of two formulas that is free of cancellation, from lower triangles."""
+    q = r * (1.0 - ridge * H.diagonal().astype(np.float64)) / alpha
+    small = np.flatnonzero(alpha * pi * K.diagonal() < ridge)
+    if len(small):
+        right = np.arange(len(alpha)) >= small[:, None]
+        rows = np.where(right, H.T[small], H[small])
+        kernel = np.where(right, K.T[small], K[small])
+        q[small] = r * np.sqrt(pi / alpha)[small] * ((rows * kernel) @ np.sqrt(alpha * pi))
+    return q
+
+
 # What LAPACK takes for the lower triangle of a matrix is the upper one of its transpose here.
 
 
@@ -151,20 +138,6 @@ def scaled_kernel(K, root, ridge, out):  # pragma: no cover - compiled
         for i in range(n - j):
             target[i] = column[i] * below[i] * factor
         target[0] += ridge
-
-
-@compiled
-def _row_sums(K, H, root, sums):  # pragma: no cover - compiled
-    """Add ``Σ_{j≠i} H_ij K_ij root_j`` to each sum."""
-    n = len(root)
-    for j in range(n):
-        kernel, inverse, below, others = K[j, j + 1 :], H[j, j + 1 :], root[j + 1 :], sums[j + 1 :]
-        factor, total = root[j], 0.0
-        for i in range(n - j - 1):
-            product = inverse[i] * kernel[i]
-            total += product * below[i]
-            others[i] += product * factor
-        sums[j] += total
 
 
 @compiled

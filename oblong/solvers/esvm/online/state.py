@@ -26,7 +26,7 @@ dual weight ``α_i``, hence a certificate.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -49,12 +49,25 @@ from oblong.solvers.esvm.online.passes import (
     learn_batches,
     project,
 )
+from oblong.solvers.online.arrays import copied, number
 from oblong.solvers.online.rows import Rows
 from oblong.solvers.online.slots import EACH, N_COUNTERS, SINGLE
 
 
+class _NamedNumbers:
+    """Names for numbers in the arrays: ``unit`` says whether ``τ = 1``."""
+
+    __slots__ = ()
+
+    rounds: int = number("counters", ROUNDS)
+    updates: int = number("counters", UPDATES)
+    mistakes: int = number("counters", MISTAKES)
+    bias: float = number("settings", BIAS, float)
+    unit: bool = number("settings", UNIT, bool)
+
+
 @dataclass(slots=True)
-class OnlineEllipsoidalState:
+class OnlineEllipsoidalState(_NamedNumbers):
     """The classifiers of a learner, one per output, with the unfinished batch.
 
     Attributes
@@ -168,31 +181,6 @@ class OnlineEllipsoidalState:
         return SINGLE if self.n_outputs == 1 else EACH
 
     @property
-    def rounds(self) -> int:
-        """Examples seen."""
-        return int(self.counters[ROUNDS])
-
-    @property
-    def updates(self) -> int:
-        """Number of steps."""
-        return int(self.counters[UPDATES])
-
-    @property
-    def mistakes(self) -> int:
-        """Examples that the weights of the last step predicted wrongly."""
-        return int(self.counters[MISTAKES])
-
-    @property
-    def bias(self) -> float:
-        """Value of the constant feature."""
-        return float(self.settings[BIAS])
-
-    @property
-    def unit(self) -> bool:
-        """Whether ``τ = 1``."""
-        return bool(self.settings[UNIT])
-
-    @property
     def trace_bound(self) -> float:
         """The bound on the trace in force."""
         if not self.settings[FOLLOWS]:
@@ -228,11 +216,7 @@ class OnlineEllipsoidalState:
 
     def copy(self) -> OnlineEllipsoidalState:
         """Classifiers of their own."""
-        arrays: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
-        copies: dict[str, Any] = {
-            k: v.copy() for k, v in arrays.items() if isinstance(v, np.ndarray)
-        }
-        return replace(self, **copies)
+        return copied(self)
 
     def promote(self, dtype: Any) -> None:
         """Do nothing: everything is in double precision."""

@@ -16,6 +16,7 @@ from oblong.linalg.first_pass import Frame, Metric, stacked
 from oblong.linalg.row_passes import (
     Part,
     Present,
+    combined,
     dense_chunks,
     hashed,
     known_labels,
@@ -98,8 +99,7 @@ def answer_bands(rows: Present, questions: dict[int, BandQuestion], labels: np.n
     """Answer the questions of all problems about one block."""
     codes = known_labels(rows, labels)
     order = hashed(rows.numbers)
-    sums: dict[Any, Any] = {}
-    largest: dict[Any, Any] = {}
+    totals = {j: Part({}, {}) for j in questions}
     gathered: dict[int, list[Any]] = {j: [] for j in questions}
     for part, X in dense_chunks(rows.X):
         for j, question in questions.items():
@@ -109,16 +109,14 @@ def answer_bands(rows: Present, questions: dict[int, BandQuestion], labels: np.n
             own = own if question.frame is None else question.frame.of(own)
             y = np.where(codes[picked] == question.codes[1], 1.0, -1.0)
             found = _chunk(question, own, y, rows.weight[picked], order[picked])
-            for key, value in found.sums.items():
-                key = (j, key)
-                sums[key] = sums[key] + value if key in sums else value
-            top = found.largest["output"]
-            largest[j, "output"] = max(largest.get((j, "output"), 0.0), top)
+            totals[j] = combined(totals[j], found)
             gathered[j].append(found.rows)
     joined = {
         j: tuple(stacked([part[i] for part in parts]) for i in range(4)) if parts else None
         for j, parts in gathered.items()
     }
+    sums = {(j, key): value for j, part in totals.items() for key, value in part.sums.items()}
+    largest = {(j, key): value for j, part in totals.items() for key, value in part.largest.items()}
     return Part(sums, largest, joined)
 
 

@@ -35,20 +35,8 @@ if TYPE_CHECKING:
 _TILE = 64
 
 
-class _Block:
-    """Buffers of the blocks of one call."""
-
-    def __init__(self, state: OnlineState, options: OnlineOptions) -> None:
-        outputs, size = state.n_outputs, state.table.shape[0]
-        self.X = np.empty((options.longest_block, size))
-        self.taken, self.scratch = np.zeros((2, outputs))
-        self.progress = np.zeros(N_PROGRESS, dtype=np.int64)
-        self.part = np.ones(1)
-
-
-def _gather(block: _Block, rows: Rows, which: np.ndarray, bias: float) -> np.ndarray:
+def _gather(X: np.ndarray, rows: Rows, which: np.ndarray, bias: float) -> np.ndarray:
     """Rows with the constant feature in front, dense and in double precision."""
-    X = block.X[: len(which)]
     X[:, 0] = bias
     if rows.dense:
         d = len(rows.indices)
@@ -113,6 +101,9 @@ def _apply(
         dsyrk(-1.0, Q, 1.0, state.covariance[k].T, lower=1, overwrite_c=1)
 
 
+# The products of a block are too small for threads, whose waiting for each other between two
+# copies of BLAS takes as long as the products.
+@single_threaded_blas()
 def learn_blocks(
     state: OnlineState, rows: Rows, labels: np.ndarray, weights: np.ndarray, order: np.ndarray,
     options: OnlineOptions = DEFAULT, record: np.ndarray = NOTHING,
@@ -129,25 +120,17 @@ def learn_blocks(
     options : OnlineOptions
         Sizes of the blocks.
     """
-    # The products of a block are too small for threads, whose waiting for each other between two
-    # copies of BLAS takes as long as the products.
-    with single_threaded_blas():
-        _learn(state, rows, labels, weights, order, options, record)
-
-
-def _learn(
-    state: OnlineState, rows: Rows, labels: np.ndarray, weights: np.ndarray, order: np.ndarray,
-    options: OnlineOptions, record: np.ndarray,
-) -> None:  # fmt: skip
-    block, model = _Block(state, options), state.model
-    outputs, shortest = state.n_outputs, options.shortest_block
+    model, outputs, shortest = state.model, state.n_outputs, options.shortest_block
+    space = np.empty((options.longest_block, state.table.shape[0]))
+    taken, scratch = np.zeros((2, outputs))
+    progress, part = np.zeros(N_PROGRESS, dtype=np.int64), np.ones(1)
     labels, left = labels[order], weights[order]
     wide = state.table.shape[0] > options.wide
     most = outputs * (options.wide_block_lines if wide else options.block_lines)
     start, length, slack = 0, most // outputs, 0.0
     while start < len(order):
         window = slice(start, min(len(order), start + length))
-        X = _gather(block, rows, order[window], state.bias)
+        X = _gather(space[: window.stop - start], rows, order[window], state.bias)
         scores = X @ state.table[:, :outputs].astype(np.float64, copy=False)
         n_rows = len(X)
         while True:
@@ -155,7 +138,7 @@ def _learn(
             margin = slack * float(np.abs(scores).mean())
             n_lines = expect(
                 labels[window], left[window], scores[:n_rows], slots,
-                block.taken, block.progress, block.scratch, margin, model,
+                taken, progress, scratch, margin, model,
             )  # fmt: skip
             if n_lines <= 2 * most or n_rows <= shortest:
                 break
@@ -168,7 +151,7 @@ def _learn(
         which = np.empty((room, 4), dtype=np.int64)
         row, count = replay(
             labels[start:stop], left[start:stop], scores, slots, ends, T @ X.T, lines, which,
-            amounts, block.taken, block.progress, block.part, model, record[start:stop],
+            amounts, taken, progress, part, model, record[start:stop],
         )  # fmt: skip
         for k in range(outputs) if count else ():
             mine = np.flatnonzero(which[:count, UPDATE_OUTPUT] == k)
@@ -177,13 +160,13 @@ def _learn(
         if count and state.invariance != UNIT_FIXED:
             invariance, arrays = state.invariance, (state.table, state.covariance, state.total)
             rescale(invariance, *arrays, state.scale, state.counters)
-        if row < n_rows and block.progress[AGAIN] == 1:
-            for k in block.progress[[FIRST, SECOND]]:
+        if row < n_rows and progress[AGAIN] == 1:
+            for k in progress[[FIRST, SECOND]]:
                 if k >= 0:
                     initial = state.initial_variance
                     reset(FULL, state.table, state.covariance, state.scale, k, initial)
         # An update that was not expected: shorter blocks that expect more.
-        surprised = row < n_rows and block.progress[AGAIN] == 0
+        surprised = row < n_rows and progress[AGAIN] == 0
         slack = min(1.0, 2.0 * slack + 0.05) if surprised else 0.9 * slack
         if surprised:
             length = max(shortest, 2 * row)

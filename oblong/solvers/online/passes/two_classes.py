@@ -24,7 +24,7 @@ from oblong.solvers.online.round import (
 )
 from oblong.solvers.online.rules import PHI, asks_for_deviation
 from oblong.solvers.online.simd import fold, multiply, prefetch, subtract
-from oblong.solvers.online.structures.full import full_product, rescale
+from oblong.solvers.online.structures.full import full_product, inner, rescale
 from oblong.solvers.online.units import enter, fits, room_for_row
 
 # Rows between the one that is learned from and the one whose entries are prefetched.
@@ -198,24 +198,11 @@ def learn_table(
 
 
 @compiled
-def _inner(a, b):
-    """Inner product, in four sums that do not wait for each other."""
-    first, second, third, fourth = 0.0, 0.0, 0.0, 0.0
-    for g in range(a.size // 4):
-        p = 4 * g
-        first += a[p] * b[p]
-        second += a[p + 1] * b[p + 1]
-        third += a[p + 2] * b[p + 2]
-        fourth += a[p + 3] * b[p + 3]
-    return (first + second) + (third + fourth)
-
-
-@compiled
 def _largest(S):
     """Bound of the eigenvalues of a symmetric matrix: its Frobenius norm, rounded up."""
     squares = 0.0
     for r in range(S.shape[0]):
-        squares += _inner(S[r], S[r])
+        squares += inner(S[r], S[r])
     return math.sqrt(squares) * (1.0 + 1e-9)
 
 
@@ -275,7 +262,7 @@ def learn_full(
             remaining -= part
             past = counters[slots.ROUNDS]
             if dense:
-                f = _inner(row, w)
+                f = inner(row, w)
             else:
                 f = bias * w[0]
                 for r in range(n):
@@ -285,7 +272,7 @@ def learn_full(
             wrong = m <= 0.0
             begin(wrong, slots.SINGLE, scores, row_labels, part, scale, counters, record, position)
             alpha, tau, factor, v = 0.0, 0.0, 1.0, 0.0
-            sure = bounded and m > 0.0 and m * m >= bound * _inner(row, row)
+            sure = bounded and m > 0.0 and m * m >= bound * inner(row, row)
             if m < limit and not sure:
                 for again in range(2):
                     if not dense:
@@ -296,7 +283,7 @@ def learn_full(
                         else:
                             multiply(S, row, product)
                         waits = False
-                        v = _inner(row, product)
+                        v = inner(row, product)
                     v *= scale[0, slots.SIGMA]
                     alpha, tau, factor = answer(rule, m, v, part, settings, own, counters, again)
                     if factor != 0.0:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from oblong._core.compile import compiled
+from oblong.solvers.online.structures.full import inner
 
 # Variances are differences to that of the diagonal alone. Below this share of it they have few
 # digits left, and no update makes them so small; the next number is what is round-off altogether.
@@ -54,21 +55,6 @@ def sketch_product(columns, values, bias, table, column, block, rank, solved):
 
 
 @compiled
-def _dot(a, b):
-    first, second, third, fourth = 0.0, 0.0, 0.0, 0.0
-    quarters = a.size // 4
-    for g in range(quarters):
-        p = 4 * g
-        first += a[p] * b[p]
-        second += a[p + 1] * b[p + 1]
-        third += a[p + 2] * b[p + 2]
-        fourth += a[p + 3] * b[p + 3]
-    for p in range(4 * quarters, a.size):
-        first += a[p] * b[p]
-    return (first + second) + (third + fourth)
-
-
-@compiled
 def sketch_update(
     columns, values, bias, table, total, k, n_outputs, block, rank, solved, back, v, step, tau, t
 ):
@@ -93,7 +79,7 @@ def sketch_update(
             back[o] -= row[o] * back[q]
     keeps = total.shape[0] > 0
     for j in range(size):
-        change = -step * table[j, column] * _dot(block[j], back)
+        change = -step * table[j, column] * inner(block[j], back)
         table[j, k] += change
         if keeps:
             total[j, k] += t * change

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oblong.solvers.esvm.kernel.pairs import maximise_by_pairs
+from oblong.solvers.esvm.kernel.pairs import move_pairs
 from oblong.solvers.esvm.options import EsvmOptions
 from oblong.solvers.esvm.problem import balanced
 
@@ -36,9 +36,10 @@ def test_pairs_reach_the_conditions_of_the_model(seed):
     np.fill_diagonal(coupling, 0.0)
     bounds = np.full(n, 1e-6), np.full(n, 1.0)
     single, products = K.astype(np.float32), Q.astype(np.float32)
-    alpha, steps = maximise_by_pairs(
-        single, products, y, bounds, start, start, q, K @ (y * start), r, tol, 10_000, EsvmOptions()
-    )
+    options, alpha = EsvmOptions(), start.copy()
+    rules = options.pair_steps, options.pair_precision, options.linear_below
+    model = single, products, y, *bounds, start
+    steps = move_pairs(*model, alpha, q, K @ (y * start), r, tol, 10_000, rules)
     assert 0 < steps < 10_000
     assert np.all((alpha >= bounds[0]) & (alpha <= bounds[1]))
     assert y @ alpha == pytest.approx(0.0, abs=1e-10)
