@@ -37,6 +37,7 @@ class Rounds:
         cap: np.ndarray,
         c: np.ndarray,
         bound: np.ndarray,
+        limits: np.ndarray,
         which: np.ndarray,
         matrix: DeviceMatrix,
         options: CudaOptions,
@@ -53,6 +54,7 @@ class Rounds:
         self.cap, self.c = cuda.to_device(np.ascontiguousarray(cap)), cuda.to_device(c)
         self.u = cuda.to_device(np.zeros(c.shape))
         self.set_bounds(bound)
+        self.limits = cuda.to_device(limits)
         self.stamp = cuda.to_device(np.zeros(c.shape, dtype=np.int32))
         self.chosen = cuda.to_device(np.zeros((m, options.working_set), dtype=np.int32))
         self.counts = cuda.to_device(np.zeros(m, dtype=np.int32))
@@ -173,7 +175,7 @@ class Rounds:
         accuracy = options.accuracy if matrix.whole else options.cached_accuracy
         self.turn += 1
         self.by_problem(
-            kernels.choose, part, self.sizes, self.cap, self.bound, self.c, self.u,
+            kernels.choose, part, self.sizes, self.cap, self.bound, self.limits, self.c, self.u,
             self.device_target, self.stamp, self.turn, self.chosen, self.counts, self.span,
         )  # fmt: skip
         if not matrix.whole:
@@ -189,7 +191,7 @@ class Rounds:
             self.counts, matrix.store, matrix.lines, self.base, self.sets,
         )  # fmt: skip
         self.by_problem(
-            kernels.ascend, part, self.rows, self.cap, self.bound, self.c, self.u,
+            kernels.ascend, part, self.rows, self.cap, self.bound, self.limits, self.c, self.u,
             self.device_target, self.span, self.chosen, self.counts, self.sets, matrix.lines,
             self.base, matrix.own, accuracy, options.round_steps, self.device_steps,
             self.moved, self.delta, self.moves,
@@ -205,7 +207,9 @@ class Rounds:
 
     def balance(self, places: np.ndarray) -> None:
         """Make the coefficients sum to zero but for one rounding."""
-        self.by_problem(balance, _ids(places), self.sizes, self.cap, self.bound, self.c)
+        self.by_problem(
+            balance, _ids(places), self.sizes, self.cap, self.bound, self.limits, self.c
+        )
 
     def images(self, places: np.ndarray, linear: bool) -> tuple[Any, np.ndarray | None]:
         """Images over all rows in double precision, and the weight vectors of a linear kernel."""
@@ -251,7 +255,7 @@ class Rounds:
     ) -> np.ndarray:
         """Return the numbers of the certificates."""
         self.by_problem(
-            certify, _ids(places), self.rows, self.sizes, self.cap, self.bound, self.c,
+            certify, _ids(places), self.rows, self.sizes, self.cap, self.bound, self.limits, self.c,
             self.u, roots, unit, cuda.to_device(lengths), cuda.to_device(far), promise, HALVINGS,
             self.out,
         )  # fmt: skip

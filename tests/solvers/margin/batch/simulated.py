@@ -17,7 +17,9 @@ import numpy as np
 from oblong import RelativeMarginClassifierCV
 from oblong.batch import _device
 from oblong.kernels import Kernel
+from oblong.linalg.kernel_columns import KernelColumns
 from oblong.solvers.margin.batch.cuda import solve_batch_on_device
+from oblong.solvers.margin.batch.cuda_bounds import solve_bounds_on_device
 from oblong.solvers.margin.batch.cuda_certificate import balance
 from oblong.solvers.margin.batch.cuda_interior_point import BoxSolver
 from oblong.solvers.margin.batch.cuda_kernels import clear
@@ -28,6 +30,7 @@ from oblong.solvers.margin.batch.cuda_reduce import THREADS
 from oblong.solvers.margin.batch.cuda_rounds import Rounds
 from oblong.solvers.margin.batch.problem import GramTiles, MarginBatch, RowTiles
 from oblong.solvers.margin.batch.solve import solve_batch
+from oblong.solvers.margin.variable_bound import solve_variable_bound
 
 SMALL = CudaOptions(
     working_set=4, tile=4, panel=2, look=2, newton_after=4, newton_every=4, newton_late=100
@@ -63,7 +66,8 @@ def parts(rng: np.random.Generator) -> dict[str, float]:
     errors["factor"] = np.abs(np.tril(factored[:, 2:, 2:]) - L).max()
     errors["inverse"] = np.abs(inverse - np.linalg.inv(L)).max()
     c, sizes = np.array([[0.5, -0.3, 1.0]]), np.array([3])
-    balance[1, 4](np.array([0]), sizes, np.array([[1.0, -1.0, 1.0]]), np.array([np.inf]), c)
+    caps, none = np.array([[1.0, -1.0, 1.0]]), np.array([np.inf])
+    balance[1, 4](np.array([0]), sizes, caps, none, none, c)
     # A coefficient at its end stays there.
     errors["balance"] = np.abs(c - [[-0.7, -0.3, 1.0]]).max()
     clear[1, THREADS // 256](np.array([0]), sizes, c)
@@ -122,6 +126,39 @@ def search(X: np.ndarray) -> float:
     names = ("mean_test_score", "mean_relative_margin")
     here, there = (np.array([model.cv_results_[name] for name in names]) for model in models)
     return float(np.abs(here - there).max())
+
+
+def bounds(X: np.ndarray) -> dict[str, float]:
+    """Bounds with a price, two pairs of classes side by side, and each of them on cores."""
+    segments = np.array([[[0, 4], [4, 8]], [[0, 4], [8, 12]]])
+    signs, v = np.array([[1.0, -1.0]] * 2), np.linspace(0.5, 1.5, 12)
+    errors = {}
+    for kernel, C, nu in ((Kernel("rbf", 0.5), 2.0, None), (Kernel("rbf", 0.5), 2.0, 3.0),
+                          (Kernel("linear"), 0.5, 2.0), (Kernel("linear"), 0.5, None)):  # fmt: skip
+        batch = MarginBatch(
+            RowTiles(kernel, X), segments, signs, v, np.array([C]), np.array([]), tol=1e-4
+        )
+        found = solve_bounds_on_device(batch, 0.4, nu, v, device=SMALL)
+        for g, one in enumerate(found):
+            rows, y = batch.rows(g), batch.y(g)
+            columns = KernelColumns(kernel, X[rows])
+            here = solve_variable_bound(
+                columns, y, C * v[rows], D=0.4, nu=nu, weights=v[rows], tol=1e-4
+            )
+            f = kernel(X[rows], X[rows]) @ one.margin.coef + one.margin.bias
+            bias = here.margin.bias - columns.offset(here.margin.coef, here.margin.direction)
+            name = f"{kernel.name}, nu={nu}, {g}"
+            errors[name] = {
+                "status": one.margin.status,
+                "gap": one.margin.relative_gap,
+                "objective": abs(one.margin.objective / here.margin.objective - 1.0),
+                "bound": abs(one.B - here.B),
+                "outputs": float(np.abs(f - one.margin.outputs).max()),
+                "bias": abs(one.margin.bias - bias),
+                "theta": abs(one.theta - here.theta),
+                "above one": one.B,
+            }
+    return errors
 
 
 def main() -> None:
