@@ -184,7 +184,9 @@ class DeviceWork:
         """Solve everything: penalties in waves, ascending, then the spreads, descending."""
         batch, own = self.batch, self.own
         groups = np.arange(batch.n_groups) * batch.n_problems
-        wave = max(1, self.device.wave // batch.n_groups)
+        # Of several matrices each has fewer problems, and products with few columns are costly.
+        most = self.device.wave if len(self.matrix.stack) == 1 else self.device.side_by_side
+        wave = max(1, most // batch.n_groups)
         for first, last in chunks(len(batch.Cs), wave):
             places = (groups[:, None] + own * np.arange(first, last)).ravel()
             if first > 0:
