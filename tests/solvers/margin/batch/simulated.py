@@ -6,6 +6,7 @@ Run as a program, because the simulator has to be chosen before Numba is importe
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
@@ -14,10 +15,10 @@ from unittest.mock import patch
 
 import numpy as np
 
-from oblong import RelativeMarginClassifierCV
-from oblong.batch import _device
+from oblong import RelativeMarginClassifier, RelativeMarginClassifierCV
+from oblong.batch import _device, relative_margin
 from oblong.kernels import Kernel
-from oblong.linalg.kernel_columns import KernelColumns
+from oblong.solvers.margin.batch import cuda_bounds
 from oblong.solvers.margin.batch.cuda import solve_batch_on_device
 from oblong.solvers.margin.batch.cuda_bounds import solve_bounds_on_device
 from oblong.solvers.margin.batch.cuda_certificate import balance
@@ -30,7 +31,6 @@ from oblong.solvers.margin.batch.cuda_reduce import THREADS
 from oblong.solvers.margin.batch.cuda_rounds import Rounds
 from oblong.solvers.margin.batch.problem import GramTiles, MarginBatch, RowTiles
 from oblong.solvers.margin.batch.solve import solve_batch
-from oblong.solvers.margin.variable_bound import solve_variable_bound
 
 SMALL = CudaOptions(
     working_set=4, tile=4, panel=2, look=2, newton_after=4, newton_every=4, newton_late=100
@@ -90,19 +90,19 @@ def counted(owner: type, name: str) -> list[str]:
     return calls
 
 
-def cached_folds(X: np.ndarray) -> dict[str, float]:
+def two_folds(X: np.ndarray, gammas: Sequence[float], options: CudaOptions) -> dict[str, float]:
     """Two folds, each with its own penalties, in one batch, and one by one on cores."""
-    kernel = Kernel("rbf", 0.5)
+    kernels = [Kernel("rbf", gamma) for gamma in gammas]
     segments = np.array([[[0, 6], [6, 10]], [[2, 6], [6, 12]]])
     signs, penalties = np.array([[1.0, -1.0]] * 2), np.array([[1.0] * 12, [0.5] * 12])
     others = [np.array([10, 11]), np.array([0, 1])]
     batch = MarginBatch(
-        RowTiles(kernel, X), segments, signs, penalties, np.array([2.0]), np.array([]),
-        tol=1e-4, others=others,
+        RowTiles(kernels[0], X), segments, signs, penalties, np.array([2.0]), np.array([]),
+        tol=1e-4, others=others, kernels=kernels,
     )  # fmt: skip
-    device = solve_batch_on_device(batch, device=CACHED)
-    errors = {"converged": bool((device.status == 0).all())}
-    for g in range(2):
+    device = solve_batch_on_device(batch, device=options)
+    errors = {"converged": bool((device.status == 0).all()), "steps": int(device.n_iter.sum())}
+    for g, kernel in enumerate(kernels):
         one = MarginBatch(
             RowTiles(kernel, X), segments[g : g + 1], signs[:1], penalties[g], np.array([2.0]),
             np.array([]), tol=1e-4,
@@ -128,37 +128,30 @@ def search(X: np.ndarray) -> float:
     return float(np.abs(here - there).max())
 
 
-def bounds(X: np.ndarray) -> dict[str, float]:
-    """Bounds with a price, two pairs of classes side by side, and each of them on cores."""
-    segments = np.array([[[0, 4], [4, 8]], [[0, 4], [8, 12]]])
-    signs, v = np.array([[1.0, -1.0]] * 2), np.linspace(0.5, 1.5, 12)
-    errors = {}
-    for kernel, C, nu in ((Kernel("rbf", 0.5), 2.0, None), (Kernel("rbf", 0.5), 2.0, 3.0),
-                          (Kernel("linear"), 0.5, 2.0), (Kernel("linear"), 0.5, None)):  # fmt: skip
-        batch = MarginBatch(
-            RowTiles(kernel, X), segments, signs, v, np.array([C]), np.array([]), tol=1e-4
-        )
-        found = solve_bounds_on_device(batch, 0.4, nu, v, device=SMALL)
-        for g, one in enumerate(found):
-            rows, y = batch.rows(g), batch.y(g)
-            columns = KernelColumns(kernel, X[rows])
-            here = solve_variable_bound(
-                columns, y, C * v[rows], D=0.4, nu=nu, weights=v[rows], tol=1e-4
-            )
-            f = kernel(X[rows], X[rows]) @ one.margin.coef + one.margin.bias
-            bias = here.margin.bias - columns.offset(here.margin.coef, here.margin.direction)
-            name = f"{kernel.name}, nu={nu}, {g}"
-            errors[name] = {
-                "status": one.margin.status,
-                "gap": one.margin.relative_gap,
-                "objective": abs(one.margin.objective / here.margin.objective - 1.0),
-                "bound": abs(one.B - here.B),
-                "outputs": float(np.abs(f - one.margin.outputs).max()),
-                "bias": abs(one.margin.bias - bias),
-                "theta": abs(one.theta - here.theta),
-                "above one": one.B,
-            }
-    return errors
+def bounds(X: np.ndarray) -> dict[str, dict[str, float]]:
+    """Bounds with a price: differences between all pairs side by side and one by one on cores."""
+    y, weights, found = np.tile([0, 1, 2], 4), np.linspace(0.5, 1.5, 12), {}
+    X = X + np.eye(3)[y, :2]
+    on_device = partial(solve_bounds_on_device, device=SMALL)
+    for kernel, nu in (("rbf", None), ("linear", 4.0)):
+        settings = {"kernel": kernel, "C": 5.0, "D": 0.05, "nu": nu, "tol": 1e-4}
+        here, there = (RelativeMarginClassifier(**settings) for _ in range(2))
+        here.fit(X, y, weights)
+        there._rows_on_device = X
+        with (
+            patch.object(cuda_bounds, "solve_bounds_on_device", on_device),
+            patch.object(relative_margin, "solve_variable_bound", None),
+        ):
+            there._fit(X, y, weights)
+        found[kernel] = {
+            "converged": there.converged_,
+            "gap": there.dual_gap_.max(),
+            "bounds above one": int((here.B_ > 1.01).sum()),
+            "objective": np.abs(there.objective_ / here.objective_ - 1.0).max(),
+            "theta": np.abs(there.theta_ - here.theta_).max(),
+            "outputs": np.abs(there._outputs(X) - here._outputs(X)).max(),
+        }
+    return found
 
 
 def main() -> None:
@@ -191,7 +184,9 @@ def main() -> None:
             "bias": device.bias[0, -1] - cores.bias[0, -1],
             "sum": float(np.abs(device.coefs[0].sum(axis=1)).max()),
         }
-    found["cached columns"] = cached_folds(X)
+    found["cached columns"] = two_folds(X, (0.5, 0.5), CACHED)
+    found["two matrices"] = two_folds(X, (0.5, 0.7), INSIDE)
+    found["bounds"] = bounds(X)
     print(json.dumps(found))
 
 
