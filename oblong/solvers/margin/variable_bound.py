@@ -178,17 +178,14 @@ def solve_variable_bound(
             if isinstance(asked, Expand):
                 answer = expand(columns.latest, pieces, asked.coef, asked.image, asked.bias)
                 continue
+            start = (None, None)
+            if asked.start is not None:
+                start = asked.start.dual_coef, asked.start.image
+            stage = "svm" if np.isinf(asked.t) else f"relative margin, bound {asked.t:.6g}"
             margin = solve_margin(
-                columns,
-                pieces,
-                tol=asked.tol,
-                max_iter=asked.max_iter,
-                start=None if asked.start is None else asked.start.dual_coef,
-                start_image=None if asked.start is None else asked.start.image,
-                progress=progress,
-                stage="svm" if np.isinf(asked.t) else f"relative margin, bound {asked.t:.6g}",
-                options=options,
-            )
+                columns, pieces, tol=asked.tol, max_iter=asked.max_iter, start=start[0],
+                start_image=start[1], progress=progress, stage=stage, options=options,
+            )  # fmt: skip
             largest = options.bound_free if asked.t < np.inf else 0
             answer = margin, _excess_slope(columns.latest, pieces, margin.dual_coef, largest)
     except StopIteration as end:
@@ -225,19 +222,12 @@ class _Search:
     """Search for the bound, with the nearest solution so far as the start of the next."""
 
     def __init__(
-        self,
-        model: BoundModel,
-        tol: float,
-        max_iter: int,
-        first: MarginResult | None,
+        self, model: BoundModel, tol: float, max_iter: int, first: MarginResult | None,
         options: MarginOptions,
-    ) -> None:
-        self.model = model
-        self.tol = tol
-        self.max_iter = max_iter
+    ) -> None:  # fmt: skip
+        self.model, self.tol, self.max_iter, self.options = model, tol, max_iter, options
         # The first solution, which starts that of a search with a smaller tolerance.
         self.first = first
-        self.options = options
         # Solutions that bracket the bound: h > D at ``low``, h <= D at ``high``, which the support
         # vector machine sets before any other bound is tried.
         self.low: _Point | None = None
@@ -377,14 +367,8 @@ class _Search:
         a = model.y * c
         alpha = np.clip(a, 0.0, model.C)
         norm = 0.5 * float(c @ u)
-        return _Settled(
-            c,
-            u,
-            linear,
-            violation,
-            objective=linear.value + norm,
-            dual_objective=float((alpha - np.abs(a - alpha)).sum()) + model.D - norm,
-        )
+        dual = float((alpha - np.abs(a - alpha)).sum()) + model.D - norm
+        return _Settled(c, u, linear, violation, linear.value + norm, dual)
 
     def _result(self, best: _Settled, status: str) -> Questions:
         """Certify the best point with its outputs in double precision."""
@@ -418,23 +402,14 @@ class _Search:
             # Zero coefficients are a dual point too.
             dual, hidden = model.D, 0.0
         margin = MarginResult(
-            coef=c,
-            bias=linear.bias,
-            outputs=f,
-            dual_coef=c,
-            image=expansion.image,
-            scale=1.0,
+            coef=c, bias=linear.bias, outputs=f, dual_coef=c, image=expansion.image, scale=1.0,
             bias_interval=linear.bias_interval,
             objective=objective,
             dual_objective=dual,
             rounding=max(hinge + beyond - linear.value, 0.0) + 0.5 * expansion.norm_error + hidden,
-            violation=best.violation,
-            n_iter=self.n_iter,
-            n_newton=self.n_newton,
-            n_rounds=self.n_rounds,
-            status=status,
-            direction=expansion.direction,
-        )
+            violation=best.violation, n_iter=self.n_iter, n_newton=self.n_newton,
+            n_rounds=self.n_rounds, status=status, direction=expansion.direction,
+        )  # fmt: skip
         return RelativeMarginResult(margin, linear.bound, self.theta, self.n_iter)
 
 

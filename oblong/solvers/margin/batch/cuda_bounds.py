@@ -127,23 +127,14 @@ class _Answers:
             values, size = work.values[g], self.sizes[g]
             c, u, scale = coefs[g, :size], images[g, :size], values[SCALE]
             margin = MarginResult(
-                coef=scale * c,
-                bias=values[BIAS],
-                outputs=scale * u + values[BIAS],
-                dual_coef=c,
-                image=u,
-                scale=scale,
-                bias_interval=(values[HIGH], values[LOW]),
-                objective=values[OBJECTIVE],
-                dual_objective=values[DUAL],
-                rounding=values[ROUNDING],
-                violation=values[HIGH] - values[LOW],
-                n_iter=int(work.rounds.steps[g] - before[g]),
-                n_newton=0,
-                n_rounds=0,
+                coef=scale * c, bias=values[BIAS], outputs=scale * u + values[BIAS], dual_coef=c,
+                image=u, scale=scale, bias_interval=(values[HIGH], values[LOW]),
+                objective=values[OBJECTIVE], dual_objective=values[DUAL],
+                rounding=values[ROUNDING], violation=values[HIGH] - values[LOW],
+                n_iter=int(work.rounds.steps[g] - before[g]), n_newton=0, n_rounds=0,
                 status=STATUS[work.status[g]],
                 direction=scale * work.directions[g] if work.linear else None,
-            )
+            )  # fmt: skip
             answers[g] = margin, float(slopes[g])
         return answers
 
