@@ -43,6 +43,11 @@ _BLOCK_BYTES = 1 << 31
 class BoxSolver:
     """Support vector machines ``min ½c'Kc - y'c, Σc = 0, c_i between 0 and cap_i``.
 
+    Of several matrices that are alike, such as those of folds, the first makes the preconditioner,
+    and steps are solved with it before they are solved with the matrix of each problem:
+    one product serves all problems then. ``missed_share`` is the share of its diagonal that the
+    landmarks miss, infinite if it is not definite.
+
     Parameters
     ----------
     matrix : DeviceMatrix
@@ -51,54 +56,46 @@ class BoxSolver:
         Rows by which the preconditioner approximates them, a multiple of ``panel``.
     panel : int
         See :func:`~oblong.solvers.margin.batch.cuda_newton.solve_definite`.
+    first : int, default=0
+        Which of several matrices is the first.
     """
 
-    def __init__(self, matrix: DeviceMatrix, landmarks: int, panel: int) -> None:
-        self.matrix, self.arrays, self.xp = matrix, matrix.arrays, matrix.arrays.module
-        self.panel, self.r = panel, landmarks
-        self.unit = self.arrays.put(np.eye(landmarks))
-        # Of every matrix K ~ ZZ' + diag(missed), and the share of the diagonal that is missed.
-        self.near: dict[int, tuple[Any, Any, float]] = {}
+    def __init__(self, matrix: DeviceMatrix, landmarks: int, panel: int, first: int = 0) -> None:
+        self.matrix, self.arrays, self.K = matrix, matrix.arrays, matrix.matrix(first)
+        self.xp, self.panel, self.r = self.arrays.module, panel, landmarks
         # The matrices, and the columns of each.
         self.parts: list[tuple[int, slice]] = []
-
-    def missed_share(self, which: int) -> float:
-        """Share of a diagonal that the landmarks miss, infinite if the matrix is not definite."""
-        if which not in self.near:
-            self.near[which] = self._approximate(self.matrix.matrix(which))
-        return self.near[which][2]
-
-    def _approximate(self, K: Any) -> tuple[Any, Any, float]:
-        linalg, n = self.xp.linalg, len(K)
-        chosen = self.arrays.put(np.arange(self.r) * n // self.r)
+        n, linalg, K, arrays = len(self.K), self.xp.linalg, self.K, self.arrays
+        chosen = arrays.put(np.arange(landmarks) * n // landmarks)
         columns, diagonal = K[:, chosen], K.diagonal()
+        self.unit = arrays.put(np.eye(landmarks))
         ridge = _RIDGE * float(diagonal.mean())
+        self.missed_share = np.inf
         try:
             factor = linalg.cholesky(columns[chosen] + ridge * self.unit)
         except (np.linalg.LinAlgError, RuntimeError):
             # The matrix that was given is indefinite; PyTorch has a RuntimeError of its own.
-            return None, None, np.inf
-        # Exact on the landmarks and on the diagonal.
-        Z = columns @ linalg.inv(factor).T
-        missed = self.xp.clip(diagonal - (Z * Z).sum(axis=1), 0.0, None)
-        least = max(ridge, _FLOOR * float(missed.mean()))
-        share = float(missed.mean() / diagonal.mean())
-        return Z, self.xp.clip(missed, least, None), share
+            return
+        # K ~ ZZ' + diag(missed), exact on the landmarks and on the diagonal.
+        self.Z = columns @ linalg.inv(factor).T
+        missed = self.xp.clip(diagonal - (self.Z * self.Z).sum(axis=1), 0.0, None)
+        self.missed_share = float(missed.mean() / diagonal.mean())
+        self.missed = self.xp.clip(missed, max(ridge, _FLOOR * float(missed.mean())), None)
 
     def _split(self, which: np.ndarray) -> None:
         kinds, starts = np.unique(which, return_index=True)
         ends = [*starts[1:].tolist(), which.size]
-        self.parts = [
-            (k, slice(first, last)) for k, first, last in zip(kinds.tolist(), starts.tolist(), ends)
-        ]
-
-    def _by_matrix(self, function: Any, *columns: Any) -> Any:
-        """Apply a function of a matrix and of its columns to all of them."""
-        parts = [function(k, *(a[:, part] for a in columns)) for k, part in self.parts]
-        return parts[0] if len(parts) == 1 else self.xp.concatenate(parts, axis=1)
+        places = map(slice, starts.tolist(), ends)
+        self.parts = list(zip(kinds.tolist(), places))
 
     def _product(self, x: Any) -> Any:
-        return self._by_matrix(lambda k, own: self.matrix.matrix(k) @ own, x)
+        """Products of all columns with their matrices."""
+        parts = [self.matrix.matrix(k) @ x[:, part] for k, part in self.parts]
+        return parts[0] if len(parts) == 1 else self.xp.concatenate(parts, axis=1)
+
+    def _rough_product(self, x: Any) -> Any:
+        """Products of all columns with the first matrix."""
+        return self.K @ x
 
     def solve(self, cap: Any, which: np.ndarray, tol: float) -> tuple[Any, Any, np.ndarray]:
         """Return coefficients, their images, and the violations of the optimality conditions.
@@ -177,7 +174,7 @@ class BoxSolver:
             wanted = xp.clip(_ROUGH * xp.sqrt(mu / scale), _SHARE * tol, None)
             solve = self._newton(theta, on, total)
             # The predictor: how far complementarity falls, and which products a step leaves.
-            step, _ = solve(goal, _ROUGHER * wanted, ~done, None)
+            step, _ = solve(goal, _ROUGHER * wanted, ~done, None, self._rough_product)
             d_lower, d_upper = -lower * (step / s + on), upper * (step / w - on)
             length = longest(1.0, step, d_lower, d_upper)
             left_over = (s + length * step) * (lower + length * d_lower)
@@ -186,6 +183,8 @@ class BoxSolver:
             aim = xp.maximum(aim, 0.01 * least_mu)
             at_lower, at_upper = aim - step * d_lower, aim + step * d_upper
             goal = goal + (at_lower / s - at_upper / w) * on
+            if len(self.parts) > 1:
+                step, _ = solve(goal, wanted, ~done, step, self._rough_product)
             step, db = solve(goal, wanted, ~done, step)
             d_lower = ((at_lower - lower * step) / s - lower) * on
             d_upper = ((at_upper + upper * step) / w - upper) * on
@@ -224,12 +223,14 @@ class BoxSolver:
         It takes goals, the residuals at which columns end, which columns are live, the others
         being left unsolved, and a start or None.
         """
-        xp, product = self.xp, self._product
-        apply = self._preconditioner(theta, on)
+        xp = self.xp
+        apply = self._preconditioner(on / (theta + self.missed[:, None]))
         ones = apply(on)
         weight = ones.sum(axis=0)
 
-        def solve(goal: Any, wanted: Any, live: Any, x: Any) -> tuple[Any, Any]:
+        def solve(
+            goal: Any, wanted: Any, live: Any, x: Any, product: Any = self._product
+        ) -> tuple[Any, Any]:
             x = ones * (total / weight) if x is None else x
             r = goal - product(x) * on - theta * x
             p = before = None
@@ -251,25 +252,18 @@ class BoxSolver:
 
         return solve
 
-    def _preconditioner(self, theta: Any, on: Any) -> Any:
-        """Return the function that solves ``(ZZ' + missed + theta) x = v``, by Woodbury."""
-        xp, r = self.xp, self.r
-        small: dict[int, Any] = {}
+    def _preconditioner(self, inverse: Any) -> Any:
+        """Return the function that solves ``(ZZ' + diag(1 / inverse)) x = v``, by Woodbury."""
+        xp, Z, r = self.xp, self.Z, self.r
+        small = self.arrays.empty((inverse.shape[1], r, r), np.float64)
+        for first, last in chunks(len(small), max(1, _BLOCK_BYTES // (8 * Z.shape[0] * r))):
+            A = (Z.T[None] * inverse.T[first:last, None]) @ Z + self.unit
+            rhs = xp.zeros_like(A) + self.unit
+            small[first:last] = solve_definite(self.matrix, self.panel, A, rhs)
 
-        def invert(k: int, theta: Any, on: Any) -> Any:
-            Z, missed, _ = self.near[k]
-            inverse = on / (theta + missed[:, None])
-            small[k] = self.arrays.empty((inverse.shape[1], r, r), np.float64)
-            for first, last in chunks(len(small[k]), max(1, _BLOCK_BYTES // (8 * len(Z) * r))):
-                A = (Z.T[None] * inverse.T[first:last, None]) @ Z + self.unit
-                rhs = xp.zeros_like(A) + self.unit
-                small[k][first:last] = solve_definite(self.matrix, self.panel, A, rhs)
-            return inverse
-
-        def solve(k: int, inverse: Any, v: Any) -> Any:
-            Z, some = self.near[k][0], inverse * v
-            inner = (small[k] @ (Z.T @ some).T[:, :, None])[:, :, 0]
+        def apply(v: Any) -> Any:
+            some = inverse * v
+            inner = (small @ (Z.T @ some).T[:, :, None])[:, :, 0]
             return some - inverse * (Z @ inner.T)
 
-        inverse = self._by_matrix(invert, theta, on)
-        return lambda v: self._by_matrix(solve, inverse, v)
+        return apply

@@ -25,6 +25,8 @@ __all__ = ["HALVINGS", "Rounds"]
 HALVINGS = 50
 # Problems that are many for the interior point method.
 _MANY = 16
+# Relative difference of gammas up to which kernel matrices are alike.
+_ALIKE = 0.1
 
 
 class Rounds:
@@ -66,7 +68,7 @@ class Rounds:
         self.turn = 0
         # Matrices of the working sets.
         self.sets: Any = None
-        self.boxes: BoxSolver | None = None
+        self.boxes: dict[int, BoxSolver] = {}
         self.inside = np.zeros(m, dtype=np.bool_)
         # Memory of Newton steps, once there are any.
         self.free: Any = None
@@ -133,7 +135,7 @@ class Rounds:
             done = (violation <= self.target) | given_up | (taken >= limit)
             active = active[~done[active]]
             # Where problems crawled before, those of larger penalties will.
-            soon = options.interior_after // (1 if self.boxes is None else 5)
+            soon = options.interior_after // (5 if self.boxes else 1)
             if rounds % max(1, soon) == 0 and self._may_go_inside:
                 crawling = active[~self.inside[active] & np.isinf(self.host_bound[active])]
                 if crawling.size >= _MANY or rounds >= options.interior_patience:
@@ -155,19 +157,21 @@ class Rounds:
         """Solve support vector machines over most rows of a matrix in double precision."""
         matrix, options = self.matrix, self.options
         places = places[self.host_sizes[places] > matrix.n // 2]
-        if not places.size:
-            return
-        if self.boxes is None:
-            self.boxes = BoxSolver(matrix, options.landmarks, options.panel)
-        share = {k: self.boxes.missed_share(k) for k in np.unique(self.which[places]).tolist()}
-        places = places[np.argsort(self.which[places], kind="stable")]
-        places = places[[share[k] <= options.landmarks_miss for k in self.which[places].tolist()]]
-        if not places.size:
-            return
+        # Kernels whose widths are about the same have matrices that are alike.
+        gammas = [1.0 if rows is None else rows.kernel.gamma for rows in matrix.stack]
+        first = np.array([np.argmax(np.isclose(gammas, gamma, rtol=_ALIKE)) for gamma in gammas])
+        for k in np.unique(first[self.which[places]]).tolist():
+            if k not in self.boxes:
+                self.boxes[k] = BoxSolver(matrix, options.landmarks, options.panel, k)
+            if self.boxes[k].missed_share <= options.landmarks_miss:
+                some = places[first[self.which[places]] == k]
+                order = np.argsort(self.which[some], kind="stable")
+                self._go_inside(some[order], self.boxes[k])
+
+    def _go_inside(self, places: np.ndarray, boxes: BoxSolver) -> None:
         cap, _ = self._dense(places, self.cap)
-        c, u, violation = self.boxes.solve(
-            cap, self.which[places], float(self.target[places].min())
-        )
+        target = float(self.target[places].min())
+        c, u, violation = boxes.solve(cap, self.which[places], target)
         before = self.span.copy_to_host()[places]
         better = np.isfinite(violation) & (violation < before[:, 0] - before[:, 1])
         taken = self.matrix.arrays.put(np.flatnonzero(better))

@@ -186,7 +186,7 @@ def main() -> None:
             "sum": float(np.abs(device.coefs[0].sum(axis=1)).max()),
         }
     found["cached columns"] = two_folds(X, (0.5, 0.5), CACHED)
-    found["two matrices"] = two_folds(X, (0.5, 0.7), INSIDE)
+    found["two matrices"] = two_folds(X, (0.5, 0.52), INSIDE)
     found["bounds"] = bounds(X)
     print(json.dumps(found))
 
