@@ -31,6 +31,8 @@ Matrix: TypeAlias = Any  # a dense array or a CSR matrix
 
 # A chunk of a block that stays in the second-level cache between product and map.
 _CHUNK_BYTES = 1 << 20
+# Entries of rows that are prepared at a time.
+_PREPARED = 1 << 16
 # Rounding of the exponent of the rbf kernel, in double and single precision, above which squared
 # distances are summed from differences instead of coming from a product.
 _COARSE = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}
@@ -174,33 +176,55 @@ class Kernel:
         """
         if callable(self.name) or self.name == "precomputed":
             return KernelRows(X, X)
-        if sp.issparse(X):
-            data = X.data if shift is None else X.data - shift[X.indices]
-            rows = sp.csr_matrix((data.astype(dtype), X.indices, X.indptr), shape=X.shape)
-        else:
-            rows = X if shift is None else np.subtract(X, shift, dtype=np.float64)
-            rows = np.ascontiguousarray(rows, dtype=dtype)
+        if not sp.issparse(X):
+            return self._prepare_dense(X, np.dtype(dtype), shift)
+        data = X.data if shift is None else X.data - shift[X.indices]
+        rows = sp.csr_matrix((data.astype(dtype), X.indices, X.indptr), shape=X.shape)
         if self.name == "linear":
             return KernelRows(rows, rows)
         if self.name != "rbf":
-            scaled = rows * np.asarray(self.gamma, dtype=dtype)
-            if sp.issparse(rows):
-                return KernelRows(scaled, rows)
-            constant = np.ones(rows.shape[0], dtype=dtype)
-            return KernelRows(
-                np.column_stack([scaled, self.coef0 * constant]).astype(dtype, copy=False),
-                np.column_stack([rows, constant]),
-            )
+            return KernelRows(rows * np.asarray(self.gamma, dtype=dtype), rows)
         power, unit = self._powers()
         rows = rows * np.asarray(power, dtype=dtype)
-        scaled = rows * np.asarray(unit, dtype=dtype)
         half_norms = (0.5 * unit * _squared_norms(rows)).astype(dtype)
-        if not sp.issparse(rows):
-            ones = np.ones_like(half_norms)
-            scaled = np.column_stack([scaled, -half_norms, ones])
-            rows = np.column_stack([rows, ones, -half_norms])
-        prepared = KernelRows(scaled, rows, half_norms, X)
-        return replace(prepared, coarse=prepared.is_coarse())
+        return _with_distance(KernelRows(rows * np.asarray(unit, dtype=dtype), rows, half_norms, X))
+
+    def _powers(self) -> tuple[float, float]:
+        """A power of two to multiply rows by, and the factor of their squared distances then."""
+        factor = 2.0 * LOG2_E * self.gamma
+        power = 2.0 ** round(0.5 * np.log2(factor)) if factor > 0.0 else 1.0
+        return power, factor / power**2
+
+    def _prepare_dense(
+        self, X: np.ndarray, dtype: np.dtype, shift: np.ndarray | None
+    ) -> KernelRows:
+        """Write both sides of the products a few rows at a time: copies of all would cost more."""
+        if self.name == "linear" and shift is None:
+            rows = np.ascontiguousarray(X, dtype=dtype)
+            return KernelRows(rows, rows)
+        n, d = X.shape
+        right = np.empty((n, d + {"linear": 0, "rbf": 2}.get(str(self.name), 1)), dtype=dtype)
+        left = right if self.name == "linear" else np.empty_like(right)
+        power, unit = self._powers() if self.name == "rbf" else (1.0, self.gamma)
+        half_norms = np.empty(n, dtype=dtype) if self.name == "rbf" else None
+        for start, stop in chunks(n, max(1, _PREPARED // max(1, d))):
+            rows = X[start:stop]
+            rows = rows if shift is None else np.subtract(rows, shift, dtype=np.float64)
+            part = right[start:stop, :d]
+            part[...] = rows
+            if self.name == "linear":
+                continue
+            part *= np.asarray(power, dtype=dtype)
+            np.multiply(part, np.asarray(unit, dtype=dtype), out=left[start:stop, :d])
+            if half_norms is not None:
+                half_norms[start:stop] = 0.5 * unit * _squared_norms(part)
+        if half_norms is not None:
+            left[:, d], left[:, d + 1] = -half_norms, 1.0
+            right[:, d], right[:, d + 1] = 1.0, -half_norms
+            return _with_distance(KernelRows(left, right, half_norms, X))
+        if self.name != "linear":
+            left[:, d], right[:, d] = self.coef0, 1.0
+        return KernelRows(left, right)
 
     def rounding(self, rows: KernelRows) -> float:
         """Bound on the error of a value over ``sqrt(k(x, x) k(z, z))``, in units of round-off.
@@ -216,12 +240,6 @@ class Kernel:
         elif self.name == "poly":
             units += self.degree
         return units
-
-    def _powers(self) -> tuple[float, float]:
-        """A power of two to multiply rows by, and the factor of their squared distances then."""
-        factor = 2.0 * LOG2_E * self.gamma
-        power = 2.0 ** round(0.5 * np.log2(factor)) if factor > 0.0 else 1.0
-        return power, factor / power**2
 
     def block(
         self, A: KernelRows, B: KernelRows, out: np.ndarray | None = None, threads: int = 1
@@ -348,6 +366,11 @@ class Kernel:
         A = self.prepare(X, np.float64, shift)
         B = A if Z is None else self.prepare(Z, np.float64, shift)
         return self.block(A, B)
+
+
+def _with_distance(rows: KernelRows) -> KernelRows:
+    """Rows of the rbf kernel that know whether they are far from the origin."""
+    return replace(rows, coarse=rows.is_coarse())
 
 
 def _squared_norms(X: Matrix) -> np.ndarray:

@@ -281,9 +281,10 @@ class RelativeMarginClassifier(MarginParameters, ArraysAnywhere, KernelClassifie
         few = len(counts) == 2 or (len(counts) <= _FEW_CLASSES and len(labels) <= _FEW_ROWS)
         device = self._rows_on_device
         gram = self.kernel == "precomputed" or callable(self.kernel)
-        alone = self.D is not None or self._indefinite or self.kernel == "sigmoid"
+        alone = self._indefinite or self.kernel == "sigmoid"
         if device is None:
-            alone |= few or largest > DEFAULTS.batch_rows or not self._dense(rows)
+            alone |= self.D is not None or few or largest > DEFAULTS.batch_rows
+            alone |= not self._dense(rows)
         if alone or (device is not None and callable(self.kernel)):
             return super()._fit_rows(X, kept, rows, labels, penalties, weights)
         order = np.argsort(labels, kind="stable")
@@ -303,31 +304,44 @@ class RelativeMarginClassifier(MarginParameters, ArraysAnywhere, KernelClassifie
             np.tile([1.0, -1.0], (len(pairs), 1)),
             penalties[order],
             np.array([self._penalty]),
-            np.array([] if self.B is not None else [self.spread]),
+            np.array([] if self.B is not None or self.D is not None else [self.spread]),
             None if self.B is None else np.full(len(pairs), float(self.B)),
             tol=self.tol,
             max_iter=self.max_iter,
         )
         try:
             with single_threaded_blas():
-                found = solve_batch(
-                    batch,
-                    threads=effective_n_jobs(self.n_jobs),
-                    cache_bytes=self.cache_size * 2.0**20,
-                    progress=self._progress(),
+                found: Any = (
+                    solve_batch(
+                        batch,
+                        threads=effective_n_jobs(self.n_jobs),
+                        cache_bytes=self.cache_size * 2.0**20,
+                        progress=self._progress(),
+                    )
+                    if self.D is None
+                    else self._search_bounds(batch, weights[order])
                 )
         except Exception as error:
             if device is None or not out_of_memory(error):
                 raise
             # Cores need less memory.
             return super()._fit_rows(X, kept, rows, labels, penalties, weights)
-        if self.kernel == "linear" and STATUS.index("stalled") in found.status[:, -1]:
+        if self.D is None:
+            stalled = STATUS.index("stalled") in found.status[:, -1]
+        else:
+            stalled = "stalled" in [fit.status for fit in found]
+        if self.kernel == "linear" and stalled:
             # Pairs one by one can be solved for their weights.
             self._products_fail = True
             try:
                 return super()._fit_rows(X, kept, rows, labels, penalties, weights)
             finally:
                 del self._products_fail
+        if self.D is not None:
+            members = [order[batch.rows(g)] for g in range(batch.n_groups)]
+            self._store(X, kept, labels, members, found)
+            self._keep([fit.solution for fit in found])
+            return found
         packed = np.zeros((len(counts) - 1, len(labels)))
         for coefs, (i, j) in zip(found.coefs, pairs):
             first, second = places_of(i, j)
@@ -359,6 +373,17 @@ class RelativeMarginClassifier(MarginParameters, ArraysAnywhere, KernelClassifie
         self._store_table(X, kept, labels, table)
         self._keep(found)
         return fits
+
+    def _search_bounds(self, batch: MarginBatch, weights: np.ndarray) -> list[PairFit]:
+        """Solve the pairs on a device, for the bounds that ``D`` and ``nu`` make the best."""
+        from oblong.solvers.margin.batch.cuda_bounds import solve_bounds_on_device
+
+        assert self.D is not None
+        results = solve_bounds_on_device(
+            batch, self.D, self.nu, weights, cache_bytes=self.cache_size * 2.0**20
+        )
+        models = [(result, result.margin) for result in results]
+        return [self._pair_fit(found, m.coef, m.bias, m.direction) for found, m in models]
 
     def _fit_pair(
         self, X: Any, y: np.ndarray, penalties: np.ndarray, weights: np.ndarray, threads: int

@@ -11,11 +11,16 @@ function ``F`` of ``b`` alone, minimised by intersecting its tangents.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
+from oblong._core.compile import compiled
+
 _MOST_STEPS = 200
+# Terms of a sum before they are added to the total: long sums lose digits.
+_TERMS = 256
 # Relative differences of sums that are round-off.
 _ROUNDING = 1e-14
 
@@ -59,11 +64,8 @@ def best_bound_and_bias(
     """
 
     def line(b: float) -> _Line:
-        f = u + b
-        low, _, cost = _bound_interval(np.abs(f), U, D)
-        value = cost + float(C @ np.maximum(1.0 - y * f, 0.0))
-        right = _right_slope(f, y, C, U, D, low)
-        return _Line(b, value, -_right_slope(-f, -y, C, U, D, low), right)
+        low, high = bound_interval(np.abs(u + b), U, D)
+        return _Line(b, *_value_and_slopes(u, y, C, U, D, b, low, high))
 
     # Beyond these biases every output is on one side, and no loss can fall any further.
     low, high = line(-1.0 - float(u.max())), line(1.0 - float(u.min()))
@@ -101,8 +103,8 @@ def best_bound_and_bias(
     ends = (_flat_end(line, best, low, slack), _flat_end(line, best, high, slack))
     bias = 0.5 * (ends[0] + ends[1])
     final = line(bias)
-    shortest, longest, _ = _bound_interval(np.abs(u + bias), U, D)
-    return BoundAndBias(0.5 * (shortest + longest), bias, ends, final.value)
+    bound = 0.5 * sum(bound_interval(np.abs(u + bias), U, D))
+    return BoundAndBias(bound, bias, ends, final.value)
 
 
 def _intersection(low: _Line, high: _Line) -> float:
@@ -113,7 +115,7 @@ def _intersection(low: _Line, high: _Line) -> float:
     return middle + rise / (high.left - low.right)
 
 
-def _flat_end(line, best: _Line, end: _Line, slack: float) -> float:
+def _flat_end(line: Callable[[float], _Line], best: _Line, end: _Line, slack: float) -> float:
     """Follow tangents from outside to the end of the flat stretch around the minimum."""
     level = best.value + 4.0 * _ROUNDING * abs(best.value)
     upwards = end.b > best.b
@@ -130,54 +132,94 @@ def _flat_end(line, best: _Line, end: _Line, slack: float) -> float:
     return end.b
 
 
-def _bound_interval(size: np.ndarray, U: np.ndarray, D: float) -> tuple[float, float, float]:
-    """Ends of the optimal bounds for outputs of given absolute size, and their cost.
+def bound_interval(size: np.ndarray, U: np.ndarray, D: float) -> tuple[float, float]:
+    """Ends of the optimal bounds for outputs of given absolute size.
 
     A bound ``t > 1`` is optimal if the sizes above it weigh at most ``D`` in terms of ``U`` and
     those not below it at least ``D``.
     """
     if np.isinf(U[0]):
         t = max(1.0, float(size.max()))
-        return t, t, D * t
-    order = np.argsort(-size)
-    sizes = size[order]
-    total = np.cumsum(U[order])
-    # The first size, from the largest down, at which the sum reaches D; the last at which it
-    # does not pass it.
-    low = high = 1.0
-    reached = np.flatnonzero(total >= D * (1.0 - 1e-12))
-    if reached.size:
-        high = max(1.0, float(sizes[reached[0]]))
-        passed = np.flatnonzero(total > D * (1.0 + 1e-12))
-        low = max(1.0, float(sizes[passed[0]])) if passed.size else 1.0
-    cost = D * high + float(U @ np.maximum(size - high, 0.0))
-    return low, high, cost
+        return t, t
+    high, weight = _quantile(size, U, D * (1.0 - 1e-12))
+    low = high if weight > D * (1.0 + 1e-12) else _quantile(size, U, D * (1.0 + 1e-12))[0]
+    return max(1.0, low), max(1.0, high)
 
 
-def _right_slope(
-    f: np.ndarray, y: np.ndarray, C: np.ndarray, U: np.ndarray, D: float, t: float
-) -> float:
-    """Right derivative of ``F`` where the outputs are ``f`` and ``t`` is an optimal bound.
+@compiled
+def _quantile(size, weights, goal):
+    """Largest size such that those not below it weigh more than the goal, and their weight.
+
+    Zero if all together do not. Those left are split at one of them until none is.
+    """
+    left, above, k = size.copy(), 0.0, size.size
+    own = weights.copy()
+    while k > 0:
+        pivot = left[k // 2]
+        greater = equal = 0.0
+        for i in range(k):
+            if left[i] > pivot:
+                greater += own[i]
+            elif left[i] == pivot:
+                equal += own[i]
+        upwards = above + greater > goal
+        if not upwards and above + greater + equal > goal:
+            return pivot, above + greater + equal
+        count = 0
+        for i in range(k):
+            if left[i] > pivot if upwards else left[i] < pivot:
+                left[count], own[count] = left[i], own[i]
+                count += 1
+        above += 0.0 if upwards else greater + equal
+        k = count
+    return 0.0, above
+
+
+@compiled
+def _value_and_slopes(u, y, C, U, D, bias, low, high):
+    """Value of ``F`` and its left and right derivatives, given the ends of the optimal bounds.
 
     While the bias grows the bound may move along at any speed ``s``; the derivative is the
-    least over ``s``, which a kink at -1, 0 (for ``t = 1``) or 1 attains.
+    least over ``s``, which a kink at -1, 0 (for a bound of one) or 1 attains.
     """
-    margin = y * f
-    hinge = -float((C * y)[(margin < 1.0) | ((margin == 1.0) & (y < 0.0))].sum())
-    on = np.abs(f) == t
-    up, down = on & (f > 0.0), on & (f < 0.0)
-    speeds = (0.0, 1.0) if t == 1.0 else (-1.0, 1.0)
-    if np.isinf(U[0]):
-        speed = 1.0 if up.any() else speeds[0]
-        return hinge + D * speed
-    above, below = float(U[f > t].sum()), float(U[f < -t].sum())
-    rising, falling = float(U[up].sum()), float(U[down].sum())
-    slopes = [
-        D * s
-        + above * (1.0 - s)
-        - below * (1.0 + s)
-        + rising * max(1.0 - s, 0.0)
-        + falling * max(-1.0 - s, 0.0)
-        for s in speeds
-    ]
-    return hinge + min(slopes)
+    hard = np.isinf(U[0])
+    # Loss, slopes of the hinges to the right and the left, and prices: above the bound, below its
+    # negative, on it and on its negative.
+    sums, part = np.zeros(7), np.zeros(7)
+    up = down = False
+    for start in range(0, u.size, _TERMS):
+        part[:] = 0.0
+        for i in range(start, min(start + _TERMS, u.size)):
+            f = u[i] + bias
+            margin = y[i] * f
+            if margin < 1.0:
+                part[0] += C[i] * (1.0 - margin)
+            if margin < 1.0 or (margin == 1.0 and y[i] < 0.0):
+                part[1] -= C[i] * y[i]
+            if margin < 1.0 or (margin == 1.0 and y[i] > 0.0):
+                part[2] -= C[i] * y[i]
+            up |= f == low
+            down |= f == -low
+            if not hard:
+                if abs(f) > high:
+                    part[0] += U[i] * (abs(f) - high)
+                if abs(f) > low:
+                    part[3 if f > 0.0 else 4] += U[i]
+                elif abs(f) == low:
+                    part[5 if f > 0.0 else 6] += U[i]
+        sums += part
+    slowest = 0.0 if low == 1.0 else -1.0
+    if hard:
+        left, right = -D * (1.0 if down else slowest), D * (1.0 if up else slowest)
+    else:
+        left = -_least_slope(D, slowest, sums[4], sums[3], sums[6], sums[5])
+        right = _least_slope(D, slowest, sums[3], sums[4], sums[5], sums[6])
+    return D * high + sums[0], sums[2] + left, sums[1] + right
+
+
+@compiled
+def _least_slope(D, slowest, above, below, rising, falling):
+    """Least slope of the price of the bound over its speeds."""
+    slow = D * slowest + above * (1.0 - slowest) - below * (1.0 + slowest)
+    slow += rising * (1.0 - slowest) + falling * max(-1.0 - slowest, 0.0)
+    return min(slow, D - 2.0 * below)

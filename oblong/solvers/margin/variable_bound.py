@@ -15,19 +15,24 @@ the solutions on either side is optimal. The dual problem is ::
     max_c  Σ α_i - Σ e_i + D - ½ c'Kc   subject to  Σ c_i = 0,  e_i <= U_i,  Σ e_i <= D
 
 with ``α_i = clip(y_i c_i, 0, C_i)`` and ``e_i = |y_i c_i - α_i|``.
+
+The search asks for solutions of fixed bounds and for outputs in double precision, and does not know
+where they are computed: :func:`solve_variable_bound` answers one search on the cores,
+:mod:`oblong.solvers.margin.batch.cuda_bounds` many of them at a time on a device.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Generator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from oblong._core.progress import ProgressCallback
-from oblong.linalg.columns import SymmetricColumns
+from oblong.linalg.columns import Expansion, SymmetricColumns
 from oblong.solvers.margin.bound_and_bias import BoundAndBias, best_bound_and_bias
 from oblong.solvers.margin.options import DEFAULTS, MarginOptions
 from oblong.solvers.margin.problem import Pieces, relaxed_margin_pieces, svm_pieces
@@ -36,13 +41,28 @@ from oblong.solvers.margin.result import expand
 from oblong.solvers.margin.solver import MarginResult, solve_margin
 
 
-class _Model(NamedTuple):
+class BoundModel(NamedTuple):
     """The data of the problem."""
 
     y: np.ndarray
     C: np.ndarray
     U: np.ndarray
     D: float
+
+    @classmethod
+    def of(
+        cls, y: np.ndarray, C: np.ndarray, D: float, nu: float | None, weights: np.ndarray | None
+    ) -> BoundModel:
+        """Compute the prices ``U``; the arguments are those of :func:`solve_variable_bound`."""
+        share = np.ones(len(y)) if weights is None else weights
+        U = np.full(len(y), np.inf) if nu is None else D * nu * share / share.sum()
+        return cls(y, C, U, float(D))
+
+    def pieces(self, t: float) -> Pieces:
+        """Terms of the problem of a bound; the support vector machine's if it is infinite."""
+        if np.isinf(t):
+            return svm_pieces(self.y, self.C)
+        return relaxed_margin_pieces(self.y, self.C, t, self.U)
 
     def excess(self, c: np.ndarray) -> float:
         """Sum of what the coefficients have beyond the box of the support vector machine."""
@@ -62,6 +82,31 @@ class _Point:
     def root(self, D: float) -> float:
         """Where the linear model of ``h`` says that ``h = D``; NaN if it does not say."""
         return self.t + (D - self.h) / self.slope if self.slope < 0.0 else np.nan
+
+
+class Solve(NamedTuple):
+    """A question of the search: the solution for one bound, infinite for none.
+
+    The answer is a :class:`MarginResult`, and the derivative of the excess by the bound.
+    """
+
+    t: float
+    tol: float
+    max_iter: int
+    start: MarginResult | None
+
+
+class Expand(NamedTuple):
+    """A question of the search: what coefficients are on the rows; an :class:`Expansion`."""
+
+    t: float
+    coef: np.ndarray
+    image: np.ndarray
+    bias: float
+
+
+# What asks, is sent answers, and returns.
+Questions = Generator[Solve | Expand, Any, Any]
 
 
 class _Settled(NamedTuple):
@@ -123,17 +168,45 @@ def solve_variable_bound(
     RelativeMarginResult
         The solution. ``B`` is the bound ``t``, and the objectives contain the term ``D t``.
     """
-    if nu is None:
-        U = np.full(len(y), np.inf)
-    else:
-        share = np.ones(len(y)) if weights is None else weights
-        U = D * nu * share / share.sum()
+    model = BoundModel.of(y, C, D, nu, weights)
+    search = search_bound(model, tol, max_iter, options)
+    answer: Any = None
+    try:
+        while True:
+            asked = search.send(answer)
+            pieces = model.pieces(asked.t)
+            if isinstance(asked, Expand):
+                answer = expand(columns.latest, pieces, asked.coef, asked.image, asked.bias)
+                continue
+            start = (None, None)
+            if asked.start is not None:
+                start = asked.start.dual_coef, asked.start.image
+            stage = "svm" if np.isinf(asked.t) else f"relative margin, bound {asked.t:.6g}"
+            margin = solve_margin(
+                columns, pieces, tol=asked.tol, max_iter=asked.max_iter, start=start[0],
+                start_image=start[1], progress=progress, stage=stage, options=options,
+            )  # fmt: skip
+            largest = options.bound_free if asked.t < np.inf else 0
+            answer = margin, _excess_slope(columns.latest, pieces, margin.dual_coef, largest)
+    except StopIteration as end:
+        return end.value
+
+
+def search_bound(
+    model: BoundModel, tol: float, max_iter: int, options: MarginOptions = DEFAULTS
+) -> Questions:
+    """Search for the bound, with a smaller tolerance where one proves too little.
+
+    The arguments and what it returns are those of :func:`solve_variable_bound`.
+    """
     spent = 0
+    first: MarginResult | None = None
     promise = options.promise(tol)
     for last in (False,) * (options.bound_searches - 1) + (True,):
         left = max_iter if max_iter < 0 else max(0, max_iter - spent)
-        result = _Search(columns, _Model(y, C, U, float(D)), tol, left, progress, options).run()
-        margin = result.margin
+        search = _Search(model, tol, left, first, options)
+        result = yield from search.run()
+        margin, first = result.margin, search.first
         spent += result.n_iter
         if margin.status != "converged" or margin.relative_gap <= promise:
             break
@@ -149,20 +222,12 @@ class _Search:
     """Search for the bound, with the nearest solution so far as the start of the next."""
 
     def __init__(
-        self,
-        columns: SymmetricColumns,
-        model: _Model,
-        tol: float,
-        max_iter: int,
-        progress: ProgressCallback | None,
+        self, model: BoundModel, tol: float, max_iter: int, first: MarginResult | None,
         options: MarginOptions,
-    ) -> None:
-        self.columns = columns
-        self.model = model
-        self.tol = tol
-        self.max_iter = max_iter
-        self.progress = progress
-        self.options = options
+    ) -> None:  # fmt: skip
+        self.model, self.tol, self.max_iter, self.options = model, tol, max_iter, options
+        # The first solution, which starts that of a search with a smaller tolerance.
+        self.first = first
         # Solutions that bracket the bound: h > D at ``low``, h <= D at ``high``, which the support
         # vector machine sets before any other bound is tried.
         self.low: _Point | None = None
@@ -170,14 +235,15 @@ class _Search:
         self.theta = np.nan
         self.n_iter = self.n_newton = self.n_rounds = 0
 
-    def run(self) -> RelativeMarginResult:
-        """Solve the problem."""
+    def run(self) -> Questions:
+        """Solve the problem; return a :class:`RelativeMarginResult`."""
         D = self.model.D
         if D > 0.0 and self.model.U.sum() <= D * (1.0 + 1e-12):
             # All the excess there can be does not pay for a larger bound.
-            point = self._solve(1.0, None, self.tol)
-            return self._result(self._settle(point), point.margin.status)
-        svm = self._margin(svm_pieces(self.model.y, self.model.C), self.tol, None, "svm")
+            point = yield from self._solve(1.0, self.tol, self.first)
+            self.first = point.margin
+            return (yield from self._result(self._settle(point), point.margin.status))
+        svm = self.first = (yield from self._solve(np.inf, self.tol, self.first)).margin
         self.theta = float(np.abs(svm.outputs).max())
         if D == 0.0 or (self.theta <= 1.0 and svm.status == "converged"):
             t = max(1.0, self.theta)
@@ -189,8 +255,10 @@ class _Search:
         status = "max_iter" if svm.status == "max_iter" else ""
         widths: list[float] = []
         while not status:
-            tol = self.options.bound_accuracy * self.tol
-            point = self._solve(self._propose(point, widths), point, tol)
+            t = self._propose(point, widths)
+            known = [near for near in (point, self.low, self.high) if near is not None]
+            start = min(known, key=lambda near: abs(near.t - t)).margin
+            point = yield from self._solve(t, self.options.bound_accuracy * self.tol, start)
             if point.h > D:
                 self.low = point
             else:
@@ -203,38 +271,15 @@ class _Search:
                 status = "converged" if violation <= self.tol else "stalled"
             elif len(widths) == self.options.bound_solves:
                 status = "stalled"
-        return self._result(self._best(), status)
+        return (yield from self._result(self._best(), status))
 
-    def _margin(self, pieces: Pieces, tol: float, start: _Point | None, stage: str) -> MarginResult:
-        """Solve one margin problem within what is left of the steps."""
+    def _solve(self, t: float, tol: float, start: MarginResult | None) -> Questions:
+        """Solve the problem of one bound within what is left of the steps; return the point."""
         left = self.max_iter if self.max_iter < 0 else max(0, self.max_iter - self.n_iter)
-        margin = solve_margin(
-            self.columns,
-            pieces,
-            tol=tol,
-            max_iter=left,
-            start=None if start is None else start.margin.dual_coef,
-            start_image=None if start is None else start.margin.image,
-            progress=self.progress,
-            stage=stage,
-            options=self.options,
-        )
+        margin, slope = yield Solve(t, tol, left, start)
         self.n_iter += margin.n_iter
         self.n_newton += margin.n_newton
         self.n_rounds += margin.n_rounds
-        return margin
-
-    def _solve(self, t: float, last: _Point | None, tol: float) -> _Point:
-        """Solve the problem of one bound, from the nearest solution there is."""
-        start = last
-        if last is not None:
-            known = [point for point in (last, self.low, self.high) if point is not None]
-            start = min(known, key=lambda point: abs(point.t - t))
-        pieces = relaxed_margin_pieces(self.model.y, self.model.C, t, self.model.U)
-        margin = self._margin(pieces, tol, start, f"relative margin, bound {t:.6g}")
-        slope = _excess_slope(
-            self.columns.latest, pieces, margin.dual_coef, self.options.bound_free
-        )
         return _Point(t, margin, self.model.excess(margin.dual_coef), slope)
 
     def _width(self) -> float:
@@ -322,32 +367,25 @@ class _Search:
         a = model.y * c
         alpha = np.clip(a, 0.0, model.C)
         norm = 0.5 * float(c @ u)
-        return _Settled(
-            c,
-            u,
-            linear,
-            violation,
-            objective=linear.value + norm,
-            dual_objective=float((alpha - np.abs(a - alpha)).sum()) + model.D - norm,
-        )
+        dual = float((alpha - np.abs(a - alpha)).sum()) + model.D - norm
+        return _Settled(c, u, linear, violation, linear.value + norm, dual)
 
-    def _result(self, best: _Settled, status: str) -> RelativeMarginResult:
+    def _result(self, best: _Settled, status: str) -> Questions:
         """Certify the best point with its outputs in double precision."""
-        certified = self._certified(best.coef, best.image, best, status)
+        certified = yield from self._certified(best.coef, best.image, best, status)
         zero = np.zeros(len(best.coef))
         if certified.margin.status != "converged":
             # Coefficients that drown in rounding may be worse than none.
-            other = self._certified(zero, zero, best, status)
+            other = yield from self._certified(zero, zero, best, status)
             if not certified.margin.gap <= other.margin.gap:
                 return other
         return certified
 
     def _certified(
         self, c: np.ndarray, image: np.ndarray, best: _Settled, status: str
-    ) -> RelativeMarginResult:
+    ) -> Questions:
         model = self.model
-        pieces = relaxed_margin_pieces(model.y, model.C, best.linear.bound, model.U)
-        expansion = expand(self.columns.latest, pieces, c, image, best.linear.bias)
+        expansion: Expansion = yield Expand(best.linear.bound, c, image, best.linear.bias)
         linear = best_bound_and_bias(expansion.image, model.y, model.C, model.U, model.D)
         f, error, t = expansion.image + linear.bias, expansion.error, linear.bound
         hinge = float(model.C @ np.maximum(1.0 - model.y * f + error, 0.0))
@@ -364,23 +402,14 @@ class _Search:
             # Zero coefficients are a dual point too.
             dual, hidden = model.D, 0.0
         margin = MarginResult(
-            coef=c,
-            bias=linear.bias,
-            outputs=f,
-            dual_coef=c,
-            image=expansion.image,
-            scale=1.0,
+            coef=c, bias=linear.bias, outputs=f, dual_coef=c, image=expansion.image, scale=1.0,
             bias_interval=linear.bias_interval,
             objective=objective,
             dual_objective=dual,
             rounding=max(hinge + beyond - linear.value, 0.0) + 0.5 * expansion.norm_error + hidden,
-            violation=best.violation,
-            n_iter=self.n_iter,
-            n_newton=self.n_newton,
-            n_rounds=self.n_rounds,
-            status=status,
-            direction=expansion.direction,
-        )
+            violation=best.violation, n_iter=self.n_iter, n_newton=self.n_newton,
+            n_rounds=self.n_rounds, status=status, direction=expansion.direction,
+        )  # fmt: skip
         return RelativeMarginResult(margin, linear.bound, self.theta, self.n_iter)
 
 

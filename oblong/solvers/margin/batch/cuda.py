@@ -30,13 +30,13 @@ from oblong.solvers.margin.batch.problem import (
     RowTiles,
 )
 from oblong.solvers.margin.options import DEFAULTS, MarginOptions
-from oblong.solvers.margin.problem import Pieces, relative_margin_pieces, svm_pieces
+from oblong.solvers.margin.problem import Pieces, relaxed_margin_pieces, svm_pieces
 from oblong.solvers.margin.solver import solve_margin
 
-__all__ = ["CUDA_DEFAULTS", "CudaOptions", "solve_batch_on_device"]
+__all__ = ["CUDA_DEFAULTS", "CudaOptions", "DeviceWork", "solve_batch_on_device"]
 
 # Columns of the numbers of a certificate, in the order in which the kernel writes them.
-_BIAS, _SCALE, _OBJECTIVE, _DUAL, _ROUNDING, _HIGH, _LOW, _LARGEST = range(8)
+BIAS, SCALE, OBJECTIVE, DUAL, ROUNDING, HIGH, LOW, LARGEST = range(8)
 
 
 def solve_batch_on_device(
@@ -64,17 +64,29 @@ def solve_batch_on_device(
     BatchResult
         The solutions, as arrays of NumPy.
     """
-    return _Work(batch, cache_bytes, options, device).run()
+    return DeviceWork(batch, cache_bytes, options, device).run()
 
 
-class _Work:
+class DeviceWork:
     """The state of a batch while it is solved: one line of every array per problem.
 
     Problem ``g m + k`` is problem ``k`` of group ``g``. Lines are padded to the longest group.
+
+    Parameters
+    ----------
+    batch, cache_bytes, options, device
+        Those of :func:`solve_batch_on_device`.
+    prices : list of ndarray, default=None
+        For every group what it costs each row to break a finite bound; infinite by default.
     """
 
     def __init__(
-        self, batch: MarginBatch, cache_bytes: float, options: MarginOptions, device: CudaOptions
+        self,
+        batch: MarginBatch,
+        cache_bytes: float,
+        options: MarginOptions,
+        device: CudaOptions,
+        prices: list[np.ndarray] | None = None,
     ) -> None:
         self.batch, self.options, self.device = batch, options, device
         self.cache_bytes = cache_bytes
@@ -101,6 +113,11 @@ class _Work:
         self.bound = np.full(count, np.inf)
         if batch.bounds is not None:
             self.bound = np.repeat(np.asarray(batch.bounds, dtype=np.float64), m)
+        self.prices, limits = prices, np.full(1, np.inf)
+        if prices is not None:
+            limits = np.full((count, self.longest), np.inf)
+            for g, own in enumerate(prices):
+                limits[g * m : (g + 1) * m, : own.size] = own
         self.theta = np.full(count, np.nan)
         self.source = np.tile(np.arange(m), n_groups)
         self.values = np.full((count, 8), np.nan)
@@ -108,7 +125,8 @@ class _Work:
         self.directions = np.zeros((count, 0))
         self.rounds = Rounds(
             np.repeat(self.host_rows, m, axis=0), np.repeat(sizes, m).astype(np.int32),
-            self.cap.reshape(count, -1), c, self.bound, np.repeat(which, m), self.matrix, device,
+            self.cap.reshape(count, -1), c, self.bound, limits, np.repeat(which, m), self.matrix,
+            device,
         )  # fmt: skip
         self.sizes_root = cuda.to_device(np.sqrt(np.abs(self.matrix.diagonal)))
 
@@ -157,7 +175,8 @@ class _Work:
         return starts
 
     @property
-    def _linear(self) -> bool:
+    def linear(self) -> bool:
+        """Whether the kernel is linear, so that models have weight vectors."""
         matrix = self.batch.matrix
         return not isinstance(matrix, GramTiles) and matrix.kernel.name == "linear"
 
@@ -165,7 +184,9 @@ class _Work:
         """Solve everything: penalties in waves, ascending, then the spreads, descending."""
         batch, own = self.batch, self.own
         groups = np.arange(batch.n_groups) * batch.n_problems
-        wave = max(1, self.device.wave // batch.n_groups)
+        # Of several matrices each has fewer problems, and products with few columns are costly.
+        most = self.device.wave if len(self.matrix.stack) == 1 else self.device.side_by_side
+        wave = max(1, most // batch.n_groups)
         for first, last in chunks(len(batch.Cs), wave):
             places = (groups[:, None] + own * np.arange(first, last)).ravel()
             if first > 0:
@@ -173,26 +194,26 @@ class _Work:
                 self.rounds.start_from(places, before)
             elif batch.starts is not None:
                 self.rounds.balance(groups)
-                self._refresh(groups)
+                self.refresh(groups)
                 self.rounds.start_from(places, np.repeat(groups, last))
-            self._solve(places)
+            self.solve(places)
         svm = (groups[:, None] + own * np.arange(len(batch.Cs))).ravel()
         for k in range(own - 1):
             here = svm + k + 1
-            theta = self.values[svm, _LARGEST]
+            theta = self.values[svm, LARGEST]
             self.theta[svm] = self.theta[here] = theta
             self.bound[here] = np.maximum(1.0, 1.0 + batch.spreads[k] * (theta - 1.0))
             self.rounds.start_from(here, here - 1)
             same = (theta <= self.bound[here]) & (self.status[svm] == 0)
             self.values[here[same]] = self.values[svm[same]]
             self.source[here[same]] = svm[same] % batch.n_problems
-            if self._linear:
+            if self.linear:
                 self.directions[here[same]] = self.directions[svm[same]]
             self.rounds.start_from(here[same], svm[same])
-            self._solve(here[~same])
+            self.solve(here[~same])
         return self._result()
 
-    def _solve(self, places: np.ndarray) -> None:
+    def solve(self, places: np.ndarray) -> None:
         """Solve problems side by side, to their certificates."""
         batch, options, rounds = self.batch, self.options, self.rounds
         if not places.size or not self.matrix.usable:
@@ -207,11 +228,11 @@ class _Work:
         for turn in range(options.refreshes + options.tightenings):
             given_up = rounds.run(pending, limit)
             rounds.balance(pending)
-            self._refresh(pending)
+            self.refresh(pending)
             values = self.values
-            objective, rounding = values[pending, _OBJECTIVE], values[pending, _ROUNDING]
-            gap = np.maximum(objective - values[pending, _DUAL], 0.0) + rounding
-            close = values[pending, _HIGH] - values[pending, _LOW] <= batch.tol * (1.0 + 1e-6)
+            objective, rounding = values[pending, OBJECTIVE], values[pending, ROUNDING]
+            gap = np.maximum(objective - values[pending, DUAL], 0.0) + rounding
+            close = values[pending, HIGH] - values[pending, LOW] <= batch.tol * (1.0 + 1e-6)
             small = gap <= promise * np.abs(objective)
             spent = rounds.steps[pending] >= limit
             self.status[pending[spent]] = STATUS.index("max_iter")
@@ -229,13 +250,13 @@ class _Work:
                 return
         self._hand_over(pending)
 
-    def _refresh(self, places: np.ndarray) -> None:
+    def refresh(self, places: np.ndarray) -> None:
         """Compute images in double precision from the rows, and certificates with them."""
         matrix, rounds, count = self.matrix, self.rounds, places.size
         lengths, far = np.full(count, -1.0), np.zeros(count)
         # As many problems at a time as have room for their coefficients of all rows.
         for first, last in chunks(count, max(1, int(4e9 // (16 * matrix.n)))):
-            images, w = rounds.images(places[first:last], self._linear)
+            images, w = rounds.images(places[first:last], self.linear)
             if w is not None:
                 self._keep_directions(places[first:last], w)
                 lengths[first:last] = np.linalg.norm(w, axis=0)
@@ -257,7 +278,8 @@ class _Work:
         cap, bound = self.cap[g, k, :size], self.bound[place]
         if np.isinf(bound):
             return svm_pieces(cap, np.abs(cap))
-        return relative_margin_pieces(cap, np.abs(cap), bound)
+        prices = np.inf if self.prices is None else self.prices[g]
+        return relaxed_margin_pieces(cap, np.abs(cap), bound, prices)
 
     def _hand_over(self, places: Sequence[int] | np.ndarray) -> None:
         """Solve problems on cores, from where they are."""
@@ -301,31 +323,31 @@ class _Work:
         found = []
         for g, others in enumerate(batch.others):
             places = np.arange(g * batch.n_problems, (g + 1) * batch.n_problems)
-            images, _ = self.rounds.images(places, self._linear)
+            images, _ = self.rounds.images(places, self.linear)
             values = self.values[places]
             outputs = arrays.get(images[arrays.put(others.astype(np.int64))]).T
-            found.append(values[:, _SCALE, None] * outputs + values[:, _BIAS, None])
+            found.append(values[:, SCALE, None] * outputs + values[:, BIAS, None])
         return found
 
     def _result(self) -> BatchResult:
         shape = (self.batch.n_groups, self.batch.n_problems)
         values = self.values.reshape(*shape, -1)
-        coefs = self.rounds.c.copy_to_host().reshape(*shape, -1) * values[:, :, _SCALE, None]
-        bias, directions = values[:, :, _BIAS], None
-        if self._linear:
-            directions = self.directions.reshape(*shape, -1) * values[:, :, _SCALE, None]
+        coefs = self.rounds.c.copy_to_host().reshape(*shape, -1) * values[:, :, SCALE, None]
+        bias, directions = values[:, :, BIAS], None
+        if self.linear:
+            directions = self.directions.reshape(*shape, -1) * values[:, :, SCALE, None]
             bias = bias - directions @ self.matrix.shift
         return BatchResult(
             coefs=[own[:, :size] for own, size in zip(coefs, self.batch.sizes)],
             bias=bias,
-            scale=values[:, :, _SCALE],
-            objective=values[:, :, _OBJECTIVE],
-            dual_objective=values[:, :, _DUAL],
-            rounding=values[:, :, _ROUNDING],
-            violation=values[:, :, _HIGH] - values[:, :, _LOW],
+            scale=values[:, :, SCALE],
+            objective=values[:, :, OBJECTIVE],
+            dual_objective=values[:, :, DUAL],
+            rounding=values[:, :, ROUNDING],
+            violation=values[:, :, HIGH] - values[:, :, LOW],
             bound=self.bound.reshape(shape),
             theta=self.theta.reshape(shape),
-            largest=values[:, :, _LARGEST],
+            largest=values[:, :, LARGEST],
             n_iter=self.rounds.steps.reshape(shape),
             status=self.status.reshape(shape),
             source=self.source.reshape(shape),

@@ -7,13 +7,20 @@ import math
 import numpy as np
 from numba import cuda
 
-from oblong.solvers.margin.batch.cuda_reduce import THREADS, extremes, kernel, slopes, total_of
+from oblong.solvers.margin.batch.cuda_reduce import (
+    THREADS,
+    extremes,
+    kernel,
+    limit_of,
+    slopes,
+    total_of,
+)
 
 __all__ = ["balance", "certify"]
 
 
 @kernel
-def balance(active, sizes, cap, bound, c):
+def balance(active, sizes, cap, bound, limits, c):
     """Take the round-off of ``Σc`` from the largest coefficient inside a piece."""
     p = active[cuda.blockIdx.x]
     t = cuda.threadIdx.x
@@ -24,7 +31,7 @@ def balance(active, sizes, cap, bound, c):
     total, largest, place = 0.0, -1.0, -1
     for i in range(t, sizes[p], size):
         total += c[p, i]
-        right, left = slopes(cap[p, i], bound[p], c[p, i])
+        right, left = slopes(cap[p, i], bound[p], limit_of(limits, p, i), c[p, i])
         if right == left and abs(c[p, i]) > largest:
             largest, place = abs(c[p, i]), i
     total = total_of(low, t, size, total)
@@ -34,21 +41,27 @@ def balance(active, sizes, cap, bound, c):
 
 
 @cuda.jit(device=True)
-def _objective(p, n, t, size, cap, u, own, rows, bias, scale, norm, unit, far, sums):
+def _objective(p, n, t, size, cap, bound, limits, u, own, rows, bias, scale, norm, unit, far, sums):
     """Primal objective at a multiple of the model, and what rounding may make of its losses."""
     value = upper = 0.0
     for i in range(t, n, size):
         y, C = (1.0, cap[p, i]) if cap[p, i] > 0.0 else (-1.0, -cap[p, i])
-        slack = 1.0 - scale * y * (u[p, i] + bias)
-        value += C * max(slack, 0.0)
-        upper += C * max(slack + scale * (unit * own[rows[p, i]] + far), 0.0)
+        f = scale * (u[p, i] + bias)
+        error = scale * (unit * own[rows[p, i]] + far)
+        value += C * max(1.0 - y * f, 0.0)
+        upper += C * max(1.0 - y * f + error, 0.0)
+        if limits.ndim == 2:
+            value += limits[p, i] * max(abs(f) - bound, 0.0)
+            upper += limits[p, i] * max(abs(f) + error - bound, 0.0)
     quadratic = 0.5 * scale * scale * max(norm, 0.0)
     value = quadratic + total_of(sums, t, size, value)
     return value, quadratic + total_of(sums, t, size, upper)
 
 
 @kernel
-def certify(active, rows, sizes, cap, bound, c, u, own, unit, lengths, far, promise, halvings, out):
+def certify(
+    active, rows, sizes, cap, bound, limits, c, u, own, unit, lengths, far, promise, halvings, out
+):
     """Certify solutions: see :func:`oblong.solvers.margin.result.certify`.
 
     ``own`` are the square roots of the kernel's diagonal, ``lengths`` those of the weight vectors
@@ -67,7 +80,7 @@ def certify(active, rows, sizes, cap, bound, c, u, own, unit, lengths, far, prom
     total = weight = norm = terms = absolute = 0.0
     for i in range(t, n, size):
         value = c[p, i]
-        right, left = slopes(cap[p, i], B, value)
+        right, left = slopes(cap[p, i], B, limit_of(limits, p, i), value)
         m = max(m, right - u[p, i])
         M = min(M, left - u[p, i])
         total += value
@@ -110,10 +123,10 @@ def certify(active, rows, sizes, cap, bound, c, u, own, unit, lengths, far, prom
         sure = max(sure, f + error * own[rows[p, i]] + beyond)
     farthest, _, sure = extremes(high, low, which, t, size, farthest, t, -sure)
     sure = -sure
-    limit = B / sure if sure > 0.0 else math.inf
+    limit = B / sure if sure > 0.0 and limits.ndim == 1 else math.inf
     scale = min(1.0, limit)
     value, upper = _objective(
-        p, n, t, size, cap, u, own, rows, bias, scale, norm, error, beyond, low
+        p, n, t, size, cap, B, limits, u, own, rows, bias, scale, norm, error, beyond, low
     )
     upper += 0.5 * scale * scale * model
     if not upper - dual + doubt <= promise * abs(value):
@@ -125,12 +138,14 @@ def certify(active, rows, sizes, cap, bound, c, u, own, unit, lengths, far, prom
                 f = u[p, i] + bias
                 if (f if cap[p, i] > 0.0 else -f) * middle < 1.0:
                     slope -= cap[p, i] * f
+                if limits.ndim == 2 and abs(f) * middle > B:
+                    slope += limits[p, i] * abs(f)
             if middle * norm + total_of(low, t, size, slope) > 0.0:
                 above = middle
             else:
                 below = middle
         other, worst = _objective(
-            p, n, t, size, cap, u, own, rows, bias, below, norm, error, beyond, low
+            p, n, t, size, cap, B, limits, u, own, rows, bias, below, norm, error, beyond, low
         )
         worst += 0.5 * below * below * model
         if not upper <= worst:

@@ -1,9 +1,10 @@
-"""An interior point method for many support vector machines over one kernel matrix on a device.
+"""An interior point method for many support vector machines over the same rows on a device.
 
 Pair steps crawl where most coefficients end inside their boxes: few columns and large penalties.
 There all problems take Mehrotra's primal-dual steps side by side. Their linear systems are
-solved by conjugate gradients, so that the products of all problems with the kernel matrix are one
-product of matrices. Arrays have a line per row and a column per problem.
+solved by conjugate gradients, so that the products of all problems of a kernel matrix with it are
+one product of matrices. Arrays have a line per row and a column per problem; the columns of one
+matrix are next to each other.
 """
 
 from __future__ import annotations
@@ -42,24 +43,28 @@ _BLOCK_BYTES = 1 << 31
 class BoxSolver:
     """Support vector machines ``min ½c'Kc - y'c, Σc = 0, c_i between 0 and cap_i``.
 
-    ``missed_share`` is the share of the diagonal that the landmarks miss, infinite for a matrix
-    that is not definite.
+    Of several matrices that are alike, such as those of folds, the first makes the preconditioner,
+    and steps are solved with it before they are solved with the matrix of each problem:
+    one product serves all problems then. ``missed_share`` is the share of its diagonal that the
+    landmarks miss, infinite if it is not definite.
 
     Parameters
     ----------
     matrix : DeviceMatrix
-        A whole matrix in double precision.
+        One whole matrix in double precision, or several.
     landmarks : int
-        Rows by which the preconditioner approximates it, a multiple of ``panel``.
+        Rows by which the preconditioner approximates them, a multiple of ``panel``.
     panel : int
         See :func:`~oblong.solvers.margin.batch.cuda_newton.solve_definite`.
-    which : int, default=0
-        Which of several matrices.
+    first : int, default=0
+        Which of several matrices is the first.
     """
 
-    def __init__(self, matrix: DeviceMatrix, landmarks: int, panel: int, which: int = 0) -> None:
-        self.matrix, self.arrays, self.K = matrix, matrix.arrays, matrix.matrix(which)
+    def __init__(self, matrix: DeviceMatrix, landmarks: int, panel: int, first: int = 0) -> None:
+        self.matrix, self.arrays, self.K = matrix, matrix.arrays, matrix.matrix(first)
         self.xp, self.panel, self.r = self.arrays.module, panel, landmarks
+        # The matrices, and the columns of each.
+        self.parts: list[tuple[int, slice]] = []
         n, linalg, K, arrays = len(self.K), self.xp.linalg, self.K, self.arrays
         chosen = arrays.put(np.arange(landmarks) * n // landmarks)
         columns, diagonal = K[:, chosen], K.diagonal()
@@ -77,35 +82,54 @@ class BoxSolver:
         self.missed_share = float(missed.mean() / diagonal.mean())
         self.missed = self.xp.clip(missed, max(ridge, _FLOOR * float(missed.mean())), None)
 
-    def solve(self, cap: Any, tol: float) -> tuple[Any, Any, np.ndarray]:
+    def _split(self, which: np.ndarray) -> None:
+        kinds, starts = np.unique(which, return_index=True)
+        ends = [*starts[1:].tolist(), which.size]
+        places = map(slice, starts.tolist(), ends)
+        self.parts = list(zip(kinds.tolist(), places))
+
+    def _product(self, x: Any) -> Any:
+        """Products of all columns with their matrices."""
+        parts = [self.matrix.matrix(k) @ x[:, part] for k, part in self.parts]
+        return parts[0] if len(parts) == 1 else self.xp.concatenate(parts, axis=1)
+
+    def _rough_product(self, x: Any) -> Any:
+        """Products of all columns with the first matrix."""
+        return self.K @ x
+
+    def solve(self, cap: Any, which: np.ndarray, tol: float) -> tuple[Any, Any, np.ndarray]:
         """Return coefficients, their images, and the violations of the optimality conditions.
 
         Parameters
         ----------
         cap : array of shape (n, m)
             Signed caps; zero for rows that a problem does not have.
+        which : int ndarray of shape (m,)
+            The matrix of each problem, ascending.
         tol : float
             Largest violation that is asked for. It is not promised.
         """
         xp = self.xp
         low, high, y = xp.clip(cap, None, 0.0), xp.clip(cap, 0.0, None), xp.sign(cap)
         on, scale = xp.abs(y), xp.abs(cap).sum(axis=0) / xp.abs(y).sum(axis=0)
-        c, b, at_low, at_high = self._central(low, high, y, on, scale, tol)
+        self._split(which)
+        c, b, at_low, at_high = self._central(low, high, y, on, scale, which, tol)
+        self._split(which)
         c = xp.where(at_low, low, xp.where(at_high, high, xp.clip(c, low, high)))
         return self._finish(c, b, low, high, y, tol)
 
     def _central(
-        self, low: Any, high: Any, y: Any, on: Any, scale: Any, tol: float
+        self, low: Any, high: Any, y: Any, on: Any, scale: Any, which: np.ndarray, tol: float
     ) -> tuple[Any, ...]:
         """Follow the central path; return coefficients, biases, and which end at either end.
 
         Complementarity tells: there multipliers are larger than distances over caps.
         """
-        xp, K = self.xp, self.K
+        xp = self.xp
         positive, negative = high.sum(axis=0), -low.sum(axis=0)
         least = xp.minimum(positive, negative)
         c = high * (least / positive) + low * (least / negative)
-        u = K @ c
+        u = self._product(c)
         far = xp.clip(xp.abs(c).sum(axis=0) / (c * u).sum(axis=0), 1e-3, 0.5)
         c, u = far * c, far * u
         lower, upper = (
@@ -136,6 +160,7 @@ class BoxSolver:
                 ended = self.arrays.put(np.flatnonzero(finished))
                 columns.append(left[finished])
                 ends.append([a[..., ended] for a in (c, b, lower * scale > s, upper * scale > w)])
+                self._split(which[left[~finished]])
                 left, going = left[~finished], self.arrays.put(np.flatnonzero(~finished))
                 low, high, y, on, scale, count, least_mu, b, c, u, s, w, lower, upper = (
                     a[..., going]
@@ -149,7 +174,7 @@ class BoxSolver:
             wanted = xp.clip(_ROUGH * xp.sqrt(mu / scale), _SHARE * tol, None)
             solve = self._newton(theta, on, total)
             # The predictor: how far complementarity falls, and which products a step leaves.
-            step, _ = solve(goal, _ROUGHER * wanted, ~done, None)
+            step, _ = solve(goal, _ROUGHER * wanted, ~done, None, self._rough_product)
             d_lower, d_upper = -lower * (step / s + on), upper * (step / w - on)
             length = longest(1.0, step, d_lower, d_upper)
             left_over = (s + length * step) * (lower + length * d_lower)
@@ -158,6 +183,8 @@ class BoxSolver:
             aim = xp.maximum(aim, 0.01 * least_mu)
             at_lower, at_upper = aim - step * d_lower, aim + step * d_upper
             goal = goal + (at_lower / s - at_upper / w) * on
+            if len(self.parts) > 1:
+                step, _ = solve(goal, wanted, ~done, step, self._rough_product)
             step, db = solve(goal, wanted, ~done, step)
             d_lower = ((at_lower - lower * step) / s - lower) * on
             d_upper = ((at_upper + upper * step) / w - upper) * on
@@ -165,7 +192,7 @@ class BoxSolver:
             c, s, w = c + length * step, s + length * step, w - length * step
             b = b + length * db
             lower, upper = lower + length * d_lower, upper + length * d_upper
-            u = K @ c
+            u = self._product(c)
         columns.append(left)
         ends.append([c, b, lower * scale > s, upper * scale > w])
         order = self.arrays.put(np.argsort(np.concatenate(columns)))
@@ -175,9 +202,9 @@ class BoxSolver:
         self, c: Any, b: Any, low: Any, high: Any, y: Any, tol: float
     ) -> tuple[Any, Any, np.ndarray]:
         """Solve the equations of the coefficients inside once more, with sums of zero."""
-        xp, K = self.xp, self.K
+        xp = self.xp
         free = 1.0 * ((c > low) & (c < high))
-        goal = (y - K @ c - b) * free
+        goal = (y - self._product(c) - b) * free
         every = b == b
         solve = self._newton(0.0 * c, free, -c.sum(axis=0))
         step, _ = solve(goal, _SHARE * tol + 0.0 * b, every, None)
@@ -186,7 +213,7 @@ class BoxSolver:
         excess = c.sum(axis=0)
         room = xp.where(excess > 0.0, c - low, high - c) * ((c > low) & (c < high))
         c = c - room * (excess / xp.clip(room.sum(axis=0), 1e-300, None))
-        u = K @ c
+        u = self._product(c)
         right, left = xp.where(c < high, y - u, -np.inf), xp.where(c > low, y - u, np.inf)
         return c, u, self.arrays.get(xp.amax(right, axis=0) - xp.amin(left, axis=0))
 
@@ -196,14 +223,16 @@ class BoxSolver:
         It takes goals, the residuals at which columns end, which columns are live, the others
         being left unsolved, and a start or None.
         """
-        xp, K = self.xp, self.K
+        xp = self.xp
         apply = self._preconditioner(on / (theta + self.missed[:, None]))
         ones = apply(on)
         weight = ones.sum(axis=0)
 
-        def solve(goal: Any, wanted: Any, live: Any, x: Any) -> tuple[Any, Any]:
+        def solve(
+            goal: Any, wanted: Any, live: Any, x: Any, product: Any = self._product
+        ) -> tuple[Any, Any]:
             x = ones * (total / weight) if x is None else x
-            r = goal - (K @ x) * on - theta * x
+            r = goal - product(x) * on - theta * x
             p = before = None
             for k in range(_GRADIENTS):
                 z = apply(r)
@@ -216,7 +245,7 @@ class BoxSolver:
                     if not bool(live.any()):
                         break
                 p = z if p is None else z + xp.where(live, now / before, 0.0) * p
-                direction = (K @ p) * on + theta * p
+                direction = product(p) * on + theta * p
                 a = xp.where(live, now / (p * direction).sum(axis=0), 0.0)
                 x, r, before = x + a * p, r - a * direction, xp.where(live, now, 1.0)
             return x, b

@@ -1,9 +1,10 @@
 """CUDA kernels of the batch solver: working sets, pair steps and images.
 
 One thread block works on one problem. A problem ``p`` has coefficients ``c[p]`` with the image
-``u[p] = Kc``, the signed caps ``cap[p, i] = y_i C v_i`` and a bound ``bound[p]``, infinite for a
-support vector machine: see :mod:`oblong.solvers.margin.batch.problem` for the terms. Column ``r``
-of its kernel matrix is line ``base[p] + lines[r]`` of ``store``.
+``u[p] = Kc``, the signed caps ``cap[p, i] = y_i C v_i``, a bound ``bound[p]``, infinite for a
+support vector machine, and ``limits``, the prices of breaking it, see :func:`limit_of`: the terms
+are those of :mod:`oblong.solvers.margin.batch.problem`. Column ``r`` of its kernel matrix is line
+``base[p] + lines[r]`` of ``store``.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from oblong.solvers.margin.batch.cuda_reduce import (
     extremes,
     kernel,
     largest,
+    limit_of,
     scan,
     slopes,
     total_of,
@@ -41,15 +43,15 @@ _FLAT = 1e-7
 
 
 @cuda.jit(device=True)
-def _level(cap, bound, c, u, side, m, M, per, size):
+def _level(cap, bound, limit, c, u, side, m, M, per, size):
     """Interval in which a violation to the right, or to the left, lies; -1 below all of them."""
-    right, left = slopes(cap, bound, c)
+    right, left = slopes(cap, bound, limit, c)
     above = right - u - M if side == 0 else m + u - left
     return min(int(above * per), size - 1) if above > 0.0 else -1
 
 
 @kernel
-def choose(active, sizes, cap, bound, c, u, target, stamp, turn, chosen, counts, span):
+def choose(active, sizes, cap, bound, limits, c, u, target, stamp, turn, chosen, counts, span):
     """Choose the working sets: the worst violators of either side, then the last set.
 
     Writes the interval ``(m, M)`` of every problem to ``span``, and the rows, as many as threads,
@@ -65,7 +67,7 @@ def choose(active, sizes, cap, bound, c, u, target, stamp, turn, chosen, counts,
     sums = cuda.shared.array(THREADS, np.int64)
     m, M = -math.inf, math.inf
     for i in range(t, n, size):
-        right, left = slopes(cap[p, i], bound[p], c[p, i])
+        right, left = slopes(cap[p, i], bound[p], limit_of(limits, p, i), c[p, i])
         m = max(m, right - u[p, i])
         M = min(M, left - u[p, i])
     m, _, M = extremes(high, low, which, t, size, m, t, M)
@@ -91,7 +93,8 @@ def choose(active, sizes, cap, bound, c, u, target, stamp, turn, chosen, counts,
     cuda.syncthreads()
     for i in range(t, n, size):
         for side in range(2):
-            level = _level(cap[p, i], bound[p], c[p, i], u[p, i], side, m, M, per, size)
+            limit = limit_of(limits, p, i)
+            level = _level(cap[p, i], bound[p], limit, c[p, i], u[p, i], side, m, M, per, size)
             if level >= 0:
                 cuda.atomic.add(hist, (side, level), 1)
     cuda.syncthreads()
@@ -102,14 +105,16 @@ def choose(active, sizes, cap, bound, c, u, target, stamp, turn, chosen, counts,
         few = total_of(sums, t, size, 1 if before + count <= share else 0)
         sure = 0
         for i in range(t, n, size):
-            level = _level(cap[p, i], bound[p], c[p, i], u[p, i], side, m, M, per, size)
+            limit = limit_of(limits, p, i)
+            level = _level(cap[p, i], bound[p], limit, c[p, i], u[p, i], side, m, M, per, size)
             if stamp[p, i] != turn and level >= max(0, size - few - 1):
                 # Two counts in one number.
                 sure += 1 if level >= size - few else 1 << 32
         before, total = scan(sums, t, size, sure)
         place, rest = before & mask, (total & mask) + (before >> 32)
         for i in range(t, n, size):
-            level = _level(cap[p, i], bound[p], c[p, i], u[p, i], side, m, M, per, size)
+            limit = limit_of(limits, p, i)
+            level = _level(cap[p, i], bound[p], limit, c[p, i], u[p, i], side, m, M, per, size)
             if stamp[p, i] != turn and level >= max(0, size - few - 1):
                 if level >= size - few:
                     here = place
@@ -124,7 +129,7 @@ def choose(active, sizes, cap, bound, c, u, target, stamp, turn, chosen, counts,
         cuda.syncthreads()
     value = 0
     if old >= 0 and stamp[p, old] != turn:
-        right, left = slopes(cap[p, old], bound[p], c[p, old])
+        right, left = slopes(cap[p, old], bound[p], limit_of(limits, p, old), c[p, old])
         value = 1 if right == left else 1 << 32
     before, total = scan(sums, t, size, value)
     if value > 0:
@@ -155,6 +160,7 @@ def ascend(
     rows,
     cap,
     bound,
+    limits,
     c,
     u,
     target,
@@ -196,6 +202,7 @@ def ascend(
     r = rows[p, i]
     top = cap[p, i]
     B = bound[p]
+    limit = limit_of(limits, p, i)
     first, second = min(top, 0.0), max(top, 0.0)
     value = c[p, i]
     image = u[p, i]
@@ -204,7 +211,7 @@ def ascend(
     kept = max(0.5 * target[p], accuracy * violation)
     taken = 0
     while taken < budget:
-        right, left = slopes(top, B, value)
+        right, left = slopes(top, B, limit, value)
         m = right - image if on else -math.inf
         M = left - image if on else math.inf
         m, a, M = extremes(high, low, which, t, size, m, t, M)
@@ -216,13 +223,13 @@ def ascend(
         gain = np.float32(fall * fall / curvature) if on and fall > 0.0 else np.float32(-1.0)
         b = largest(high, which, t, size, gain)
         if t == a:
-            shared[0] = math.inf
+            shared[0] = second + limit - value
             if value < first:
                 shared[0] = first - value
             elif value < second:
                 shared[0] = second - value
         if t == b:
-            shared[1] = math.inf
+            shared[1] = value - (first - limit)
             if value > second:
                 shared[1] = value - second
             elif value > first:
@@ -236,6 +243,8 @@ def ascend(
                 new = first
             elif first <= value < second and new >= second:
                 new = second
+            elif new >= second + limit:
+                new = second + limit
             value = new
         if t == b:
             new = value - step
@@ -243,6 +252,8 @@ def ascend(
                 new = second
             elif first < value <= second and new <= first:
                 new = first
+            elif new <= first - limit:
+                new = first - limit
             value = new
         image += step * (k - sets[q, b, t])
         taken += 1

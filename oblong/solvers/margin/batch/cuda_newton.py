@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from oblong.solvers.margin.batch.cuda_reduce import (
     SIMULATED,
     THREADS,
     kernel,
+    limit_of,
     scan,
     slopes,
     total_of,
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from oblong.solvers.margin.batch.cuda_matrix import DeviceMatrix
     from oblong.solvers.margin.batch.cuda_rounds import Rounds
 
-__all__ = ["PANEL", "factor_panel", "newton_steps", "solve_definite"]
+__all__ = ["PANEL", "excess_slopes", "factor_panel", "newton_steps", "solve_definite"]
 
 # Columns of a panel of a Cholesky factor.
 PANEL = 64
@@ -43,6 +45,33 @@ def newton_steps(state: Rounds, active: np.ndarray, largest: int) -> None:
     ``largest`` of them are left out. The curvature is measured with the image of the direction, so
     that no error in it makes the dual objective fall.
     """
+    for part, width in _by_size(state, active, largest):
+        _step(state, part, width)
+
+
+def excess_slopes(state: Rounds, places: np.ndarray) -> np.ndarray:
+    """Derivatives of the total excess by the bounds; zero where too many coefficients are free.
+
+    See :func:`oblong.solvers.margin.variable_bound._excess_slope`.
+    """
+    out = np.zeros(state.shape[0])
+    if state.matrix.whole:
+        for part, width in _by_size(state, places, state.options.newton_rows):
+            active, A, rhs = _equations(state, part, width)
+            launch(
+                outside, part.size, state.options.tile, state.matrix.stream, active, state.cap,
+                state.c, state.free, state.n_free, rhs,
+            )  # fmt: skip
+            direction = rhs[:, :, 0] + 0.0
+            both = solve_definite(state.matrix, state.options.panel, A, rhs)
+            rise, weight = (direction[:, :, None] * both).sum(axis=1), both.sum(axis=1)
+            slope = weight[:, 0] / weight[:, 1] * rise[:, 1] - rise[:, 0]
+            out[part] = state.matrix.arrays.get(slope)
+    return np.where(np.isfinite(out), out, 0.0)[places]
+
+
+def _by_size(state: Rounds, active: np.ndarray, largest: int) -> Iterator[tuple[np.ndarray, int]]:
+    """Problems of about the same number of free coefficients, with room for these."""
     options = state.options
     if state.free is None:
         state.free = cuda.to_device(np.zeros(state.shape, dtype=np.int32))
@@ -51,7 +80,7 @@ def newton_steps(state: Rounds, active: np.ndarray, largest: int) -> None:
         state.n_free = cuda.to_device(np.zeros(state.shape[0], dtype=np.int32))
     part = cuda.to_device(active.astype(np.int32))
     state.by_problem(
-        find_free, part, state.sizes, state.cap, state.bound, state.c, state.free,
+        find_free, part, state.sizes, state.cap, state.bound, state.limits, state.c, state.free,
         state.n_free,
     )  # fmt: skip
     sizes = state.n_free.copy_to_host()[active]
@@ -59,15 +88,15 @@ def newton_steps(state: Rounds, active: np.ndarray, largest: int) -> None:
     order = np.argsort(sizes[fits], kind="stable")
     active, sizes = active[fits][order], sizes[fits][order]
     while active.size:
-        # Problems of about the same size share a batch of matrices.
         widest = -(-int(sizes[-1]) // options.panel) * options.panel
         most = max(1, int(options.newton_bytes // (state.matrix.dtype.itemsize * widest**2)))
         count = min(most, int(np.count_nonzero(sizes > widest // 2 - options.panel)))
-        _step(state, active[-count:], widest)
+        yield active[-count:], widest
         active, sizes = active[:-count], sizes[:-count]
 
 
-def _step(state: Rounds, active: np.ndarray, width: int) -> None:
+def _equations(state: Rounds, active: np.ndarray, width: int) -> tuple[Any, Any, Any]:
+    """Problems on the device, their matrices of free coefficients, and right-hand sides."""
     options, matrix = state.options, state.matrix
     part = cuda.to_device(active.astype(np.int32))
     A = matrix.arrays.empty((active.size, width, width), matrix.dtype)
@@ -78,7 +107,13 @@ def _step(state: Rounds, active: np.ndarray, width: int) -> None:
         matrix.stream, part, state.rows, state.cap, state.bound, state.c, state.u, state.span,
         state.free, state.n_free, matrix.store, matrix.lines, state.base, ridge, A, rhs,
     )  # fmt: skip
-    solution = solve_definite(matrix, options.panel, A, rhs)
+    return part, A, rhs
+
+
+def _step(state: Rounds, active: np.ndarray, width: int) -> None:
+    matrix = state.matrix
+    part, A, rhs = _equations(state, active, width)
+    solution = solve_definite(matrix, state.options.panel, A, rhs)
     state.by_problem(
         direct, part, state.rows, state.cap, state.bound, state.c, state.u, state.free,
         state.n_free, matrix.lines, state.base, solution, state.moved, state.delta, state.moves,
@@ -87,8 +122,8 @@ def _step(state: Rounds, active: np.ndarray, width: int) -> None:
     state.by_row(kernels.clear, part, state.sizes, state.image)
     state.add_columns(part, state.image)
     state.by_problem(
-        walk, part, state.sizes, state.cap, state.bound, state.c, state.u, state.image,
-        state.free, state.delta, state.moves, state.rise,
+        walk, part, state.sizes, state.cap, state.bound, state.limits, state.c, state.u,
+        state.image, state.free, state.delta, state.moves, state.rise,
     )  # fmt: skip
 
 
@@ -115,7 +150,7 @@ def solve_definite(matrix: DeviceMatrix, panel: int, A: Any, rhs: Any) -> Any:
 
 
 @kernel
-def find_free(active, sizes, cap, bound, c, free, counts):
+def find_free(active, sizes, cap, bound, limits, c, free, counts):
     """List the coefficients strictly inside a piece."""
     p = active[cuda.blockIdx.x]
     t = cuda.threadIdx.x
@@ -123,12 +158,12 @@ def find_free(active, sizes, cap, bound, c, free, counts):
     sums = cuda.shared.array(THREADS, np.int32)
     count = 0
     for i in range(t, sizes[p], size):
-        right, left = slopes(cap[p, i], bound[p], c[p, i])
+        right, left = slopes(cap[p, i], bound[p], limit_of(limits, p, i), c[p, i])
         if right == left:
             count += 1
     place, total = scan(sums, t, size, count)
     for i in range(t, sizes[p], size):
-        right, left = slopes(cap[p, i], bound[p], c[p, i])
+        right, left = slopes(cap[p, i], bound[p], limit_of(limits, p, i), c[p, i])
         if right == left:
             free[p, place] = i
             place += 1
@@ -160,9 +195,21 @@ def gather(active, rows, cap, bound, c, u, span, free, counts, store, lines, bas
             if a < count:
                 i = free[p, a]
                 bias = 0.5 * (span[p, 0] + span[p, 1])
-                rhs[q, a, 0] = slopes(cap[p, i], bound[p], c[p, i])[0] - u[p, i] - bias
+                slope = slopes(cap[p, i], bound[p], math.inf, c[p, i])[0]
+                rhs[q, a, 0] = slope - u[p, i] - bias
                 rhs[q, a, 1] = 1.0
         A[q, a, b] = value
+
+
+@kernel
+def outside(active, cap, c, free, counts, rhs):
+    """Write the derivatives of the free coefficients' slopes by the bound."""
+    q = cuda.blockIdx.x
+    p = active[q]
+    for a in range(cuda.threadIdx.x, counts[p], cuda.blockDim.x):
+        i = free[p, a]
+        below, above = c[p, i] < min(cap[p, i], 0.0), c[p, i] > max(cap[p, i], 0.0)
+        rhs[q, a, 0] = 1.0 if below else (-1.0 if above else 0.0)
 
 
 @kernel
@@ -226,7 +273,8 @@ def direct(
     for a in range(t, count, size):
         i = free[p, a]
         delta[p, a] -= mean
-        slope += delta[p, a] * (slopes(cap[p, i], bound[p], c[p, i])[0] - u[p, i])
+        # Free coefficients are inside their limits.
+        slope += delta[p, a] * (slopes(cap[p, i], bound[p], math.inf, c[p, i])[0] - u[p, i])
     slope = total_of(sums, t, size, slope)
     if t == 0:
         rise[p] = slope
@@ -234,24 +282,32 @@ def direct(
 
 
 @cuda.jit(device=True)
-def _drop(cap, bound, value, d, time):
+def _kink(k, cap, limit):
+    """The kinks of a term, and then the ends of its domain."""
+    if k < 2:
+        return 0.0 if k == 0 else cap
+    return min(cap, 0.0) - limit if k == 2 else max(cap, 0.0) + limit
+
+
+@cuda.jit(device=True)
+def _drop(kinks, cap, bound, limit, value, d, time):
     """Drops of a term's slope at the kinks that it passes before a time, times its speed."""
     total = 0.0
-    for k in range(2):
-        kink = 0.0 if k == 0 else cap
-        when = (kink - value) / d
+    for k in range(kinks):
+        when = (_kink(k, cap, limit) - value) / d
         if 0.0 < when < time:
-            total += (bound - 1.0 if k == 0 else bound + 1.0) * abs(d)
+            drop = bound - 1.0 if k == 0 else bound + 1.0
+            total += (drop if k < 2 else math.inf) * abs(d)
     return total
 
 
 @kernel
-def walk(active, sizes, cap, bound, c, u, image, free, delta, moves, rise):
+def walk(active, sizes, cap, bound, limits, c, u, image, free, delta, moves, rise):
     """Move along the direction by the exact line search over the kinks on the way.
 
     The derivative at a time is the rise less the time times the curvature, less the drops of
-    slope at the kinks passed. ``image`` is that of the direction. A support vector machine's
-    coefficients end at their kinks: there the drop is infinite.
+    slope at the kinks passed. ``image`` is that of the direction. Where coefficients end, as those
+    of a support vector machine do at their kinks, the drop is infinite.
     """
     p = active[cuda.blockIdx.x]
     t = cuda.threadIdx.x
@@ -259,6 +315,7 @@ def walk(active, sizes, cap, bound, c, u, image, free, delta, moves, rise):
     sums = cuda.shared.array(THREADS, np.float64)
     count = moves[p]
     B = bound[p]
+    kinks = 2 if limits.ndim == 1 else 4
     bent = 0.0
     for a in range(t, count, size):
         bent += delta[p, a] * image[p, free[p, a]]
@@ -272,7 +329,8 @@ def walk(active, sizes, cap, bound, c, u, image, free, delta, moves, rise):
         for a in range(t, count, size):
             i = free[p, a]
             if delta[p, a] != 0.0:
-                passed += _drop(cap[p, i], B, c[p, i], delta[p, a], time)
+                limit = limit_of(limits, p, i)
+                passed += _drop(kinks, cap[p, i], B, limit, c[p, i], delta[p, a], time)
         if rise[p] - time * bent >= total_of(sums, t, size, passed):
             low = time
         else:
@@ -282,8 +340,8 @@ def walk(active, sizes, cap, bound, c, u, image, free, delta, moves, rise):
         d, value = delta[p, a], c[p, i]
         if d != 0.0:
             new = value + low * d
-            for k in range(2):
-                kink = 0.0 if k == 0 else cap[p, i]
+            for k in range(kinks):
+                kink = _kink(k, cap[p, i], limit_of(limits, p, i))
                 # The kink at which the search ended is met exactly, and none is missed by rounding.
                 if low < (kink - value) / d <= high or abs(new - kink) <= 1e-14 * abs(cap[p, i]):
                     new = kink

@@ -20,6 +20,7 @@ __all__ = [
     "extremes",
     "kernel",
     "largest",
+    "limit_of",
     "scan",
     "slopes",
     "total_of",
@@ -38,13 +39,27 @@ kernel = _jit if SIMULATED else _jit(max_registers=64)
 
 
 @cuda.jit(device=True)
-def slopes(cap, bound, c):
+def limit_of(limits, p, i):
+    """How far a coefficient may go beyond 0 and its cap, under a finite bound.
+
+    One array of shape (1,) stands for infinite limits: the compiler then drops the other branch.
+    """
+    if limits.ndim == 1:
+        return math.inf
+    return limits[p, i]
+
+
+@cuda.jit(device=True)
+def slopes(cap, bound, limit, c):
     """Right and left slope of a term."""
     y = 1.0 if cap > 0.0 else -1.0
     low = min(cap, 0.0)
     high = max(cap, 0.0)
     right = bound if c < low else (y if c < high else -bound)
     left = bound if c <= low else (y if c <= high else -bound)
+    if limit < math.inf:
+        right = right if c < high + limit else -math.inf
+        left = left if c > low - limit else math.inf
     return right, left
 
 

@@ -25,6 +25,8 @@ __all__ = ["HALVINGS", "Rounds"]
 HALVINGS = 50
 # Problems that are many for the interior point method.
 _MANY = 16
+# Relative difference of gammas up to which kernel matrices are alike.
+_ALIKE = 0.1
 
 
 class Rounds:
@@ -37,6 +39,7 @@ class Rounds:
         cap: np.ndarray,
         c: np.ndarray,
         bound: np.ndarray,
+        limits: np.ndarray,
         which: np.ndarray,
         matrix: DeviceMatrix,
         options: CudaOptions,
@@ -53,6 +56,7 @@ class Rounds:
         self.cap, self.c = cuda.to_device(np.ascontiguousarray(cap)), cuda.to_device(c)
         self.u = cuda.to_device(np.zeros(c.shape))
         self.set_bounds(bound)
+        self.limits = cuda.to_device(limits)
         self.stamp = cuda.to_device(np.zeros(c.shape, dtype=np.int32))
         self.chosen = cuda.to_device(np.zeros((m, options.working_set), dtype=np.int32))
         self.counts = cuda.to_device(np.zeros(m, dtype=np.int32))
@@ -153,15 +157,21 @@ class Rounds:
         """Solve support vector machines over most rows of a matrix in double precision."""
         matrix, options = self.matrix, self.options
         places = places[self.host_sizes[places] > matrix.n // 2]
-        for k in np.unique(self.which[places]).tolist():
+        # Kernels whose widths are about the same have matrices that are alike.
+        gammas = [1.0 if rows is None else rows.kernel.gamma for rows in matrix.stack]
+        first = np.array([np.argmax(np.isclose(gammas, gamma, rtol=_ALIKE)) for gamma in gammas])
+        for k in np.unique(first[self.which[places]]).tolist():
             if k not in self.boxes:
                 self.boxes[k] = BoxSolver(matrix, options.landmarks, options.panel, k)
             if self.boxes[k].missed_share <= options.landmarks_miss:
-                self._go_inside(places[self.which[places] == k], self.boxes[k])
+                some = places[first[self.which[places]] == k]
+                order = np.argsort(self.which[some], kind="stable")
+                self._go_inside(some[order], self.boxes[k])
 
     def _go_inside(self, places: np.ndarray, boxes: BoxSolver) -> None:
         cap, _ = self._dense(places, self.cap)
-        c, u, violation = boxes.solve(cap, float(self.target[places].min()))
+        target = float(self.target[places].min())
+        c, u, violation = boxes.solve(cap, self.which[places], target)
         before = self.span.copy_to_host()[places]
         better = np.isfinite(violation) & (violation < before[:, 0] - before[:, 1])
         taken = self.matrix.arrays.put(np.flatnonzero(better))
@@ -173,7 +183,7 @@ class Rounds:
         accuracy = options.accuracy if matrix.whole else options.cached_accuracy
         self.turn += 1
         self.by_problem(
-            kernels.choose, part, self.sizes, self.cap, self.bound, self.c, self.u,
+            kernels.choose, part, self.sizes, self.cap, self.bound, self.limits, self.c, self.u,
             self.device_target, self.stamp, self.turn, self.chosen, self.counts, self.span,
         )  # fmt: skip
         if not matrix.whole:
@@ -189,7 +199,7 @@ class Rounds:
             self.counts, matrix.store, matrix.lines, self.base, self.sets,
         )  # fmt: skip
         self.by_problem(
-            kernels.ascend, part, self.rows, self.cap, self.bound, self.c, self.u,
+            kernels.ascend, part, self.rows, self.cap, self.bound, self.limits, self.c, self.u,
             self.device_target, self.span, self.chosen, self.counts, self.sets, matrix.lines,
             self.base, matrix.own, accuracy, options.round_steps, self.device_steps,
             self.moved, self.delta, self.moves,
@@ -205,7 +215,9 @@ class Rounds:
 
     def balance(self, places: np.ndarray) -> None:
         """Make the coefficients sum to zero but for one rounding."""
-        self.by_problem(balance, _ids(places), self.sizes, self.cap, self.bound, self.c)
+        self.by_problem(
+            balance, _ids(places), self.sizes, self.cap, self.bound, self.limits, self.c
+        )
 
     def images(self, places: np.ndarray, linear: bool) -> tuple[Any, np.ndarray | None]:
         """Images over all rows in double precision, and the weight vectors of a linear kernel."""
@@ -251,7 +263,7 @@ class Rounds:
     ) -> np.ndarray:
         """Return the numbers of the certificates."""
         self.by_problem(
-            certify, _ids(places), self.rows, self.sizes, self.cap, self.bound, self.c,
+            certify, _ids(places), self.rows, self.sizes, self.cap, self.bound, self.limits, self.c,
             self.u, roots, unit, cuda.to_device(lengths), cuda.to_device(far), promise, HALVINGS,
             self.out,
         )  # fmt: skip

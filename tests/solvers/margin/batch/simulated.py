@@ -6,6 +6,7 @@ Run as a program, because the simulator has to be chosen before Numba is importe
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
@@ -14,10 +15,12 @@ from unittest.mock import patch
 
 import numpy as np
 
-from oblong import RelativeMarginClassifierCV
-from oblong.batch import _device
+from oblong import RelativeMarginClassifier, RelativeMarginClassifierCV
+from oblong.batch import _device, relative_margin
 from oblong.kernels import Kernel
+from oblong.solvers.margin.batch import cuda_bounds
 from oblong.solvers.margin.batch.cuda import solve_batch_on_device
+from oblong.solvers.margin.batch.cuda_bounds import solve_bounds_on_device
 from oblong.solvers.margin.batch.cuda_certificate import balance
 from oblong.solvers.margin.batch.cuda_interior_point import BoxSolver
 from oblong.solvers.margin.batch.cuda_kernels import clear
@@ -63,7 +66,8 @@ def parts(rng: np.random.Generator) -> dict[str, float]:
     errors["factor"] = np.abs(np.tril(factored[:, 2:, 2:]) - L).max()
     errors["inverse"] = np.abs(inverse - np.linalg.inv(L)).max()
     c, sizes = np.array([[0.5, -0.3, 1.0]]), np.array([3])
-    balance[1, 4](np.array([0]), sizes, np.array([[1.0, -1.0, 1.0]]), np.array([np.inf]), c)
+    caps, none = np.array([[1.0, -1.0, 1.0]]), np.array([np.inf])
+    balance[1, 4](np.array([0]), sizes, caps, none, none, c)
     # A coefficient at its end stays there.
     errors["balance"] = np.abs(c - [[-0.7, -0.3, 1.0]]).max()
     clear[1, THREADS // 256](np.array([0]), sizes, c)
@@ -86,19 +90,19 @@ def counted(owner: type, name: str) -> list[str]:
     return calls
 
 
-def cached_folds(X: np.ndarray) -> dict[str, float]:
+def two_folds(X: np.ndarray, gammas: Sequence[float], options: CudaOptions) -> dict[str, float]:
     """Two folds, each with its own penalties, in one batch, and one by one on cores."""
-    kernel = Kernel("rbf", 0.5)
+    kernels = [Kernel("rbf", gamma) for gamma in gammas]
     segments = np.array([[[0, 6], [6, 10]], [[2, 6], [6, 12]]])
     signs, penalties = np.array([[1.0, -1.0]] * 2), np.array([[1.0] * 12, [0.5] * 12])
     others = [np.array([10, 11]), np.array([0, 1])]
     batch = MarginBatch(
-        RowTiles(kernel, X), segments, signs, penalties, np.array([2.0]), np.array([]),
-        tol=1e-4, others=others,
+        RowTiles(kernels[0], X), segments, signs, penalties, np.array([2.0]), np.array([]),
+        tol=1e-4, others=others, kernels=kernels,
     )  # fmt: skip
-    device = solve_batch_on_device(batch, device=CACHED)
-    errors = {"converged": bool((device.status == 0).all())}
-    for g in range(2):
+    device = solve_batch_on_device(batch, device=options)
+    errors = {"converged": bool((device.status == 0).all()), "steps": int(device.n_iter.sum())}
+    for g, kernel in enumerate(kernels):
         one = MarginBatch(
             RowTiles(kernel, X), segments[g : g + 1], signs[:1], penalties[g], np.array([2.0]),
             np.array([]), tol=1e-4,
@@ -122,6 +126,33 @@ def search(X: np.ndarray) -> float:
     names = ("mean_test_score", "mean_relative_margin")
     here, there = (np.array([model.cv_results_[name] for name in names]) for model in models)
     return float(np.abs(here - there).max())
+
+
+def bounds(X: np.ndarray) -> dict[str, dict[str, float]]:
+    """Bounds with a price: differences between all pairs side by side and one by one on cores."""
+    weights, found = np.linspace(0.5, 1.5, 12), {}
+    on_device = partial(solve_bounds_on_device, device=SMALL)
+    for kernel, classes, nu in (("rbf", 2, None), ("linear", 3, 4.0)):
+        y = np.arange(12) % classes
+        Z = X + np.eye(3)[y, :2]
+        settings = {"kernel": kernel, "C": 5.0, "D": 0.05, "nu": nu}
+        here, there = (RelativeMarginClassifier(**settings) for _ in range(2))
+        here.fit(Z, y, weights)
+        there._rows_on_device = Z
+        with (
+            patch.object(cuda_bounds, "solve_bounds_on_device", on_device),
+            patch.object(relative_margin, "solve_variable_bound", None),
+        ):
+            there._fit(Z, y, weights)
+        found[kernel] = {
+            "converged": there.converged_,
+            "gap": there.dual_gap_.max(),
+            "bounds above one": int((here.B_ > 1.01).sum()),
+            "objective": np.abs(there.objective_ / here.objective_ - 1.0).max(),
+            "theta": np.abs(there.theta_ - here.theta_).max(),
+            "outputs": np.abs(there._outputs(Z) - here._outputs(Z)).max(),
+        }
+    return found
 
 
 def main() -> None:
@@ -154,7 +185,9 @@ def main() -> None:
             "bias": device.bias[0, -1] - cores.bias[0, -1],
             "sum": float(np.abs(device.coefs[0].sum(axis=1)).max()),
         }
-    found["cached columns"] = cached_folds(X)
+    found["cached columns"] = two_folds(X, (0.5, 0.5), CACHED)
+    found["two matrices"] = two_folds(X, (0.5, 0.52), INSIDE)
+    found["bounds"] = bounds(X)
     print(json.dumps(found))
 
 

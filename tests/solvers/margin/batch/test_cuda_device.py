@@ -38,15 +38,21 @@ def problem(n=3000, classes=3):
         ("linear", {"spread": 0.2}),
         ("poly", {"B": 1.5}),
         ("precomputed", {"spread": 0.2}),
+        ("rbf", {"D": 1.0}),
+        ("linear", {"D": 5.0}),
+        ("poly", {"D": 5.0, "nu": 20.0}),
+        ("rbf", {"D": 1.0, "nu": 0.5}),
     ],
 )
-def test_a_fit_is_that_of_the_cores(library, kernel, bound):
+def test_a_fit_is_that_of_the_cores(library, kernel, bound, monkeypatch):
     X, y = problem()
     if kernel == "precomputed":
         X = Kernel("rbf", 0.1)(X.astype(float))
     settings = {"kernel": kernel, "coef0": 1.0, **bound}
     here = RelativeMarginClassifier(**settings).fit(X, y)
     rows = on_device(library, X)
+    # The cores do not search for bounds in its place.
+    monkeypatch.setattr("oblong.batch.relative_margin.solve_variable_bound", None)
     with config_context(array_api_dispatch=True):
         there = RelativeMarginClassifier(**settings).fit(rows, y)
         labels = there.predict(rows)
@@ -57,6 +63,8 @@ def test_a_fit_is_that_of_the_cores(library, kernel, bound):
     assert there.converged_
     assert (gaps <= 1e-3).all()
     np.testing.assert_allclose(objectives, here.objective_, rtol=2e-3)
+    bounds = np.array([float(value) for value in there.B_])
+    np.testing.assert_allclose(bounds, here.B_, rtol=2e-2)
     same = np.array([int(label) for label in labels]) == here.predict(X)
     assert same.mean() >= 0.998
 

@@ -27,10 +27,18 @@ def test_small_problems_have_the_solutions_of_the_cores():
     found = json.loads(done.stdout)
     assert max(found.pop("parts").values()) <= 1e-12
     assert found.pop("search") <= 2e-3
-    folds = found.pop("cached columns")
-    assert folds["converged"]
-    assert max(folds["dual 0"], folds["dual 1"]) <= 1e-5
-    assert max(folds["outputs 0"], folds["outputs 1"]) <= 3e-4
+    for name in ("cached columns", "two matrices"):
+        folds = found.pop(name)
+        assert folds["converged"]
+        assert max(folds["dual 0"], folds["dual 1"]) <= 1e-5
+        assert max(folds["outputs 0"], folds["outputs 1"]) <= 3e-4
+    # The interior point method solved both.
+    assert folds["steps"] <= 20
+    for name, one in found.pop("bounds").items():
+        assert one["converged"], name
+        assert one["bounds above one"] >= 1
+        assert max(one["gap"], one["objective"]) <= 1e-4, name
+        assert max(one["theta"], one["outputs"]) <= 2e-3, name
     assert len(found) == 4
     # One round for either penalty, of a handful of steps.
     assert found["interior point"]["steps"] <= 20
