@@ -73,6 +73,11 @@ def _open(path: AnyPath, encoding: str | None = None) -> Any:
         meter = _Meter(stream)
         expanded = pa.CompressedInputStream(pa.PythonFile(meter, mode="r"), "zstd")
         return _Expanding(expanded, meter)
+    if magic.startswith((b"BZh", b"\xfd7zX")):
+        problem = f"expected text, got {'bzip2' if magic[:1] == b'B' else 'xz'}"
+        raise DataFileError(
+            source, problem, advice="of compressed files, gzip and Zstandard are read"
+        )
     if encoding is None and magic.startswith((b"\xff\xfe", b"\xfe\xff")):
         problem = "expected UTF-8 text, got UTF-16"
         advice = "save the file as UTF-8, or, for tables, encoding= utf-16 reads it"
