@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -14,7 +15,13 @@ from oblong.cli.comparison.grids import select
 from oblong.cli.comparison.projection import project
 from oblong.cli.comparison.protocol import compare
 from oblong.cli.comparison.results import Comparison, FoldResult, Settings
-from oblong.cli.comparison.table import format_p, format_points, format_seconds, print_table
+from oblong.cli.comparison.table import (
+    decision,
+    format_p,
+    format_points,
+    format_seconds,
+    print_table,
+)
 from oblong.datasets import Dataset, load, make_tilted_gaussians
 
 HOSTILE = '<script>alert("1")</script>'
@@ -186,3 +193,16 @@ def test_the_verdict_on_a_rare_class(capsys):
         assert ("but Logistic ranks" in out) == (comparison is useful)
         lines = re.findall(r"^ (SVM|Logistic|Majority class) .*(reference|not clear) $", out, re.M)
         assert len(lines) == 3
+
+
+def test_few_folds_are_enough_to_beat_the_most_frequent_class():
+    comparison = rare_class(0.7, 0.9)
+    truth = comparison.dataset.y
+    assert decision(comparison).startswith("no model is clearly better")
+    for (_, test), fold in zip(comparison.folds, comparison.results["logistic"]):
+        fold.predicted[:] = truth[test]
+    comparison.results["logistic"][:] = [
+        replace(fold, error=0.0) for fold in comparison.results["logistic"]
+    ]
+    # Six rows that only one of two gets right: p = 2 / 2^6.
+    assert decision(comparison).startswith("Logistic has the lowest error, 0.00 %")

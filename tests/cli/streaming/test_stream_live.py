@@ -163,13 +163,13 @@ def test_rows_are_kept_when_no_more_arrive(tmp_path, monkeypatch, capsys):
 
     def feed():
         with os.fdopen(sink, "w") as pipe:
-            pipe.write("\n".join(["label,x,y,z", *rows(3)]) + "\n")
+            pipe.write("\n".join(["label,x,y,z", *rows(20)]) + "\n")
             pipe.flush()
             end = time.monotonic() + PATIENCE
             while not seen and time.monotonic() < end:
                 time.sleep(0.02)
-                if checkpoint.exists() and oblong.load(checkpoint).t_ == 3:
-                    seen.append(3)
+                if checkpoint.exists() and getattr(oblong.load(checkpoint), "t_", 0) == 20:
+                    seen.append(20)
 
     monkeypatch.setattr(run, "_SECONDS", 0.5)
     feeding = threading.Thread(target=feed)
@@ -179,7 +179,7 @@ def test_rows_are_kept_when_no_more_arrive(tmp_path, monkeypatch, capsys):
         words = ["--format", "csv", "--target", "label", "--checkpoint", str(checkpoint)]
         assert main(["stream", "-", *words]) == 0
         feeding.join()
-    assert seen == [3]
+    assert seen == [20]
 
 
 def test_checkpoints_without_compiled_code(start, tmp_path):
