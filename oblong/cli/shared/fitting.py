@@ -283,6 +283,8 @@ def _scores(table: Table, pipeline: Pipeline, args: argparse.Namespace) -> dict[
             min(_FOLDS, fewest), shuffle=True, random_state=args.seed
         )
         how = f"{splitter.n_splits} folds"
+    if args.model is None:
+        how += ", of rows that also chose the model"
     two = len(table.target_names) == 2
     scoring = {"error": "accuracy", "balanced_error": "balanced_accuracy"}
     if hasattr(pipeline, "predict_proba"):
