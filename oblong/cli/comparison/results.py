@@ -139,9 +139,9 @@ class Comparison:
             for name, results in self.results.items()
         }
         reference, *others = self.models
-        ratio = 1.0 / (self.settings.cv - 1)
+        ratio, step = 1.0 / (self.settings.cv - 1), 1.0 / len(self.folds[0][1])
         p_values = holm(
-            [corrected_t_test(errors[m.name] - errors[reference.name], ratio) for m in others]
+            [corrected_t_test(errors[m.name] - errors[reference.name], ratio, step) for m in others]
         )
         tests = dict(zip([m.name for m in others], p_values))
         found = []
