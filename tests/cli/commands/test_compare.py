@@ -304,6 +304,16 @@ def test_baselines_and_the_verdict(folder, capsys):
     assert "Confusion matrix of" in page
 
 
+def test_trees_are_left_out_of_sparse_rows(folder, capsys):
+    rows = [f"{k % 2} {1 + k % 3}:{1 + k % 2} 4:{k % 5}.5" for k in range(24)]
+    (folder / "rows.libsvm").write_text("\n".join(rows) + "\n")
+    words = ["--models", "svm-linear,boosting", "--cv", "2", "--jobs", "1", "--json"]
+    assert main(["compare", "rows.libsvm", *words]) == 0
+    out, err = capsys.readouterr()
+    assert err == "oblong: note: rows.libsvm: boosting is left out, it needs dense rows\n"
+    assert [model["name"] for model in json.loads(out)["models"]] == ["svm-linear"]
+
+
 def test_two_data_sets_in_one_report(folder, capsys):
     assert main(["compare", "iris", "wine", *QUICK, "--json"]) == 0
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
