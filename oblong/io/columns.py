@@ -20,6 +20,8 @@ from oblong.io.numbers import is_number
 _MOST_CATEGORIES = 1000
 # The same for a column that nobody has called one of categories.
 _MOST_GUESSED = 20
+# A number and a unit, such as 12 kg.
+_MEASURE = re.compile(r"[+-]?[0-9][0-9.,]*\s*([^\W\d_]+)")
 _IDENTIFIER = re.compile(r"(.*[_ .-])?(id|ids|uuid|guid|key|nr|no|index)|.*Id|.*ID", re.ASCII)
 
 
@@ -113,9 +115,13 @@ def check_categories(words: Sequence[str], n: int, label: str, source: str, gues
     count = len(words)
     if guessed:
         odd = [w for w in words if not is_number(w) and other_spelling(w) is not None]
+        measures = [found for word in words if (found := _MEASURE.fullmatch(word))]
+        if count > _MOST_GUESSED and len({found[1] for found in measures}) == 1:
+            odd += [found[0] for found in measures]
         if 2 * len(odd) > count:
             problem = f"the cells look like numbers in another notation, such as {quote(odd[0])}"
-            advice = f"{other_spelling(odd[0])}, or categorical= takes them as words"
+            advice = other_spelling(odd[0]) or "write the number without its unit"
+            advice += ", or categorical= takes them as words"
             raise DataFileError(source, problem, column=label, advice=advice)
         if looks_like_dates(words):
             problem = f"the cells look like dates, such as {quote(words[0])}"

@@ -79,7 +79,9 @@ class Dialect:
         """A number as Python writes it; something else if it is not one."""
         whole, point, rest = text.partition(self.decimal)
         if self.thousands:
-            first, *groups = whole.split(self.thousands)
+            # A space stands for those that do not break a line, too.
+            spaces = whole.maketrans("\u00a0\u202f", "  ") if self.thousands == " " else {}
+            first, *groups = whole.translate(spaces).split(self.thousands)
             if all(len(group) == 3 for group in groups):
                 whole = "".join([first, *groups])
         if self.decimal != "." and "." in whole + rest:

@@ -24,7 +24,7 @@ _CAPACITY = 1 << 22
 _LONGEST_LINE = 1 << 28
 # Compressed input may become so many times larger, once it is large at all.
 _MOST_EXPANSION = 200
-_HARMLESS = 1 << 28
+_HARMLESS = 1 << 26
 _GZIP, _ZSTD, _BOM = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xef\xbb\xbf"
 # Bytes at the start of the input by which it is recognised.
 _HEAD = 1 << 14
@@ -61,6 +61,11 @@ def _open(path: AnyPath, encoding: str | None = None) -> Any:
         magic = stream.peek(4)[:4]
     except OSError as error:
         raise DataFileError(source, f"cannot be read: {error.strerror or error}") from None
+    if magic.startswith((b"BZh", b"\xfd7zX")):
+        problem = f"expected text, got {'bzip2' if magic[:1] == b'B' else 'xz'}"
+        raise DataFileError(
+            source, problem, advice="of compressed files, gzip and Zstandard are read"
+        )
     if magic.startswith(_GZIP):
         meter = _Meter(stream)
         expanded: Any = gzip.GzipFile(fileobj=meter)

@@ -70,6 +70,7 @@ def test_layouts(tmp_path, how, options):
         ("1,5", Dialect(";", ","), 1.5),
         ("1.234,5", Dialect(";", ",", "."), 1234.5),
         ("-1 234 567", Dialect(";", thousands=" "), -1234567.0),
+        ("1\u202f234\u00a0567", Dialect(";", thousands=" "), 1234567.0),
         ("1,234.5", Dialect(";", thousands=","), 1234.5),
         ("2,5e3", Dialect(";", ","), 2500.0),
         ("True", Dialect(";"), 1.0),
@@ -117,6 +118,7 @@ def test_messages_that_help(tmp_path, columns, head, options, message):
     [
         ([f"{k},5" for k in range(N)], "numbers in another notation, such as"),
         ([f"${k}.50" for k in range(N)], "numbers in another notation, such as"),
+        ([f"{k} kg" for k in range(N)], "numbers in another notation, such as"),
         ([f"2024-01-{k + 1:02d}" for k in range(N)], "look like dates"),
         ([f"{k + 1:02d}.01.2024 10:00" for k in range(N)], "look like dates"),
         ([f"Person {k}" for k in range(N)], "24 different texts in 24 rows are names"),

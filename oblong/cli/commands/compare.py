@@ -160,6 +160,10 @@ def _compare(
 
     began = time.monotonic()
     models = args.models or default_models(dataset.X, dataset.y)
+    if hasattr(dataset.X, "nnz") and "boosting" in [model.name for model in models]:
+        note = f"oblong: note: {dataset.name}: boosting is left out, it needs dense rows"
+        print(note, file=sys.stderr, flush=True)
+        models = [model for model in models if model.name != "boosting"]
     settings, expected = _planned(args, dataset, models, journal, limit)
     # Those that the time is too short for, even on few rows.
     slow = [model for model in models if expected and model.name not in expected]
@@ -206,11 +210,17 @@ def _planned(
         return replace(settings, **journal.plan()), {}
     if args.full or len(dataset.y) < _MANY_ROWS:
         return settings, {}
+    if not sys.stderr.isatty():
+        print(f"oblong: {dataset.name}: estimating the time", file=sys.stderr, flush=True)
     with busy("estimating the time"):
         per_fold = estimate(dataset, models, settings)
     most = _TOO_LONG if limit is None else 0.6 * limit
     chosen, seconds, whole = fit_to(most, settings, per_fold)
     expected = per_fold(chosen)
+    # A limit that no fold reaches is none.
+    train = len(dataset.y) - len(dataset.y) // args.cv
+    limits = {name: getattr(chosen, name) for name in ("search_rows", "kernel_rows")}
+    chosen = replace(chosen, **{k: v if v and v < train else None for k, v in limits.items()})
     slow = []
     while limit is not None and seconds > most and len(expected) > 2:
         # The first is what the others are compared with.
@@ -218,13 +228,15 @@ def _planned(
         slow.append(name)
         seconds -= expected.pop(name) * args.cv * args.repeats / args.jobs
     if chosen != settings:
-        limits = [f"parameters are chosen on {chosen.search_rows:,} rows of each fold"]
+        ways = []
+        if chosen.search_rows is not None:
+            ways.append(f"parameters are chosen on {chosen.search_rows:,} rows of each fold")
         if chosen.kernel_rows is not None:
-            limits.append(f"kernel models are fitted to {chosen.kernel_rows:,}")
+            ways.append(f"kernel models are fitted to {chosen.kernel_rows:,}")
         left_out = f"There is no time for {', '.join(slow)}. " if slow else ""
         print(
             f"oblong: {dataset.name}: on all rows this would take about {about(whole)}. Instead, "
-            f"{' and '.join(limits)}; linear and online models and the baselines are fitted to all "
+            f"{' and '.join(ways)}; linear and online models and the baselines are fitted to all "
             f"rows. {left_out}That takes about {about(seconds)}. --full insists on all rows, "
             "--time 5m sets a limit.",
             file=sys.stderr,

@@ -86,7 +86,7 @@ def _results(comparison: Comparison) -> str:
         marked = f'<span class="{word}">{word}</span>' if word in ("better", "worse") else word
         against = [memory, format_points(summary.difference), p, marked]
         rows.append([escape(summary.model.title), *shown(summary), *against])
-    scores = ["model", "error, %", "balanced error, %", "AUC", "log loss"]
+    scores = ["model", "error, %", "balanced error, %", "F1", "AUC", "log loss"]
     head = [*scores, "fit", "predict", "memory", f"vs {escape(reference)}", "p", "verdict"]
     repeats = f", {settings.repeats} times over" if settings.repeats > 1 else ""
     inner = f"by up to {INNER_FOLDS}-fold cross-validation"
@@ -101,13 +101,13 @@ def _results(comparison: Comparison) -> str:
     correction = ", with Holm's correction for several models" if len(rows) > 2 else ""
     return section(
         "Result",
-        table(head, rows, numbers=range(1, 10)),
+        table(head, rows, numbers=range(1, 11)),
         f'<p class="note">Errors are mean ± standard deviation over {settings.cv} stratified '
         f"folds{repeats}, the same for all models. {chosen}{fewer} The balanced error counts "
-        "every class alike. AUC is the mean over the classes of the area under the ROC curve of "
-        "the class against the rest. Models without probabilities get them by cross-validated "
-        "calibration for the log loss. The p-value is "
-        f"that of the corrected resampled t-test (Nadeau and Bengio, 2003){correction}; below "
+        "every class alike. F1 is the mean over the classes of the F1 score, AUC that of the area "
+        "under the ROC curve of the class against the rest. Models without probabilities get them "
+        f"by cross-validated calibration for the log loss. The p-value is that of the corrected "
+        f"resampled t-test (Nadeau and Bengio, 2003){correction}; below "
         "0.05 the difference counts as clear. Fit time is the median over the folds of one fit "
         "with the chosen parameters, memory that of the peak while they were chosen and fitted, "
         "beyond what the process held before.</p>",

@@ -95,6 +95,7 @@ class Summary:
     mean: float
     std: float
     balanced_error: float
+    f1: float
     auc: float | None
     log_loss: float | None
     fit_seconds: float
@@ -125,6 +126,12 @@ class Comparison:
         predicted = np.concatenate([fold.predicted for fold in self.results[model.name]])
         return confusion_matrix(truth, predicted, labels=classes)
 
+    def f1(self, model: Model) -> float:
+        """Mean over the classes of the F1 score on the held-out rows of all folds."""
+        counts = self.confusion(model)
+        sums = counts.sum(axis=0) + counts.sum(axis=1)
+        return float(np.mean(2 * np.diag(counts) / np.maximum(sums, 1)))
+
     def summaries(self) -> list[Summary]:
         """Mean, spread, time and corrected significance of every model."""
         errors = {
@@ -132,9 +139,9 @@ class Comparison:
             for name, results in self.results.items()
         }
         reference, *others = self.models
-        ratio = 1.0 / (self.settings.cv - 1)
+        ratio, step = 1.0 / (self.settings.cv - 1), 1.0 / len(self.folds[0][1])
         p_values = holm(
-            [corrected_t_test(errors[m.name] - errors[reference.name], ratio) for m in others]
+            [corrected_t_test(errors[m.name] - errors[reference.name], ratio, step) for m in others]
         )
         tests = dict(zip([m.name for m in others], p_values))
         found = []
@@ -143,7 +150,7 @@ class Comparison:
             gap = None if model is reference else float((own - errors[reference.name]).mean())
             errs = (float(own.mean()), float(own.std(ddof=1)))
             balanced = self._mean(model, "balanced_error") or 0.0
-            scores = (self._mean(model, "auc"), self._mean(model, "log_loss"))
+            scores = (self.f1(model), self._mean(model, "auc"), self._mean(model, "log_loss"))
             fit, predict = (
                 float(np.median([getattr(fold, name) for fold in folds]))
                 for name in ("fit_seconds", "predict_seconds")

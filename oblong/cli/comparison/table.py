@@ -10,6 +10,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+from scipy.stats import binomtest
 
 from oblong.cli.comparison.grids import MAJORITY
 from oblong.cli.comparison.results import Comparison, Summary
@@ -21,35 +22,43 @@ _JSON = {"mean": "error", "memory": "memory_bytes", "p_value": "p"}
 _FOLD = ("error", "parameters", "gap", "stopped_early")
 # Share of the rows below which a class is rare.
 _RARE = 0.1
+# Columns that the table needs with all it shows.
+_WIDE = 92
 
 
 def print_table(console: Console, comparison: Comparison) -> None:
     """Print the table of a comparison, below it how to read it, and the verdict."""
     reference = comparison.models[0]
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    # A terminal may have no more than 80 columns: then deviations are for the report.
+    narrow = console.width < _WIDE
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("model")
-    for name in ("error %", "bal. %", "AUC", "log loss", "fit", "predict"):
+    heads = ["err %", "bal %"] if narrow else ["error %", "bal. %"]
+    for name in (*heads, "F1", "AUC", "loss" if narrow else "log loss", "fit", "predict"):
         table.add_column(name, justify="right")
-    # The first word has to do: a terminal has 80 columns.
+    # The first word has to do.
     table.add_column(f"vs {reference.title.partition(',')[0]}")
     for summary in comparison.summaries():
         word = verdict(summary)
+        errors, *others = shown(summary)
         table.add_row(
             # User text must not be read as markup.
             Text(summary.model.title, style="bold"),
-            *shown(summary),
+            errors.partition(" ±")[0] if narrow else errors,
+            *others,
             Text(word, style={"better": "green", "worse": "red"}.get(word, "dim")),
         )
     console.print()
     console.print(Text(comparison.dataset.name, style="bold") + Text(f"  {facts(comparison)}"))
     console.print(table)
-    console.print(Text(f"{protocol(comparison)}", style="dim"))
+    how = protocol(comparison)
+    console.print(Text(how.replace(" ± deviation", "") if narrow else how, style="dim"))
     console.print(Text(f"Verdict: {decision(comparison)}", style="bold"), soft_wrap=True)
 
 
 def shown(summary: Summary) -> list[str]:
     """Errors, scores and times, as both tables show them."""
-    scores = ["–" if x is None else f"{x:.3f}" for x in (summary.auc, summary.log_loss)]
+    scores = ["–" if x is None else f"{x:.3f}" for x in (summary.f1, summary.auc, summary.log_loss)]
     times = [format_seconds(x) for x in (summary.fit_seconds, summary.predict_seconds)]
     errors = f"{100 * summary.mean:.2f} ± {100 * summary.std:.2f}"
     return [errors, f"{100 * summary.balanced_error:.2f}", *scores, *times]
@@ -90,11 +99,21 @@ def decision(comparison: Comparison) -> str:
     contenders = [s for s in summaries if s.model.name != MAJORITY]
     best = min(contenders, key=lambda s: (s.mean, s.fit_seconds))
     majority = next((s for s in summaries if s.model.name == MAJORITY), None)
+    counts = np.unique(comparison.dataset.y, return_counts=True)[1]
+    rare = counts.min() < _RARE * counts.sum()
     if majority is not None and _p(comparison, best, majority) >= LEVEL:
-        return (
+        better = (
             "no model is clearly better than always answering with the most frequent class, which "
-            f"errs in {100 * majority.mean:.2f} % of the rows."
+            f"errs in {100 * majority.mean:.2f} % of the rows"
         )
+        ranking = max(contenders, key=lambda s: s.auc or 0.0)
+        if rare and _ranks(comparison, ranking):
+            better += (
+                f"; but {ranking.model.title} ranks rows of the rarer classes higher (AUC "
+                f"{ranking.auc:.3f}), and --class-weight balanced or --threshold of oblong train "
+                "finds more of them"
+            )
+        return f"{better}."
     if best is reference or best.mean == reference.mean:
         better = f"the {reference.model.title} has the lowest error, {100 * reference.mean:.2f} %"
         rivals = [s for s in others if s.model.name != MAJORITY and verdict(s) == "not clear"]
@@ -105,16 +124,19 @@ def decision(comparison: Comparison) -> str:
         clear = verdict(best) == "better"
         p = format_p(best.p_value)
         p = f"p {p}" if p.startswith("<") else f"p = {p}"
+        few = comparison.settings.kernel_rows
+        if best.model.kind == "kernel" or reference.model.kind != "kernel":
+            few = None
         better = (
             f"{best.model.title} has the lowest error, {100 * best.mean:.2f} % against "
             f"{100 * reference.mean:.2f} % of the {reference.model.title}, "
+            + (f"fitted to {few:,} rows only, " if few else "")
             + ("a clear difference" if clear else "a difference that may be chance")
             + f" ({p}), and fits in {format_seconds(best.fit_seconds)} against "
             f"{format_seconds(reference.fit_seconds)}"
         )
-    counts = np.unique(comparison.dataset.y, return_counts=True)[1]
     fairest = min(contenders, key=lambda s: s.balanced_error)
-    if counts.min() < _RARE * counts.sum() and fairest.balanced_error < best.balanced_error:
+    if rare and fairest.balanced_error < best.balanced_error:
         better += (
             f"; with every class counted alike {fairest.model.title} leads, "
             f"{100 * fairest.balanced_error:.2f} % against {100 * best.balanced_error:.2f} %"
@@ -123,13 +145,28 @@ def decision(comparison: Comparison) -> str:
 
 
 def _p(comparison: Comparison, first: Summary, second: Summary) -> float:
-    """How likely chance alone makes the first as much better than the second; 1 if it is not."""
-    errors = [
-        np.array([fold.error for fold in comparison.results[s.model.name]]) for s in (first, second)
-    ]
-    if first.mean >= second.mean:
-        return 1.0
-    return corrected_t_test(errors[0] - errors[1], 1.0 / (comparison.settings.cv - 1))
+    """How likely chance alone makes the first as much better than the second; 1 if it is not.
+
+    McNemar's test over the held-out rows: against a constant answer it has power where folds are
+    too few for a test of theirs.
+    """
+    wins = losses = 0
+    results = (comparison.results[s.model.name] for s in (first, second))
+    for (_, test), own, other in zip(comparison.folds, *results):
+        # Later repeats hold out the same rows.
+        if own.fold < comparison.settings.cv:
+            truth = comparison.dataset.y[test]
+            right, also = own.predicted == truth, other.predicted == truth
+            wins += int(np.count_nonzero(right & ~also))
+            losses += int(np.count_nonzero(also & ~right))
+    return float(binomtest(wins, wins + losses).pvalue) if wins > losses else 1.0
+
+
+def _ranks(comparison: Comparison, model: Summary) -> bool:
+    """Whether the AUC of a model is clearly above that of no order."""
+    areas = np.array([fold.auc for fold in comparison.results[model.model.name]], dtype=float)
+    ratio = 1.0 / (comparison.settings.cv - 1)
+    return bool(areas.mean() > 0.5 and corrected_t_test(areas - 0.5, ratio) < LEVEL)
 
 
 def summary_json(comparison: Comparison) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import Any
 
 from oblong._core.text import quote
@@ -174,10 +175,9 @@ def _predictions(
     kept = checkpoint.written if checkpoint else 0
     if kept is None or (kept and not args.predictions.exists()):
         raise DataFileError("--predictions", "there are none of the rows before the checkpoint")
-    try:
-        file = open(args.predictions, "r+b" if kept else "wb")  # noqa: SIM115
-    except OSError as error:
-        raise RunError(f"{args.predictions} cannot be written: {error.strerror}") from None
+    with _written(args.predictions):
+        # Without a buffer, which would fail only when the file is closed.
+        file = open(args.predictions, "r+b" if kept else "wb", buffering=0)  # noqa: SIM115
     with file:
         if file.seek(0, os.SEEK_END) < kept:
             raise DataFileError(args.predictions.name, "shorter than it was at the checkpoint")
@@ -186,15 +186,22 @@ def _predictions(
 
         def write(labels: Sequence[Any]) -> None:
             spelled = dict(zip(reader.labels, reader.spellings))
-            file.writelines(f"{'' if x is None else spelled[x]}\n".encode() for x in labels)
-            if args.data == "-":
-                file.flush()
+            lines = "".join(f"{'' if x is None else spelled[x]}\n" for x in labels)
+            left = memoryview(lines.encode())
+            with _written(args.predictions):
+                while left:
+                    left = left[file.write(left) :]
 
-        def written() -> int:
-            file.flush()
-            return file.tell()
+        yield write, file.tell
 
-        yield write, written
+
+@contextmanager
+def _written(path: Path) -> Iterator[None]:
+    """Say which file could not be written."""
+    try:
+        yield
+    except OSError as error:
+        raise RunError(f"{path} cannot be written: {error.strerror or error}") from None
 
 
 def _command(args: argparse.Namespace) -> str:
@@ -230,12 +237,11 @@ def _write(args: argparse.Namespace, outcome: Outcome, reader: RowReader, option
             from oblong.persistence import save
 
             save(named(outcome.model, reader.names), args.output, training=training)
-        if args.report is not None:
-            write_report(outcome, args.report)
     except ModelFileError as error:
         raise RunError(str(error)) from None
-    except OSError as error:
-        raise RunError(f"{args.report} cannot be written: {error.strerror or error}") from None
+    if args.report is not None:
+        with _written(args.report):
+            write_report(outcome, args.report)
 
 
 class _Printer:

@@ -259,6 +259,13 @@ class StreamRun:
         wait = not closed and not grows
         with _ahead(reader, schedule, rows, wait=wait, stopped=lambda: self.stopped) as batches:
             for batch in batches:
+                due = schedule.live and time.monotonic() > last + _SECONDS
+                if batch is None:
+                    # No rows arrive, and those before may not be lost.
+                    if due and rows > saved:
+                        self._save()
+                        saved, last = rows, time.monotonic()
+                    continue
                 if not closed and not grows:
                     _close(reader, learner, len(batch))
                     closed = True
@@ -274,9 +281,7 @@ class StreamRun:
                         yield coded.part(i, i + 1)
                 self._note(caught)
                 self._position, rows = batch.position, batch.position.rows
-                if rows % schedule.every == 0 or (
-                    schedule.live and time.monotonic() > last + _SECONDS
-                ):
+                if rows % schedule.every == 0 or due:
                     self._save()
                     saved, last = rows, time.monotonic()
         if not metrics.examples and not self.stopped:
@@ -378,10 +383,11 @@ def _close(reader: RowReader, learner: IncrementalLearner, rows: int) -> None:
 @contextmanager
 def _ahead(
     reader: RowReader, schedule: Schedule, rows: int, *, wait: bool, stopped: Callable[[], bool]
-) -> Iterator[Iterator[Batch]]:
+) -> Iterator[Iterator[Batch | None]]:
     """Read batches on a thread of their own, one ahead of the learner, until it has `stopped`.
 
-    With `wait`, the first batch is used before the second is read, and is complete.
+    None stands for a tenth of a second without rows. With `wait`, the first batch is used before
+    the second is read, and is complete.
     """
     batches: queue.Queue[Any] = queue.Queue(maxsize=1)
     stop, go_on = threading.Event(), threading.Event()
@@ -411,12 +417,13 @@ def _ahead(
         except BaseException as error:
             put(error)
 
-    def received() -> Iterator[Batch]:
+    def received() -> Iterator[Batch | None]:
         while not stopped():
             try:
                 # A signal does not end the wait for rows by itself.
                 item = batches.get(timeout=0.1)
             except queue.Empty:
+                yield None
                 continue
             if item is None:
                 return

@@ -67,8 +67,8 @@ def test_compare_prints_the_table_and_writes_the_report(folder, capsys):
     assert other[0] == "RMM, linear"
     assert re.fullmatch(r"\d+\.\d\d ± \d+\.\d\d", other[1])
     assert re.fullmatch(r"\d+\.\d\d", other[2])
-    assert all(re.fullmatch(r"\d\.\d{3}", score) for score in other[3:5])
-    assert all(re.fullmatch(r"\d+(\.\d+)? (µs|ms|s)", seconds) for seconds in other[5:7])
+    assert all(re.fullmatch(r"\d\.\d{3}", score) for score in other[3:6])
+    assert all(re.fullmatch(r"\d+(\.\d+)? (µs|ms|s)", seconds) for seconds in other[6:8])
     assert re.search(r"^Verdict: .*the SVM, linear.*\.$", out, re.MULTILINE)
     assert "Report: oblong-report.html" in out
     assert "\x1b" not in out
@@ -80,7 +80,7 @@ def test_the_same_seed_gives_the_same_errors(folder, capsys):
 
     def errors(seed):
         assert main(["compare", "points.csv", *QUICK, "--seed", seed]) == 0
-        return [row[:5] for row in table_rows(capsys.readouterr().out)]
+        return [row[:6] for row in table_rows(capsys.readouterr().out)]
 
     first = errors("3")
     assert errors("3") == first
@@ -296,10 +296,22 @@ def test_baselines_and_the_verdict(folder, capsys):
     assert main([*words, "--cv", "3", "--jobs", "1"]) == 0
     out = capsys.readouterr().out
     majority = table_rows(out)[-1]
-    assert majority[:5] == ["Majority class", "3.50 ± 0.85", "50.00", "0.500", "0.153"]
+    row = ["Majority class", "3.50 ± 0.85", "50.00", "0.491", "0.500", "0.153"]
+    assert majority[:6] == row
     assert "Verdict: no model is clearly better than always answering" in out
+    assert "errs in 3.50 % of the rows.\n" in out
     page = (folder / "oblong-report.html").read_text()
     assert "Confusion matrix of" in page
+
+
+def test_trees_are_left_out_of_sparse_rows(folder, capsys):
+    rows = [f"{k % 2} {1 + k % 3}:{1 + k % 2} 4:{k % 5}.5" for k in range(24)]
+    (folder / "rows.libsvm").write_text("\n".join(rows) + "\n")
+    words = ["--models", "svm-linear,boosting", "--cv", "2", "--jobs", "1", "--json"]
+    assert main(["compare", "rows.libsvm", *words]) == 0
+    out, err = capsys.readouterr()
+    assert err == "oblong: note: rows.libsvm: boosting is left out, it needs dense rows\n"
+    assert [model["name"] for model in json.loads(out)["models"]] == ["svm-linear"]
 
 
 def test_two_data_sets_in_one_report(folder, capsys):

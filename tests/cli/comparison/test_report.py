@@ -1,18 +1,27 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from rich.console import Console
+from sklearn.metrics import f1_score
 
 from oblong.cli.comparison import report
 from oblong.cli.comparison.figures import confused_pair
 from oblong.cli.comparison.grids import select
 from oblong.cli.comparison.projection import project
 from oblong.cli.comparison.protocol import compare
-from oblong.cli.comparison.results import Settings
-from oblong.cli.comparison.table import format_p, format_points, format_seconds
+from oblong.cli.comparison.results import Comparison, FoldResult, Settings
+from oblong.cli.comparison.table import (
+    decision,
+    format_p,
+    format_points,
+    format_seconds,
+    print_table,
+)
 from oblong.datasets import Dataset, load, make_tilted_gaussians
 
 HOSTILE = '<script>alert("1")</script>'
@@ -135,3 +144,65 @@ def test_numbers():
         "+0.40",
         "0.00",
     ]
+
+
+def rare_class(*areas):
+    """Models that always answer with the class of 97 rows in 100, and their AUC."""
+    y = np.repeat([0, 1], [194, 6])
+    places = np.arange(len(y))
+    folds = [(places[places % 3 != k], places[places % 3 == k]) for k in range(3)]
+    models, results = select(["svm", "logistic", "majority"]), {}
+    for model, area in zip(models, [*areas, 0.5]):
+        results[model.name] = [
+            FoldResult(
+                model=model.name,
+                fold=k,
+                error=float(np.mean(y[test])),
+                balanced_error=0.5,
+                auc=area + 0.001 * k * (area != 0.5),
+                log_loss=0.1,
+                fit_seconds=0.0123,
+                predict_seconds=0.0123,
+                search_seconds=1.0,
+                seconds=2.0,
+                memory=None,
+                parameters={},
+                predicted=np.zeros(len(test), dtype=int),
+                gap=None,
+                stopped_early=0,
+                estimator=None,
+            )
+            for k, (_, test) in enumerate(folds)
+        ]
+    dataset = Dataset(
+        np.zeros((len(y), 1)), y, ("x",), target_names=("ok", "fraud"), name="rare.csv"
+    )
+    return Comparison(dataset, models, Settings(cv=3), folds, results)
+
+
+def test_the_verdict_on_a_rare_class(capsys):
+    useless, useful = rare_class(0.5, 0.45), rare_class(0.7, 0.9)
+    assert useless.summaries()[0].f1 == f1_score(
+        useless.dataset.y, 0 * useless.dataset.y, average="macro"
+    )
+    # On narrow terminals too, each model has one line.
+    for comparison, width in ((useless, 80), (useful, 100)):
+        print_table(Console(width=width), comparison)
+        out = capsys.readouterr().out
+        assert "no model is clearly better than always answering with the most frequent" in out
+        assert ("but Logistic ranks" in out) == (comparison is useful)
+        lines = re.findall(r"^ (SVM|Logistic|Majority class) .*(reference|not clear) $", out, re.M)
+        assert len(lines) == 3
+
+
+def test_few_folds_are_enough_to_beat_the_most_frequent_class():
+    comparison = rare_class(0.7, 0.9)
+    truth = comparison.dataset.y
+    assert decision(comparison).startswith("no model is clearly better")
+    for (_, test), fold in zip(comparison.folds, comparison.results["logistic"]):
+        fold.predicted[:] = truth[test]
+    comparison.results["logistic"][:] = [
+        replace(fold, error=0.0) for fold in comparison.results["logistic"]
+    ]
+    # Six rows that only one of two gets right: p = 2 / 2^6.
+    assert decision(comparison).startswith("Logistic has the lowest error, 0.00 %")

@@ -30,6 +30,13 @@ def test_equal_differences(differences, p):
     assert corrected_t_test(differences, 0.25) == p
 
 
+def test_a_row_in_each_of_two_folds_is_no_clear_difference():
+    # t = 1 / sqrt((1/2 + 1) / 6) = 2, and one degree of freedom has the tails of Cauchy.
+    found = corrected_t_test([0.01, 0.01], 1.0, step=0.01)
+    assert found == pytest.approx(2 * stats.cauchy.sf(2.0))
+    assert corrected_t_test([0.2, 0.1], 1.0, step=0.01) == corrected_t_test([0.2, 0.1], 1.0)
+
+
 def test_holm():
     assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
     assert holm([0.5, 0.6]) == [1.0, 1.0]

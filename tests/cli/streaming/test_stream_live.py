@@ -8,12 +8,15 @@ import select
 import signal
 import subprocess
 import sys
+import threading
+import time
 
 import numpy as np
 import pytest
 
 import oblong
 from oblong.cli import main
+from oblong.cli.streaming import run
 
 # Far above what it takes; a run that waits for a buffer to be full waits for ever.
 PATIENCE = 120.0
@@ -152,6 +155,31 @@ def test_a_checkpoint_of_a_file_is_resumed_from_standard_input(start, tmp_path, 
     assert "with --format csv, not with --format tsv" in capsys.readouterr().err
     assert main(["stream", str(path), *words[:-2]]) == 2
     assert "with --target label, not without --target" in capsys.readouterr().err
+
+
+def test_rows_are_kept_when_no_more_arrive(tmp_path, monkeypatch, capsys):
+    checkpoint, seen = tmp_path / "run.ckpt", []
+    source, sink = os.pipe()
+
+    def feed():
+        with os.fdopen(sink, "w") as pipe:
+            pipe.write("\n".join(["label,x,y,z", *rows(20)]) + "\n")
+            pipe.flush()
+            end = time.monotonic() + PATIENCE
+            while not seen and time.monotonic() < end:
+                time.sleep(0.02)
+                if checkpoint.exists() and getattr(oblong.load(checkpoint), "t_", 0) == 20:
+                    seen.append(20)
+
+    monkeypatch.setattr(run, "_SECONDS", 0.5)
+    feeding = threading.Thread(target=feed)
+    with os.fdopen(source) as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        feeding.start()
+        words = ["--format", "csv", "--target", "label", "--checkpoint", str(checkpoint)]
+        assert main(["stream", "-", *words]) == 0
+        feeding.join()
+    assert seen == [20]
 
 
 def test_checkpoints_without_compiled_code(start, tmp_path):
