@@ -219,18 +219,17 @@ FIGURE_4 = Experiment(
         "The RMM leads up to 6,400 rows, as in the paper; from 3,200 rows on the lead is a few "
         "thousandths of a point, within 0.01 points of the best possible error, and took more "
         "than 50 draws to see. At 12,800 rows, where the paper still has a lead, there is none. "
-        "With one C = 100 for both the lead at 3,200 and 6,400 rows is two to three times as "
+        "With one C = 100 for both the lead at 3,200 and 6,400 rows is about three times as "
         "large: how near the SVM comes depends on the search for C, which the paper does not "
         "state."
     ),
     protocol=(
         "Both classes Gaussian with the paper's means and covariance, all rows scaled into the "
         "unit box. 200,000 held-out rows, half for the choice of C and B, half for the test; 50 "
-        "draws. Of 3,200 rows and more 200 draws are planned, there with C = 100 as well; they "
-        "were added when the first 50 had been seen, and time, not the result, has set their "
-        "number so far. C from 10⁻¹ to 10⁵ by tens; B = 1 + ρ(θ − 1), ρ 1, 0.5, 0.25, 0.1, 0.05, "
-        "0.02, 0, with θ the largest output of the SVM of the same C. Grids, the sizes below "
-        "6,400 and the split of the held-out rows are not stated in the paper."
+        "draws. Of 3,200 rows and more 200 draws, there with C = 100 as well; they were added when "
+        "the first 50 had been seen. C from 10⁻¹ to 10⁵ by tens; B = 1 + ρ(θ − 1), ρ 1, 0.5, 0.25, "
+        "0.1, 0.05, 0.02, 0, with θ the largest output of the SVM of the same C. Grids, the sizes "
+        "below 6,400 and the split of the held-out rows are not stated in the paper."
     ),
     quick="10 draws instead of 50, 4 sizes, 20,000 held-out rows instead of 200,000",
 )
