@@ -93,12 +93,13 @@ def _cell(sets: Sets, rng: np.random.Generator, *, set: str, split: int, folds: 
         candidates = _grid(method, len(y))
         if method != "trees":
             candidates = [{**p, "gamma": s * unit} for s in _SCALES for p in candidates]
+        elif set in _DIGITS:
+            # Of ten classes and hundreds of columns they would take longer than all others.
+            candidates = [{"learning_rate": 0.1, "max_leaf_nodes": 16}]
         errors = [
-            np.mean(
-                [
-                    np.mean(_make(method, p, classes).fit(X[a], y[a]).predict(X[b]) != y[b])
-                    for a, b in parts
-                ]
+            sum(
+                np.mean(_make(method, p, classes).fit(X[a], y[a]).predict(X[b]) != y[b])
+                for a, b in (parts if len(candidates) > 1 else ())
             )
             for p in candidates
         ]
@@ -145,10 +146,11 @@ RIVALS = Experiment(
         "Gaussian kernel, 400 training rows (two thirds of smaller sets) and up to 3,000 test "
         "rows, 20 random splits, features standardised by the training rows (digits by one "
         "number). Each method chooses among 24 candidates, four widths and six of its own "
-        "parameters, by 3-fold cross-validation; gradient boosting, for orientation, among six. "
-        "LDM and ODM have no bias but a constant in the kernel, and decide several classes by "
-        "pairs. All but gradient boosting are convex and solved to a certified gap. Repetitions "
-        "share rows, so that p-values of single sets are too small."
+        "parameters, by 3-fold cross-validation; gradient boosting, for orientation, among six, on "
+        "the digits with a learning rate of 0.1 and 16 leaves. LDM and ODM have no bias but a "
+        "constant in the kernel, and decide several classes by pairs. All but gradient boosting "
+        "are convex and solved to a certified gap. Repetitions share rows, so that p-values of "
+        "single sets are too small."
     ),
     quick="1 set, 1 split",
 )
