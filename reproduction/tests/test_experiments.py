@@ -1,3 +1,5 @@
+"""Experiments of the ellipsoidal kernel and of the relative margin machine, digits apart."""
+
 from __future__ import annotations
 
 import json
@@ -8,52 +10,16 @@ import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_digits
 
-from oblong import (
-    EllipsoidalKernelClassifier,
-    KernelFisherClassifier,
-    RelativeMarginClassifier,
-    SigmaSVC,
-)
+from oblong import EllipsoidalKernelClassifier
 from oblong.datasets import Dataset
-from oblong_reproduction import Cell, Results, RunSettings, Sets, catalogue, find, run_experiment
+from oblong_reproduction import Results, RunSettings, Sets, catalogue, find, run_experiment
 from oblong_reproduction._data import KNOWN
 from oblong_reproduction.ekm import table as ekm_table
-from oblong_reproduction.rmm import (
-    _distributions,
-    _models,
-    _pairs,
-    _products,
-    _votes,
-    benchmarks,
-    digits,
-    newsgroups,
-    runtime,
-    universum,
-)
+from oblong_reproduction.rmm import _distributions, benchmarks, newsgroups, runtime
 
 EXPERIMENTS = [e for e in catalogue().values() if e.name.startswith(("ekm", "rmm"))]
 CLOSED_FORMS = {"ekm-fig1": "ratio-2", "rmm-fig1": None, "rmm-table1": None}
 WITHOUT_DATA = [e for e in EXPERIMENTS if not e.data and e.name not in CLOSED_FORMS]
-
-
-class FakeSets:
-    """A small set under any name."""
-
-    def __init__(self, dataset, **extra):
-        self.dataset, self.extras = dataset, extra
-
-    def load(self, name):
-        return self.dataset
-
-    def extra(self, name, key):
-        return self.extras[key]
-
-
-@pytest.fixture(scope="module")
-def fake_digits():
-    X, y = load_digits(return_X_y=True)
-    names = tuple("0123456789")
-    return FakeSets(Dataset(X[:1200], y[:1200], None, names, "fake", "", X[1200:], y[1200:]))
 
 
 def rng():
@@ -118,185 +84,14 @@ def test_a_map_to_the_ball_and_a_linear_svm_are_the_ellipsoidal_machine():
     assert accuracy == model.fit(X[:200], y[:200]).score(X[200:], y[200:])
 
 
-def test_ekm_cell_on_small_data():
+def test_ekm_cell_on_small_data(fake_sets):
     X, y = load_digits(n_class=2, return_X_y=True)
-    sets = FakeSets(Dataset(X[:120, [20, 28, 36]], y[:120], None, ("0", "1"), "fake"))
+    sets = fake_sets(Dataset(X[:120, [20, 28, 36]], y[:120], None, ("0", "1"), "fake"))
     options = {"inner": 2, "coverages": [1.0, 0.8], "penalties": [1.0, 100.0]}
     for setup in (1, 2):
         found = ekm_table._cell(sets, rng(), set="bupa", setup=setup, repetition=0, **options)
         assert found["test_rows"] == 12
         assert all(0.5 <= found[method] <= 1.0 for method in ("svm", "gaussian", "ekm"))
-
-
-def test_votes_of_all_pairs_give_the_errors_of_a_perfect_and_a_constant_voter():
-    truth = np.arange(40) % 10
-
-    def cells(vote):
-        for a, b in _votes.PAIRS:
-            votes = _votes.pack(vote(a, b))
-            first = _votes.pack(truth == a)
-            yield {"pair": [a, b], "test_rows": 40, "first": first, "m_votes": votes}
-
-    perfect = Results(cells(lambda a, b: truth == b))
-    assert _votes.votes_to_errors(perfect, "m") == 0
-    # Always the smaller digit: zero wins everywhere.
-    assert _votes.votes_to_errors(Results(cells(lambda a, b: truth < 0)), "m") == 36
-    assert _votes.votes_to_errors(Results(list(perfect)[:-1]), "m") is None
-    assert _votes.votes_to_errors(perfect, "other") is None
-
-
-def test_kernels_have_the_trace_of_the_paper():
-    X = _pairs.unit_rows(load_digits().data[:50])
-    for name in ("poly1", "poly7", "rbf"):
-        for kernel in _pairs.kernels_of(name, X, (0.5, 2.0)):
-            assert np.trace(kernel.of(X @ X.T)) == pytest.approx(50.0, rel=1e-5)
-    (kernel,) = _pairs.kernels_of("poly3", X, ())
-    np.testing.assert_allclose(kernel.of(X @ X.T), (1.0 + X @ X.T) ** 3 / 8.0, rtol=1e-5)
-
-
-def eights_and_threes(fake_digits):
-    data = fake_digits.dataset
-    rows = np.flatnonzero(np.isin(data.y, (3, 8)))[:150]
-    X, y = _pairs.unit_rows(data.X[rows], float), (data.y[rows] == 8).astype(int)
-    return X, y, _pairs.unit_rows(data.X_test, float)
-
-
-def library_model(kernel, parameters):
-    """The library's classifier of a setting, on rows."""
-    classifier = RelativeMarginClassifier
-    if "D" in parameters:
-        classifier = SigmaSVC
-    elif "alpha" in parameters:
-        classifier = KernelFisherClassifier
-    return classifier(**kernel.parameters(), **parameters)
-
-
-def test_chosen_settings_are_fitted_to_all_rows(fake_digits):
-    X, y, Z = eights_and_threes(fake_digits)
-    kernel = _products.Kernel("poly", gamma=0.5, degree=3, coef0=0.5)
-    settings = {"svm": (10.0, 1.0), "rmm": (10.0, 0.25), "other": (1.0, 0.5)}
-    picks = {
-        method: _pairs.Chosen(kernel, {"C": C, "spread": spread}, 0.0, "margin", 0)
-        for method, (C, spread) in settings.items()
-    }
-    found = _pairs.predict_chosen(picks, _products.Products(X, Z), y)
-    assert list(found) == list(picks)
-    for method, pick in picks.items():
-        model = library_model(kernel, pick.parameters).fit(X, y)
-        assert np.mean(found[method] == model.predict(Z)) > 0.998
-
-
-GRID = {
-    "penalties": (0.1, 10.0),
-    "sigma_penalties": (1.0, 10.0),
-    "shares": (0.5, 0.99),
-    "ridges": (1e-2, 1.0),
-}
-
-
-def test_the_choice_is_that_of_a_search_by_hand(fake_digits):
-    X, y, Z = eights_and_threes(fake_digits)
-    kernels = _pairs.kernels_of("rbf", X, (1.0, 3.0))
-    splits = list(_pairs.splits_of(rng(), len(y), 2, 100))
-    products = _products.Products(X, Z)
-    methods = ("svm", "rmm", "sigma", "klda")
-    options = {"methods": methods, "spreads": (1.0, 0.1)}
-    trials = _pairs.try_all(kernels, products, y, splits, GRID, further=True, **options)
-    picks, last = trials.picks(), trials.seconds
-    every = _pairs.vote_all(kernels, products, y, GRID, **options)
-    assert picks["rmm"].error <= picks["svm"].error
-    for pick in picks.values():
-        model = library_model(pick.kernel, pick.parameters)
-        wrong = [
-            np.mean(model.fit(X[train], y[train]).predict(X[held]) != y[held])
-            for train, held in splits
-        ]
-        assert pick.error == pytest.approx(np.mean(wrong), abs=0.011)
-        assert np.mean(last[pick.family][pick.position] == model.predict(Z)) > 0.99
-        model.fit(X, y)
-        assert np.mean(every[pick.family][pick.position] == model.predict(Z)) > 0.99
-
-
-def test_predictions_of_every_setting_are_in_the_order_of_the_settings(fake_digits):
-    X, y, Z = eights_and_threes(fake_digits)
-    kernels = [*_pairs.kernels_of("poly5", X, ()), *_pairs.kernels_of("rbf", X, (3.0,))]
-    products = _products.Products(X, Z)
-    methods = ("svm", "rmm", "sigma", "klda")
-    every = _pairs.vote_all(kernels, products, y, GRID, methods=methods, spreads=(1.0, 0.1))
-    settings = _models.settings_of(GRID, methods, (1.0, 0.1))
-    assert every.keys() == settings.keys()
-    for family, parameters in settings.items():
-        pairs = [(kernel, one) for kernel in kernels for one in parameters]
-        assert len(every[family]) == len(pairs)
-        for second, (kernel, one) in zip(every[family], pairs):
-            assert np.mean(second == library_model(kernel, one).fit(X, y).predict(Z)) > 0.99
-
-
-def shared_cells(truth, validation):
-    """Every pair with three margin settings, of which the second always votes rightly."""
-    for (a, b), errors in zip(_votes.PAIRS, validation):
-        second = np.where(truth == b, True, truth != a)
-        votes = np.stack([~second, second, ~second])
-        record = {
-            "settings": [[1.0, 1.0], [1.0, 0.5], [10.0, 1.0]],
-            "validation": errors,
-            "votes": _votes.pack(votes),
-        }
-        yield {
-            "pair": [a, b],
-            "test_rows": len(truth),
-            "first": _votes.pack(truth == a),
-            "ballots": {"margin": record},
-        }
-
-
-def test_one_setting_for_all_pairs_is_that_of_the_smallest_mean():
-    truth = np.arange(43) % 10
-    # Most pairs prefer the third, their mean the second.
-    errors = [[0.3, 0.1, 0.05]] * 44 + [[0.3, 0.1, 9.0]]
-    results = Results(shared_cells(truth, errors))
-    assert _votes.shared_choice_errors(results, "rmm") == (0, [1.0, 0.5])
-    wrong, setting = _votes.shared_choice_errors(results, "svm")
-    assert setting == [10.0, 1.0]
-    assert wrong > 30
-    assert _votes.shared_choice_errors(results, "klda") is None
-    assert _votes.ties(results) == (1.0, 44)
-    assert _votes.ties(Results(list(results)[:-1])) is None
-    assert _votes.shared_choice_errors(Results(list(results)[:-1]), "rmm") is None
-
-
-def test_the_rule_for_equal_settings_moves_the_errors():
-    truth = np.arange(43) % 10
-    # The first two settings are level: the SVM, which votes wrongly, and the RMM, which is right.
-    results = Results(shared_cells(truth, [[0.1, 0.1, 0.3]] * 45))
-    band = _votes.tie_band(results)
-    assert band["smallest"] == band["middle"] == 0
-    assert band["largest"] > 30
-    assert 0 < band["least"] < band["random"] < band["most"] <= 43
-    alone = _votes.tie_band(Results(shared_cells(truth, [[0.2, 0.1, 0.3]] * 45)))
-    assert set(alone.values()) == {0}
-    assert _votes.tie_band(Results(list(results)[:-1])) is None
-
-
-def test_a_cap_on_d_limits_the_choice_of_the_sigma_svm():
-    truth = np.arange(43) % 10
-    cells = list(shared_cells(truth, [[0.2, 0.0, 0.3]] * 45))
-    for cell in cells:
-        # Two settings: D = 0.5, better than the SVM but wrong, and D = 0.99, right.
-        a, b = cell["pair"]
-        second = np.where(truth == b, True, truth != a)
-        cell["ballots"]["sigma"] = {
-            "settings": [[1.0, 0.5], [1.0, 0.99]],
-            "validation": [0.1, 0.05],
-            "votes": _votes.pack(np.stack([~second, second])),
-        }
-    results = Results(cells)
-    assert _votes.capped_errors(results, 0.99) == 0
-    assert _votes.capped_errors(results, 0.5) > 30
-    # Nothing is left but the SVM, which is wrong as well.
-    svm = _votes.shared_choice_errors(results, "svm")[0]
-    assert _votes.capped_errors(results, 0.1) == svm
-    assert _votes.capped_errors(Results(cells[1:]), 0.5) is None
 
 
 def test_figure_4_pairs_the_draws_that_both_sizes_have():
@@ -335,55 +130,12 @@ def test_the_svm_for_every_c_says_where_the_printed_number_comes_out():
     assert "met at no C;" in rows[row.what].why
 
 
-@pytest.mark.parametrize("name", ["poly1", "poly5", "rbf"])
-@pytest.mark.parametrize("double", [0, 3000])
-def test_matrices_from_inner_products_are_those_of_the_kernel(name, double, monkeypatch):
-    monkeypatch.setattr(_products, "_DOUBLE", double)
-    rows = _pairs.unit_rows(load_digits().data)
-    X, Z = rows[:90], rows[90:140]
-    trained = np.random.default_rng(3).permutation(90)[:40]
-    (kernel,) = _pairs.kernels_of(name, X, (2.0,))
-    monkeypatch.setattr(_products, "_PART", 200)
-    exact = kernel.of(rows.astype(float) @ rows.astype(float).T)
-    for products in (_products.Products(X, Z), _products.Products(X, Z, trained)):
-        train, held = trained[:25], np.setdiff1d(np.arange(90), trained)
-        K = products.matrix(kernel, train)
-        np.testing.assert_allclose(K, exact[np.ix_(train, train)], atol=1e-5)
-        assert K.dtype == (np.float64 if double else np.float32)
-        parts = list(products.held(kernel, held, train))
-        assert len(parts) > 1
-        np.testing.assert_allclose(np.vstack(parts), exact[np.ix_(held, train)], atol=1e-5)
-        further = np.vstack(list(products.further(kernel, train)))
-        np.testing.assert_allclose(further, exact[90:140][:, train], atol=1e-5)
-
-
-@pytest.mark.parametrize("name", ["optdigits", "mnist-1000", "mnist-two-thirds"])
-def test_digit_cells_vote_on_every_test_row(name, fake_digits):
-    grid = {key: list(values) for key, values in digits.QUICK_GRID.items()}
-    found = digits._pair_cell(
-        fake_digits,
-        rng(),
-        set=name,
-        pair=[3, 8],
-        kernel="poly3",
-        rows=150,
-        splits=1,
-        grid=grid,
-    )
-    methods = {"svm", "rmm", "svm_full", "rmm_full"} if "two" in name else {*digits._TITLES}
-    for method in methods:
-        (votes,) = _votes._unpack(found[f"{method}_votes"], 597)
-        own = np.isin(fake_digits.dataset.y_test, (3, 8))
-        truth = fake_digits.dataset.y_test[own] == 8
-        assert np.sum(votes[own] != truth) == found[f"{method}_pair_errors"] < 20
-
-
-def test_newsgroups_cell():
+def test_newsgroups_cell(fake_sets):
     dense = np.random.default_rng(1).poisson(0.3, size=(700, 40)).astype(float)
     y = np.arange(700) % 2
     dense[y == 1, :5] += 1.0
     X = sp.csr_matrix(dense)
-    sets = FakeSets(Dataset(X[:650], y[:650], None, ("a", "b"), "fake", "", X[650:], y[650:]))
+    sets = fake_sets(Dataset(X[:650], y[:650], None, ("a", "b"), "fake", "", X[650:], y[650:]))
     found = newsgroups._cell(
         sets, rng(), set="news20_bydate", pair=[0, 1], draws=2, penalties=[1.0, 100.0]
     )
@@ -393,39 +145,11 @@ def test_newsgroups_cell():
     assert len(list(newsgroups._rows(results))) == 3
 
 
-def test_universum_cell_and_the_swap(fake_digits):
-    assert universum._swapped(np.array([[0.1, 0.2], [0.4, 0.3]]), range(2)) == pytest.approx(30.0)
-    found = universum._cell(
-        fake_digits,
-        rng(),
-        draw=0,
-        rows=80,
-        held=50,
-        universum=[40],
-        scales=[2.0],
-        penalties=[10.0],
-        universum_penalties=[0.1],
-    )
-    assert {found["svm"], found["rmm"], found["universum_40"]} <= {float(k) for k in range(12)}
-
-
-def test_the_penalty_of_the_whole_universum_is_a_share_of_that_of_the_sample(fake_digits):
-    X, y, _ = eights_and_threes(fake_digits)
-    others = _pairs.unit_rows(fake_digits.dataset.X[fake_digits.dataset.y == 5], float)[:50]
-    kernel = _products.Kernel("rbf", gamma=2.0)
-    models = universum._universum_models(kernel, X, y, others, (1.0, 10.0), (0.1, 1.0))
-    totals = [(model.C * len(y), model.C_universum * len(others)) for model in models]
-    shares = [universum / sample for sample, universum in totals]
-    np.testing.assert_allclose(shares, [0.1, 1.0, 0.1, 1.0])
-    assert [model.C for model in models] == [1.0, 1.0, 10.0, 10.0]
-    assert all(len(model.universum_vectors_) for model in models)
-
-
-def test_benchmark_choice_and_second_stage():
+def test_benchmark_choice_and_second_stage(fake_sets):
     X, y = load_digits(n_class=2, return_X_y=True)
     X = X[:100, [20, 28, 36]] + np.random.default_rng(2).standard_normal((100, 3)) * 4
     split = np.array([np.random.default_rng(k).permutation(100)[:60] for k in range(10)])
-    sets = FakeSets(Dataset(X, y[:100], None, ("0", "1"), "fake"), train_idx=split)
+    sets = fake_sets(Dataset(X, y[:100], None, ("0", "1"), "fake"), train_idx=split)
     options = {"stage": "choice", "set": "heart", "folds": 3, "full": False}
     cells = [
         {"split": i, "method": method, **options}
@@ -458,17 +182,6 @@ def test_runtime_cell_reports_times(fake_digits):
 def test_growth_exponent():
     cells = [{"n": n, "svm": 1e-6 * n**2.0} for n in (100, 200, 400)]
     assert runtime._slope(Results(cells), "svm") == pytest.approx(2.0)
-
-
-def test_figure_8_takes_the_cells_of_table_2():
-    shared = catalogue()["rmm-fig8"].cells(False)
-    own = {cell.name: cell for cell in catalogue()["rmm-table2"].cells(False)}
-    assert len(shared) == 45
-    for cell in shared:
-        assert isinstance(cell, Cell)
-        assert cell.owner == "rmm-table2"
-        assert cell.parameters == own[cell.name].parameters
-        assert cell.draw == own[cell.name].draw
 
 
 @pytest.mark.parametrize("model", [_distributions.ODM(C=5.0), _distributions.LDM(C=2.0)])
