@@ -163,7 +163,7 @@ def _tuned(
 
 def _cells(quick: bool) -> list[Cell]:
     parameters = {
-        "rows": 120 if quick else None,
+        "rows": 60 if quick else None,
         "nus": list(_NUS[1::3] if quick else _NUS),
         "rs": [0.9] if quick else list(_RS),
     }
@@ -293,5 +293,5 @@ TABLE_1 = Experiment(
         "is chosen, so that a wider one may come nearer to the published errors. On w1a, where 3 "
         "% of the rows are of the second class, the conic solver gave up."
     ),
-    quick="splice and a1a, 120 training rows, two values of ν and one of r",
+    quick="splice and a1a, 60 training rows, two values of ν and one of r",
 )
