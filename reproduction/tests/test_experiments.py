@@ -15,7 +15,7 @@ from oblong.datasets import Dataset
 from oblong_reproduction import Results, RunSettings, Sets, catalogue, find, run_experiment
 from oblong_reproduction._data import KNOWN
 from oblong_reproduction.ekm import table as ekm_table
-from oblong_reproduction.rmm import _distributions, benchmarks, newsgroups, runtime
+from oblong_reproduction.rmm import _distributions, benchmarks, newsgroups, rivals, runtime
 
 EXPERIMENTS = [e for e in catalogue().values() if e.name.startswith(("ekm", "rmm"))]
 CLOSED_FORMS = {"ekm-fig1": "ratio-2", "rmm-fig1": None, "rmm-table1": None}
@@ -210,3 +210,9 @@ def test_rivals_are_optimal(model):
     ours = objective(sign * f, model.coef_ @ f, np.sum, lambda v: v @ v, lambda v: np.maximum(v, 0))
     np.testing.assert_allclose(ours, best, rtol=1e-6)
     assert abs(model.dual_gap_) < 1e-8
+
+
+def test_choices_of_the_rivals_at_the_ends_of_their_grids_are_known():
+    chosen = {"svm": {"width": 0.125, "C": 1.0}, "kfda": {"width": 2.0, "alpha": 100.0}}
+    ends = [choice.edge for choice in rivals._choices(Results([{"chosen": chosen}, {"svm": 1.0}]))]
+    assert ends == ["smallest", "", "", "largest"]

@@ -15,7 +15,7 @@ from sklearn.multiclass import OneVsOneClassifier
 from oblong import KernelFisherClassifier, RelativeMarginClassifier, SigmaSVC
 from oblong_reproduction._counts import wins
 from oblong_reproduction._data import Sets
-from oblong_reproduction._experiment import Cell, Experiment, Paper, Results
+from oblong_reproduction._experiment import Cell, Choice, Experiment, Paper, Results
 from oblong_reproduction._verdict import Row, claim
 from oblong_reproduction.rmm._distributions import LDM, ODM
 
@@ -35,6 +35,8 @@ _TITLES = {
     "trees": "gradient boosting",
 }
 _SCALES = (0.125, 0.5, 2.0, 8.0)
+# Parameters with more than two values, whose ends mean something.
+_SEARCHED = ("C", "alpha", "learning_rate")
 _SPLITS = 20
 _ROWS, _TESTED = 400, 3000
 
@@ -88,7 +90,7 @@ def _cell(sets: Sets, rng: np.random.Generator, *, set: str, split: int, folds: 
     unit = 1.0 / float(np.median(pdist(X, "sqeuclidean")) or 1.0)
     cut = StratifiedKFold(folds, shuffle=True, random_state=int(rng.integers(2**31)))
     parts, classes = list(cut.split(X, y)), len(np.unique(y))
-    result: dict = {}
+    result: dict = {"chosen": {}}
     for method in ("svm", *_TITLES):
         candidates = _grid(method, len(y))
         if method != "trees":
@@ -104,6 +106,9 @@ def _cell(sets: Sets, rng: np.random.Generator, *, set: str, split: int, folds: 
             for p in candidates
         ]
         chosen = candidates[int(np.argmin(np.round(errors, 9)))]
+        if len(candidates) > 1:
+            scale = {"width": chosen["gamma"] / unit} if "gamma" in chosen else {}
+            result["chosen"][method] = scale | {k: chosen[k] for k in _SEARCHED if k in chosen}
         model = _make(method, chosen, classes).fit(X, y)
         result[method] = 100.0 * float(np.mean(model.predict(T) != t))
     return result
@@ -116,6 +121,15 @@ def _cells(quick: bool) -> list[Cell]:
         for name in names
         for split in range(1 if quick else _SPLITS)
     ]
+
+
+def _choices(results: Results) -> Iterator[Choice]:
+    # The results of the thirteen tables are older than this record.
+    for cell in results.having("chosen"):
+        for method, chosen in cell["chosen"].items():
+            for name, value in chosen.items():
+                grid = _SCALES if name == "width" else [p[name] for p in _grid(method, 1)]
+                yield Choice(f"{_TITLES.get(method, 'SVM')}, {name}", value, grid)
 
 
 def _rows(results: Results) -> Iterator[Row]:
@@ -140,6 +154,7 @@ RIVALS = Experiment(
     title="seven classifiers with the same number of candidates, beside the SVM",
     cells=_cells,
     rows=_rows,
+    choices=_choices,
     minutes=90,
     data=(*(f"ida_{name}" for name in _TABLES), *_DIGITS),
     protocol=(
