@@ -311,7 +311,7 @@ TABLE_2 = Experiment(
     cells=_cells,
     rows=_rows,
     choices=_choices,
-    minutes=250,
+    minutes=100,
     data=tuple(_PUBLISHED),
     protocol=(
         "Ten times, as in the paper (a hundred are planned), a random tenth is held out; on the "

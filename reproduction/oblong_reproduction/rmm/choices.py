@@ -115,7 +115,7 @@ TABLE_2_CHOICES = Experiment(
     condense=_condensed,
     rows=_rows,
     bulky=BULKY,
-    minutes=30,
+    minutes=15,
     data=("optdigits", "mnist"),
     protocol=(
         "Rows, splits and grids of rmm-table2, polynomials of degree 2 to 7, settings chosen pair "

@@ -155,7 +155,7 @@ RIVALS = Experiment(
     cells=_cells,
     rows=_rows,
     choices=_choices,
-    minutes=90,
+    minutes=25,
     data=(*(f"ida_{name}" for name in _TABLES), *_DIGITS),
     protocol=(
         "Gaussian kernel, 400 training rows (two thirds of smaller sets) and up to 3,000 test "
