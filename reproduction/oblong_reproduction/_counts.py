@@ -71,7 +71,7 @@ def wins(
         f"{won} of {number}, {number - won - lost} tied, {lost} lost",
         "",
         verdict,
-        f"the published share of wins and a sign test, p = {p:.2g}: "
+        f"as large a share of wins as claimed, and a sign test, p = {p:.2g}: "
         + ", ".join(f"{name} {signed(d, digits)}" for name, d in differences),
     )
 
@@ -139,7 +139,7 @@ def fewer_errors(
         f"{won} of {number}, {number - won - lost} tied, {lost} lost",
         signed(mean, 1),
         verdict,
-        f"the published share of wins, and a sign test of the means on the same test rows, p = "
+        f"as large a share of wins as claimed, and a sign test of the means on the same rows, p = "
         f"{p:.2g}: "
         + ", ".join(f"{name} {a} {sign} {b}" for (name, a, b), sign in zip(counts, signs)),
     )
