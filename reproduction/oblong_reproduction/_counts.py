@@ -9,8 +9,6 @@ from scipy import stats
 
 from oblong_reproduction._verdict import LEVEL, Row, signed
 
-__all__ = ["count_row", "fewer_errors", "wins"]
-
 # Two classifiers tested on the same rows share most of their errors. In the stored votes of
 # rmm-fig8 a quarter of the errors of SVM and RMM together are not shared (57 of 261 with all rows,
 # 72 of 286 with two thirds of them); with one method and other training rows it is less (16 %).

@@ -12,13 +12,11 @@ from oblong import ConfidenceWeightedClassifier
 from oblong_reproduction._data import Sets
 from oblong_reproduction._experiment import Cell, Experiment, Results
 from oblong_reproduction._figure import INK, figure, model_style
+from oblong_reproduction._papers import CW
 from oblong_reproduction._verdict import Row, statement, value_row
-from oblong_reproduction.cw._paper import PAPER
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = ["FIGURE_4", "confidence_loss"]
 
 _PHIS = (0.5, 1.0, 2.0)
 
@@ -143,7 +141,7 @@ def _draw(results: Results) -> Figure | None:
 
 FIGURE_4 = Experiment(
     name="cw-fig4",
-    paper=PAPER,
+    paper=CW,
     title="the confidence loss, its properties and the steps of the learner",
     cells=_cells,
     rows=_rows,

@@ -16,13 +16,11 @@ from oblong.datasets import make_rotated_stripe
 from oblong_reproduction._data import Sets
 from oblong_reproduction._experiment import Cell, Choice, Experiment, Results
 from oblong_reproduction._figure import figure
+from oblong_reproduction._papers import CW
 from oblong_reproduction._verdict import Row, claim, not_run, statement, value_row
-from oblong_reproduction.cw._paper import PAPER
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = ["FIGURE_2", "cw_grid", "learner"]
 
 _TITLES = {
     "perceptron": "perceptron",
@@ -294,7 +292,7 @@ def _draw_figure(results: Results) -> Figure | None:
 
 FIGURE_2 = Experiment(
     name="cw-fig2",
-    paper=PAPER,
+    paper=CW,
     title="mistakes and test errors of seven online learners on a stripe among noise",
     cells=_cells,
     then=_then,

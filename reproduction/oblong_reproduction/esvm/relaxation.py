@@ -15,11 +15,9 @@ from oblong import EllipsoidalSVC
 from oblong_reproduction._counts import count_row
 from oblong_reproduction._data import Sets
 from oblong_reproduction._experiment import Cell, Choice, Experiment, Results
+from oblong_reproduction._papers import ESVM
 from oblong_reproduction._verdict import Row, not_comparable, not_run, statement, value_row
-from oblong_reproduction.esvm._paper import PAPER
 from oblong_reproduction.esvm._tables import error, one_hot, whole
-
-__all__ = ["TABLE_1"]
 
 # Errors in percent and seconds of the exact problem (5), then of the relaxed one (6).
 _PUBLISHED = {
@@ -268,7 +266,7 @@ def _set_rows(name: str, cell: dict, exact: tuple, relaxed: tuple) -> Iterator[R
 
 TABLE_1 = Experiment(
     name="esvm-table1",
-    paper=PAPER,
+    paper=ESVM,
     title="the exact ellipsoidal machine against its relaxation, linear, 30 components",
     cells=_cells,
     rows=_rows,

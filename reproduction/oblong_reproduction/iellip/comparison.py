@@ -10,14 +10,12 @@ import numpy as np
 from oblong_reproduction._data import Sets
 from oblong_reproduction._experiment import Cell, Choice, Experiment, Results
 from oblong_reproduction._figure import figure, model_style
+from oblong_reproduction._papers import IELLIP
 from oblong_reproduction._verdict import Row, claim, not_above, not_run
 from oblong_reproduction.iellip import _runs
-from oblong_reproduction.iellip._paper import PAPER
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = ["FIGURE_1"]
 
 _COSTS = (None, 1.0, 0.1, 0.01, 0.001)
 _LEARNERS = {
@@ -182,7 +180,7 @@ def _draw(results: Results) -> Figure | None:
 
 FIGURE_1 = Experiment(
     name="iellip-fig1",
-    paper=PAPER,
+    paper=IELLIP,
     title="test errors and updates of IELLIP, PA and MIRA over three passes",
     cells=_cells,
     rows=_rows,

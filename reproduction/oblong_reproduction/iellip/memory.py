@@ -10,14 +10,12 @@ import numpy as np
 from oblong_reproduction._data import Sets
 from oblong_reproduction._experiment import Cell, Experiment, Results
 from oblong_reproduction._figure import INK, figure, model_style
+from oblong_reproduction._papers import IELLIP
 from oblong_reproduction._verdict import Row, claim, not_run, paired_p, statement
 from oblong_reproduction.iellip import _runs
-from oblong_reproduction.iellip._paper import PAPER
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = ["FIGURE_2"]
 
 _BS = (0.1, 0.3, 0.6, 0.9)
 _CS = (0.1, 0.5)
@@ -146,7 +144,7 @@ def _draw(results: Results) -> Figure | None:
 
 FIGURE_2 = Experiment(
     name="iellip-fig2",
-    paper=PAPER,
+    paper=IELLIP,
     title="the role of b: updates and test errors of IELLIP after three passes",
     cells=_cells,
     rows=_rows,

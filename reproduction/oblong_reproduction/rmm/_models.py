@@ -9,8 +9,6 @@ import numpy as np
 
 from oblong import KernelFisherClassifier, RelativeMarginPath, SigmaSVC, relative_margin_path
 
-__all__ = ["Grid", "Models", "decide", "fit_all", "settings_of"]
-
 Grid: TypeAlias = Mapping[str, Sequence[float]]
 # Fitted models of each family. A path holds the models of all its spreads.
 Models: TypeAlias = Mapping[Any, list[Any]]

@@ -15,11 +15,10 @@ from sklearn.multiclass import OneVsOneClassifier
 from oblong import KernelFisherClassifier, RelativeMarginClassifier, SigmaSVC
 from oblong_reproduction._counts import wins
 from oblong_reproduction._data import Sets
-from oblong_reproduction._experiment import Cell, Choice, Experiment, Paper, Results
+from oblong_reproduction._experiment import Cell, Choice, Experiment, Results
+from oblong_reproduction._papers import OURS
 from oblong_reproduction._verdict import Row, claim
 from oblong_reproduction.rmm._distributions import LDM, ODM
-
-__all__ = ["RIVALS"]
 
 _TABLES = (
     *("banana", "breast_cancer", "diabetis", "flare_solar", "german", "heart", "image"),
@@ -150,7 +149,7 @@ def _rows(results: Results) -> Iterator[Row]:
 
 RIVALS = Experiment(
     name="rmm-rivals",
-    paper=Paper("ours", "no paper: a question of ours"),
+    paper=OURS,
     title="seven classifiers with the same number of candidates, beside the SVM",
     cells=_cells,
     rows=_rows,
