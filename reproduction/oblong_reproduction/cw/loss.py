@@ -54,8 +54,8 @@ def _cell(sets: Sets, rng: np.random.Generator, *, phi: float, rounds: int) -> d
         sign = 1.0 if x[0] @ direction > 0.0 else -1.0
         # A step from nowhere has no margin in the learner yet: all weights are zero.
         mean = model.coef_[0].copy() if hasattr(model, "coef_") else np.zeros(8)
-        shape = model.covariance_.copy() if hasattr(model, "coef_") else np.eye(8)
-        margin, variance = float(sign * (x[0] @ mean)), float(x[0] @ shape @ x[0])
+        covariance = model.covariance_.copy() if hasattr(model, "coef_") else np.eye(8)
+        margin, variance = float(sign * (x[0] @ mean)), float(x[0] @ covariance @ x[0])
         model.partial_fit(x, [int(sign > 0)], classes=[0, 1])
         step = float(sign * (x[0] @ (model.coef_[0] - mean))) / variance
         updates += step != 0.0

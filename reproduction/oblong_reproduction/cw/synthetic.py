@@ -63,7 +63,7 @@ def learner(name: str, parameters: dict[str, Any], average: bool = False) -> Any
     # No intercept: the separator passes through the origin, as in the paper.
     common: dict[str, Any] = {"fit_intercept": False, "average": average}
     if name == "perceptron":
-        # With so much of the identity in its matrix the second-order perceptron has no shape.
+        # With so much of the identity in its matrix the second-order perceptron is of first order.
         return SecondOrderPerceptron(a=1e9, covariance="diag", **common)
     if name == "pa":
         return PassiveAggressiveClassifier(**parameters, **common)

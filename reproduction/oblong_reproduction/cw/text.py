@@ -165,7 +165,7 @@ def _draw(results: Results) -> Figure | None:
 FIGURE_2C = Experiment(
     name="cw-fig2c",
     paper=CW,
-    title="CW-Stdev against CW-Var with a diagonal shape on text",
+    title="CW-Stdev against CW-Var with a diagonal covariance on text",
     cells=_cells,
     rows=_rows,
     choices=_choices,

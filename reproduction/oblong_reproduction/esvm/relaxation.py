@@ -267,7 +267,7 @@ def _set_rows(name: str, cell: dict, exact: tuple, relaxed: tuple) -> Iterator[R
 TABLE_1 = Experiment(
     name="esvm-table1",
     paper=ESVM,
-    title="the exact ellipsoidal machine against its relaxation, linear, 30 components",
+    title="the exact e-SVM against its relaxation, linear, 30 components",
     cells=_cells,
     rows=_rows,
     choices=_choices,

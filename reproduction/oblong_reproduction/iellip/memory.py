@@ -159,8 +159,8 @@ FIGURE_2 = Experiment(
     quick="2 repetitions, 2,000 training rows",
     finding=(
         "The paper explains the trend by a longer memory for a larger b. The weights of the "
-        "examples in the shape fall with their number, so that the early ones dominate it: b says "
-        "after how many updates the shape stands still. In our runs a larger b means fewer updates"
+        "examples in the matrix fall with their number, so that the early ones dominate it: b says "
+        "after how many updates it no longer changes. In our runs a larger b means fewer updates"
         " on USPS and Isolet (by 5 % at most), makes no difference on Letter and means more on "
         "Shuttle; the errors differ by less than they vary between repetitions, but for Shuttle. "
         "So the trend is not reproduced; c, on which it hinges, is not stated."
