@@ -206,8 +206,8 @@ FIGURE_1 = Experiment(
     quick="2 repetitions, 2,000 training rows, one matrix for all classes on two sets only",
     finding=(
         "With b = 0.3 the share c bᵏ⁻¹ of an example is below 10⁻⁵ after ten updates: from then on"
-        " the matrix stays as it is and IELLIP is PA in its geometry. In our runs the updates of the "
-        "two differ by 1 % or less, and their mean errors by a tenth of a point or less; one "
+        " the matrix stays as it is and IELLIP is PA in its geometry. In our runs the updates of "
+        "the two differ by 1 % or less, and their mean errors by a tenth of a point or less; one "
         "matrix for all classes changes the updates by 2 % at most and the errors as little. "
         "Updates are far fewer (a quarter to three fifths) if IELLIP learns from mistakes only, as"
         " algorithm 2 is printed, while PA and MIRA learn from small margins too; then its error "
