@@ -7,8 +7,6 @@ from importlib import import_module
 
 from oblong_reproduction._experiment import Experiment
 
-__all__ = ["catalogue", "find"]
-
 _METHODS = ("esvm", "iellip", "cw", "ekm", "rmm")
 
 

@@ -9,8 +9,6 @@ from scipy import stats
 
 from oblong_reproduction._verdict import LEVEL, Row, signed
 
-__all__ = ["count_row", "fewer_errors", "wins"]
-
 # Two classifiers tested on the same rows share most of their errors. In the stored votes of
 # rmm-fig8 a quarter of the errors of SVM and RMM together are not shared (57 of 261 with all rows,
 # 72 of 286 with two thirds of them); with one method and other training rows it is less (16 %).
@@ -71,7 +69,7 @@ def wins(
         f"{won} of {number}, {number - won - lost} tied, {lost} lost",
         "",
         verdict,
-        f"the published share of wins and a sign test, p = {p:.2g}: "
+        f"as large a share of wins as claimed, and a sign test, p = {p:.2g}: "
         + ", ".join(f"{name} {signed(d, digits)}" for name, d in differences),
     )
 
@@ -139,7 +137,7 @@ def fewer_errors(
         f"{won} of {number}, {number - won - lost} tied, {lost} lost",
         signed(mean, 1),
         verdict,
-        f"the published share of wins, and a sign test of the means on the same test rows, p = "
+        f"as large a share of wins as claimed, and a sign test of the means on the same rows, p = "
         f"{p:.2g}: "
         + ", ".join(f"{name} {a} {sign} {b}" for (name, a, b), sign in zip(counts, signs)),
     )

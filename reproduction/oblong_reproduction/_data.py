@@ -13,8 +13,6 @@ from sklearn.datasets import fetch_openml
 
 from oblong.datasets import DataFileError, Dataset, load
 
-__all__ = ["KNOWN", "Known", "Sets"]
-
 
 @dataclass(frozen=True)
 class Known:

@@ -14,8 +14,6 @@ from oblong_reproduction._verdict import Row
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Cell", "Choice", "Experiment", "Paper", "Results"]
-
 
 @dataclass(frozen=True)
 class Paper:

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["INK", "class_style", "figure", "line_across", "model_style", "save_figure"]
-
 INK = "#3b4252"
 # The palette of oblong.display: Paul Tol's "vibrant" scheme, distinct with every common kind of
 # colour blindness; line styles and markers differ as well, for print without colour.

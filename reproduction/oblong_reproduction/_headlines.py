@@ -6,8 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-__all__ = ["HEADLINES", "Headline"]
-
 
 @dataclass(frozen=True)
 class Headline:

@@ -7,8 +7,6 @@ from typing import Any
 
 from oblong_reproduction._verdict import CLAIM_VERDICTS, NUMBER_VERDICTS
 
-__all__ = ["edges", "markdown", "tally"]
-
 
 def markdown(document: Mapping[str, Any], level: int = 1, pictures: str = "") -> str:
     """Write the table of an experiment, with how it was made.

@@ -31,8 +31,6 @@ from oblong_reproduction._report import markdown
 from oblong_reproduction._store import Store, plain, write_text
 from oblong_reproduction._verdict import CLAIM_VERDICTS, NUMBER_VERDICTS
 
-__all__ = ["RunSettings", "judge_again", "judged", "run_experiment"]
-
 Advance = Callable[[str, int, int], None]
 # What the library says of a fit that ended before it met its tolerance.
 _STOPPED = re.compile(r"did not converge|stopped after .* above tol|known to a relative gap")

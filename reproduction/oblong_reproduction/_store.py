@@ -11,8 +11,6 @@ import numpy as np
 
 from oblong.persistence.journal import Journal, atomic_write
 
-__all__ = ["Store", "StoreError", "plain", "write_text"]
-
 
 class StoreError(RuntimeError):
     """Stored results that do not belong to the run that was asked for."""

@@ -12,25 +12,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import stats
 
-__all__ = [
-    "CLAIM_VERDICTS",
-    "LEVEL",
-    "NUMBER_VERDICTS",
-    "Row",
-    "after_the_fact",
-    "claim",
-    "equivalent",
-    "mean_row",
-    "no_difference",
-    "not_above",
-    "not_comparable",
-    "not_run",
-    "paired_p",
-    "signed",
-    "statement",
-    "value_row",
-]
-
 NUMBER_VERDICTS = ("agrees", "differs")
 CLAIM_VERDICTS = (
     "confirmed",

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from oblong_reproduction import Experiment
 
-__all__ = ["add_parser"]
-
 DEFAULT_FOLDER = "oblong-reproduction"
 
 _DESCRIPTION = """\

@@ -1,3 +1,5 @@
+"""Experiments of the ellipsoidal kernel and of the relative margin machine, digits apart."""
+
 from __future__ import annotations
 
 import json
@@ -6,31 +8,22 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from fakes import FakeSets, eights_and_threes, rng
 from sklearn.datasets import load_digits
 
-from oblong import (
-    EllipsoidalKernelClassifier,
-)
+from oblong import EllipsoidalKernelClassifier
 from oblong.datasets import Dataset
-from oblong_reproduction import Cell, Results, RunSettings, Sets, catalogue, find, run_experiment
+from oblong_reproduction import Results, RunSettings, Sets, catalogue, find, run_experiment
 from oblong_reproduction._data import KNOWN
 from oblong_reproduction.ekm import table as ekm_table
-from oblong_reproduction.rmm import (
-    _distributions,
-    _pairs,
-    _products,
-    _votes,
-    benchmarks,
-    digits,
-    newsgroups,
-    runtime,
-    universum,
-)
+from oblong_reproduction.rmm import _distributions, benchmarks, newsgroups, rivals, runtime
 
 EXPERIMENTS = [e for e in catalogue().values() if e.name.startswith(("ekm", "rmm"))]
 CLOSED_FORMS = {"ekm-fig1": "ratio-2", "rmm-fig1": None, "rmm-table1": None}
 WITHOUT_DATA = [e for e in EXPERIMENTS if not e.data and e.name not in CLOSED_FORMS]
+
+
+def rng():
+    return np.random.default_rng(0)
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda e: e.name)
@@ -91,9 +84,9 @@ def test_a_map_to_the_ball_and_a_linear_svm_are_the_ellipsoidal_machine():
     assert accuracy == model.fit(X[:200], y[:200]).score(X[200:], y[200:])
 
 
-def test_ekm_cell_on_small_data():
+def test_ekm_cell_on_small_data(fake_sets):
     X, y = load_digits(n_class=2, return_X_y=True)
-    sets = FakeSets(Dataset(X[:120, [20, 28, 36]], y[:120], None, ("0", "1"), "fake"))
+    sets = fake_sets(Dataset(X[:120, [20, 28, 36]], y[:120], None, ("0", "1"), "fake"))
     options = {"inner": 2, "coverages": [1.0, 0.8], "penalties": [1.0, 100.0]}
     for setup in (1, 2):
         found = ekm_table._cell(sets, rng(), set="bupa", setup=setup, repetition=0, **options)
@@ -101,33 +94,48 @@ def test_ekm_cell_on_small_data():
         assert all(0.5 <= found[method] <= 1.0 for method in ("svm", "gaussian", "ekm"))
 
 
-@pytest.mark.parametrize("name", ["optdigits", "mnist-1000", "mnist-two-thirds"])
-def test_digit_cells_vote_on_every_test_row(name, fake_digits):
-    grid = {key: list(values) for key, values in digits.QUICK_GRID.items()}
-    found = digits._pair_cell(
-        fake_digits,
-        rng(),
-        set=name,
-        pair=[3, 8],
-        kernel="poly3",
-        rows=150,
-        splits=1,
-        grid=grid,
-    )
-    methods = {"svm", "rmm", "svm_full", "rmm_full"} if "two" in name else {*digits._TITLES}
-    for method in methods:
-        (votes,) = _votes._unpack(found[f"{method}_votes"], 597)
-        own = np.isin(fake_digits.dataset.y_test, (3, 8))
-        truth = fake_digits.dataset.y_test[own] == 8
-        assert np.sum(votes[own] != truth) == found[f"{method}_pair_errors"] < 20
+def test_figure_4_pairs_the_draws_that_both_sizes_have():
+    def cells(n, number, gain, **fixed):
+        return [
+            {
+                "n": n,
+                "draw": i,
+                "held": 200,
+                "bayes": 0.8,
+                "svm": 1.0 + gain * (1 + 0.1 * (i % 3)),
+                "rmm": 1.0,
+                **fixed,
+            }
+            for i in range(number)
+        ]
+
+    found = cells(25, 6, 0.5) + cells(12_800, 9, 0.1) + cells(12_800, 9, -0.1, fixed=100.0)
+    rows = {row.what: row for row in catalogue()["rmm-fig4"].rows(Results(found))}
+    assert rows["n = 12800: test error of RMM below SVM"].verdict == "confirmed"
+    assert rows["n = 12800, C = 100: test error of RMM below SVM"].verdict == "contradicted"
+    shrinks = rows["the advantage at n = 12800 below that at n = 25"]
+    assert shrinks.verdict == "confirmed"
+    assert "6 repetitions" in shrinks.why
 
 
-def test_newsgroups_cell():
+def test_the_svm_for_every_c_says_where_the_printed_number_comes_out():
+    options = {"set": "heart", "setup": 1, "penalties": [0.5, 2.0]}
+    curves = [{**options, "curve": [0.83 + 0.01 * (i % 2), 0.6]} for i in range(6)]
+    rows = {row.what: row for row in ekm_table._rows(Results(curves))}
+    row = rows["setup 1, heart, SVM for C = 2^-1 to 2^1, none chosen"]
+    assert row.verdict == "not comparable"
+    assert "met at C = 2^-1;" in row.why
+    worse = [{**cell, "curve": [0.6, 0.6]} for cell in curves]
+    rows = {row.what: row for row in ekm_table._rows(Results(worse))}
+    assert "met at no C;" in rows[row.what].why
+
+
+def test_newsgroups_cell(fake_sets):
     dense = np.random.default_rng(1).poisson(0.3, size=(700, 40)).astype(float)
     y = np.arange(700) % 2
     dense[y == 1, :5] += 1.0
     X = sp.csr_matrix(dense)
-    sets = FakeSets(Dataset(X[:650], y[:650], None, ("a", "b"), "fake", "", X[650:], y[650:]))
+    sets = fake_sets(Dataset(X[:650], y[:650], None, ("a", "b"), "fake", "", X[650:], y[650:]))
     found = newsgroups._cell(
         sets, rng(), set="news20_bydate", pair=[0, 1], draws=2, penalties=[1.0, 100.0]
     )
@@ -137,39 +145,11 @@ def test_newsgroups_cell():
     assert len(list(newsgroups._rows(results))) == 3
 
 
-def test_universum_cell_and_the_swap(fake_digits):
-    assert universum._swapped(np.array([[0.1, 0.2], [0.4, 0.3]]), range(2)) == pytest.approx(30.0)
-    found = universum._cell(
-        fake_digits,
-        rng(),
-        draw=0,
-        rows=80,
-        held=50,
-        universum=[40],
-        scales=[2.0],
-        penalties=[10.0],
-        universum_penalties=[0.1],
-    )
-    assert {found["svm"], found["rmm"], found["universum_40"]} <= {float(k) for k in range(12)}
-
-
-def test_the_penalty_of_the_whole_universum_is_a_share_of_that_of_the_sample(fake_digits):
-    X, y, _ = eights_and_threes(fake_digits)
-    others = _pairs.unit_rows(fake_digits.dataset.X[fake_digits.dataset.y == 5], float)[:50]
-    kernel = _products.Kernel("rbf", gamma=2.0)
-    models = universum._universum_models(kernel, X, y, others, (1.0, 10.0), (0.1, 1.0))
-    totals = [(model.C * len(y), model.C_universum * len(others)) for model in models]
-    shares = [universum / sample for sample, universum in totals]
-    np.testing.assert_allclose(shares, [0.1, 1.0, 0.1, 1.0])
-    assert [model.C for model in models] == [1.0, 1.0, 10.0, 10.0]
-    assert all(len(model.universum_vectors_) for model in models)
-
-
-def test_benchmark_choice_and_second_stage():
+def test_benchmark_choice_and_second_stage(fake_sets):
     X, y = load_digits(n_class=2, return_X_y=True)
     X = X[:100, [20, 28, 36]] + np.random.default_rng(2).standard_normal((100, 3)) * 4
     split = np.array([np.random.default_rng(k).permutation(100)[:60] for k in range(10)])
-    sets = FakeSets(Dataset(X, y[:100], None, ("0", "1"), "fake"), train_idx=split)
+    sets = fake_sets(Dataset(X, y[:100], None, ("0", "1"), "fake"), train_idx=split)
     options = {"stage": "choice", "set": "heart", "folds": 3, "full": False}
     cells = [
         {"split": i, "method": method, **options}
@@ -204,17 +184,6 @@ def test_growth_exponent():
     assert runtime._slope(Results(cells), "svm") == pytest.approx(2.0)
 
 
-def test_figure_8_takes_the_cells_of_table_2():
-    shared = catalogue()["rmm-fig8"].cells(False)
-    own = {cell.name: cell for cell in catalogue()["rmm-table2"].cells(False)}
-    assert len(shared) == 45
-    for cell in shared:
-        assert isinstance(cell, Cell)
-        assert cell.owner == "rmm-table2"
-        assert cell.parameters == own[cell.name].parameters
-        assert cell.draw == own[cell.name].draw
-
-
 @pytest.mark.parametrize("model", [_distributions.ODM(C=5.0), _distributions.LDM(C=2.0)])
 def test_rivals_are_optimal(model):
     cp = pytest.importorskip("cvxpy")
@@ -241,3 +210,9 @@ def test_rivals_are_optimal(model):
     ours = objective(sign * f, model.coef_ @ f, np.sum, lambda v: v @ v, lambda v: np.maximum(v, 0))
     np.testing.assert_allclose(ours, best, rtol=1e-6)
     assert abs(model.dual_gap_) < 1e-8
+
+
+def test_choices_of_the_rivals_at_the_ends_of_their_grids_are_known():
+    chosen = {"svm": {"width": 0.125, "C": 1.0}, "kfda": {"width": 2.0, "alpha": 100.0}}
+    ends = [choice.edge for choice in rivals._choices(Results([{"chosen": chosen}, {"svm": 1.0}]))]
+    assert ends == ["smallest", "", "", "largest"]

@@ -12,13 +12,11 @@ from oblong import ConfidenceWeightedClassifier
 from oblong_reproduction._data import Sets
 from oblong_reproduction._experiment import Cell, Experiment, Results
 from oblong_reproduction._figure import INK, figure, model_style
+from oblong_reproduction._papers import CW
 from oblong_reproduction._verdict import Row, statement, value_row
-from oblong_reproduction.cw._paper import PAPER
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = ["FIGURE_4", "confidence_loss"]
 
 _PHIS = (0.5, 1.0, 2.0)
 
@@ -56,8 +54,8 @@ def _cell(sets: Sets, rng: np.random.Generator, *, phi: float, rounds: int) -> d
         sign = 1.0 if x[0] @ direction > 0.0 else -1.0
         # A step from nowhere has no margin in the learner yet: all weights are zero.
         mean = model.coef_[0].copy() if hasattr(model, "coef_") else np.zeros(8)
-        shape = model.covariance_.copy() if hasattr(model, "coef_") else np.eye(8)
-        margin, variance = float(sign * (x[0] @ mean)), float(x[0] @ shape @ x[0])
+        covariance = model.covariance_.copy() if hasattr(model, "coef_") else np.eye(8)
+        margin, variance = float(sign * (x[0] @ mean)), float(x[0] @ covariance @ x[0])
         model.partial_fit(x, [int(sign > 0)], classes=[0, 1])
         step = float(sign * (x[0] @ (model.coef_[0] - mean))) / variance
         updates += step != 0.0
@@ -143,7 +141,7 @@ def _draw(results: Results) -> Figure | None:
 
 FIGURE_4 = Experiment(
     name="cw-fig4",
-    paper=PAPER,
+    paper=CW,
     title="the confidence loss, its properties and the steps of the learner",
     cells=_cells,
     rows=_rows,

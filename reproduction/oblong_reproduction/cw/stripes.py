@@ -11,6 +11,7 @@ import numpy as np
 from oblong.datasets import make_rotated_stripe
 from oblong_reproduction._data import Sets
 from oblong_reproduction._experiment import Cell, Experiment, Results
+from oblong_reproduction._papers import CW
 from oblong_reproduction._verdict import (
     Row,
     after_the_fact,
@@ -19,10 +20,7 @@ from oblong_reproduction._verdict import (
     signed,
     value_row,
 )
-from oblong_reproduction.cw._paper import PAPER
 from oblong_reproduction.cw.synthetic import cw_grid, learner
-
-__all__ = ["FIGURE_2_STRIPES"]
 
 _LENGTHS = (1.2, 1.5, 2.0, 3.0, 5.0)
 _NOISE = ((2, 2.0), (8, 2.0), (18, 2.0), (18, 4.0), (18, 8.0), (48, 2.0), (98, 2.0))
@@ -144,7 +142,7 @@ def _first(row: Row) -> tuple[str, str, str]:
 
 FIGURE_2_STRIPES = Experiment(
     name="cw-fig2-stripes",
-    paper=PAPER,
+    paper=CW,
     title="CW-Var and CW-Stdev as the length of the stripe and the noise vary",
     cells=_cells,
     rows=_rows,

@@ -16,13 +16,11 @@ from oblong.datasets import make_rotated_stripe
 from oblong_reproduction._data import Sets
 from oblong_reproduction._experiment import Cell, Choice, Experiment, Results
 from oblong_reproduction._figure import figure
+from oblong_reproduction._papers import CW
 from oblong_reproduction._verdict import Row, claim, not_run, statement, value_row
-from oblong_reproduction.cw._paper import PAPER
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = ["FIGURE_2", "cw_grid", "learner"]
 
 _TITLES = {
     "perceptron": "perceptron",
@@ -65,7 +63,7 @@ def learner(name: str, parameters: dict[str, Any], average: bool = False) -> Any
     # No intercept: the separator passes through the origin, as in the paper.
     common: dict[str, Any] = {"fit_intercept": False, "average": average}
     if name == "perceptron":
-        # With so much of the identity in its matrix the second-order perceptron has no shape.
+        # With so much of the identity in its matrix the second-order perceptron is of first order.
         return SecondOrderPerceptron(a=1e9, covariance="diag", **common)
     if name == "pa":
         return PassiveAggressiveClassifier(**parameters, **common)
@@ -294,7 +292,7 @@ def _draw_figure(results: Results) -> Figure | None:
 
 FIGURE_2 = Experiment(
     name="cw-fig2",
-    paper=PAPER,
+    paper=CW,
     title="mistakes and test errors of seven online learners on a stripe among noise",
     cells=_cells,
     then=_then,

@@ -14,13 +14,11 @@ from oblong_reproduction._counts import wins
 from oblong_reproduction._data import Sets
 from oblong_reproduction._experiment import Cell, Choice, Experiment, Results
 from oblong_reproduction._figure import INK, figure
+from oblong_reproduction._papers import CW
 from oblong_reproduction._verdict import Row, no_difference, not_run
-from oblong_reproduction.cw._paper import PAPER
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = ["FIGURE_2C"]
 
 _CONFIDENCES = (0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 _PASSES = 10
@@ -166,8 +164,8 @@ def _draw(results: Results) -> Figure | None:
 
 FIGURE_2C = Experiment(
     name="cw-fig2c",
-    paper=PAPER,
-    title="CW-Stdev against CW-Var with a diagonal shape on text",
+    paper=CW,
+    title="CW-Stdev against CW-Var with a diagonal covariance on text",
     cells=_cells,
     rows=_rows,
     choices=_choices,

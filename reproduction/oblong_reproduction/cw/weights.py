@@ -12,13 +12,11 @@ from oblong.datasets import make_rotated_stripe
 from oblong_reproduction._data import Sets
 from oblong_reproduction._experiment import Cell, Experiment, Results
 from oblong_reproduction._figure import INK, class_style, figure
+from oblong_reproduction._papers import CW
 from oblong_reproduction._verdict import Row, claim, statement
-from oblong_reproduction.cw._paper import PAPER
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = ["FIGURE_3"]
 
 _ROUNDS = 50
 _CONFIDENCE = 0.9
@@ -128,7 +126,7 @@ def _draw(results: Results) -> Figure | None:
 
 FIGURE_3 = Experiment(
     name="cw-fig3",
-    paper=PAPER,
+    paper=CW,
     title="the Gaussian over weight vectors of CW-Stdev-full after fifty rounds",
     cells=_cells,
     rows=_rows,

@@ -17,13 +17,11 @@ from oblong.bounds import shattering_triangle, vc_ellipsoid, vc_sphere
 from oblong_reproduction._data import Sets
 from oblong_reproduction._experiment import Cell, Experiment, Results
 from oblong_reproduction._figure import INK, class_style, figure, line_across, model_style
+from oblong_reproduction._papers import EKM
 from oblong_reproduction._verdict import Row, claim, not_comparable, statement, value_row
-from oblong_reproduction.ekm._paper import PAPER
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = ["FIGURE_1", "FIGURE_2", "FIGURE_3"]
 
 # Principal directions of the ellipsoid of figure 3; the middle one is drawn.
 _RANKS = (2, 5, 10, 15, 19)
@@ -141,7 +139,7 @@ def _figure_1_draw(results: Results) -> Figure | None:
 
 FIGURE_1 = Experiment(
     name="ekm-fig1",
-    paper=PAPER,
+    paper=EKM,
     title="three points of an ellipse that can be shattered with the largest margin",
     cells=_figure_1_cells,
     rows=_figure_1_rows,
@@ -248,7 +246,7 @@ def _figure_2_draw(results: Results) -> Figure | None:
 
 FIGURE_2 = Experiment(
     name="ekm-fig2",
-    paper=PAPER,
+    paper=EKM,
     title="hard-margin SVM and EKM on two long Gaussians, before and after the map to the ball",
     cells=_figure_2_cells,
     rows=_figure_2_rows,
@@ -332,7 +330,7 @@ def _figure_3_draw(results: Results) -> Figure | None:
 
 FIGURE_3 = Experiment(
     name="ekm-fig3",
-    paper=PAPER,
+    paper=EKM,
     title="SVM and EKM with a Gaussian kernel on a few random points",
     cells=_figure_3_cells,
     rows=_figure_3_rows,

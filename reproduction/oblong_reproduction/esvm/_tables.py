@@ -9,8 +9,6 @@ import scipy.sparse as sp
 
 from oblong_reproduction._data import Sets
 
-__all__ = ["adult_records", "error", "one_hot", "whole"]
-
 # Columns of adult in which the code 0 stands for a question mark.
 _UNKNOWN = ("workclass", "occupation", "native-country")
 

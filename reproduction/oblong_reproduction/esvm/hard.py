@@ -12,6 +12,7 @@ from oblong import BayesPointClassifier, EllipsoidalSVC, RelativeMarginClassifie
 from oblong_reproduction._counts import wins
 from oblong_reproduction._data import Sets
 from oblong_reproduction._experiment import Cell, Experiment, Results
+from oblong_reproduction._papers import ESVM
 from oblong_reproduction._verdict import (
     Row,
     claim,
@@ -20,10 +21,7 @@ from oblong_reproduction._verdict import (
     not_comparable,
     not_run,
 )
-from oblong_reproduction.esvm._paper import PAPER
 from oblong_reproduction.esvm._tables import error, whole
-
-__all__ = ["FIGURE_1", "PUBLISHED", "TITLES", "compare_cell", "separates", "width_cells"]
 
 
 @dataclass(frozen=True)
@@ -252,7 +250,7 @@ def _count_rows(means: dict[str, dict[str, float]]) -> Iterator[Row]:
 
 FIGURE_1 = Experiment(
     name="esvm-fig1",
-    paper=PAPER,
+    paper=ESVM,
     title="hard margin: SVM, Bayes point and e-SVM with a Gaussian kernel on eleven sets",
     cells=width_cells,
     then=_then,

@@ -12,11 +12,9 @@ from sklearn.preprocessing import StandardScaler
 from oblong import EllipsoidalSVC, LinearRelativeMarginClassifier, OnlineEllipsoidalSVC
 from oblong_reproduction._data import Sets
 from oblong_reproduction._experiment import Cell, Choice, Experiment, Results
+from oblong_reproduction._papers import ESVM
 from oblong_reproduction._verdict import Row, claim, mean_row, not_comparable, not_run
-from oblong_reproduction.esvm._paper import PAPER
 from oblong_reproduction.esvm._tables import adult_records, error, whole
-
-__all__ = ["ONLINE"]
 
 # Errors in percent and seconds: online e-SVM, SMO for e-SVM, error of the SVM.
 _PUBLISHED = {
@@ -167,7 +165,7 @@ def _choices(results: Results) -> Iterator[Choice]:
 
 ONLINE = Experiment(
     name="esvm-online",
-    paper=PAPER,
+    paper=ESVM,
     title="online e-SVM, Newton's method and SVM on adult and covtype",
     cells=_cells,
     rows=_rows,

@@ -15,11 +15,9 @@ from oblong import EllipsoidalSVC, LinearRelativeMarginClassifier
 from oblong_reproduction._counts import wins
 from oblong_reproduction._data import Sets
 from oblong_reproduction._experiment import Cell, Choice, Experiment, Results
+from oblong_reproduction._papers import ESVM
 from oblong_reproduction._verdict import Row, claim, mean_row, not_comparable, not_run
-from oblong_reproduction.esvm._paper import PAPER
 from oblong_reproduction.esvm._tables import error, one_hot, whole
-
-__all__ = ["TABLE_2", "TABLE_2_FULL"]
 
 # Errors in percent: SVM, e-SVM.
 _PUBLISHED = {
@@ -217,7 +215,7 @@ def _choices(results: Results) -> Iterator[Choice]:
 
 TABLE_2 = Experiment(
     name="esvm-table2",
-    paper=PAPER,
+    paper=ESVM,
     title="soft margin, linear: SVM and e-SVM on seven sets, nested cross-validation",
     cells=_cells,
     rows=_rows,
@@ -245,7 +243,7 @@ TABLE_2 = Experiment(
 
 TABLE_2_FULL = Experiment(
     name="esvm-table2-full",
-    paper=PAPER,
+    paper=ESVM,
     title="soft margin with all rows, wide grids, and pairs of classes beside one against the rest",
     cells=_full_cells,
     rows=_full_rows,

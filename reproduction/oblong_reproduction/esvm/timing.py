@@ -14,14 +14,12 @@ from oblong import BayesPointClassifier, EllipsoidalSVC
 from oblong_reproduction._data import Sets
 from oblong_reproduction._experiment import Cell, Experiment, Results
 from oblong_reproduction._figure import figure, model_style
+from oblong_reproduction._papers import ESVM
 from oblong_reproduction._verdict import Row, claim, no_difference, not_run
-from oblong_reproduction.esvm._paper import PAPER
 from oblong_reproduction.esvm._tables import adult_records, error
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = ["FIGURE_1_TIME"]
 
 _SIZES = {100: 3, 200: 3, 500: 3, 1000: 3, 2000: 10, 4000: 10}
 # The sampler is slower than the others at every size: many rows have fewer draws of it.
@@ -129,7 +127,7 @@ def _draw(results: Results) -> Figure | None:
 
 FIGURE_1_TIME = Experiment(
     name="esvm-fig1-time",
-    paper=PAPER,
+    paper=ESVM,
     title="time of e-SVM and Bayes point on 100 to 4,000 rows of adult",
     cells=_cells,
     rows=_rows,

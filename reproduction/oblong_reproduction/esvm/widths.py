@@ -8,11 +8,9 @@ import numpy as np
 
 from oblong_reproduction._counts import wins
 from oblong_reproduction._experiment import Cell, Experiment, Results
+from oblong_reproduction._papers import ESVM
 from oblong_reproduction._verdict import Row, after_the_fact, claim, not_comparable, not_run
-from oblong_reproduction.esvm._paper import PAPER
 from oblong_reproduction.esvm.hard import PUBLISHED, TITLES, compare_cell, separates, width_cells
-
-__all__ = ["FIGURE_1_WIDTHS"]
 
 _SPLITS, _BLOCK = 10, 5
 
@@ -102,7 +100,7 @@ def _rows(results: Results) -> Iterator[Row]:
 
 FIGURE_1_WIDTHS = Experiment(
     name="esvm-fig1-widths",
-    paper=PAPER,
+    paper=ESVM,
     title="hard margin: SVM, Bayes point and e-SVM over all widths of the kernel",
     cells=lambda quick: width_cells(quick, "esvm-fig1"),
     then=_then,

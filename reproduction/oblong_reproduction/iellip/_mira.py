@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["Mira"]
-
 
 class Mira:
     r"""Multi-class learner of Crammer and Singer, with a linear kernel.

@@ -11,21 +11,6 @@ from oblong import ImprovedEllipsoidClassifier, PassiveAggressiveClassifier
 from oblong_reproduction._data import Sets
 from oblong_reproduction.iellip._mira import Mira
 
-__all__ = [
-    "EPOCHS",
-    "MARGIN",
-    "PARTS",
-    "TITLES",
-    "Task",
-    "follow",
-    "held_out",
-    "iellip",
-    "joint",
-    "mira",
-    "passive",
-    "prepared",
-]
-
 MARGIN = 0.1
 EPOCHS = 3
 # Parts of the last pass whose test errors are averaged.

@@ -10,14 +10,12 @@ import numpy as np
 from oblong_reproduction._data import Sets
 from oblong_reproduction._experiment import Cell, Choice, Experiment, Results
 from oblong_reproduction._figure import figure, model_style
+from oblong_reproduction._papers import IELLIP
 from oblong_reproduction._verdict import Row, claim, not_above, not_run
 from oblong_reproduction.iellip import _runs
-from oblong_reproduction.iellip._paper import PAPER
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = ["FIGURE_1"]
 
 _COSTS = (None, 1.0, 0.1, 0.01, 0.001)
 _LEARNERS = {
@@ -182,7 +180,7 @@ def _draw(results: Results) -> Figure | None:
 
 FIGURE_1 = Experiment(
     name="iellip-fig1",
-    paper=PAPER,
+    paper=IELLIP,
     title="test errors and updates of IELLIP, PA and MIRA over three passes",
     cells=_cells,
     rows=_rows,
@@ -208,8 +206,8 @@ FIGURE_1 = Experiment(
     quick="2 repetitions, 2,000 training rows, one matrix for all classes on two sets only",
     finding=(
         "With b = 0.3 the share c bᵏ⁻¹ of an example is below 10⁻⁵ after ten updates: from then on"
-        " the shape stands still and IELLIP is PA in its geometry. In our runs the updates of the "
-        "two differ by 1 % or less, and their mean errors by a tenth of a point or less; one "
+        " the matrix stays as it is and IELLIP is PA in its geometry. In our runs the updates of "
+        "the two differ by 1 % or less, and their mean errors by a tenth of a point or less; one "
         "matrix for all classes changes the updates by 2 % at most and the errors as little. "
         "Updates are far fewer (a quarter to three fifths) if IELLIP learns from mistakes only, as"
         " algorithm 2 is printed, while PA and MIRA learn from small margins too; then its error "

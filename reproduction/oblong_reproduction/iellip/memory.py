@@ -10,14 +10,12 @@ import numpy as np
 from oblong_reproduction._data import Sets
 from oblong_reproduction._experiment import Cell, Experiment, Results
 from oblong_reproduction._figure import INK, figure, model_style
+from oblong_reproduction._papers import IELLIP
 from oblong_reproduction._verdict import Row, claim, not_run, paired_p, statement
 from oblong_reproduction.iellip import _runs
-from oblong_reproduction.iellip._paper import PAPER
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = ["FIGURE_2"]
 
 _BS = (0.1, 0.3, 0.6, 0.9)
 _CS = (0.1, 0.5)
@@ -146,7 +144,7 @@ def _draw(results: Results) -> Figure | None:
 
 FIGURE_2 = Experiment(
     name="iellip-fig2",
-    paper=PAPER,
+    paper=IELLIP,
     title="the role of b: updates and test errors of IELLIP after three passes",
     cells=_cells,
     rows=_rows,
@@ -161,8 +159,8 @@ FIGURE_2 = Experiment(
     quick="2 repetitions, 2,000 training rows",
     finding=(
         "The paper explains the trend by a longer memory for a larger b. The weights of the "
-        "examples in the shape fall with their number, so that the early ones dominate it: b says "
-        "after how many updates the shape stands still. In our runs a larger b means fewer updates"
+        "examples in the matrix fall with their number, so that the early ones dominate it: b says "
+        "after how many updates it no longer changes. In our runs a larger b means fewer updates"
         " on USPS and Isolet (by 5 % at most), makes no difference on Letter and means more on "
         "Shuttle; the errors differ by less than they vary between repetitions, but for Shuttle. "
         "So the trend is not reproduced; c, on which it hinges, is not stated."

@@ -18,8 +18,6 @@ from scipy import linalg
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics.pairwise import rbf_kernel
 
-__all__ = ["LDM", "ODM"]
-
 _STEPS = 200
 
 

@@ -9,8 +9,6 @@ import numpy as np
 from oblong import LinearRelativeMarginClassifier
 from oblong.datasets import make_tilted_gaussians
 
-__all__ = ["angle", "errors_of", "fit_line", "sample"]
-
 # The direction of the best boundary's normal, S⁻¹ (μ₊ − μ₋), and its offset: equation (34).
 _NORMAL = np.linalg.solve([[17.0, 15.0], [15.0, 17.0]], [-18.0, -12.0])
 _OFFSET = -float(_NORMAL @ [10.0, 7.0])

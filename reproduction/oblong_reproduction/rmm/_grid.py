@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["SPREADS", "best_on_grid", "first_least"]
-
 # B = 1 + spread (theta - 1); the first is the support vector machine.
 SPREADS = (1.0, 0.5, 0.25, 0.1, 0.05, 0.02, 0.0)
 

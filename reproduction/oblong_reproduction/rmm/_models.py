@@ -7,9 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from oblong import KernelFisherClassifier, SigmaSVC, relative_margin_path
-
-__all__ = ["Grid", "Models", "decide", "fit_all", "settings_of"]
+from oblong import KernelFisherClassifier, RelativeMarginPath, SigmaSVC, relative_margin_path
 
 Grid: TypeAlias = Mapping[str, Sequence[float]]
 # Fitted models of each family. A path holds the models of all its spreads.
@@ -64,8 +62,22 @@ def decide(models: Models, parts: Iterable[np.ndarray]) -> dict[Any, np.ndarray]
         Kernel values of the rows against the training rows, some rows at a time.
     """
     found: dict[Any, list[np.ndarray]] = {family: [] for family in models}
+    own = {family: [_expansion(model) for model in fitted] for family, fitted in models.items()}
+    coef, bias = zip(*(one for some in own.values() for one in some))
+    ends = np.cumsum([sum(len(b) for _, b in some) for some in own.values()])
+    # One product for all: each alone would read the kernel values again, which costs more.
+    coefficients, biases = np.concatenate(coef).T, np.concatenate(bias)
     for values in parts:
-        for family, fitted in models.items():
-            outputs = [np.atleast_2d(model.decision_function(values)) for model in fitted]
-            found[family].append(np.concatenate(outputs) > 0.0)
+        second = (values.astype(np.float64, copy=False) @ coefficients + biases).T > 0.0
+        for family, part in zip(found, np.split(second, ends[:-1])):
+            found[family].append(part)
     return {family: np.concatenate(some, axis=1) for family, some in found.items()}
+
+
+def _expansion(model: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients of all training rows, a row per model, and biases."""
+    if isinstance(model, RelativeMarginPath):
+        return model.coef, model.intercept
+    coef = np.zeros((1, model.n_features_in_))
+    coef[:, model.support_] = model.dual_coef_
+    return coef, model.intercept_

@@ -12,17 +12,6 @@ from oblong_reproduction.rmm._grid import SPREADS, best_on_grid, first_least
 from oblong_reproduction.rmm._models import Grid, decide, fit_all, settings_of
 from oblong_reproduction.rmm._products import Kernel, Products
 
-__all__ = [
-    "Chosen",
-    "Trials",
-    "kernels_of",
-    "predict_chosen",
-    "splits_of",
-    "try_all",
-    "unit_rows",
-    "vote_all",
-]
-
 
 @dataclass(frozen=True)
 class Chosen:

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Kernel", "Products"]
-
 # Up to this many rows a kernel matrix is in double precision.
 _DOUBLE = 3000
 # Values that are mapped at once, so that they stay in cache.

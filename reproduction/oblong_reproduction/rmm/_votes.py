@@ -13,17 +13,6 @@ from oblong_reproduction._experiment import Results
 from oblong_reproduction.rmm._grid import best_on_grid, first_least
 from oblong_reproduction.rmm._pairs import Trials
 
-__all__ = [
-    "PAIRS",
-    "ballots",
-    "capped_errors",
-    "pack",
-    "shared_choice_errors",
-    "tie_band",
-    "ties",
-    "votes_to_errors",
-]
-
 PAIRS = tuple(combinations(range(10), 2))
 
 

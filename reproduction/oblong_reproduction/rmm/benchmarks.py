@@ -13,10 +13,8 @@ from oblong import KernelFisherClassifier, RelativeMarginClassifier, SigmaSVC
 from oblong_reproduction._counts import wins
 from oblong_reproduction._data import Sets
 from oblong_reproduction._experiment import Cell, Choice, Experiment, Results
+from oblong_reproduction._papers import RMM
 from oblong_reproduction._verdict import Row, claim, mean_row
-from oblong_reproduction.rmm._paper import PAPER
-
-__all__ = ["TABLE_4"]
 
 _TITLES = {
     "svm": "SVM",
@@ -246,7 +244,7 @@ def _rows(results: Results) -> Iterator[Row]:
 
 TABLE_4 = Experiment(
     name="rmm-table4",
-    paper=PAPER,
+    paper=RMM,
     title="test errors of five kernel classifiers on thirteen benchmark sets",
     cells=_choice_cells,
     then=_test_cells,

@@ -10,12 +10,10 @@ import numpy as np
 
 from oblong_reproduction._counts import count_row, fewer_errors
 from oblong_reproduction._experiment import Cell, Experiment, Results
+from oblong_reproduction._papers import RMM
 from oblong_reproduction._verdict import Row, after_the_fact
-from oblong_reproduction.rmm._paper import PAPER
 from oblong_reproduction.rmm._votes import capped_errors, tie_band, votes_to_errors
 from oblong_reproduction.rmm.digits import BULKY, GRID, PUBLISHED, QUICK_GRID, pair_cells
-
-__all__ = ["TABLE_2_CHOICES"]
 
 _DEGREES = tuple(range(2, 8))
 _SETS = {"optdigits": 5, "mnist-1000": 1}
@@ -109,13 +107,13 @@ def _set_rows(set: str, found: Results) -> Iterator[Row]:
 
 TABLE_2_CHOICES = Experiment(
     name="rmm-table2-choices",
-    paper=PAPER,
+    paper=RMM,
     title="digits by the rule for equal settings, and the Σ-SVM by the largest D it may take",
     cells=_cells,
     condense=_condensed,
     rows=_rows,
     bulky=BULKY,
-    minutes=30,
+    minutes=15,
     data=("optdigits", "mnist"),
     protocol=(
         "Rows, splits and grids of rmm-table2, polynomials of degree 2 to 7, settings chosen pair "

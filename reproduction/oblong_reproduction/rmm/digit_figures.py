@@ -14,18 +14,16 @@ from oblong_reproduction._counts import count_row, fewer_errors, wins
 from oblong_reproduction._data import Sets
 from oblong_reproduction._experiment import Cell, Choice, Experiment, Results
 from oblong_reproduction._figure import figure, model_style
+from oblong_reproduction._papers import RMM
 from oblong_reproduction._verdict import Row, claim, statement
 from oblong_reproduction.rmm._grid import SPREADS
 from oblong_reproduction.rmm._pairs import kernels_of, splits_of, try_all
-from oblong_reproduction.rmm._paper import PAPER
 from oblong_reproduction.rmm._products import Products
 from oblong_reproduction.rmm._votes import PAIRS
 from oblong_reproduction.rmm.digits import QUICK_GRID, load_pair, pair_cells, table_2_cells
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = ["FIGURE_7", "FIGURE_8"]
 
 
 def _figure_8_cells(quick: bool) -> list[Cell]:
@@ -81,7 +79,7 @@ def _figure_8_draw(results: Results) -> Figure:
 
 FIGURE_8 = Experiment(
     name="rmm-fig8",
-    paper=PAPER,
+    paper=RMM,
     title="test errors of SVM and RMM on the 45 pairs of MNIST digits",
     cells=_figure_8_cells,
     rows=_figure_8_rows,
@@ -151,7 +149,7 @@ def _figure_7_draw(results: Results) -> Figure:
 
 FIGURE_7 = Experiment(
     name="rmm-fig7",
-    paper=PAPER,
+    paper=RMM,
     title="test errors of MNIST 3 against 5 along the bound B",
     cells=_figure_7_cells,
     rows=_figure_7_rows,

@@ -10,6 +10,7 @@ import numpy as np
 from oblong_reproduction._counts import count_row, fewer_errors
 from oblong_reproduction._data import Sets
 from oblong_reproduction._experiment import Cell, Choice, Experiment, Results
+from oblong_reproduction._papers import RMM
 from oblong_reproduction._verdict import Row, after_the_fact, not_comparable, not_run
 from oblong_reproduction.rmm._pairs import (
     kernels_of,
@@ -19,7 +20,6 @@ from oblong_reproduction.rmm._pairs import (
     unit_rows,
     vote_all,
 )
-from oblong_reproduction.rmm._paper import PAPER
 from oblong_reproduction.rmm._products import Products
 from oblong_reproduction.rmm._votes import (
     PAIRS,
@@ -30,17 +30,6 @@ from oblong_reproduction.rmm._votes import (
     ties,
     votes_to_errors,
 )
-
-__all__ = [
-    "BULKY",
-    "GRID",
-    "PUBLISHED",
-    "QUICK_GRID",
-    "TABLE_2",
-    "load_pair",
-    "pair_cells",
-    "table_2_cells",
-]
 
 _KERNELS = (*(f"poly{degree}" for degree in range(1, 8)), "rbf")
 # Test errors for the kernels above; the KLDA row of OPT repeats that of the SVM.
@@ -355,7 +344,7 @@ def _table_2_choices(results: Results) -> Iterator[Choice]:
 
 TABLE_2 = Experiment(
     name="rmm-table2",
-    paper=PAPER,
+    paper=RMM,
     title="test errors on three sets of digits, eight kernels, SVM, Σ-SVM, KLDA and RMM",
     cells=table_2_cells,
     condense=_condensed,

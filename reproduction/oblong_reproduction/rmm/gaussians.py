@@ -11,15 +11,13 @@ import numpy as np
 from oblong_reproduction._data import Sets
 from oblong_reproduction._experiment import Cell, Choice, Experiment, Results
 from oblong_reproduction._figure import class_style, figure, line_across, model_style
+from oblong_reproduction._papers import RMM
 from oblong_reproduction._verdict import Row, after_the_fact, claim, statement, value_row
 from oblong_reproduction.rmm._gaussians import angle, errors_of, fit_line, sample
 from oblong_reproduction.rmm._grid import SPREADS, best_on_grid
-from oblong_reproduction.rmm._paper import PAPER
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = ["FIGURE_3", "FIGURE_4", "FIGURE_5", "FIGURE_6"]
 
 _SIZES = (25, 50, 100, 200, 400, 800, 1600, 3200, 6400, 12_800)
 _STRETCHES = (1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0)
@@ -116,7 +114,7 @@ def _figure_3_draw(results: Results) -> Figure | None:
 
 FIGURE_3 = Experiment(
     name="rmm-fig3",
-    paper=PAPER,
+    paper=RMM,
     title="boundaries of SVM and RMM on two long Gaussians, next to the best one",
     cells=_figure_3_cells,
     rows=_figure_3_rows,
@@ -208,7 +206,7 @@ def _curves(results: Results, key: str, label: str, log: bool) -> Figure | None:
 
 FIGURE_4 = Experiment(
     name="rmm-fig4",
-    paper=PAPER,
+    paper=RMM,
     title="test error on two long Gaussians as the sample grows",
     cells=_figure_4_cells,
     rows=_figure_4_rows,
@@ -219,18 +217,17 @@ FIGURE_4 = Experiment(
         "The RMM leads up to 6,400 rows, as in the paper; from 3,200 rows on the lead is a few "
         "thousandths of a point, within 0.01 points of the best possible error, and took more "
         "than 50 draws to see. At 12,800 rows, where the paper still has a lead, there is none. "
-        "With one C = 100 for both the lead at 3,200 and 6,400 rows is two to three times as "
+        "With one C = 100 for both the lead at 3,200 and 6,400 rows is about three times as "
         "large: how near the SVM comes depends on the search for C, which the paper does not "
         "state."
     ),
     protocol=(
         "Both classes Gaussian with the paper's means and covariance, all rows scaled into the "
         "unit box. 200,000 held-out rows, half for the choice of C and B, half for the test; 50 "
-        "draws. Of 3,200 rows and more 200 draws are planned, there with C = 100 as well; they "
-        "were added when the first 50 had been seen, and time, not the result, has set their "
-        "number so far. C from 10⁻¹ to 10⁵ by tens; B = 1 + ρ(θ − 1), ρ 1, 0.5, 0.25, 0.1, 0.05, "
-        "0.02, 0, with θ the largest output of the SVM of the same C. Grids, the sizes below "
-        "6,400 and the split of the held-out rows are not stated in the paper."
+        "draws. Of 3,200 rows and more 200 draws, there with C = 100 as well; they were added when "
+        "the first 50 had been seen. C from 10⁻¹ to 10⁵ by tens; B = 1 + ρ(θ − 1), ρ 1, 0.5, 0.25, "
+        "0.1, 0.05, 0.02, 0, with θ the largest output of the SVM of the same C. Grids, the sizes "
+        "below 6,400 and the split of the held-out rows are not stated in the paper."
     ),
     quick="10 draws instead of 50, 4 sizes, 20,000 held-out rows instead of 200,000",
 )
@@ -277,7 +274,7 @@ def _figure_5_rows(results: Results) -> Iterator[Row]:
 
 FIGURE_5 = Experiment(
     name="rmm-fig5",
-    paper=PAPER,
+    paper=RMM,
     title="test error as the data are stretched along the best boundary",
     cells=_figure_5_cells,
     rows=_figure_5_rows,
@@ -343,7 +340,7 @@ def _figure_6_draw(results: Results) -> Figure:
 
 FIGURE_6 = Experiment(
     name="rmm-fig6",
-    paper=PAPER,
+    paper=RMM,
     title="test error along the bound B for C = 100",
     cells=_figure_6_cells,
     rows=_figure_6_rows,

@@ -14,14 +14,12 @@ from oblong import relative_margin_path
 from oblong_reproduction._data import Sets
 from oblong_reproduction._experiment import Cell, Experiment, Results
 from oblong_reproduction._figure import INK, figure
+from oblong_reproduction._papers import RMM
 from oblong_reproduction._verdict import Row, claim, paired_p, statement, value_row
 from oblong_reproduction.rmm._grid import SPREADS, best_on_grid
-from oblong_reproduction.rmm._paper import PAPER
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = ["FIGURE_9"]
 
 _PAIRS = tuple(combinations(range(20), 2))
 _PENALTIES = (1.0, 10.0, 100.0, 1000.0)
@@ -129,7 +127,7 @@ def _draw(results: Results) -> Figure:
 
 FIGURE_9 = Experiment(
     name="rmm-fig9",
-    paper=PAPER,
+    paper=RMM,
     title="improvement of the RMM over the SVM on 190 pairs of newsgroups",
     cells=_cells,
     rows=_rows,

@@ -12,14 +12,12 @@ from oblong import RelativeMarginClassifier
 from oblong_reproduction._data import Sets
 from oblong_reproduction._experiment import Cell, Experiment, Results
 from oblong_reproduction._figure import figure, model_style
+from oblong_reproduction._papers import RMM
 from oblong_reproduction._verdict import Row, after_the_fact, equivalent
 from oblong_reproduction.rmm._pairs import unit_rows
-from oblong_reproduction.rmm._paper import PAPER
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = ["FIGURE_10"]
 
 _SIZES = (500, 1000, 2000, 4000, 8000)
 _SHARES = {"B1": 2.0, "B2": 4.0, "B3": 10.0}
@@ -118,7 +116,7 @@ def _draw(results: Results) -> Figure:
 
 FIGURE_10 = Experiment(
     name="rmm-fig10",
-    paper=PAPER,
+    paper=RMM,
     title="run time of SVM and RMM as the number of rows grows",
     cells=_cells,
     rows=_rows,

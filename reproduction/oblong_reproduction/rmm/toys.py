@@ -13,13 +13,11 @@ from oblong.datasets import make_bound_toys, make_parallel_lines
 from oblong_reproduction._data import Sets
 from oblong_reproduction._experiment import Cell, Experiment, Results
 from oblong_reproduction._figure import class_style, figure, line_across, model_style
+from oblong_reproduction._papers import RMM
 from oblong_reproduction._verdict import Row, not_comparable, statement
-from oblong_reproduction.rmm._paper import PAPER
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = ["FIGURE_1", "TABLE_1"]
 
 # Absolute margins and relative margins in per cent of the SVM; those of the RMM are 0.71 and 100.
 _PUBLISHED = ((1.24, 41), (1.51, 28), (2.08, 21))
@@ -105,7 +103,7 @@ def _figure_1_draw(results: Results) -> Figure:
 
 FIGURE_1 = Experiment(
     name="rmm-fig1",
-    paper=PAPER,
+    paper=RMM,
     title="largest margin and largest relative margin as the data are stretched",
     cells=_figure_1_cells,
     rows=_figure_1_rows,
@@ -166,7 +164,7 @@ def _table_1_rows(results: Results) -> Iterator[Row]:
 
 TABLE_1 = Experiment(
     name="rmm-table1",
-    paper=PAPER,
+    paper=RMM,
     title="risk bounds of SVM, Σ-SVM and RMM on two labellings of the same points",
     cells=_table_1_cells,
     rows=_table_1_rows,

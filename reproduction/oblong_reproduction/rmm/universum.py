@@ -11,14 +11,12 @@ from scipy.spatial.distance import pdist
 from oblong import UniversumSVC
 from oblong_reproduction._data import Sets
 from oblong_reproduction._experiment import Cell, Choice, Experiment, Results
+from oblong_reproduction._papers import RMM
 from oblong_reproduction._verdict import Row, claim, mean_row, no_difference, not_run
 from oblong_reproduction.rmm._grid import SPREADS, best_on_grid
 from oblong_reproduction.rmm._models import decide, fit_all
 from oblong_reproduction.rmm._pairs import unit_rows
-from oblong_reproduction.rmm._paper import PAPER
 from oblong_reproduction.rmm._products import Kernel, Products
-
-__all__ = ["TABLE_3"]
 
 # Error rates in per cent with their deviations over ten draws.
 _PUBLISHED = {
@@ -188,7 +186,7 @@ def _choices(results: Results) -> Iterator[Choice]:
 
 TABLE_3 = Experiment(
     name="rmm-table3",
-    paper=PAPER,
+    paper=RMM,
     title="MNIST 5 against 8: SVM, RMM and SVM with a Universum of images of 3",
     cells=_cells,
     rows=_rows,

@@ -13,14 +13,13 @@ from sklearn.model_selection import StratifiedKFold
 from oblong import RelativeMarginClassifier, RelativeMarginClassifierCV
 from oblong_reproduction._counts import wins
 from oblong_reproduction._data import Sets
-from oblong_reproduction._experiment import Cell, Choice, Experiment, Paper, Results
+from oblong_reproduction._experiment import Cell, Choice, Experiment, Results
 from oblong_reproduction._figure import class_style, figure
+from oblong_reproduction._papers import OURS
 from oblong_reproduction._verdict import Row, claim, statement
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-__all__ = ["WHEN"]
 
 _SEVERAL = (
     *("dna", "fashion_mnist", "isolet", "letter", "mnist", "optdigits", "pendigits", "satimage"),
@@ -204,7 +203,7 @@ def _draw(results: Results) -> Figure:
 
 WHEN = Experiment(
     name="rmm-when",
-    paper=Paper("ours", "no paper: a question of ours"),
+    paper=OURS,
     title="when the relative margin helps, on all sets at hand",
     cells=_cells,
     rows=_rows,

@@ -1,25 +1,18 @@
-"""Relative margin machines: how settings are chosen, and what the tables make of votes."""
+"""Experiments of the relative margin machine on pairs of digits."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from fakes import eights_and_threes, rng
 from sklearn.datasets import load_digits
 
-from oblong import (
-    KernelFisherClassifier,
-    RelativeMarginClassifier,
-    SigmaSVC,
-)
-from oblong_reproduction import Results, catalogue
-from oblong_reproduction.ekm import table as ekm_table
-from oblong_reproduction.rmm import (
-    _models,
-    _pairs,
-    _products,
-    _votes,
-)
+from oblong import KernelFisherClassifier, RelativeMarginClassifier, SigmaSVC
+from oblong_reproduction import Cell, Results, catalogue
+from oblong_reproduction.rmm import _models, _pairs, _products, _votes, digits, universum
+
+
+def rng():
+    return np.random.default_rng(0)
 
 
 def test_votes_of_all_pairs_give_the_errors_of_a_perfect_and_a_constant_voter():
@@ -46,6 +39,13 @@ def test_kernels_have_the_trace_of_the_paper():
             assert np.trace(kernel.of(X @ X.T)) == pytest.approx(50.0, rel=1e-5)
     (kernel,) = _pairs.kernels_of("poly3", X, ())
     np.testing.assert_allclose(kernel.of(X @ X.T), (1.0 + X @ X.T) ** 3 / 8.0, rtol=1e-5)
+
+
+def eights_and_threes(fake_digits):
+    data = fake_digits.dataset
+    rows = np.flatnonzero(np.isin(data.y, (3, 8)))[:150]
+    X, y = _pairs.unit_rows(data.X[rows], float), (data.y[rows] == 8).astype(int)
+    return X, y, _pairs.unit_rows(data.X_test, float)
 
 
 def library_model(kernel, parameters):
@@ -186,42 +186,6 @@ def test_a_cap_on_d_limits_the_choice_of_the_sigma_svm():
     assert _votes.capped_errors(Results(cells[1:]), 0.5) is None
 
 
-def test_figure_4_pairs_the_draws_that_both_sizes_have():
-    def cells(n, number, gain, **fixed):
-        return [
-            {
-                "n": n,
-                "draw": i,
-                "held": 200,
-                "bayes": 0.8,
-                "svm": 1.0 + gain * (1 + 0.1 * (i % 3)),
-                "rmm": 1.0,
-                **fixed,
-            }
-            for i in range(number)
-        ]
-
-    found = cells(25, 6, 0.5) + cells(12_800, 9, 0.1) + cells(12_800, 9, -0.1, fixed=100.0)
-    rows = {row.what: row for row in catalogue()["rmm-fig4"].rows(Results(found))}
-    assert rows["n = 12800: test error of RMM below SVM"].verdict == "confirmed"
-    assert rows["n = 12800, C = 100: test error of RMM below SVM"].verdict == "contradicted"
-    shrinks = rows["the advantage at n = 12800 below that at n = 25"]
-    assert shrinks.verdict == "confirmed"
-    assert "6 repetitions" in shrinks.why
-
-
-def test_the_svm_for_every_c_says_where_the_printed_number_comes_out():
-    options = {"set": "heart", "setup": 1, "penalties": [0.5, 2.0]}
-    curves = [{**options, "curve": [0.83 + 0.01 * (i % 2), 0.6]} for i in range(6)]
-    rows = {row.what: row for row in ekm_table._rows(Results(curves))}
-    row = rows["setup 1, heart, SVM for C = 2^-1 to 2^1, none chosen"]
-    assert row.verdict == "not comparable"
-    assert "met at C = 2^-1;" in row.why
-    worse = [{**cell, "curve": [0.6, 0.6]} for cell in curves]
-    rows = {row.what: row for row in ekm_table._rows(Results(worse))}
-    assert "met at no C;" in rows[row.what].why
-
-
 @pytest.mark.parametrize("name", ["poly1", "poly5", "rbf"])
 @pytest.mark.parametrize("double", [0, 3000])
 def test_matrices_from_inner_products_are_those_of_the_kernel(name, double, monkeypatch):
@@ -242,3 +206,63 @@ def test_matrices_from_inner_products_are_those_of_the_kernel(name, double, monk
         np.testing.assert_allclose(np.vstack(parts), exact[np.ix_(held, train)], atol=1e-5)
         further = np.vstack(list(products.further(kernel, train)))
         np.testing.assert_allclose(further, exact[90:140][:, train], atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["optdigits", "mnist-1000", "mnist-two-thirds"])
+def test_digit_cells_vote_on_every_test_row(name, fake_digits):
+    grid = {key: list(values) for key, values in digits.QUICK_GRID.items()}
+    found = digits._pair_cell(
+        fake_digits,
+        rng(),
+        set=name,
+        pair=[3, 8],
+        kernel="poly3",
+        rows=150,
+        splits=1,
+        grid=grid,
+    )
+    methods = {"svm", "rmm", "svm_full", "rmm_full"} if "two" in name else {*digits._TITLES}
+    for method in methods:
+        (votes,) = _votes._unpack(found[f"{method}_votes"], 597)
+        own = np.isin(fake_digits.dataset.y_test, (3, 8))
+        truth = fake_digits.dataset.y_test[own] == 8
+        assert np.sum(votes[own] != truth) == found[f"{method}_pair_errors"] < 20
+
+
+def test_universum_cell_and_the_swap(fake_digits):
+    assert universum._swapped(np.array([[0.1, 0.2], [0.4, 0.3]]), range(2)) == pytest.approx(30.0)
+    found = universum._cell(
+        fake_digits,
+        rng(),
+        draw=0,
+        rows=80,
+        held=50,
+        universum=[40],
+        scales=[2.0],
+        penalties=[10.0],
+        universum_penalties=[0.1],
+    )
+    assert {found["svm"], found["rmm"], found["universum_40"]} <= {float(k) for k in range(12)}
+
+
+def test_the_penalty_of_the_whole_universum_is_a_share_of_that_of_the_sample(fake_digits):
+    X, y, _ = eights_and_threes(fake_digits)
+    others = _pairs.unit_rows(fake_digits.dataset.X[fake_digits.dataset.y == 5], float)[:50]
+    kernel = _products.Kernel("rbf", gamma=2.0)
+    models = universum._universum_models(kernel, X, y, others, (1.0, 10.0), (0.1, 1.0))
+    totals = [(model.C * len(y), model.C_universum * len(others)) for model in models]
+    shares = [universum / sample for sample, universum in totals]
+    np.testing.assert_allclose(shares, [0.1, 1.0, 0.1, 1.0])
+    assert [model.C for model in models] == [1.0, 1.0, 10.0, 10.0]
+    assert all(len(model.universum_vectors_) for model in models)
+
+
+def test_figure_8_takes_the_cells_of_table_2():
+    shared = catalogue()["rmm-fig8"].cells(False)
+    own = {cell.name: cell for cell in catalogue()["rmm-table2"].cells(False)}
+    assert len(shared) == 45
+    for cell in shared:
+        assert isinstance(cell, Cell)
+        assert cell.owner == "rmm-table2"
+        assert cell.parameters == own[cell.name].parameters
+        assert cell.draw == own[cell.name].draw
