@@ -1,4 +1,4 @@
-"""Kernels and the coordinates they give, as operators."""
+"""Kernels and kernel coordinates as operators."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def kernel_diagonals(graph: Graph, X: str, kernel: Kernel, shift: np.ndarray | N
 
 
 def pivot_products(graph: Graph, X: str, pivots: Any) -> str:
-    """Kernel values against the pivots, normalised and raised by one as the map has it."""
+    """Kernel values against the pivots, normalised and increased by one if the map does so."""
     if pivots.rows is None:
         raise Unexportable("a precomputed kernel, whose rows the model has not stored")
     values = kernel_values(graph, X, pivots.kernel, pivots.rows, pivots.shift)
@@ -72,7 +72,7 @@ def pivot_products(graph: Graph, X: str, pivots: Any) -> str:
 
 
 def coordinates(graph: Graph, X: str, features: FeatureMap) -> tuple[str, str | None]:
-    """Coordinates of rows, and their whole squared lengths where rows may stick out of them."""
+    """Coordinates of rows, and their full squared lengths if rows may lie outside the span."""
     if isinstance(features, LinearMap):
         if features.normalize:
             X = graph.node("Div", X, _not_zero(graph, graph.node("Sqrt", graph.squares(X))))
@@ -92,6 +92,6 @@ def coordinates(graph: Graph, X: str, features: FeatureMap) -> tuple[str, str | 
 
 
 def _not_zero(graph: Graph, lengths: str) -> str:
-    """Lengths to divide by: those that are zero become one."""
+    """Lengths to divide by, with zeros replaced by one."""
     zero = graph.number(graph.node("Equal", lengths, graph.constant(0.0)))
     return graph.node("Add", lengths, zero)
