@@ -104,6 +104,21 @@ def growth(ax: Axes, colors: Colors) -> None:
     curves(ax, lines, colors, ("rows", "seconds of a fit, two cores"))
 
 
+def columns(ax: Axes, colors: Colors) -> None:
+    """Processor seconds against the number of columns."""
+    names = ("oblong", "spread 1/2", "SVC", "intelex")
+    lines = {
+        name: [
+            (row["columns"], row[f"{name} (s)"])
+            for row in rows("column_growth")
+            if row.get(f"{name} (s)")
+        ]
+        for name in names
+    }
+    lines = {name: points for name, points in lines.items() if points}
+    curves(ax, lines, colors, ("columns", "processor seconds of a fit, one core"))
+
+
 def online(ax: Axes, colors: Colors) -> None:
     """Rows learned in a second."""
     cases: dict[str, dict[str, float]] = {}
@@ -164,6 +179,7 @@ def many_classes(ax: Axes, colors: Colors) -> None:
 CHARTS: dict[str, tuple[Callable[[Axes, Colors], None], tuple[float, float], str]] = {
     "speed": (speed, (8, 4.6), "svm_against_peers"),
     "growth": (growth, (7, 4.2), "kernel_growth"),
+    "columns": (columns, (7, 4.2), "column_growth"),
     "classes": (many_classes, (8, 5.0), "many_classes"),
     "online": (online, (8, 3.6), "online_against_peers"),
     "ellipsoid": (ellipsoid, (8, 4.6), "ellipsoid_against_peers"),

@@ -125,7 +125,7 @@ def load(name: str, data_home: str | os.PathLike[str] | None = None) -> Dataset:
         Name of the set.
     data_home : path-like, optional
         Folder of NPZ sets; by default the environment variable ``OBLONG_DATA``. A set holds
-        ``X``, ``y`` and, if it likes, ``target_names``, ``feature_names``, ``X_test`` and
+        ``X``, ``y`` and optionally ``target_names``, ``feature_names``, ``X_test`` and
         ``y_test``; a sparse ``X`` is stored as its CSR parts ``X_data``, ``X_indices``,
         ``X_indptr`` and ``X_shape``. Pickled objects are never loaded.
 

@@ -41,7 +41,7 @@ _PROMISE = 1e-3
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class MinimumVolumeEllipsoid(UnitBallMap):
-    r"""The ellipsoid of least volume that holds all rows, or a given share of them.
+    r"""The ellipsoid of least volume that contains all rows, or a given fraction of them.
 
     The ellipsoid :math:`\{x : (x-\mu)^\top \Sigma^{-1} (x-\mu) \le 1\}` solves [1]_
 

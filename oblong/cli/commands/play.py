@@ -31,7 +31,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         "data",
         nargs="?",
         metavar="DATA",
-        help="built-in set or file to begin with (default: points that are made up)",
+        help="built-in set or file to begin with (default: generated points)",
     )
     add_table_options(parser)
     parser.add_argument(
