@@ -62,10 +62,14 @@ def curves(
     ax: Axes, lines: dict[str, list[tuple[float, float]]], colors: Colors, labels: tuple
 ) -> None:
     """Draw curves on logarithmic axes, each with its name at its end."""
-    for name, points in lines.items():
-        x, y = zip(*sorted(points))
-        ax.plot(x, y, marker="o", color=colors[name], linewidth=2)
-        ax.annotate(f" {name}", (x[-1], y[-1]), color=colors[name], va="center")
+    ends = {name: max(points) for name, points in lines.items()}
+    values = [y for points in lines.values() for _, y in points]
+    apart, low = (max(values) / min(values)) ** 0.055, 0.0
+    for name, (end, last) in sorted(ends.items(), key=lambda item: item[1][1]):
+        ax.plot(*zip(*sorted(lines[name])), marker="o", color=colors[name], linewidth=2)
+        # Names are no closer than their height.
+        low = max(last, low * apart)
+        ax.annotate(f"  {name}", (end, low), color=colors[name], va="center")
     ax.set(xscale="log", yscale="log", xlabel=labels[0], ylabel=labels[1])
     ticks = sorted({x for points in lines.values() for x, _ in points})
     ax.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
