@@ -416,8 +416,8 @@ class BayesPointClassifier(KernelParameters, SolverParameters, OneVsRestMixin, K
 
         Notes
         -----
-        A precomputed kernel does not tell how far a row is from the span of the training rows, and
-        the variance outside it is left out.
+        With a precomputed kernel the distance of a row from the span of the training rows is not
+        known, and the variance outside the span is left out.
         """
         return np.exp(self.predict_log_proba(X))
 

@@ -79,7 +79,7 @@ class EllipsoidalSVC(
         warning is given and the limit of the soft margin for small ``nu`` is used.
     formulation : {"consistent", "paper", "exact"}, default="consistent"
         "consistent": :math:`\pi_i = 1 / t_i`, :math:`C_i = r p / (n \nu t_i)`, where p is the
-        dimension of the span of the rows, as far as double precision tells it; the units of the
+        dimension of the span of the rows, to double precision; the units of the
         rows do not matter. "paper": equation
         (6) of the paper, :math:`\pi_i = 1`, :math:`C_i = 1 / (\nu t_i^2)`. "exact": equation (5),
         with the second-order cone :math:`\|E \varphi_i\|` in the place of the quadratic form, of

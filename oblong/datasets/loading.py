@@ -65,7 +65,7 @@ def available(data_home: str | os.PathLike[str] | None = None) -> list[str]:
 
 @dataclass(frozen=True)
 class DatasetSummary:
-    """A data set in a line; ``rows`` and ``features`` are None where the file does not tell."""
+    """A data set in a line; ``rows`` and ``features`` are None where the file does not say."""
 
     name: str
     rows: int | None

@@ -81,7 +81,7 @@ class RegretDisplay(Display):
             Their labels.
         n_repeats : int, default=1
             With 1, the stream has the order of the rows; otherwise it goes by so many times, each
-            time for learners that know nothing, in a random order that all learners share.
+            time for untrained learners, in a random order that is the same for all learners.
         n_points : int, default=200
             Points of a curve at most.
         batch_size : int, default=1

@@ -146,7 +146,7 @@ class MinimumVolumeEllipsoid(UnitBallMap):
 
     With ``coverage=1`` no training row is an outlier. Scikit-learn demands of an estimator
     tagged as an outlier detector that some are, so the tag is set for ``coverage < 1`` and for
-    ``E`` only; :meth:`predict` and its kin are there in any case.
+    ``E`` only; :meth:`predict` and related methods are always available.
 
     A kernel matrix without truncation has no shape: its rows are the corners of a simplex.
     ``rank`` is therefore a parameter of the model and not one of precision. Far from all training

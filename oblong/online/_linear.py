@@ -339,8 +339,8 @@ class LinearOnlineClassifier(LinearParameters, RuleClassifier):
         ----------
         *others : object
             Fitted learners of the same class, with the same parameters, features and classes.
-            Those that learned from dicts may know other features, or have met them in another
-            order: features are told by their names, and were zero to those that do not know them.
+            Models that learned from dicts may have other features, or have them in another
+            order: features are matched by name, and count as zero where a model does not have them.
         prior : object, default=None
             The learner that all of them started from, if they did not start from nothing.
         how : {"product", "mean"}, default="product"

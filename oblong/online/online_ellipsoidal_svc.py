@@ -347,7 +347,7 @@ class OnlineEllipsoidalSVC(OnlineClassifier):
         Parameters
         ----------
         x : dict or ndarray of shape (n_features,)
-            The example; features that the learner does not know are ignored.
+            The example; unknown features are ignored.
 
         Returns
         -------

@@ -46,7 +46,7 @@ class FoldResult:
     fold : int
         Position among all folds of all repeats.
     error : float
-        Share of held-out rows predicted wrongly.
+        Fraction of held-out rows predicted wrongly.
     balanced_error : float
         Mean over the classes of the fraction of their rows that are misclassified.
     auc, log_loss : float or None
