@@ -76,8 +76,8 @@ def facts() -> str:
     return (
         f"- **Fast.** A fit to 11,552 images of two digits takes {pair['oblong (s)']:.2g} s "
         f"(`SVC`: {pair['SVC (s)']:.2g} s), a linear fit to 92,962\n"
-        f"  rows {trees['oblong SVM (s)']:.2g} s (`LinearSVC`: {trees['LinearSVC (s)']:.3g} s), on two "
-        "cores and to the same accuracy.\n"
+        f"  rows {trees['oblong SVM (s)']:.2g} s (`LinearSVC`: {trees['LinearSVC (s)']:.3g} s), on "
+        "two cores and to the same accuracy.\n"
         f"- **Accurate.** With the same search, significantly fewer errors than the SVM on "
         f"{verdicts.count('confirmed')} of {len(verdicts)} public sets\n"
         f"  with several classes, more on {worse}. With two classes they are level on average.\n"
