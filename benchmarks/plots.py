@@ -33,6 +33,11 @@ def rows(name: str) -> list[dict[str, Any]]:
     return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))["rows"]
 
 
+def size(row: dict[str, Any]) -> str:
+    """Rows and columns of a problem, such as 10,000 × 50."""
+    return " × ".join(f"{int(number):,}" for number in row["rows x columns"].split(" x "))
+
+
 def bars(ax: Axes, cases: Bars, colors: Colors, label: str) -> None:
     """Draw groups of horizontal bars on a logarithmic axis, with their values."""
     methods = list(dict.fromkeys(method for _, values in cases for method in values))
@@ -82,17 +87,14 @@ def speed(ax: Axes, colors: Colors) -> None:
     cases: Bars = []
     for row in rows("svm_against_peers"):
         if row["threads"] == 2 and row["kernel"] == "rbf":
-            size = row["rows x columns"].replace(" x ", " × ")
             values = {
                 m: row[f"{m} (s)"] for m in ("oblong", "SVC", "intelex") if row.get(f"{m} (s)")
             }
-            cases.append((f"{row['data']}\n{size}", values))
+            cases.append((f"{row['data']}\n{size(row)}", values))
     for row in rows("linear_against_peers"):
         if row["type"] == "float64" and "covtype" in row["data"]:
             values = {"oblong": row["oblong SVM (s)"], "LIBLINEAR": row["LinearSVC (s)"]}
-            cases.append(
-                (f"covtype, linear\n{row['rows x columns'].replace(' x ', ' × ')}", values)
-            )
+            cases.append((f"covtype, linear\n{size(row)}", values))
     bars(ax, cases, colors, "seconds of a fit, two cores, equal accuracy (logarithmic)")
 
 
@@ -159,9 +161,7 @@ def ellipsoid(ax: Axes, colors: Colors) -> None:
     cases: dict[str, dict[str, float]] = {}
     for row in rows("ellipsoid_against_peers"):
         if row["threads"] == 1:
-            case = cases.setdefault(
-                f"{row['data'].split(',')[0]}\n{row['rows x columns'].replace(' x ', ' × ')}", {}
-            )
+            case = cases.setdefault(f"{row['data'].split(',')[0]}\n{size(row)}", {})
             case["oblong"] = row["oblong (s)"]
             if row.get("peer") in names:
                 case[names[row["peer"]]] = row["peer (s)"]
@@ -176,7 +176,7 @@ def many_classes(ax: Axes, colors: Colors) -> None:
             own = row["SVM (ms)"] / 1000.0
             ratios = {"spread 1/2": row["spread 0.5 / SVM"], "SVC": row["SVC / SVM"]}
             values = {"oblong": own} | {name: own * ratio for name, ratio in ratios.items()}
-            cases.append((f"{row['data']}\n{row['rows']} rows, {row['classes']} classes", values))
+            cases.append((f"{row['data']}\n{row['rows']:,} rows, {row['classes']} classes", values))
     bars(ax, cases, colors, "processor seconds of a fit, one core (logarithmic)")
 
 
