@@ -53,9 +53,9 @@ class MinimumVolumeEllipsoid(UnitBallMap):
         (x_i - \mu)^\top \Sigma^{-1} (x_i - \mu) \le 1 + \tau_i ,
 
     where no :math:`\tau_i` is allowed if all rows have to be inside (``coverage=1``). As a
-    transformer it maps the ellipsoid to the unit ball; what comes out does not depend on units
-    and correlations of the features, up to a rotation. As an outlier detector it calls rows
-    outside of the ellipsoid outliers.
+    transformer it maps the ellipsoid to the unit ball; up to a rotation, the result does not
+    depend on units and correlations of the features. As an outlier detector, it reports rows
+    outside the ellipsoid as outliers.
 
     Parameters
     ----------
@@ -84,7 +84,8 @@ class MinimumVolumeEllipsoid(UnitBallMap):
         them for the linear kernel.
     ridge : float, default=None
         If given, :math:`\varepsilon > 0` on the diagonal of the moments: the ellipsoid cannot
-        become flatter than that. It keeps a kernel matrix of full rank from having no shape.
+        become flatter than that. Without it, the ellipsoid of a kernel matrix of full rank
+        carries no information.
     tol : float, default=1e-6
         Largest :attr:`gap_`.
     max_iter : int, default=1000
