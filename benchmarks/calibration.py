@@ -213,8 +213,9 @@ def main() -> None:
     write(
         "coverage",
         "Prediction sets",
-        f"Share of test rows whose set holds their class: mean of {SPLITS} splits with 400 rows to "
-        "train on, in the class where it is least. RBF kernel, `C=10`, `spread=0.25`, five folds.",
+        f"Fraction of test rows whose set contains their class: mean of {SPLITS} splits with 400 "
+        "training rows, for the class where it is lowest. RBF kernel, `C=10`, `spread=0.25`, five "
+        "folds.",
         COVERAGE,
         reported(measure_coverage(data, only)),
     )

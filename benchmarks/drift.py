@@ -109,8 +109,8 @@ def main() -> None:
         f"Mistakes in {ROWS:,} rows of {FEATURES} features, 5 % of whose labels are wrong; mean of "
         f"{repeats} streams. The rule changes every {SPAN:,} rows (sudden), turns once around "
         f"(gradual), or stays (none). The detector looks every 32 rows; where errors come at a "
-        f"constant rate, at most a share of {worst:.1e} of its looks is an alarm, with a nominal "
-        f"bound of {DELTA}.",
+        f"constant rate, at most a fraction of {worst:.1e} of its looks is an alarm, with a "
+        f"nominal bound of {DELTA}.",
         ["learner", "sudden %", "gradual %", "none %", "s per stream"],
         rows,
     )

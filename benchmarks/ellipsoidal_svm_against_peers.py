@@ -288,7 +288,7 @@ def main() -> None:
         "solution where the peer has no certificate of this kind. The time of cvxpy is what its "
         "user waits for, the translation of the problem included; that of Clarabel alone is "
         "beside it; both are run in turns of a tenth of a second. The estimator checks its input "
-        "and, up to 200 rows, goes on to the last digits. Kernel machines start from a factor of "
+        "and, up to 200 rows, goes on to the last digits. Kernel models start from a factor of "
         "the kernel matrix, which neither time "
         "contains; the sequential algorithm is asked for the gap that the other one has reached, "
         "and does not use a second thread. LinearSVC solves an "

@@ -1,4 +1,4 @@
-"""How the time of the kernel machines grows with the number of rows, and where it goes.
+"""How the time of kernel models grows with the number of rows, and where it goes.
 
 MNIST, digits 0-4 against 5-9, images of unit length, polynomial kernel of degree 5, C = 1, as in
 Fig. 10 of Shivaswamy and Jebara (2010), whose tolerance of 0.001 on each side of the bias is
@@ -181,7 +181,7 @@ def main() -> None:
         "MNIST 0-4 against 5-9, polynomial kernel of degree 5, unit-length images in single "
         "precision, C = 1, tol 2e-3, caches of 8 GB; the fit of the SVM that settles the bound is "
         "included. Seconds are the median of fits after the first, which keep the memory of the "
-        "process. The last columns are the share of the machine's single-precision matrix-product "
+        "process. The last columns are the fraction of the processor's single-precision product "
         "rate that the kernel blocks reach, and the rate at which the gradient reads kernel "
         "columns next to a dot product over memory. Exponents of the time in the number of rows: "
         + growth(rows)

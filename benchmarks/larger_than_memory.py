@@ -3,7 +3,7 @@
 Every case runs in a process of its own, whose peak memory is reported. The rows are generated: 20
 columns in single precision, 10 % of the labels wrong, written to Parquet files with row groups of
 131,072 rows. A plain read makes blocks in double precision of them; passes are compared with it in
-processor seconds, which count all threads and nothing else that the machine does. The peers are
+processor seconds, which count all threads and nothing else that runs on the computer. The peers are
 LinearSVC on a tenth of the rows, and the best that SGDClassifier.partial_fit has after as many
 passes with three kinds of steps, with their gaps to the certified optimum. The Dask cluster has two
 workers; it and the local fit are timed in one process. Merged are eight AROW learners with a

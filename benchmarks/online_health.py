@@ -129,10 +129,10 @@ def main() -> None:
     note = (
         f"{FEATURES} features whose scales differ by {SPREAD:g}, {NOISE:.0%} of the labels wrong; "
         f"until {UPDATES:,} updates (sketches {SHORT:,}) or four times as many examples. The "
-        f"smallest eigenvalue is that of the shape scaled to a unit diagonal; a sketch shows its "
-        f"diagonal. Recent mistakes are those of the last {CHUNK:,} examples, of which {NOISE:.0%} "
-        f"nobody can avoid. Healthy means finite, symmetric, definite, and no example skipped for "
-        f"want of variance."
+        f"smallest eigenvalue is that of the covariance scaled to a unit diagonal; a sketch shows "
+        f"its diagonal. Recent mistakes are those of the last {CHUNK:,} examples, of which "
+        f"{NOISE:.0%} are unavoidable. Healthy means finite, symmetric, definite, and no example "
+        f"skipped for lack of variance."
     )
     write("online_health", "Online learners after ten million updates", note, columns, rows)
 

@@ -33,6 +33,11 @@ def rows(name: str) -> list[dict[str, Any]]:
     return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))["rows"]
 
 
+def size(row: dict[str, Any]) -> str:
+    """Rows and columns of a problem, such as 10,000 × 50."""
+    return " × ".join(f"{int(number):,}" for number in row["rows x columns"].split(" x "))
+
+
 def bars(ax: Axes, cases: Bars, colors: Colors, label: str) -> None:
     """Draw groups of horizontal bars on a logarithmic axis, with their values."""
     methods = list(dict.fromkeys(method for _, values in cases for method in values))
@@ -62,10 +67,14 @@ def curves(
     ax: Axes, lines: dict[str, list[tuple[float, float]]], colors: Colors, labels: tuple
 ) -> None:
     """Draw curves on logarithmic axes, each with its name at its end."""
-    for name, points in lines.items():
-        x, y = zip(*sorted(points))
-        ax.plot(x, y, marker="o", color=colors[name], linewidth=2)
-        ax.annotate(f" {name}", (x[-1], y[-1]), color=colors[name], va="center")
+    ends = {name: max(points) for name, points in lines.items()}
+    values = [y for points in lines.values() for _, y in points]
+    apart, low = (max(values) / min(values)) ** 0.055, 0.0
+    for name, (end, last) in sorted(ends.items(), key=lambda item: item[1][1]):
+        ax.plot(*zip(*sorted(lines[name])), marker="o", color=colors[name], linewidth=2)
+        # Names are no closer than their height.
+        low = max(last, low * apart)
+        ax.annotate(f"  {name}", (end, low), color=colors[name], va="center")
     ax.set(xscale="log", yscale="log", xlabel=labels[0], ylabel=labels[1])
     ticks = sorted({x for points in lines.values() for x, _ in points})
     ax.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
@@ -78,17 +87,14 @@ def speed(ax: Axes, colors: Colors) -> None:
     cases: Bars = []
     for row in rows("svm_against_peers"):
         if row["threads"] == 2 and row["kernel"] == "rbf":
-            size = row["rows x columns"].replace(" x ", " × ")
             values = {
                 m: row[f"{m} (s)"] for m in ("oblong", "SVC", "intelex") if row.get(f"{m} (s)")
             }
-            cases.append((f"{row['data']}\n{size}", values))
+            cases.append((f"{row['data']}\n{size(row)}", values))
     for row in rows("linear_against_peers"):
         if row["type"] == "float64" and "covtype" in row["data"]:
             values = {"oblong": row["oblong SVM (s)"], "LIBLINEAR": row["LinearSVC (s)"]}
-            cases.append(
-                (f"covtype, linear\n{row['rows x columns'].replace(' x ', ' × ')}", values)
-            )
+            cases.append((f"covtype, linear\n{size(row)}", values))
     bars(ax, cases, colors, "seconds of a fit, two cores, equal accuracy (logarithmic)")
 
 
@@ -102,6 +108,21 @@ def growth(ax: Axes, colors: Colors) -> None:
                 (row["rows"], row["seconds"])
             )
     curves(ax, lines, colors, ("rows", "seconds of a fit, two cores"))
+
+
+def columns(ax: Axes, colors: Colors) -> None:
+    """Processor seconds against the number of columns."""
+    names = ("oblong", "spread 1/2", "SVC", "intelex")
+    lines = {
+        name: [
+            (row["columns"], row[f"{name} (s)"])
+            for row in rows("column_growth")
+            if row.get(f"{name} (s)")
+        ]
+        for name in names
+    }
+    lines = {name: points for name, points in lines.items() if points}
+    curves(ax, lines, colors, ("columns", "processor seconds of a fit, one core"))
 
 
 def online(ax: Axes, colors: Colors) -> None:
@@ -140,9 +161,7 @@ def ellipsoid(ax: Axes, colors: Colors) -> None:
     cases: dict[str, dict[str, float]] = {}
     for row in rows("ellipsoid_against_peers"):
         if row["threads"] == 1:
-            case = cases.setdefault(
-                f"{row['data'].split(',')[0]}\n{row['rows x columns'].replace(' x ', ' × ')}", {}
-            )
+            case = cases.setdefault(f"{row['data'].split(',')[0]}\n{size(row)}", {})
             case["oblong"] = row["oblong (s)"]
             if row.get("peer") in names:
                 case[names[row["peer"]]] = row["peer (s)"]
@@ -157,13 +176,14 @@ def many_classes(ax: Axes, colors: Colors) -> None:
             own = row["SVM (ms)"] / 1000.0
             ratios = {"spread 1/2": row["spread 0.5 / SVM"], "SVC": row["SVC / SVM"]}
             values = {"oblong": own} | {name: own * ratio for name, ratio in ratios.items()}
-            cases.append((f"{row['data']}\n{row['rows']} rows, {row['classes']} classes", values))
+            cases.append((f"{row['data']}\n{row['rows']:,} rows, {row['classes']} classes", values))
     bars(ax, cases, colors, "processor seconds of a fit, one core (logarithmic)")
 
 
 CHARTS: dict[str, tuple[Callable[[Axes, Colors], None], tuple[float, float], str]] = {
     "speed": (speed, (8, 4.6), "svm_against_peers"),
     "growth": (growth, (7, 4.2), "kernel_growth"),
+    "columns": (columns, (7, 4.2), "column_growth"),
     "classes": (many_classes, (8, 5.0), "many_classes"),
     "online": (online, (8, 3.6), "online_against_peers"),
     "ellipsoid": (ellipsoid, (8, 4.6), "ellipsoid_against_peers"),

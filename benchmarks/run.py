@@ -11,6 +11,8 @@ SCRIPTS = ("start_up", "svm_against_peers", "relative_margin_cost")
 MORE = (
     "calibration",
     "kernel_growth",
+    "column_growth",
+    "mnist_digits",
     "larger_than_memory",
     "linear_against_peers",
     "many_classes",

@@ -54,7 +54,7 @@ compared["Bayes point by sampling"] = sampler.fit(rows, y).coef_[0]
 for name, w in compared.items():
     cosine = w @ mean / np.linalg.norm(w) / np.linalg.norm(mean)
     print(f"{name:24s} cosine to the centre of mass {cosine:.5f}")
-print(f"share of all directions: {len(draws) / 2_000_000:.5f}")
+print(f"fraction of all directions: {len(draws) / 2_000_000:.5f}")
 print(f"by expectation propagation: {np.exp(bayes.log_evidence_[0]):.5f}")
 
 # %%

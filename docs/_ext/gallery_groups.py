@@ -20,9 +20,18 @@ GROUPS = {
     "Probabilities and regression": "probabilities quantiles regression",
     "More": "",
 }
-# Wide figures whose thumbnails show the last panel: where it begins and where it ends below, as
-# fractions of the figure.
-PANELS = {"01_stretch_001": (0.682, 0.9), "07_risk_bounds_001": (0.515, 1.0)}
+# Wide figures whose thumbnails show one panel: its left, right and lower end, as fractions of the
+# figure.
+PANELS = {
+    "01_stretch_001": (0.682, 1.0, 0.9),
+    "07_risk_bounds_001": (0.515, 1.0, 1.0),
+    "09_ellipsoidal_machine_001": (0.0, 0.405, 1.0),
+    "10_version_space_001": (0.0, 0.455, 1.0),
+    "12_online_mistakes_001": (0.0, 0.508, 1.0),
+    "13_weight_distribution_001": (0.0, 0.5, 1.0),
+    "17_quantiles_001": (0.532, 1.0, 1.0),
+    "20_passes_001": (0.0, 0.5, 1.0),
+}
 THUMBNAIL = (560, 400)
 _OPEN = '.. raw:: html\n\n    <div class="sphx-glr-thumbnails">\n\n'
 _CLOSE = ".. raw:: html\n\n    </div>\n\n"
@@ -56,11 +65,11 @@ def grouped(items: str) -> str:
 def crop(app: Sphinx, *_: object) -> None:
     """Replace the thumbnails of wide figures by one of their panels."""
     images = Path(app.srcdir) / "auto_examples" / "images"
-    for name, (left, low) in PANELS.items():
+    for name, (left, right, low) in PANELS.items():
         figure = images / f"sphx_glr_plot_{name}.png"
         if figure.is_file():
             image = Image.open(figure).convert("RGBA")
-            box = (int(left * image.width), 0, image.width, int(low * image.height))
+            box = (int(left * image.width), 0, int(right * image.width), int(low * image.height))
             panel = ImageOps.contain(image.crop(box), THUMBNAIL)
             ground = Image.new("RGBA", THUMBNAIL, "white")
             ground.paste(panel, tuple((a - b) // 2 for a, b in zip(THUMBNAIL, panel.size)), panel)

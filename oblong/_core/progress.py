@@ -32,7 +32,7 @@ ProgressCallback = Callable[[Progress], None]
 
 
 class Run(TypedDict, total=False):
-    """When a solver stops, and whom it tells how far it is: keywords that are passed down."""
+    """When a solver stops, and how it reports progress: keywords that are passed down."""
 
     tol: float
     max_iter: int

@@ -74,7 +74,7 @@ class EllipsoidMetricMixin(OneVsRestMixin):
         Notes
         -----
         In directions outside the span of the training rows ``B`` is :math:`r/(1-r)` times the
-        identity, which is large for ``r`` near one. A precomputed kernel does not tell how far
+        identity, which is large for ``r`` near one. With a precomputed kernel it is unknown how far
         outside a row is, and the part inside is returned.
         """
         factors = [G.T for G in self._factors]

@@ -331,7 +331,7 @@ class CertifiedExpansion(KernelExpansion):
         return print_progress if self.verbose else None
 
     def _run(self) -> Run:
-        """When a solver stops, and whom it tells how far it is."""
+        """When a solver stops, and how it reports progress."""
         return {"tol": self.tol, "max_iter": self.max_iter, "progress": self._progress()}
 
     def _columns(self, X: Any, threads: int = 1) -> SymmetricColumns:

@@ -32,7 +32,7 @@ def leave_out_linear(
     """Solve every pair of classes of a fitted model without each fold.
 
     The class weights and the bounds remain those of all rows: to find a bound takes a solution
-    more. The solutions themselves start anew, as an interior point gains nothing by another's.
+    more. The solutions themselves start again, as an interior point gains nothing by another's.
     Parameters and results are those of
     :class:`~oblong.batch._relative_margin_without.RelativeMarginWithout`.
     """

@@ -111,7 +111,7 @@ class BayesPointClassifier(KernelParameters, SolverParameters, OneVsRestMixin, K
         Their intercepts.
     log_evidence_ : ndarray of shape (n_problems,)
         Logarithm of the probability of the labels, as expectation propagation estimates it.
-        Without slack it is the share of the sphere that the version space takes: the larger, the
+        Without slack it is the fraction of the sphere in the version space: the larger, the
         better the kernel suits the labels. Not a number if ``method="sampling"``.
     soft_ : ndarray of shape (n_problems,)
         The slack variance used: ``soft`` itself, unless the version space is empty.
@@ -416,8 +416,8 @@ class BayesPointClassifier(KernelParameters, SolverParameters, OneVsRestMixin, K
 
         Notes
         -----
-        A precomputed kernel does not tell how far a row is from the span of the training rows, and
-        the variance outside it is left out.
+        With a precomputed kernel the distance of a row from the span of the training rows is not
+        known, and the variance outside the span is left out.
         """
         return np.exp(self.predict_log_proba(X))
 

@@ -44,7 +44,7 @@ _ROUND_OFF = 1e-12
 
 
 class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, Estimator):
-    r"""Probabilities and prediction sets that go with a classifier's own predictions.
+    r"""Probabilities and prediction sets that agree with a classifier's predictions.
 
     The classifier is fitted to all rows, and this model predicts. It is fitted again without each
     of a few folds, which gives every row an output of a model that has not seen it. From these
@@ -81,17 +81,17 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, Estimator)
     fold_of_ : ndarray of shape (n_kept,)
         The fold of each of these rows.
     sigmoids_ : ndarray of shape (n_problems, 2)
-        Slope and offset of the sigmoid of each binary problem; not there for more than two classes
-        that are each separated from the rest.
+        Slope and offset of the sigmoid of each binary problem; absent for one-vs-rest classifiers
+        with more than two classes.
     temperature_ : float
-        What the scores of the classes are divided by before the softmax; 1 for two classes.
+        Divisor of the class scores before the softmax; 1 for two classes.
     fold_gap_ : float
         Largest relative duality gap among the problems of the folds: the certificate of
         ``outputs_``. NaN if the estimator has none.
     n_iter_ : int
         Steps of the solver in all folds.
     n_features_in_ : int
-        Number of features seen in :meth:`fit`, if the estimator tells.
+        Number of features seen in :meth:`fit`, if the estimator has it.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the features, if ``X`` had string names.
 
@@ -103,8 +103,8 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, Estimator)
 
     Notes
     -----
-    Two classes get Platt's sigmoid, cut off at one half on the side that the sign of the output
-    says. With more classes, each pair of classes gets such a sigmoid; the probabilities are a
+    Two classes get Platt's sigmoid, kept on the side of one half that the sign of the output
+    indicates. With more classes, each pair of classes gets such a sigmoid; the probabilities are a
     softmax of the summed logarithms, divided by a temperature. In the few rows where the votes
     predict another class than the most probable one, both get the average of their probabilities,
     and the predicted class a billionth more. Of classes that tie under ``break_ties="random"`` all
@@ -113,10 +113,10 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, Estimator)
     The folds of :class:`RelativeMarginClassifier` are solved together, from the solution with all
     rows, and keep its kernel parameter, class weights and bounds. With a numeric ``gamma``, no
     balanced class weights and ``B`` given, or ``spread=1``, nothing is kept that depends on the
-    rows left out. :class:`LinearRelativeMarginClassifier` is solved anew for each fold, under the
-    same bounds. Other classifiers are fitted to each fold from the beginning. Of
-    :class:`RelativeMarginClassifierCV` the parameters found are used in all folds; that they were
-    chosen with all rows is then part of the outputs, as with any parameter that was tuned.
+    rows left out. :class:`LinearRelativeMarginClassifier` is solved from scratch for each fold,
+    under the same bounds. Other classifiers are fitted to each fold from scratch. All folds of
+    :class:`RelativeMarginClassifierCV` use the parameters that were chosen on all rows, which makes
+    the outputs slightly optimistic, as with any parameter that was tuned.
 
     The p-values are cross-conformal. For exchangeable rows the theory guarantees that at least
     :math:`1 - 2\alpha` of the rows of each class are covered at the confidence
@@ -194,9 +194,9 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, Estimator)
             Weights of the rows in the fits and in the calibration. A row of weight zero takes no
             part in anything. The p-values count rows, whatever their weights above zero.
         **fit_params : dict
-            What else the estimator's ``fit`` takes, and ``groups`` for splitters that need them.
-            Values with one entry per row are split as the rows are; ``X_universum`` goes to every
-            fold as it is.
+            Other arguments of the estimator's ``fit``, and ``groups`` for splitters that need them.
+            Values with one entry per row are split like the rows; ``X_universum`` is passed to
+            every fold whole.
 
         Returns
         -------
@@ -379,7 +379,7 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, Estimator)
         Returns
         -------
         p_values : ndarray of shape (n_samples, n_classes)
-            For each class, the share of its rows, the new one included, that conform to it no
+            For each class, the fraction of its rows, the new one included, that conform to it no
             better than the new row does. Small where the class is implausible. The models of all
             folds take part.
         """
@@ -410,7 +410,7 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, Estimator)
         -------
         sets : ndarray of bool of shape (n_samples, n_classes[, n_confidences])
             Whether each class belongs to the set of a row: whether its p-value is above one minus
-            the confidence. A set may be empty, which says that the row conforms to no class.
+            the confidence. An empty set means that the row conforms to no class.
         """
         levels = np.asarray(confidence, dtype=np.float64)
         if levels.ndim > 1 or not ((levels > 0) & (levels < 1)).all():

@@ -82,7 +82,7 @@ class EllipsoidalKernelClassifier(MarginParameters, PassClassifier):
         Number of principal directions in the feature space of the kernel. By default as many
         as 99 % of the variance there need, but at most 200 and a tenth of the number of rows;
         all of them for the linear kernel. Without truncation the rows of a nonsingular kernel
-        matrix are the corners of a simplex, and the ellipsoid says nothing.
+        matrix are the corners of a simplex, and the ellipsoid carries no information.
     ridge : float, default=None
         A number above zero that is added to the diagonal of :math:`\Sigma`, in squared units of
         the rows or of the feature space. It replaces the truncated rank there: the model then

@@ -79,12 +79,11 @@ class EllipsoidalSVC(
         warning is given and the limit of the soft margin for small ``nu`` is used.
     formulation : {"consistent", "paper", "exact"}, default="consistent"
         "consistent": :math:`\pi_i = 1 / t_i`, :math:`C_i = r p / (n \nu t_i)`, where p is the
-        dimension of the span of the rows, as far as double precision tells it; the units of the
-        rows do not matter. "paper": equation
-        (6) of the paper, :math:`\pi_i = 1`, :math:`C_i = 1 / (\nu t_i^2)`. "exact": equation (5),
-        with the second-order cone :math:`\|E \varphi_i\|` in the place of the quadratic form, of
-        which the first is a relaxation; for the linear kernel and small data, and needs the
-        optional dependencies of ``oblong[conic]``.
+        dimension of the span of the rows, to double precision; the units of the rows do not
+        matter. "paper": equation (6) of the paper, :math:`\pi_i = 1`,
+        :math:`C_i = 1 / (\nu t_i^2)`. "exact": equation (5), with the second-order cone
+        :math:`\|E \varphi_i\|` in place of the quadratic form, of which "consistent" is a
+        relaxation; it is for the linear kernel and small data, and needs ``oblong[conic]``.
     fit_intercept : bool or "augment", default=True
         Whether there is an intercept. "augment" adds a feature that is always one instead, so
         that the intercept is part of the ellipsoid.
@@ -145,7 +144,7 @@ class EllipsoidalSVC(
     effective_dim_ : ndarray of shape (n_problems,)
         :math:`\sum_i \alpha_i q_i / r`, the number of directions that count.
     r_star_ : ndarray of shape (n_problems,)
-        Hard margin: up to this ``r`` the machine is the support vector machine. nan if nothing
+        Hard margin: up to this ``r`` the model is the support vector machine. nan if nothing
         separates the rows, or the margin is soft.
     support_ : ndarray of shape (n_SV,)
         Rows with a coefficient other than zero.

@@ -61,7 +61,7 @@ class KernelFisherClassifier(
     Attributes
     ----------
     loo_error_ : ndarray of shape (n_pairs,)
-        Leave-one-out error of each binary problem: the share of its rows that the classifier of
+        Leave-one-out error of each binary problem: the fraction of its rows that the classifier of
         all other rows puts on the wrong side. It is exact and costs no further fits.
     classes_ : ndarray of shape (n_classes,)
         The class labels.

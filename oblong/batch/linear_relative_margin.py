@@ -63,17 +63,17 @@ class LinearRelativeMarginClassifier(SolverParameters, VoteParameters, PassClass
         vector machine. Excludes ``B`` and takes precedence over ``spread``.
     nu : float, default=None
         With ``D``: lets rows exceed the bound, with a penalty. If the bound found is above 1, about
-        a fraction ``1 / nu`` of the rows lies beyond it; useful from 1 upward.
+        a fraction ``1 / nu`` of the rows lies beyond it; the useful range is ``nu >= 1``.
     fit_intercept : bool, default=True
         Whether there is a bias. It is never regularised.
     solver : {"auto", "interior-point", "descent", "bands"}, default="auto"
-        The interior point takes a few dozen steps whatever the data, each with a matrix of
-        columns times columns; coordinate descent touches nothing but the entries of the rows;
-        the band method makes a few passes over the rows and solves for those near the margin
-        and the bound. "auto" takes the first up to 3000 columns, unless the rows are sparse
-        enough for the second, or dense and many, from 300,000 on, and ``B`` is not given: then
-        the third. Up to 200 rows are first tried by the steps of the kernel form. A row source is
-        always solved by the band method.
+        The interior point method takes a few dozen steps whatever the data, each with a matrix
+        of columns by columns; coordinate descent only reads the entries of the rows; the band
+        method makes a few passes over the rows and solves for those near the margin and the
+        bound. "auto" is the interior point method up to 3000 columns, descent for wide or sparse
+        rows, and the band method for at least 300,000 dense rows without a given ``B``. Up to 200
+        rows are first tried by the steps of the kernel form. A row source is always solved by
+        the band method.
     tol : float, default=1e-4
         Largest relative gap between primal and dual objective.
     max_iter : int, default=1000
@@ -128,11 +128,11 @@ class LinearRelativeMarginClassifier(SolverParameters, VoteParameters, PassClass
     See Also
     --------
     RelativeMarginClassifier : The same model with kernels.
-    sklearn.svm.LinearSVC : The case ``spread=1``, but for its regularised bias.
+    sklearn.svm.LinearSVC : The case ``spread=1``, with a regularised bias.
 
     Notes
     -----
-    Unless ``tol`` is above 0.001, small problems are solved to all digits, as that costs nothing.
+    Unless ``tol`` is above 0.001, small problems are solved to all digits, at no extra cost.
     Under a tight bound the descent can take thousands of passes: scale the features, or lower
     ``C``.
 

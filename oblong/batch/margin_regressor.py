@@ -53,7 +53,7 @@ class MarginRegressor(RegressorMixin, CertifiedExpansion):
     C : float, default=1.0
         Penalty of errors, larger than zero.
     epsilon : float, default=0.1
-        Errors up to this size cost nothing. For ``loss="epsilon"`` only.
+        Errors up to this size are not penalised. For ``loss="epsilon"`` only.
     quantile : float or sequence of float, default=0.5
         The quantile :math:`\tau`, between 0 and 1. Several make one model each, see the notes. For
         ``loss="quantile"`` only.

@@ -114,15 +114,15 @@ class RelativeMarginClassifier(MarginParameters, ArraysAnywhere, KernelClassifie
     break_ties : {"first", "confidence", "random"} or bool, default="first"
         Which of several classes with equal votes is predicted: the first, the one with the
         largest summed outputs, or one at random, as in the paper. The values of
-        :class:`sklearn.svm.SVC` are known too: False is "first" and True is "confidence".
+        :class:`sklearn.svm.SVC` are accepted too: False is "first" and True is "confidence".
     shrinking : bool, default=True
         Accepted so that code written for :class:`sklearn.svm.SVC` runs; it has no effect.
     probability : bool, default=False
         Only False: for probabilities wrap the classifier in
         :class:`CalibratedMarginClassifier`.
     n_jobs : int, default=None
-        Threads that share the pairs of classes; -1 for all processors. By default one, so that a
-        fit inside another search does not take more than its share. Meanwhile BLAS has one thread.
+        Threads over which the pairs of classes are distributed; -1 for all processors. The
+        default is one, for fits inside a parallel search. BLAS uses one thread meanwhile.
     verbose : int, default=0
         Whether to report progress on standard error.
     random_state : int, RandomState instance or None, default=None

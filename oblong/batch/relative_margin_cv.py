@@ -120,21 +120,21 @@ class RelativeMarginClassifierCV(VoteParameters, ClassifierMixin, ParameterSearc
 
     Notes
     -----
-    The products of all rows, and one kernel matrix for each fold at work, are kept in memory: 8
+    The products of all rows, and one kernel matrix for each fold in progress, are kept in memory: 8
     bytes for each pair of rows, or 4 above 1024 rows (4096 for a ``tol`` below 5e-4), where single
     precision is used. Matrices of all folds are kept where they fit in 1 GB. For more rows than
     that allows use :class:`sklearn.model_selection.GridSearchCV`.
 
-    The search goes in stages. Outputs near zero of a solution with a violation of ``v`` are taken
-    to be within ``0.3 v`` of those of the exact solution: a test row with a larger output counts as
-    right or wrong, one with a smaller output as open. The score of a combination is taken to change
-    by no more than its open rows can, nor by more than two standard deviations if they turn out
-    right or wrong by the toss of a coin. A combination that cannot be the best then is not solved
-    any further, and keeps its score and relative margin in ``cv_results_``; of the others the
-    cheapest are solved to 0.3 of their violation next, in the folds with outputs below ``2 v``.
-    This holds for the accuracy, and unless ``break_ties`` is "confidence" or "random". Any other
-    search, one on a device, one whose kernel matrices or coefficients take more than 1 GB, and one
-    with more than 6000 rows of two classes solve all combinations to ``tol``.
+    The search works in stages. Outputs near zero of a solution with a violation of ``v`` are
+    assumed to be within ``0.3 v`` of those of the exact solution: a test row with a larger output
+    counts as right or wrong, one with a smaller output as open. The score of a combination is
+    assumed to change by no more than its open rows allow, and by no more than two standard
+    deviations of coin tosses for them. A combination that cannot be the best within these limits is
+    not solved further and keeps its score and relative margin in ``cv_results_``; of the others,
+    the cheapest are solved to 0.3 of their violation next, in the folds with outputs below ``2 v``.
+    All combinations are solved to ``tol`` if the score is not the accuracy, if ``break_ties`` is
+    "confidence" or "random", on a device, if the kernel matrices or coefficients take more than
+    1 GB, and for more than 6000 rows of two classes.
 
     With ``sample_weight`` the scores are weighted as well, so that a row of weight two counts as
     two rows of the same fold.

@@ -41,12 +41,12 @@ class UniversumSVC(MarginParameters, KernelClassifier):
     C_universum : float, default=1.0
         Penalty :math:`C_U` of outputs of Universum points, larger than zero.
     epsilon : float, default=0.1
-        Absolute outputs of Universum points up to this cost nothing.
+        Absolute outputs of Universum points up to this value are not penalised.
     n_averages : int, default=0
-        Without ``X_universum``: how many points to make up for it, each the average of two random
+        Without ``X_universum``: how many points to generate, each the average of two random
         rows of different classes [1]_.
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
-        The kernel function. A precomputed kernel has no place for a Universum.
+        The kernel function. A precomputed kernel cannot be used with a Universum.
     gamma : {"scale", "auto"} or float, default="scale"
         Coefficient of "rbf", "poly" and "sigmoid": ``1 / (n_features * X.var())``,
         ``1 / n_features``, or the number itself. The variance is that of the labelled rows,

@@ -36,7 +36,7 @@ class RiskBound:
     Attributes
     ----------
     value : float
-        The sum of the parts. From one upwards it says nothing.
+        The sum of the parts. A value of one or more carries no information.
     slack : float
         Mean shortfall from the margin, in units of it.
     confidence : float

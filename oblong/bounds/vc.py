@@ -155,7 +155,7 @@ def vc_ellipsoid(
         Whether the centre of the ellipsoid is free; otherwise it is the origin.
     kernel : {"linear", "precomputed"}, default="linear"
         Whether ``X`` holds rows or a kernel matrix. In all directions of a nonsingular kernel
-        matrix the ellipsoid has no shape, and the estimate says nothing.
+        matrix the ellipsoid is that of a simplex, and the estimate carries no information.
 
     Returns
     -------

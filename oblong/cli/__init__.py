@@ -30,13 +30,13 @@ _COMMANDS = {
     "compare": "decide between models and baselines on a data set",
     "train": "fit one model to a file and save it",
     "predict": "predict the rows of a file with a saved model",
-    "info": "tell what a model file holds",
+    "info": "show what a model file contains",
     "export": "write a saved model as an ONNX graph",
-    "datasets": "list the data sets that go by a name",
+    "datasets": "list the data sets that can be given by name",
     "stream": "run an online learner over a stream of rows",
-    "bench": "time models next to peers on one data set",
+    "bench": "time models and their peers on a data set",
     "completion": "print a script that completes commands in a shell",
-    "warm": "compile ahead what the first fits would compile",
+    "warm": "compile in advance what the first fits would compile",
 }
 # Other distributions add commands by an entry point of this group, which names a function like
 # the `add_parser` of those modules. A command may raise DataFileError for bad input.

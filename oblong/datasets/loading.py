@@ -65,7 +65,7 @@ def available(data_home: str | os.PathLike[str] | None = None) -> list[str]:
 
 @dataclass(frozen=True)
 class DatasetSummary:
-    """A data set in a line; ``rows`` and ``features`` are None where the file does not tell."""
+    """A data set in a line; ``rows`` and ``features`` are None where the file does not say."""
 
     name: str
     rows: int | None
@@ -125,7 +125,7 @@ def load(name: str, data_home: str | os.PathLike[str] | None = None) -> Dataset:
         Name of the set.
     data_home : path-like, optional
         Folder of NPZ sets; by default the environment variable ``OBLONG_DATA``. A set holds
-        ``X``, ``y`` and, if it likes, ``target_names``, ``feature_names``, ``X_test`` and
+        ``X``, ``y`` and optionally ``target_names``, ``feature_names``, ``X_test`` and
         ``y_test``; a sparse ``X`` is stored as its CSR parts ``X_data``, ``X_indices``,
         ``X_indptr`` and ``X_shape``. Pickled objects are never loaded.
 

@@ -23,7 +23,7 @@ def plane_points(X: Any, axis_labels: Sequence[str] | None) -> tuple[np.ndarray,
 def grid_around(
     X: Any, points: np.ndarray, resolution: int, share: float
 ) -> tuple[np.ndarray, np.ndarray, Any]:
-    """A grid that is larger than the points by a share of their range, and its rows.
+    """A grid that is larger than the points by a fraction of their range, and its rows.
 
     Rows have the columns of a pandas or polars frame ``X``, so that no estimator warns.
     """

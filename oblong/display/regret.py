@@ -81,7 +81,7 @@ class RegretDisplay(Display):
             Their labels.
         n_repeats : int, default=1
             With 1, the stream has the order of the rows; otherwise it goes by so many times, each
-            time for learners that know nothing, in a random order that all learners share.
+            time for untrained learners, in a random order that is the same for all learners.
         n_points : int, default=200
             Points of a curve at most.
         batch_size : int, default=1
@@ -89,7 +89,7 @@ class RegretDisplay(Display):
             (``n_mistakes_``), before they learn from all of them. A larger number saves time and
             puts these learners at a disadvantage.
         rate : bool, default=False
-            Whether to draw the share of mistakes instead of their number.
+            Whether to draw the fraction of mistakes instead of their number.
         random_state : int, RandomState instance or None, default=None
             Source of the orders.
         ax : matplotlib Axes, optional
@@ -138,7 +138,7 @@ class RegretDisplay(Display):
             What each learner predicted, in the shape of ``y_true``. A set of labels is right if
             all of it is.
         rate : bool, default=False
-            Whether to draw the share of mistakes instead of their number.
+            Whether to draw the fraction of mistakes instead of their number.
         ax : matplotlib Axes, optional
             Where to draw; a new figure by default.
 
@@ -171,7 +171,7 @@ class RegretDisplay(Display):
         Parameters
         ----------
         rate : bool, default=False
-            Whether to draw the share of mistakes instead of their number.
+            Whether to draw the fraction of mistakes instead of their number.
         ax : matplotlib Axes, optional
             Where to draw; a new figure by default.
         """
@@ -188,7 +188,7 @@ class RegretDisplay(Display):
                     self.rounds, low, mean + deviation, color=style["color"], alpha=0.13, lw=0
                 )
         ax.set_xlabel("examples")
-        ax.set_ylabel("share of mistakes" if rate else "mistakes")
+        ax.set_ylabel("fraction of mistakes" if rate else "mistakes")
         # Axes shared with other curves still grow with them.
         ax.margins(x=0.0)
         ax.set_xlim(left=0, auto=None)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class SetSizeDisplay(Display):
     """Sizes of prediction sets against the confidence asked for.
 
-    Each confidence has the shares of rows whose set is empty, has one class, two classes and so
-    on. With labels, one line for each class shows the coverage: the share of its rows whose set
+    Each confidence has the fractions of rows whose set is empty, has one class, two classes and so
+    on. With labels, one line for each class shows the coverage: the fraction of its rows whose set
     holds the class. Above the diagonal the sets keep what they promise.
 
     It is best made with :meth:`from_estimator`.
@@ -130,7 +130,7 @@ class SetSizeDisplay(Display):
                 color = class_style(place)["color"]
                 ax.plot(self.confidences, values, color=color, label=f"coverage of {label}")
         ax.set_xlabel("confidence")
-        ax.set_ylabel("share of rows")
+        ax.set_ylabel("fraction of rows")
         ax.set_xlim(self.confidences[0], self.confidences[-1])
         ax.set_ylim(0.0, 1.0)
         ax.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))

@@ -1,4 +1,4 @@
-"""Models for other runtimes."""
+"""Export of fitted models to other runtimes."""
 
 from oblong.export.onnx_model import to_onnx
 

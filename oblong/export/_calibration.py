@@ -17,7 +17,7 @@ __all__ = ["pair_scores", "pooled", "two_class_chances"]
 
 
 def _log_odds(graph: Graph, f: str, slope: np.ndarray, offset: np.ndarray) -> str:
-    """Log odds of the sigmoids, held on the side that the outputs say."""
+    """Log odds of the sigmoids, with the sign of the outputs."""
     z = graph.plus(graph.scaled(f, slope), offset)
     least = graph.scaled(f, LEAST_SLOPE * slope)
     zero = graph.constant(0.0)
@@ -56,7 +56,7 @@ def pair_scores(
 
 
 def pooled(graph: Graph, P: str, places: str, k: int) -> str:
-    """Let the predicted class lead, as :func:`~oblong.solvers.calibration.maps.pool` does."""
+    """Make the predicted class the most probable one, as :func:`~.calibration.maps.pool` does."""
     column = graph.node("Unsqueeze", places, graph.constant([1], np.int64))
     leads = graph.node("Equal", column, graph.constant(np.arange(k), np.int64))
     others = graph.node("Where", leads, graph.constant(-1.0), P)
@@ -68,7 +68,7 @@ def pooled(graph: Graph, P: str, places: str, k: int) -> str:
     average = graph.node("Div", graph.node("Add", own, before), graph.constant(1.0 + np.arange(k)))
     joins = graph.number(graph.node("GreaterOrEqual", falling, average))
     count = graph.sum(joins)
-    # At most all others join, so that their number is a place in the row.
+    # At most all other classes are pooled, so their number is a valid index into the row.
     value = graph.node("GatherElements", average, graph.node("Cast", count, to=7), axis=1)
     joined = graph.node("GreaterOrEqual", others, value)
     rest = graph.node("Where", joined, graph.scaled(value, 1.0 - LEAD), P)

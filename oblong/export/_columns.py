@@ -1,4 +1,4 @@
-"""Columns of a table on their several ways into a model, as operators."""
+"""Column transformers as operators."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Inputs:
     n_features : int
         Columns of the table.
     text : sequence of int
-        Those of text.
+        Positions of the columns of text.
     """
 
     def __init__(self, n_features: int, text: Sequence[int] = ()) -> None:
@@ -32,13 +32,13 @@ class Inputs:
         self.places = {j: k for part in (self.text, self.numbers) for k, j in enumerate(part)}
 
     def sizes(self) -> dict[str, int]:
-        """Columns of each input; one that would have none is left out."""
+        """Number of columns of each input; an input without columns is left out."""
         sizes = {"X": len(self.numbers), "text": len(self.text)}
         return {name: n for name, n in sizes.items() if n or (name == "X" and not self.text)}
 
 
 def text_columns(step: Any) -> list[int]:
-    """Columns of text that a first step takes."""
+    """Columns of text that the first step of a pipeline encodes."""
     if not isinstance(step, ColumnTransformer):
         return []
     found = []
@@ -50,7 +50,7 @@ def text_columns(step: Any) -> list[int]:
 
 
 def write_columns(graph: Graph, X: str, step: ColumnTransformer, inputs: Inputs) -> str:
-    """Write what a column transformer does to the columns of a table.
+    """Write a column transformer.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def _one_hot_text(graph: Graph, place: int, categories: np.ndarray, ignores: boo
     if not all(isinstance(word, str) for word in words):
         raise Unexportable("categories that are words and numbers in one column")
     column = graph.node("Gather", "text", graph.constant(place, np.int64), axis=1)
-    # A word that is not known becomes zeros, or is an error.
+    # An unknown word gives zeros, or is an error.
     found = graph.node(
         "OneHotEncoder", column, domain="ai.onnx.ml", cats_strings=words, zeros=int(ignores)
     )

@@ -1,4 +1,4 @@
-"""What each estimator computes, as operators: labels, scores and probabilities from rows."""
+"""Predictions of each estimator as operators: labels, scores and probabilities."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ _SKETCH_ROUND_OFF = 1e-15
 
 
 class Outputs(NamedTuple):
-    """What a model predicts: labels, scores, and probabilities if it has such; or numbers.
+    """Outputs of a model: labels, scores, and probabilities if it has any; or numbers.
 
-    Those of pairs of classes and of one class against the rest also tell the outputs of every
-    binary problem, and the predicted classes by number.
+    One-vs-one and one-vs-rest classifiers also give the outputs of every binary problem and the
+    indices of the predicted classes.
     """
 
     labels: str | None = None
@@ -65,7 +65,7 @@ class Outputs(NamedTuple):
     prediction: str | None = None
 
     def named(self) -> dict[str, str]:
-        """Tensors by the names of the outputs of the graph."""
+        """Tensors by the names of the graph's outputs."""
         named = {
             "label": self.labels,
             "scores": self.scores,
@@ -124,7 +124,7 @@ def _two_classes(graph: Graph, outputs: str, classes: np.ndarray) -> Outputs:
 
 
 def _expansion(graph: Graph, X: str, model: Any) -> str:
-    """Outputs of a kernel expansion, a column each."""
+    """Outputs of a kernel expansion, one column per binary problem."""
     if model.kernel == "linear":
         outputs = graph.times(X, np.asarray(model.coef_).T)
     else:
@@ -251,7 +251,7 @@ def _calibrated(graph: Graph, outputs: str, model: OnlineClassifier) -> tuple[st
     """Logits and probabilities; see :func:`oblong.solvers.online.calibration.logits`."""
     state: Any = getattr(model._state, "inner", model._state)
     n = 1 if state.task == SINGLE else len(model.classes_)
-    # The logits of as many unit outputs, and of none, tell the slopes and the offsets.
+    # The logits of unit outputs, and of zeros, give the slopes and the offsets.
     offsets = logits(np.zeros((1, n)), state.scale, EACH)
     slopes = logits(np.ones((1, n)), state.scale, EACH) - offsets
     if state.task == TOP:
@@ -275,7 +275,7 @@ def _linear_outputs(graph: Graph, X: str, state: OnlineState) -> str:
 
 
 def _linear_variances(graph: Graph, X: str, state: OnlineState) -> str:
-    """Variances of the outputs, a column each; see :meth:`OnlineState.variances`."""
+    """Variances of the outputs, one column each; see :meth:`OnlineState.variances`."""
     row = graph.with_constant(X, state.bias, first=True)
     state = in_rows(state)
     if state.structure == DIAGONAL:
@@ -286,7 +286,7 @@ def _linear_variances(graph: Graph, X: str, state: OnlineState) -> str:
 
 
 def _linear_variance(graph: Graph, row: str, state: OnlineState, k: int) -> str:
-    """Variance of one output, but for its scale."""
+    """Variance of one output, up to its scale."""
     n = state.n_features + 1
     if state.structure == FULL:
         return graph.quadratic(row, state.covariance[k, :n, :n])
@@ -368,7 +368,7 @@ def _calibrated_margin(graph: Graph, X: str, model: CalibratedMarginClassifier) 
 
 
 Writer = Callable[[Graph, str, Any], Outputs]
-# The first that fits is taken.
+# The first match is used.
 _WRITERS: tuple[tuple[type, Writer], ...] = (
     (CalibratedMarginClassifier, _calibrated_margin),
     (RelativeMarginClassifierCV, _best),

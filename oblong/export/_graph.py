@@ -1,4 +1,4 @@
-"""A graph of ONNX operators, written down as one would write the formulas."""
+"""A graph of ONNX operators, built by methods that read like formulas."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import onnx
 import scipy.sparse as sp
 from onnx import TensorProto, helper, numpy_helper
 
-# Operators of this set are old enough for every runtime in use, and new enough for ours.
+# Operators of this set are supported by every runtime in use, and include all that is needed.
 OPSET = 17
 ML_OPSET = 3
 _IR_VERSION = 8
@@ -18,7 +18,7 @@ _TINY = float(np.finfo(np.float64).tiny)
 
 
 class Unexportable(ValueError):
-    """A model, or a part of one, whose prediction ONNX does not express."""
+    """A model, or a part of one, whose prediction cannot be expressed in ONNX."""
 
 
 class Graph:
@@ -34,7 +34,7 @@ class Graph:
         self._count = 0
 
     def new_name(self, what: str) -> str:
-        """A name that nothing else in the graph has."""
+        """A name that is unique in the graph."""
         self._count += 1
         return f"{what.lower()}_{self._count}"
 
@@ -60,7 +60,7 @@ class Graph:
         return outputs
 
     def join(self, tensor: str, name: str) -> None:
-        """Give a tensor another name, for operators that were written elsewhere."""
+        """Give a tensor another name, to connect operators written by another converter."""
         self.nodes.append(helper.make_node("Identity", [tensor], [name], name))
 
     # Formulas ------------------------------------------------------------------------------------
@@ -94,7 +94,7 @@ class Graph:
         return self.node("Div", f, self.node("Sqrt", self.at_least(v, _TINY)))
 
     def number(self, truth: str) -> str:
-        """Zeros and ones in place of truth values."""
+        """Truth values as zeros and ones."""
         return self.node("Cast", truth, to=TensorProto.DOUBLE)
 
     def column(self, X: str) -> str:
@@ -115,7 +115,7 @@ class Graph:
         return self.node("Gather", X, self.constant(columns, np.int64), axis=1)
 
     def largest(self, scores: str) -> str:
-        """Place of the largest score of every row, the first among equals."""
+        """Index of the largest score of every row, the first of equal ones."""
         return self.node("ArgMax", scores, axis=1, keepdims=0)
 
     def positive(self, output: str) -> str:
@@ -124,7 +124,7 @@ class Graph:
         return self.node("Cast", above, to=TensorProto.INT64)
 
     def labels(self, places: str, classes: np.ndarray) -> str:
-        """Class labels by their places."""
+        """Class labels by their indices."""
         if classes.dtype.kind in "iu":
             return self.node("Gather", self.constant(classes, np.int64), places)
         if classes.dtype.kind in "bf":
@@ -151,9 +151,9 @@ class Graph:
         source : {"float64", "float32"}
             Type of the inputs that hold numbers.
         outputs : mapping of str to str
-            Names of the outputs, and which tensors they are.
+            Names of the outputs, and the tensors they refer to.
         properties : mapping of str to str
-            Notes for those who use the model.
+            Metadata for users of the model.
         """
         for name, tensor in outputs.items():
             self.join(tensor, name)

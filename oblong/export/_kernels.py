@@ -1,4 +1,4 @@
-"""Kernels and the coordinates they give, as operators."""
+"""Kernels and kernel coordinates as operators."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def kernel_diagonals(graph: Graph, X: str, kernel: Kernel, shift: np.ndarray | N
 
 
 def pivot_products(graph: Graph, X: str, pivots: Any) -> str:
-    """Kernel values against the pivots, normalised and raised by one as the map has it."""
+    """Kernel values against the pivots, normalised and increased by one if the map does so."""
     values = kernel_values(graph, X, pivots.kernel, pivots.rows, pivots.shift)
     if pivots.normalize:
         own = np.sqrt(kernel_diagonal(pivots.kernel, pivots.rows, pivots.shift))
@@ -69,7 +69,7 @@ def pivot_products(graph: Graph, X: str, pivots: Any) -> str:
 
 
 def coordinates(graph: Graph, X: str, features: FeatureMap) -> tuple[str, str | None]:
-    """Coordinates of rows, and their whole squared lengths where rows may stick out of them."""
+    """Coordinates of rows, and their full squared lengths if rows may lie outside the span."""
     if isinstance(features, LinearMap):
         if features.normalize:
             X = graph.node("Div", X, lengths_of(graph, graph.squares(X)))
@@ -89,7 +89,7 @@ def coordinates(graph: Graph, X: str, features: FeatureMap) -> tuple[str, str | 
 
 
 def lengths_of(graph: Graph, squares: str) -> str:
-    """Lengths to divide by, from their squares: those that are zero become one."""
+    """Lengths to divide by, from their squares, with zeros replaced by one."""
     lengths = graph.node("Sqrt", squares)
     zero = graph.number(graph.node("Equal", lengths, graph.constant(0.0)))
     return graph.node("Add", lengths, zero)

@@ -86,12 +86,12 @@ def sigmoid(graph: Graph, z: str) -> str:
 
 
 def shares(graph: Graph, logarithms: str) -> str:
-    """Exponentials of a row over their sum."""
+    """Softmax: exponentials of a row, divided by their sum."""
     return graph.node("Softmax", logarithms, axis=1)
 
 
 def against_best_other(graph: Graph, f: str, v: str, n_classes: int) -> str:
-    """Probability that each class beats the best other one, over the sum of a row.
+    """Probability that each class beats the best other one, normalised to sum to one in a row.
 
     Parameters
     ----------

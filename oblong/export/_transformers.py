@@ -1,7 +1,7 @@
-"""The transformers that stand before a classifier, as operators.
+"""Transformers of a pipeline as operators.
 
-skl2onnx knows most of scikit-learn's. Written here is what it does not express in double precision:
-the imputation of numbers, and one column per category for numbers that are not integers.
+skl2onnx converts most of scikit-learn's. This module covers what it does not convert in double
+precision: the imputation of numbers, and one-hot encoding of numbers that are not integers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from oblong.export._graph import ML_OPSET, OPSET, Graph, Unexportable
 
 
 def write_transformer(graph: Graph, X: str, step: Any) -> str:
-    """Write what a fitted transformer does to rows."""
+    """Write a fitted transformer."""
     if step is None or (isinstance(step, str) and step == "passthrough"):
         return X
     if type(step) is SimpleImputer:
@@ -31,7 +31,7 @@ def write_transformer(graph: Graph, X: str, step: Any) -> str:
 
 
 def _converted(graph: Graph, X: str, step: Any) -> str:
-    """Let skl2onnx write a transformer, and compare its operators with the transformer itself."""
+    """Convert a transformer by skl2onnx, and compare the result with the transformer itself."""
     try:
         from skl2onnx import convert_sklearn
         from skl2onnx.common.data_types import DoubleTensorType
@@ -53,7 +53,7 @@ def _converted(graph: Graph, X: str, step: Any) -> str:
             raise Unexportable("single precision")
         _compare(model, step)
     except Exception as error:
-        # skl2onnx raises a dozen kinds of error for what it does not know.
+        # skl2onnx raises a dozen kinds of error for what it cannot convert.
         problem = "which skl2onnx does not express in double precision"
         raise Unexportable(f"a {name} in a pipeline, {problem}") from error
     part = compose.add_prefix(model, f"{graph.new_name(name)}_").graph
@@ -64,7 +64,7 @@ def _converted(graph: Graph, X: str, step: Any) -> str:
 
 
 def _compare(model: Any, step: Any) -> None:
-    """Raise if the operators do not give what the transformer gives, on rows of all magnitudes."""
+    """Raise if the operators and the transformer differ on rows of all magnitudes."""
     rng = np.random.default_rng(0)
     shape = (64, step.n_features_in_)
     rows = rng.normal(size=shape) * 10.0 ** rng.uniform(-3.0, 5.0, size=shape)
@@ -95,7 +95,7 @@ def categories_of(step: OneHotEncoder) -> list[np.ndarray]:
 
 
 def one_hot(graph: Graph, X: str, categories: Sequence[np.ndarray], *, ignore_unknown: bool) -> str:
-    """One column per category, for columns of numbers; zeros for values that are not known."""
+    """One column per category, for columns of numbers; zeros for unknown values."""
     if not ignore_unknown:
         raise Unexportable('a OneHotEncoder of numbers without handle_unknown="ignore"')
     parts = []

@@ -32,13 +32,13 @@ def to_onnx(
     ----------
     model : estimator
         A fitted estimator of oblong, a :class:`sklearn.svm.SVC`, or a pipeline that ends in one
-        after the imputation of numbers, the one-hot encoding of columns, and what skl2onnx knows
-        of scikit-learn's transformers in double precision (scalers, principal components and
-        others), also within a :class:`~sklearn.compose.ColumnTransformer`.
+        after the imputation of numbers, the one-hot encoding of columns, and transformers that
+        skl2onnx converts in double precision (scalers, principal components and others), also
+        within a :class:`~sklearn.compose.ColumnTransformer`.
     input_type : {"float64", "float32"}, default="float64"
         Type of ``X``.
     feature_names : sequence of str, default=None
-        Names of the columns of the training data, where the model does not know them.
+        Names of the columns of the training data, if the model does not have them.
 
     Returns
     -------
@@ -48,7 +48,7 @@ def to_onnx(
     Raises
     ------
     ValueError
-        If ONNX does not express the prediction: kernels that are functions or precomputed
+        If the prediction cannot be expressed in ONNX: kernels that are functions or precomputed
         matrices, ties that are broken at random, other steps of a pipeline.
     ImportError
         Without the packages ``onnx`` and, for pipelines, ``skl2onnx``: the extra ``onnx``.
@@ -89,7 +89,7 @@ def to_onnx(
                 X = write_steps(graph, X, step)
         found = write_estimator(graph, X, final)
         if not inputs.numbers and input_type == "float32":
-            # Nothing takes the cast of an input that is not there.
+            # An input that is absent has no cast.
             del graph.nodes[0]
         outputs = found.named()
         columns = {"X": inputs.numbers, "text": inputs.text}
@@ -102,7 +102,7 @@ def to_onnx(
 
 
 def _flat(model: Any) -> list[Any]:
-    """The steps of a pipeline, those of pipelines inside included."""
+    """The steps of a pipeline, including those of nested pipelines."""
     if not isinstance(model, Pipeline):
         return [model]
     return [inner for _, step in model.steps for inner in _flat(step)]

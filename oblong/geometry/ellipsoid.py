@@ -41,7 +41,7 @@ _PROMISE = 1e-3
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class MinimumVolumeEllipsoid(UnitBallMap):
-    r"""The ellipsoid of least volume that holds all rows, or a given share of them.
+    r"""The ellipsoid of least volume that contains all rows, or a given fraction of them.
 
     The ellipsoid :math:`\{x : (x-\mu)^\top \Sigma^{-1} (x-\mu) \le 1\}` solves [1]_
 
@@ -53,9 +53,9 @@ class MinimumVolumeEllipsoid(UnitBallMap):
         (x_i - \mu)^\top \Sigma^{-1} (x_i - \mu) \le 1 + \tau_i ,
 
     where no :math:`\tau_i` is allowed if all rows have to be inside (``coverage=1``). As a
-    transformer it maps the ellipsoid to the unit ball; what comes out does not depend on units
-    and correlations of the features, up to a rotation. As an outlier detector it calls rows
-    outside of the ellipsoid outliers.
+    transformer it maps the ellipsoid to the unit ball; up to a rotation, the result does not
+    depend on units and correlations of the features. As an outlier detector, it reports rows
+    outside the ellipsoid as outliers.
 
     Parameters
     ----------
@@ -84,7 +84,8 @@ class MinimumVolumeEllipsoid(UnitBallMap):
         them for the linear kernel.
     ridge : float, default=None
         If given, :math:`\varepsilon > 0` on the diagonal of the moments: the ellipsoid cannot
-        become flatter than that. It keeps a kernel matrix of full rank from having no shape.
+        become flatter than that. Without it, the ellipsoid of a kernel matrix of full rank
+        carries no information.
     tol : float, default=1e-6
         Largest :attr:`gap_`.
     max_iter : int, default=1000
@@ -146,7 +147,7 @@ class MinimumVolumeEllipsoid(UnitBallMap):
 
     With ``coverage=1`` no training row is an outlier. Scikit-learn demands of an estimator
     tagged as an outlier detector that some are, so the tag is set for ``coverage < 1`` and for
-    ``E`` only; :meth:`predict` and its kin are there in any case.
+    ``E`` only; :meth:`predict` and related methods are always available.
 
     A kernel matrix without truncation has no shape: its rows are the corners of a simplex.
     ``rank`` is therefore a parameter of the model and not one of precision. Far from all training

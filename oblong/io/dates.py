@@ -34,7 +34,7 @@ def _parsed(words: Sequence[str], form: str) -> list[float] | None:
 def to_days(
     words: Sequence[str], form: str | None, source: str, column: str
 ) -> tuple[np.ndarray, str]:
-    """Days since 1970 of dates, and how they are written, which the dates tell by default."""
+    """Days since 1970 of dates, and how they are written, inferred from the dates by default."""
     if form is not None:
         try:
             return np.array([_days(word, form) for word in words]), form

@@ -24,7 +24,7 @@ class Dialect:
     Attributes
     ----------
     delimiter : str or None
-        What separates columns; None if the first row tells.
+        What separates columns; None to infer it from the first row.
     decimal, thousands : str
         What separates the decimals, and groups of three digits ("" for nothing).
     encoding : str or None

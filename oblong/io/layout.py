@@ -77,7 +77,7 @@ def _skip_to_rows(lines: LineBuffer) -> bytes:
 
 
 def _counts_from_zero(lines: LineBuffer) -> bool:
-    """Whether the indices of LIBSVM rows count from 0, as the first row that has any tells."""
+    """Whether indices of LIBSVM rows count from 0, inferred from the first row with an index."""
     _skip_to_rows(lines)
     while True:
         for line in lines.peek_lines():
@@ -89,7 +89,7 @@ def _counts_from_zero(lines: LineBuffer) -> bool:
 
 
 def _json_target(lines: LineBuffer) -> str:
-    """Name of the label of JSON objects, as the first of them tells."""
+    """Name of the label of JSON objects, inferred from the first of them."""
     line = _skip_to_rows(lines)
     try:
         row = load_object(line)
@@ -188,7 +188,7 @@ def table_columns(
     its cells.
 
     A first column that counts the rows, unnamed or named as pandas does, is no feature: on sorted
-    data it would give the labels away. The first two rows tell. A last column without a name and
+    data it would give the labels away. The first two rows decide. A last column without a name and
     without content comes from delimiters at the ends of the rows. A first line such as ``sep=;``,
     as Excel writes it, says what separates columns.
 

@@ -39,7 +39,7 @@ def source_name(path: AnyPath) -> str:
 
 
 def _open(path: AnyPath, encoding: str | None = None) -> Any:
-    """Open an input and undo its compression, which the content tells."""
+    """Open an input and undo its compression, detected from the content."""
     source = source_name(path)
     if path == "-":
         try:

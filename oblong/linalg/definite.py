@@ -36,8 +36,8 @@ def check_kernel_definite(
     consequence : str
         End of the message: what an indefinite kernel means to the caller.
     tolerance : float, default=1e-5
-        Negative eigenvalues up to this share of the largest diagonal entry count as round-off, in
-        single precision up to the default at least.
+        Negative eigenvalues up to this fraction of the largest diagonal entry count as round-off;
+        in single precision, at least up to the default.
     """
     if kernel.always_positive_semidefinite:
         return

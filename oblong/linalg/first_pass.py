@@ -164,7 +164,7 @@ def look(passes: Passes, tau: float, *, extremes: bool = False, widest: int = 51
     passes : Passes
         Who runs it.
     tau : float
-        Share of the rows that is sampled.
+        Fraction of the rows that is sampled.
     extremes : bool, default=False
         Whether rows at the ends of the columns are wanted as well.
     widest : int, default=512

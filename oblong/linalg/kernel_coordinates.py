@@ -40,7 +40,7 @@ class KernelCoordinates:
     means : ndarray of shape (n,)
         ``K p``, or zeros if the matrix is not centred.
     explained : float
-        Share of the trace of the (centred) matrix that the directions take.
+        Fraction of the trace of the (centred) matrix that the directions take.
     """
 
     coordinates: np.ndarray

@@ -62,7 +62,7 @@ def pivoted_cholesky(
     rank : int
         Largest number of columns to use.
     tolerance : float, default=1e-12
-        Stop when no diagonal entry of the residual exceeds this share of the largest one of
+        Stop when no diagonal entry of the residual exceeds this fraction of the largest one of
         ``K``; further pivots would be round-off.
 
     Returns

@@ -309,14 +309,14 @@ class LinearOnlineClassifier(LinearParameters, RuleClassifier):
         ----------
         *others : object
             Fitted learners of the same class, with the same parameters, features and classes.
-            Those that learned from dicts may know other features, or have met them in another
-            order: features are told by their names, and were zero to those that do not know them.
+            Models that learned from dicts may have other features, or have them in another
+            order: features are matched by name, and count as zero where a model does not have them.
         prior : object, default=None
             The learner that all of them started from, if they did not start from nothing.
         how : {"product", "mean"}, default="product"
             What becomes of the Gaussians, see the notes: "product" for models that have learned
-            from different examples, once; "mean" for models that go on learning from what a merge
-            before has given them, round after round.
+            from different examples, once; "mean" for models that continue to learn after a merge
+            and are merged again.
 
         Returns
         -------
@@ -332,7 +332,7 @@ class LinearOnlineClassifier(LinearParameters, RuleClassifier):
         stream of all examples would give: there, other examples would have caused updates, and
         for CW, SCW and NHERD with other steps.
 
-        If the models of a merge go on learning and are merged again, a product counts what they
+        If merged models continue to learn and are merged again, a product counts what they
         have in common once for each of them, unless that is the ``prior``; after a few rounds the
         covariance is gone. Merge later rounds with "mean": the mean of the natural parameters,
         weighted by the rounds.

@@ -294,7 +294,7 @@ class OnlineEllipsoidalSVC(OnlineClassifier):
             self.__dict__.pop(name, None)
 
     def learn_one(self, x: Any, y: Any, sample_weight: float = 1.0) -> Self:
-        """Learn from one example, at the cost of its row and a share of a step.
+        """Learn from one example, at the cost of its row and a fraction of a step.
 
         Parameters
         ----------
@@ -337,7 +337,7 @@ class OnlineEllipsoidalSVC(OnlineClassifier):
         Parameters
         ----------
         x : dict or ndarray of shape (n_features,)
-            The example; features that the learner does not know are ignored.
+            The example; unknown features are ignored.
 
         Returns
         -------
@@ -357,7 +357,7 @@ class OnlineEllipsoidalSVC(OnlineClassifier):
         *others : object
             Fitted learners with the same parameters, features and classes.
         prior : object, default=None
-            Not used: every learner has its share in the mean.
+            Not used: all learners have the same weight in the mean.
 
         Returns
         -------

@@ -26,7 +26,7 @@ class Window:
     rows, length : int
         Rows up to the end of the window, and in it.
     total_examples, examples : int
-        Examples up to the end of the window, and in it: rows, each as often as its weight says.
+        Examples up to the end of the window, and in it: rows, counted by their weights.
     total_mistakes, mistakes : int
         Number of misclassified examples up to the end of the window, and in it.
     scores : dict
@@ -59,7 +59,7 @@ class ProgressiveResult:
     Attributes
     ----------
     rows, examples : int
-        Rows, and examples: rows, each as often as its weight says.
+        Rows, and examples: rows, counted by their weights.
     mistakes : int
         Number of examples that were misclassified before they were learned from.
     scores : dict
@@ -96,7 +96,7 @@ def progressive_validation(
     """Predict every row of a stream, and then learn from it.
 
     The errors are those on rows never seen before, so no row has to be held out, and the error over
-    windows shows how the learner gets on.
+    windows shows how it develops.
 
     Parameters
     ----------
@@ -134,8 +134,7 @@ def progressive_validation(
     A row of a class that was not known counts as a mistake, and so does one whose output is exactly
     zero, or equal for two classes. Without metrics, delay and drift, rows are counted by the
     learner itself, which takes no time beyond learning; otherwise they are predicted one by one.
-    Rows
-    before the first label have no prediction: they count in the error, and not in the metrics.
+    Rows before the first label have no prediction: they count in the error, and not in the metrics.
 
     Examples
     --------

@@ -75,7 +75,7 @@ class Journal:
             os.fsync(stream.fileno())
 
     def replace(self, records: Iterable[dict[str, Any]]) -> None:
-        """Write all records anew, in the place of the file."""
+        """Write all records to a new file in place of the old one."""
         with atomic_write(self.path) as stream:
             for record in records:
                 stream.write(json.dumps(record).encode() + b"\n")

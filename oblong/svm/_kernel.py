@@ -23,7 +23,7 @@ _HARD = 1e10
 
 
 class _Conventions(CertifiedExpansion):
-    """What LIBSVM does in another way than our estimators, and what it calls the results."""
+    """Conventions of LIBSVM that differ from those of our estimators, and its attribute names."""
 
     _parameter_constraints: ClassVar[dict] = {
         **CertifiedExpansion._parameter_constraints,
@@ -55,7 +55,7 @@ class _Conventions(CertifiedExpansion):
 
     @property
     def fit_status_(self) -> int:
-        """0 if the solution is as exact as was asked for, 1 if there was a warning."""
+        """0 if the solution meets the tolerance, 1 if there was a warning."""
         return int(not self.converged_)
 
 
@@ -64,9 +64,9 @@ class SVC(_Conventions, RelativeMarginClassifier):
     """Support vector classification, with the signature of :class:`sklearn.svm.SVC`.
 
     It is :class:`~oblong.RelativeMarginClassifier` without a bound (``spread=1``). Parameters and
-    attributes are those of scikit-learn, where their meaning is explained; what differs is said
-    here. There is no ``probability``, which scikit-learn removes: wrap the classifier in
-    :class:`sklearn.calibration.CalibratedClassifierCV`.
+    attributes are those of scikit-learn; differences are described here. There is no
+    ``probability``, which scikit-learn removes as well: wrap the classifier in
+    :class:`~oblong.CalibratedMarginClassifier`.
 
     Parameters
     ----------
@@ -83,8 +83,8 @@ class SVC(_Conventions, RelativeMarginClassifier):
     shrinking : bool, default=True
         Without effect: the solver has no such heuristic.
     tol : float, default=1e-3
-        Largest violation of the optimality conditions. Beyond that a relative duality gap of
-        ``max(tol, 1e-3)`` is proved, or a warning given.
+        Largest violation of the optimality conditions. The fit also proves a relative duality
+        gap of at most ``max(tol, 1e-3)``, or warns.
     cache_size : float, default=200
         Memory limit of the kernel cache in MB.
     class_weight : dict or "balanced", default=None
@@ -96,7 +96,7 @@ class SVC(_Conventions, RelativeMarginClassifier):
     decision_function_shape : {"ovo", "ovr"}, default="ovr"
         Shape of the decision function with more than two classes.
     break_ties : bool, default=False
-        Whether votes that are equal are decided by the decision function.
+        Whether the decision function breaks ties of the votes.
     random_state : int, RandomState instance or None, default=None
         Without effect: nothing is random.
 
@@ -111,7 +111,7 @@ class SVC(_Conventions, RelativeMarginClassifier):
     dual_coef_ : ndarray of shape (n_classes - 1, n_SV)
         Coefficients of the support vectors; dense also if the rows are sparse.
     fit_status_ : int
-        0 if the solution is as exact as was asked for, 1 if there was a warning.
+        0 if the solution meets the tolerance, 1 if there was a warning.
     intercept_ : ndarray of shape (n_pairs,)
         Biases.
     n_features_in_ : int
@@ -121,7 +121,7 @@ class SVC(_Conventions, RelativeMarginClassifier):
     n_iter_ : ndarray of shape (n_pairs,)
         Steps taken by the solver.
     support_ : ndarray of shape (n_SV,)
-        Support vectors, by their row.
+        Row indices of the support vectors.
     support_vectors_ : {ndarray, CSR matrix} of shape (n_SV, n_features)
         Support vectors.
     n_support_ : ndarray of shape (n_classes,)
@@ -211,12 +211,12 @@ class SVR(_Conventions, MarginRegressor):
     coef0 : float, default=0.0
         Constant term of "poly" and "sigmoid".
     tol : float, default=1e-3
-        Largest violation of the optimality conditions. Beyond that a relative duality gap of
-        ``max(tol, 1e-3)`` is proved, or a warning given.
+        Largest violation of the optimality conditions. The fit also proves a relative duality
+        gap of at most ``max(tol, 1e-3)``, or warns.
     C : float, default=1.0
-        Penalty of errors, larger than zero. Infinity allows for none beyond ``epsilon``.
+        Penalty of errors, larger than zero. Infinity allows no error beyond ``epsilon``.
     epsilon : float, default=0.1
-        Errors up to this size cost nothing.
+        Errors up to this size are not penalised.
     shrinking : bool, default=True
         Without effect: the solver has no such heuristic.
     cache_size : float, default=200
@@ -233,7 +233,7 @@ class SVR(_Conventions, MarginRegressor):
     dual_coef_ : ndarray of shape (1, n_SV)
         Coefficients of the support vectors; dense also if the rows are sparse.
     fit_status_ : int
-        0 if the solution is as exact as was asked for, 1 if there was a warning.
+        0 if the solution meets the tolerance, 1 if there was a warning.
     intercept_ : ndarray of shape (1,)
         The bias.
     n_features_in_ : int
@@ -243,7 +243,7 @@ class SVR(_Conventions, MarginRegressor):
     n_iter_ : int
         Steps taken by the solver.
     support_ : ndarray of shape (n_SV,)
-        Support vectors, by their row.
+        Row indices of the support vectors.
     support_vectors_ : {ndarray, CSR matrix} of shape (n_SV, n_features)
         Support vectors.
     n_support_ : ndarray of shape (1,)

@@ -32,38 +32,38 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, BaseEstimator):
     """Linear support vector classification, with the signature of :class:`sklearn.svm.LinearSVC`.
 
     The problem is that of scikit-learn: one class against the rest, and a bias that is the weight
-    of a column of the value ``intercept_scaling`` and shares the penalty of the weights. Parameters
-    and attributes are those of scikit-learn but for the L1 penalty and the joint problem of
-    Crammer and Singer, which are errors. For a bias without a penalty see
+    of a constant column ``intercept_scaling`` and is penalised like the other weights. Parameters
+    and attributes are those of scikit-learn, except that the L1 penalty and the joint problem of
+    Crammer and Singer raise an error. For a bias without a penalty see
     :class:`~oblong.LinearRelativeMarginClassifier` with ``spread=1``.
 
     Parameters
     ----------
     penalty : {"l2"}, default="l2"
-        The penalty of the weights. The "l1" of scikit-learn is an error.
+        The penalty of the weights; scikit-learn's "l1" raises an error.
     loss : {"hinge", "squared_hinge"}, default="squared_hinge"
         The loss.
     dual : "auto" or bool, default="auto"
-        Without effect, but for the combination of "hinge" and False, an error as in scikit-learn:
-        the solvers find the primal and the dual solution together.
+        Without effect, as the solvers find the primal and the dual solution together; the
+        combination of "hinge" and False is an error as in scikit-learn.
     tol : float, default=1e-4
         Relative accuracy: of the weights for the squared hinge, of the objective for the hinge.
     C : float, default=1.0
         Penalty of margin violations, larger than zero.
     multi_class : {"ovr"}, default="ovr"
-        One class against the rest. The "crammer_singer" of scikit-learn is an error.
+        One class against the rest; scikit-learn's "crammer_singer" raises an error.
     fit_intercept : bool, default=True
         Whether there is a bias.
     intercept_scaling : float, default=1.0
-        Value of the column whose weight is the bias: the larger, the less its penalty matters.
+        Value of the constant column whose weight is the bias; larger values penalise it less.
     class_weight : dict or "balanced", default=None
         Factors of ``C`` by class.
     verbose : int, default=0
         Without effect.
     random_state : int, RandomState instance or None, default=None
-        Source of the order of the rows, for the hinge on sparse rows.
+        Seed of the order of the rows, for the hinge loss on sparse rows.
     max_iter : int, default=1000
-        Limit on steps.
+        Limit on the solver's steps.
 
     Attributes
     ----------
@@ -219,7 +219,7 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, BaseEstimator):
             )
 
     def _with_constant(self, X: Any) -> Any:
-        """Rows with the column whose weight is the bias."""
+        """Rows with the constant column whose weight is the bias."""
         if not self.fit_intercept:
             return X
         ones = np.full((X.shape[0], 1), float(self.intercept_scaling))

@@ -124,7 +124,7 @@ def test_predictions(ax):
     np.testing.assert_array_equal(display.mistakes["right"], [[0, 0, 0, 0]])
     np.testing.assert_array_equal(display.mistakes["so so"], [[0, 1, 1, 2]])
     np.testing.assert_allclose(ax.lines[1].get_ydata(), [0, 1 / 2, 1 / 3, 1 / 2])
-    assert ax.get_ylabel() == "share of mistakes"
+    assert ax.get_ylabel() == "fraction of mistakes"
     assert ax.get_legend().get_texts()[1].get_text() == "so so: 50.0%"
 
 

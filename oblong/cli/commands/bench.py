@@ -1,9 +1,9 @@
 """``oblong bench``: how fast the library is on one's own data, next to peers.
 
 Time classifiers of the library next to those of scikit-learn, and next to scikit-learn-intelex and
-lightning where these are installed, on your data: fits and predictions by turns, after a warm-up.
-All have their default parameters, on scaled columns; the error on held-out rows tells whether a
-short time is worth having.
+lightning where these are installed, on your data: fits and predictions in turns, after a warm-up.
+All have their default parameters, on scaled columns; the error on held-out rows shows
+whether speed costs accuracy.
 
 models:
 {models}
@@ -51,7 +51,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     about = f"built-in set, file, or - for standard input (default: {DEFAULT_DATA})"
     add("data DATA", about, default=DEFAULT_DATA, nargs="?")
     add_table_options(parser)
-    about = "models or groups, separated by commas; the reference of each group joins"
+    about = "models or groups, separated by commas; the reference of each group is added"
     add("--models NAME,…", about, _names)
     about = "rows at most, drawn at random, a fifth of them to predict (default: %(default)s)"
     add("--rows N", about, whole_number(10), 5000)

@@ -3,8 +3,8 @@
 Compare classifiers and baselines on a data set by nested cross-validation: on every fold each
 model's parameters are chosen on the training rows alone, then the held-out rows are predicted.
 Prints a table and a verdict, and writes one self-contained HTML report. If all rows would take too
-long, parameters are chosen and kernel models fitted on some of them, which is said before the
-start. Finished folds are kept: after a stop the same command with --resume does only the rest.
+long, parameters are chosen and kernel models fitted on some of them, and a message says so first.
+Finished folds are kept: after an interruption, --resume computes only what is missing.
 
 data:
   a built-in set    {sets}

@@ -1,6 +1,6 @@
-"""``oblong datasets list``: the data sets that go by a name.
+"""``oblong datasets list``: the data sets that can be given by name.
 
-Data sets that go by a name.
+Data sets that can be given by name.
 
 examples:
   oblong datasets list

@@ -1,8 +1,8 @@
-"""``oblong info``: what a model file holds.
+"""``oblong info``: what a model file contains.
 
-Tell what a model file holds: the model and its parameters, the data and the columns it was trained
-on, its scores on held-out rows, the certificate of its solution, and the versions it was written
-with. The model is not loaded.
+Show what a model file contains: the model and its parameters, the data and the columns it was
+trained on, its scores on held-out rows, the certificate of its solution, and the versions that
+wrote it. The model is not loaded.
 
 examples:
   oblong info iris.oblong

@@ -26,7 +26,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add the subcommand."""
     parser = add_command(subparsers, "play", __doc__)
     add = adder(parser)
-    add("data DATA", "built-in set or file to begin with (default: points made up)", nargs="?")
+    add("data DATA", "built-in set or file to begin with (default: generated points)", nargs="?")
     add_table_options(parser)
     about = "columns to draw, by name or number (default: the first two that are numbers)"
     add("--columns X,Y", about, _pair)

@@ -1,7 +1,7 @@
 """``oblong predict``: labels or probabilities for the rows of a file.
 
 Predict the rows of a file with a saved model. Prints one label per line, spelled as in the
-training data. Columns are found by their names, in any order; a label column may be there.
+training data. Columns are found by their names, in any order; a label column may be present.
 
 examples:
   oblong predict iris.oblong new.csv

@@ -14,8 +14,8 @@ formats:
 learners:
 {learners}
 
-A checkpoint holds the learner, the place in the input and the errors so far. After a crash the same
-command with --resume goes on from the last one and ends with the same numbers, bit for bit.
+A checkpoint holds the learner, the position in the input and the errors so far. After a crash the
+same command with --resume continues from the last one and ends with the same numbers, bit for bit.
 SIGTERM writes one more before the command ends with exit code 143.
 
 Rows of standard input are learned from as they arrive, with a checkpoint every few seconds.
@@ -54,12 +54,12 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     add("--learner NAME", "online learner (default: %(default)s)", learner_name, "arow")
     about = 'parameter of the learner; covariance is "diag" for sparse rows unless given'
     add("--param K=V", about, options.parameter, [], action="append")
-    about = "take the columns as they are, and not in units of their largest values so far"
+    about = "do not scale the columns (default: by their largest absolute values so far)"
     add("--no-normalize", about)
     about = "start from a saved linear online learner, in place of --learner and --param"
     add("-i --initial MODEL", about, Path)
     add("--test-only", "predict the rows and learn nothing; needs -i")
-    about = "times to go over the rows, from the second on from a file in binary form; the errors "
+    about = "passes over the rows, the later ones over a temporary binary file; the errors "
     add(
         "--passes N",
         about + "are those of the first (default: %(default)s)",
@@ -68,7 +68,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     )
     about = "rows that come between a row and its label (default: %(default)s)"
     add("--delay N", about, options.whole_number(0), 0)
-    about = "say where errors have grown, by adaptive windowing"
+    about = "report where errors have grown, by adaptive windowing"
     add("--drift", about, choices=("adwin",))
     _add_input(options.adder(parser.add_argument_group("input")))
     _add_output(options.adder(parser.add_argument_group("output")))
@@ -83,9 +83,9 @@ def _add_input(add: Callable[..., None]) -> None:
     add("--weight COL", about + "counts as three, of weight 0 as none")
     add("--classes A,B,…", "full list of classes (default: discovered from the data)", _words)
     add("--hash-bits B", "hash the names of features to 2^B columns", _bits, 0)
-    about = "columns whose texts are cut into words, a feature each; needs --hash-bits"
+    about = "columns whose texts are split into words, one feature each; needs --hash-bits"
     add("--text COL,…", about, lambda text: text.split(","), [])
-    about = "number of features of LIBSVM rows (default: grows as they come)"
+    about = "number of features of LIBSVM rows (default: grows with the rows)"
     add("--features N", about, options.whole_number(1))
     add("--zero-based", "indices of LIBSVM rows count from 0")
     add("--no-header", "the first row of a table is a row, not names")
@@ -100,8 +100,8 @@ def _add_output(add: Callable[..., None]) -> None:
     add("--checkpoint FILE", "where to write checkpoints", options.output_file)
     about = "rows between checkpoints (default: %(default)s)"
     add("--every N", about, options.whole_number(1), 1_000_000)
-    add("--resume", "go on from the checkpoint, if there is one")
-    about = "write the class predicted for each row before it is learned from, a line each"
+    add("--resume", "continue from the checkpoint, if there is one")
+    about = "write the class predicted for each row before it is learned from"
     add("--predictions FILE", about, options.output_file)
     add("-o --output FILE", "save the model", options.output_file)
     about = "write the curve of the errors, as HTML or, for .json and .jsonl, as JSON lines"
@@ -133,7 +133,7 @@ def _bits(text: str) -> int:
 
 def _run(args: argparse.Namespace) -> int:
     if args.resume and args.checkpoint is None:
-        raise DataFileError("--resume", "needs --checkpoint, the file to go on from")
+        raise DataFileError("--resume", "needs --checkpoint, the file to continue from")
     if args.test_only and args.initial is None:
         raise DataFileError("--test-only", "needs a model: -i MODEL")
     if args.text and not args.hash_bits and args.initial is None:

@@ -1,7 +1,7 @@
-"""``oblong warm``: compile ahead what the first fits would compile.
+"""``oblong warm``: compile in advance what the first fits would compile.
 
 Compile the loops of all estimators and of streams, once per installation: later fits find them on
-disk. Of use in the build of a container. It takes some minutes; a second run finds all of it there.
+disk. Useful when a container is built. It takes some minutes; a second run has nothing to do.
 """
 
 from __future__ import annotations

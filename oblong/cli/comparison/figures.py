@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
+from oblong.cli.comparison.grids import MAJORITY
 from oblong.cli.comparison.projection import Projection
 from oblong.cli.comparison.results import Comparison
 from oblong.cli.shared.svg import draw_svg
@@ -15,10 +16,13 @@ from oblong.display._style import INK, model_style
 
 
 def fold_figure(comparison: Comparison) -> str:
-    """Held-out errors of every fold, the same fold joined across models."""
+    """Held-out errors of every fold, the same fold joined across models.
+
+    The majority class is left out: beside its errors, the others could not be told apart.
+    """
+    models = [m for m in comparison.models if m.name != MAJORITY] or comparison.models
 
     def draw(ax: Axes) -> None:
-        models = comparison.models
         errors = np.array(
             [[100 * fold.error for fold in comparison.results[m.name]] for m in models]
         )
@@ -28,7 +32,7 @@ def fold_figure(comparison: Comparison) -> str:
         for fold, shift in enumerate(shifts):
             ax.plot(errors[:, fold], heights + shift, color=INK, alpha=0.25, linewidth=0.8)
         for position, height in enumerate(heights):
-            color = model_style(position)["color"]
+            color = model_style(comparison.models.index(models[position]))["color"]
             ax.scatter(errors[position], height + shifts, s=34, color=color, alpha=0.85, zorder=3)
             mean = errors[position].mean()
             ax.plot([mean, mean], [height - 0.3, height + 0.3], color=color, linewidth=2.4)
@@ -43,10 +47,10 @@ def fold_figure(comparison: Comparison) -> str:
 
     title = (
         "Held-out error of every fold for "
-        + " and ".join(m.title for m in comparison.models)
+        + " and ".join(m.title for m in models)
         + "; a bar marks each mean."
     )
-    return draw_svg(draw, (7.4, 0.95 + 0.75 * len(comparison.models)), title)
+    return draw_svg(draw, (7.4, 0.95 + 0.75 * len(models)), title)
 
 
 def margin_figure(comparison: Comparison, pair: tuple[object, object] | None) -> str | None:

@@ -1,4 +1,4 @@
-"""The models that the command line knows; a new one is one call of :func:`register`."""
+"""The models of the command line; :func:`register` adds one."""
 
 from __future__ import annotations
 

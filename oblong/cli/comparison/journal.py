@@ -55,7 +55,7 @@ class ComparisonJournal:
         return {name: head.get(name) for name in ("search_rows", "kernel_rows")}
 
     def start(self) -> None:
-        """Make the file anew, with nothing done.
+        """Write a new file, with nothing done.
 
         Raises
         ------

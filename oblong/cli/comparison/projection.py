@@ -41,7 +41,7 @@ class Projection:
     estimators : dict of str to Pipeline
         Fitted models by title.
     explained : float or None
-        Share of the variance in the two components; None where the data has two features.
+        Fraction of the variance in the two components; None where the data has two features.
     ellipsoids : dict of int to MinimumVolumeEllipsoid
         The smallest ellipses around :data:`COVERAGE` of the points of classes, by the position of
         the class; classes without an area have none.

@@ -246,6 +246,6 @@ def _certificates(comparison: Comparison) -> str:
     return section(
         "Certificates",
         "<p>The gap between the primal and the dual objective bounds how far a fit is from the "
-        "best possible one, as a share of the objective.</p>",
+        "best possible one, as a fraction of the objective.</p>",
         table(["model", "largest gap", "fits stopped early"], rows, numbers=(1, 2)),
     )

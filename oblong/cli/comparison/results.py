@@ -18,7 +18,7 @@ from oblong.datasets import Dataset
 class Settings:
     """How to cross-validate.
 
-    With `nested`, parameters are chosen anew on the training rows of every fold; otherwise once, on
+    With `nested`, parameters are chosen on the training rows of every fold; otherwise once, on
     all rows, which takes less time and favours models with many parameters. `impute` says what
     gaps are filled with, the mean, the median or the most frequent value of the training rows. Of
     more training rows than `search_rows`, so many are drawn to choose parameters on, and of more
@@ -46,9 +46,9 @@ class FoldResult:
     fold : int
         Position among all folds of all repeats.
     error : float
-        Share of held-out rows predicted wrongly.
+        Fraction of held-out rows predicted wrongly.
     balanced_error : float
-        Mean over the classes of the share of their rows predicted wrongly.
+        Mean over the classes of the fraction of their rows that are misclassified.
     auc, log_loss : float or None
         Area under the ROC curve, each class against the rest, and the loss of the probabilities.
     fit_seconds, predict_seconds : float
@@ -56,7 +56,7 @@ class FoldResult:
     search_seconds, seconds : float
         Time to choose the parameters, and of all.
     memory : int or None
-        Bytes that choosing and fitting took at their peak, where the system tells.
+        Bytes that choosing and fitting took at their peak, if the system reports it.
     parameters : dict
         Parameters chosen on the training rows alone, or on all rows if not nested.
     predicted : ndarray

@@ -45,7 +45,7 @@ class Fitted:
     model, name : str
         What it is called on the command line, and its class.
     training_error : float
-        Share of the training rows predicted wrongly.
+        Fraction of the training rows predicted wrongly.
     chosen, search, scores : dict or None
         Parameters chosen by cross-validation, the quick search, and scores on held-out rows.
     threshold : float or None

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass
 class Peak:
-    """Bytes beyond those in use before; None where the system does not tell."""
+    """Bytes beyond those in use before; None where the system does not report it."""
 
     size: int | None = None
 

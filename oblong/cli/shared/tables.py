@@ -27,7 +27,7 @@ def add_table_options(parser: argparse.ArgumentParser) -> None:
     about = "columns of free text, whose words are hashed to columns"
     add("--text COL,…", about, _columns, [])
     add("--dates COL,…", "columns of dates, which become days since 1970", _columns, [])
-    about = "how dates are written, such as %%d.%%m.%%Y (default: the dates tell)"
+    about = "how dates are written, such as %%d.%%m.%%Y (default: inferred)"
     add("--date-format FORMAT", about)
     about = "fill missing numbers (with the median), and treat missing text as its own category"
     fillings = ("mean", "median", "most_frequent")
@@ -40,7 +40,7 @@ def add_table_options(parser: argparse.ArgumentParser) -> None:
 def add_dialect_options(group: argparse._ArgumentGroup | argparse.ArgumentParser) -> None:
     """Add the options that say how delimited text is written."""
     add = adder(group)
-    add("--sep C", "what separates columns (default: the first row tells)", _mark)
+    add("--sep C", "what separates columns (default: inferred)", _mark)
     add("--decimal C", "decimal mark (default: .)", _mark)
     add("--thousands C", "mark between groups of three digits", _mark)
     add("--encoding NAME", "encoding of the text (default: utf-8)")

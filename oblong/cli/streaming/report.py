@@ -34,7 +34,7 @@ class Outcome:
 
     @property
     def error(self) -> float:
-        """Share of the examples that were predicted wrongly, each before it was learned from."""
+        """Fraction of the examples that were predicted wrongly, each before it was learned from."""
         return self.mistakes / self.examples
 
     def as_json(self) -> dict[str, Any]:

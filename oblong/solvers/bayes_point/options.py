@@ -15,13 +15,13 @@ class BayesPointOptions:
     Attributes
     ----------
     damping : float
-        Share of the way to the new factors that a sweep goes; one oscillates on kernel matrices.
+        Fraction of the way to the new factors that a sweep goes; one oscillates on kernel matrices.
     damping_factor, least_damping : float
         What becomes of it when the residual grows, and the least that is left.
     free_sweeps : int
         First sweeps, in which the residual may grow.
     careful_damping : float
-        Share of the way where a version space that is not empty made the Gaussian collapse.
+        Fraction of the way where a version space that is not empty made the Gaussian collapse.
     collapsed : float
         ``E|w|²`` over ``p`` below which the factors seem to contradict each other: in a cone the
         mean of ``|w|²`` is ``p``, and the Gaussian of an empty one shrinks to zero.
@@ -36,7 +36,7 @@ class BayesPointOptions:
     chains : int
         Chains that walk side by side; their disagreement estimates the error.
     warm_up : float
-        Draws made first and thrown away, as a share of those that count.
+        Draws made first and thrown away, as a fraction of those that count.
     refresh : int
         Steps after which outputs are computed from the weights again.
     reports : int

@@ -34,8 +34,8 @@ class BayesPointResult:
     root : ndarray of shape (p, p)
         ``R`` with the covariance ``R R'``.
     log_evidence : float
-        Logarithm of the probability of the labels; without slack, of the share of the sphere that
-        the version space takes. The sampler does not know it (nan).
+        Logarithm of the probability of the labels; without slack, of the fraction of the sphere
+        in the version space. NaN for the sampler.
     residual : float
         By expectation propagation, the largest disagreement of moments; by sampling, the
         estimated error of ``w`` over its length.

@@ -126,7 +126,7 @@ def certify_kernel(
     y, C : ndarray of shape (n,)
         Labels and penalties.
     D : float
-        Share of the covariance.
+        Fraction of the covariance.
     share : ndarray of shape (n,)
         Weights ``p`` of the rows, of sum one.
     """

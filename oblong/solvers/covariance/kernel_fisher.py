@@ -40,7 +40,7 @@ class KernelFisherResult:
     loo_outputs : ndarray of shape (n,)
         The output of each row from the classifier of all others; NaN for the only row of a class.
     loo_error : float
-        Weighted share of rows whose leave-one-out output has the wrong sign or is NaN.
+        Weighted fraction of rows whose leave-one-out output has the wrong sign or is NaN.
     objective : float
         The regression's primal objective, over ``α``.
     gap : float

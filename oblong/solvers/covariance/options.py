@@ -29,7 +29,7 @@ class CovarianceOptions:
     chunk : int
         Rows of a chunk of sums over rows.
     closed_form_share : float
-        Share ``D`` of the covariance below which the closed form of the kernel matrix loses too
+        Weight ``D`` of the covariance below which the closed form of the kernel matrix loses too
         many digits: it is a difference over ``D``.
     """
 

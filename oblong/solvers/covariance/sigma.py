@@ -120,7 +120,7 @@ def solve_sigma_linear(
     X : ndarray or CSR matrix of shape (n, d)
         The rows.
     D : float
-        Share of the covariance, at least zero and below one.
+        Fraction of the covariance, at least zero and below one.
     y, C, threads, **run
         As for :func:`solve_sigma_kernel`.
     weights : ndarray of shape (n,), default=None

@@ -90,7 +90,7 @@ class Whitening:
     factor : ndarray of shape (d, d)
         ``L``.
     D : float
-        Share of the covariance.
+        Fraction of the covariance.
     """
 
     share: np.ndarray

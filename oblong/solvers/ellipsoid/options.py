@@ -26,7 +26,7 @@ class EllipsoidOptions:
     rounds : int
         Rounds of working rows after which the solver gives up; five are usual.
     inner_gap : float
-        Gap of the working rows' problem, as a share of the gap that the last round left.
+        Gap of the working rows' problem, as a fraction of the gap that the last round left.
     pass_rows : int
         Rows that come back from a block of a source that is read in passes, per dimension.
     cover_features : float
@@ -74,7 +74,7 @@ class EllipsoidOptions:
     ball_newton_steps : int
         Limit on the steps of the ball's interior point method.
     ball_to_boundary : float
-        Share of the way to the boundary that such a step goes.
+        Fraction of the way to the boundary that such a step goes.
     """
 
     logdet: LogDetOptions = field(

@@ -1,4 +1,4 @@
-"""The ellipsoid around the rows of a source that is read a block at a time, or a share of them.
+"""The ellipsoid around the rows of a source that is read a block at a time, or a fraction of them.
 
 If all rows have to be inside, a pass returns those that are farthest outside of the ellipsoid of
 the working rows, and the largest distance, which is the certificate: blown up by it, the ellipsoid
@@ -9,7 +9,7 @@ model that is nearly right, only rows near its boundary can be otherwise: a pass
 returns the moments of the rows outside, which is all that the problem needs to know of them.
 The weights that solve the small problem are feasible for all rows, so that the next pass computes
 the gap of all rows, whatever was judged wrongly. While there are too many rows near the boundary, a
-share of them stands for all, which makes a better model and a narrower band for the next pass.
+fraction of them stands for all, which makes a better model and a narrower band for the next pass.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def solve_ellipsoid_passes(
     progress: ProgressCallback | None = None,
     options: EllipsoidOptions | None = None,
 ) -> PassEllipsoid:
-    """Find the ellipsoid of least volume around the rows of a source, or a share of them.
+    """Find the ellipsoid of least volume around the rows of a source, or a fraction of them.
 
     Parameters
     ----------
@@ -246,7 +246,7 @@ def _cover(
     progress: ProgressCallback | None,
     options: EllipsoidOptions,
 ) -> PassEllipsoid:
-    """Find the ellipsoid of least volume around a share of the rows of a source.
+    """Find the ellipsoid of least volume around a fraction of the rows of a source.
 
     Parameters
     ----------
@@ -255,7 +255,7 @@ def _cover(
     coordinates : Coordinates
         Those of the hull of all rows.
     coverage : float
-        Share of the weight to enclose, below one.
+        Fraction of the weight to enclose, below one.
     tol, max_iter, progress, options
         As for :func:`~oblong.solvers.ellipsoid.solve.solve_ellipsoid`.
     """

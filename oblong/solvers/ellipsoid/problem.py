@@ -139,7 +139,7 @@ class DesignProblem:
     ) -> tuple[np.ndarray, str]:
         """Weights of a given sum, snapped to zero and to the caps that they are next to.
 
-        The gap is a share of the tolerance. Also says why the interior point method stopped.
+        The gap is a fraction of the tolerance. Also says why the interior point method stopped.
         """
         room = float(caps.sum())
         found = self.solve_rows(
@@ -216,7 +216,7 @@ def balanced(u: np.ndarray, caps: np.ndarray, sum_to: float = 1.0) -> np.ndarray
 def snap_to_bounds(
     u: np.ndarray, caps: np.ndarray, share: float, sum_to: float = 1.0
 ) -> np.ndarray:
-    """Move weights to the bounds that they are next to, within a share of the cap.
+    """Move weights to the bounds that they are next to, within a fraction of the cap.
 
     The rows in between make up for the sum; where they cannot, fewer rows are moved.
     """
@@ -237,7 +237,7 @@ def snap_by_complementarity(
 ) -> np.ndarray | None:
     """Move weights to the bounds where complementarity says that they belong.
 
-    A weight, as a share of its cap, below ``share`` times the relative distance of its row from
+    A weight, as a fraction of its cap, below ``share`` times the relative distance of its row from
     the boundary is a trace that the interior point method leaves; the optimum has zero, or the
     cap on the other side. None if there is no such weight, or too little is left for the sum.
     """

@@ -92,7 +92,7 @@ class PassEllipsoid:
     row_weights : ndarray or None
         Their weights in the source; None for ones.
     inside : float
-        Share of all rows inside; None if the working rows are all there are.
+        Fraction of all rows inside; None if the working rows are all there are.
     """
 
     result: EllipsoidResult

@@ -46,7 +46,7 @@ def solve_ellipsoid(
     X : ndarray of shape (n, d)
         Finite rows in single or double precision.
     coverage : float, default=1.0
-        Share of the weight to enclose, in [0, 1]: at most ``1 - coverage`` of it lies strictly
+        Fraction of the weight to enclose, in [0, 1]: at most ``1 - coverage`` of it lies strictly
         outside. With zero all weights are equal and ``Σ`` is the covariance.
     E : float, optional
         Penalty of the rows outside in ``½ ln|Σ| + E Σ ω_i ξ_i``, where
@@ -62,7 +62,7 @@ def solve_ellipsoid(
     max_iter : int, default=1000
         Limit on Newton systems.
     rank_tol : float, default=1e-10
-        Directions whose deviation is below this share of the largest are not part of the hull,
+        Directions whose deviation is below this fraction of the largest are not part of the hull,
         features being scaled to equal deviations.
     start : ndarray of shape (n,), optional
         Weights of an earlier solution for nearly the same rows.

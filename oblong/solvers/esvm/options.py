@@ -35,7 +35,7 @@ class EsvmOptions:
     wide : int
         Columns from which a triangular factor is worth a triangular product of its own.
     warm_width : float
-        Width of the smoothing at a given start, as a share of that at a cold one.
+        Width of the smoothing at a given start, as a fraction of that at a cold one.
     boundary_gap : float
         Gap of the problem of the rows near the boundary, over the tolerance: the held rows need
         their part of it.
@@ -45,9 +45,9 @@ class EsvmOptions:
         the method is lost where the gap over ``r p`` is above ``lost_gap``, since residuals fall
         first there.
     slow : float
-        Share of the gap that a step may leave before rounding ends the kernel form, or polishing.
+        Fraction of the gap that a step may leave before rounding ends the kernel form or polishing.
     enough : float
-        Share of the asked gap at which the interior point method stops.
+        Fraction of the asked gap at which the interior point method stops.
     last_digits, model_digits : float
         Gaps over ``r p`` of a polished solution, by the interior point method and by models of
         the kernel dual: what rounding leaves of a few hundred rows.
@@ -84,7 +84,7 @@ class EsvmOptions:
     double_gap : float
         Gap over ``r p`` below which evaluations are in double precision.
     recentre_gap : float
-        Gap over ``r p`` below which a model made anew may save an evaluation.
+        Gap over ``r p`` below which a model recomputed may save an evaluation.
     hopeless_gap, hopeless_growth : float
         Gap over ``r p``, and its growth, at which models are given up.
     certify_squared_gap : float
@@ -93,10 +93,10 @@ class EsvmOptions:
     reach, reach_roots : float
         Relative moves ``q δ / r`` that a model allows: so large, or so many roots of the gap.
     recentre_move, recentre_share, recentre_rounds : float, int, int
-        Moves from which a model is made anew around the weights that made them, one in so many of
+        Moves from which a model is recomputed around the weights that made them, one in so many of
         all at most, and how often.
     forcing : float
-        Share of the gap that the optimality conditions of a model may leave.
+        Fraction of the gap that the optimality conditions of a model may leave.
     vanishing_direction : float
         Length of ``v`` over ``Σ α |φ|`` below which models do not follow it.
     pair_steps, pair_precision : int, float
@@ -104,11 +104,11 @@ class EsvmOptions:
     linear_below : float
         Relative fall of a weight beyond which a model is linear in it.
     certificate_rounding, certificate_rows : float
-        Share of the tolerance that rounding may have in a certificate by the kernel matrix; share
-        of the rows with a weight up to which the others are left out of it.
+        Fraction of the tolerance that rounding may have in a certificate by the kernel matrix;
+        fraction of the rows with a weight up to which the others are left out of it.
 
     smo_refresh, smo_sweep : int
-        Steps after which the sequential solver computes ``Q`` anew, and its gap.
+        Steps after which the sequential solver recomputes ``Q``, and its gap.
     smo_vanishes, smo_patience : float, int
         Length of ``v`` over ``Σ α |φ|`` below which it has nothing to divide by; sweeps without a
         better gap after which it stops.

@@ -37,7 +37,7 @@ class LinearOptions:
     kernel_from_limit : int
         Limit on steps that must be allowed: one below it is meant for the interior point method.
     damping : float
-        Share of the way to the boundary that an interior point step takes at most while the gap
+        Fraction of the way to the boundary that an interior point step takes at most while the gap
         is large.
     interior_point_steps : int
         Most interior point steps, whatever ``max_iter`` allows; ten to thirty are usual.
@@ -46,7 +46,7 @@ class LinearOptions:
     least_complementarity : float
         Complementarity, relative to the objective, below which there is nothing left to gain.
     complementarity_share : float
-        Share of ``tol`` that the complementarity is not asked to go below.
+        Fraction of ``tol`` that the complementarity is not asked to go below.
     wide : int
         Columns above which BLAS has enough to do in one product for all threads.
     bound_start : float
@@ -55,12 +55,12 @@ class LinearOptions:
     most_passes : int
         Most passes of the descent where ``max_iter`` sets no limit.
     inner_violation : float
-        An inner problem is solved to this share of the violation it began with.
+        An inner problem is solved to this fraction of the violation it began with.
     settled_bias : float
-        The bias moves for the first time once it has changed by no more than this share in a
+        The bias moves for the first time once it has changed by no more than this fraction in a
         sweep: before, no accuracy is of use.
     slow : float
-        Share of the gap that two sweeps may leave before a joint step is taken.
+        Fraction of the gap that two sweeps may leave before a joint step is taken.
     long : int
         Sweeps after which joint steps are always taken.
     joint_every : int
@@ -73,7 +73,7 @@ class LinearOptions:
     joint_halvings : int
         Halvings of a joint step before it is given up.
     bound_violation : float
-        Rows beyond the bound are visited until their violation has come down to this share.
+        Rows beyond the bound are visited until their violation has come down to this fraction.
     bound_turns : int
         Most visits of these rows per sweep, and at most as many as there are rows.
     together, groups : int
@@ -84,7 +84,7 @@ class LinearOptions:
     certificate_growth : float
         It is also computed when the number of passes has grown by this factor.
     refresh : int
-        Passes after which the weights are summed anew.
+        Passes after which the weights are summed again.
     strength : float
         Strength of the joint constraints, relative to the mean squared norm of the rows.
     pull : float
@@ -92,7 +92,7 @@ class LinearOptions:
         free rows. It couples all of them, and the more they are, the slower single ones move;
         the bias settles fast already when all of them together pull harder than each by itself.
     slow_bias : float
-        A bias that still moves by more than this share of its last move is pulled harder.
+        A bias that still moves by more than this fraction of its last move is pulled harder.
     bands_from : int
         Rows in memory from which the band method is faster than the interior point method.
     band_rows, band_least : float, int

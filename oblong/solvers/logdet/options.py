@@ -18,7 +18,7 @@ class LogDetOptions:
         Iterations without a better gap after which the interior point method stops: what is left
         is rounding. Fewer stop on the way to the central path, where the gap may rise.
     to_boundary : float
-        Share of the way to the boundary that an interior point step goes (Mehrotra's 0.99).
+        Fraction of the way to the boundary that an interior point step goes (Mehrotra's 0.99).
     halvings, last_halvings : int
         Lengths to try along the corrected step, and along the centred one after it.
     refinements : int
@@ -42,7 +42,7 @@ class LogDetOptions:
     direct_unknowns : int
         Unknowns up to which the Hessian is formed and factored; more use conjugate gradients.
     residual_left : float
-        Share of the gradient at which conjugate gradients stop: Newton's method needs no more.
+        Fraction of the gradient at which conjugate gradients stop: Newton's method needs no more.
     most_products : int
         Limit on the products of conjugate gradients.
     decrement : float
@@ -69,7 +69,7 @@ class LogDetOptions:
     boundary_failures : int
         Attempts in a row that may fail before what is left of the gap is taken for rounding.
     boundary_progress : float
-        Share of the gap that an attempt may leave; otherwise the problem is smoothed less first.
+        Fraction of the gap that an attempt may leave; otherwise the problem is smoothed less first.
     """
 
     patience: int = 5

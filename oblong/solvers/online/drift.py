@@ -7,7 +7,7 @@ between two buckets is made if the means on both sides differ by more than
 
     ε = √(2/m σ² ln(2/δ')) + 2/(3m) ln(2/δ'),     1/m = 1/n₀ + 1/n₁,     δ' = δ / ln(n),
 
-with the variance σ² of the window and its length n. After a cut the window starts anew, as in
+with the variance σ² of the window and its length n. After a cut the window starts again, as in
 River.
 """
 

@@ -136,7 +136,7 @@ class KernelState(_Inner):
     budget : int
         Largest size of the dictionary.
     tol : float
-        An example sticks out if ``δ`` is above this share of ``k(x, x)``.
+        An example sticks out if ``δ`` is above this fraction of ``k(x, x)``.
     """
 
     inner: OnlineState

@@ -126,7 +126,7 @@ def classical_ellipsoid(
 ) -> Rule:
     """CELLIP: the ellipsoid cut at ``margin``, by the paper or of least volume.
 
-    If nothing is left of the ellipsoid it starts anew, or ``skips`` the example.
+    If nothing is left of the ellipsoid it starts again, or ``skips`` the example.
     """
     code = CELLIP_SMALLEST if smallest else CELLIP
     return Rule(code, limit, (margin, float(skips), float(dimension)))

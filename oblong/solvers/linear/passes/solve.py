@@ -12,7 +12,7 @@ exact:
   the solution of the small problem is that of the large one: it is closed.
 * Rows that were judged wrongly leave their groups, which only raises the lower bound.
 
-While memory does not allow for the rows near a kink, only a share of all rows takes part, which
+While memory does not allow for the rows near a kink, only a fraction of all rows takes part, which
 makes a better model and narrower bands for the next pass.
 """
 

@@ -11,7 +11,7 @@ from oblong.solvers.online.units import room_for_row
 
 @compiled
 def decide_rows(data, indices, indptr, dense, weights, scale, settings, codes, units, record):
-    """Fill ``record``; features that the model does not know are left out."""
+    """Fill ``record``; unknown features are left out."""
     task, bias, n_outputs = codes[TASK], settings[BIAS], record.shape[1]
     known, kept = room_for_row(indptr, indptr, units), indices[:0].copy()
     for i in range(indptr.size - 1):

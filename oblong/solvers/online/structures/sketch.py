@@ -121,7 +121,7 @@ def downdate(L, rank, z):
 
 
 def refactor(block: np.ndarray, variances: np.ndarray, rank: int) -> None:
-    """Make the Cholesky factor anew."""
+    """Recompute the Cholesky factor."""
     size = len(variances)
     B = block[:size, :rank]
     gram = np.eye(rank) + B.T @ (variances[:, None] * B)
@@ -137,9 +137,9 @@ def shrink(
     Parameters
     ----------
     block : ndarray of shape (n_features + 1 + width, width)
-        ``B'``, and below it the Cholesky factor, which is made anew.
+        ``B'``, and below it the Cholesky factor, which is recomputed.
     inverse, exact : ndarray of shape (n_features + 1,)
-        ``1 / D``, made anew, and the diagonal of ``Λ``.
+        ``1 / D``, recomputed, and the diagonal of ``Λ``.
     keep : int
         Rows to keep.
     least : float
