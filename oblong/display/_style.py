@@ -71,10 +71,10 @@ def as_mapping(estimators: object) -> dict[str, object]:
         if not estimators:
             raise ValueError("expected at least one fitted classifier, got an empty mapping")
         return dict(estimators)
-    return {type(split_pipeline(estimators)[1]).__name__: estimators}
+    return {type(split_steps(estimators)[1]).__name__: estimators}
 
 
-def split_pipeline(estimator: Any) -> tuple[Any, Any]:
+def split_steps(estimator: Any) -> tuple[Any, Any]:
     """The steps of a pipeline before the last, None if there are none; and the last one."""
     steps = getattr(estimator, "steps", None)
     before = estimator[:-1] if steps and len(steps) > 1 else None

@@ -11,14 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from oblong.display._plane import draw_points, grid_around, plane_points
-from oblong.display._style import (
-    INK,
-    Display,
-    as_mapping,
-    model_style,
-    require_pyplot,
-    split_pipeline,
-)
+from oblong.display._style import INK, Display, as_mapping, model_style, require_pyplot, split_steps
 from oblong.geometry import MinimumVolumeEllipsoid
 
 if TYPE_CHECKING:
@@ -150,7 +143,7 @@ class EllipsoidDisplay(Display):
 
 def _ellipsoid_of(estimator: Any) -> tuple[Any, MinimumVolumeEllipsoid]:
     """Return the steps of a pipeline before its ellipsoid, and the ellipsoid."""
-    before, final = split_pipeline(estimator)
+    before, final = split_steps(estimator)
     ellipsoid = getattr(final, "ellipsoid_", final)
     if ellipsoid is None:
         raise ValueError(f'this {type(final).__name__} has no ellipsoid: it has shape="none"')

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
-from oblong.display._style import INK, Display, as_mapping, model_style, split_pipeline
+from oblong.display._style import INK, Display, as_mapping, model_style, split_steps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -146,7 +146,7 @@ def _signed_outputs(
     unknown = set(y.tolist()).difference(classes)
     if unknown:
         raise ValueError(f"y has labels that are not among the classes {classes}: {unknown}")
-    before, final = split_pipeline(estimator)
+    before, final = split_steps(estimator)
     X = X if before is None else before.transform(X)
     bounds: Any = getattr(final, "B_", None)
     if np.ndim(bounds) > 1:

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from oblong.batch import RelativeMarginClassifierCV, RelativeMarginPath
-from oblong.display._style import Display, model_style, split_pipeline
+from oblong.display._style import Display, model_style, split_steps
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -117,7 +117,7 @@ class PathDisplay(Display):
         PathDisplay
             The display, plotted; the band is one standard deviation over the folds.
         """
-        final = split_pipeline(estimator)[1]
+        final = split_steps(estimator)[1]
         if not isinstance(final, RelativeMarginClassifierCV):
             raise TypeError(
                 f"expected a RelativeMarginClassifierCV, got {type(final).__name__}: it has no "

@@ -126,12 +126,17 @@ class LinearRows:
     @cached_property
     def squared_norms(self) -> np.ndarray:
         """Squared norms of the rows."""
-        if self.sparse:
-            with np.errstate(over="ignore"):
-                parts = np.square(self.X.data, dtype=np.float64), self.X.indices, self.X.indptr
-            return sp.csr_matrix(parts, shape=self.X.shape) @ np.ones(self.d)
-        out = np.empty(self.n)
-        self.for_chunks(lambda part, X: np.einsum("ij,ij->i", X, X, out=out[part]))
+        out, ones = np.empty(self.n), np.ones(self.d)
+
+        def task(part: slice, X: Any) -> None:
+            if self.sparse:
+                X.data = np.square(X.data, dtype=np.float64)
+                out[part] = X @ ones
+            else:
+                np.einsum("ij,ij->i", X, X, out=out[part])
+
+        with np.errstate(over="ignore"):
+            self._for_parts(task, absolute=False)
         return out
 
     def for_chunks(
