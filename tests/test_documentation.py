@@ -207,13 +207,19 @@ def test_the_speed_of_streams_is_the_measured_one():
     assert f"takes {times['River PAClassifier, dicts']:.0f} µs" in text
 
 
-def test_the_errors_in_the_readme_are_the_stored_ones():
-    script = DOCS / "make_readme_tables.py"
-    spec = importlib.util.spec_from_file_location(script.stem, script)
+@pytest.mark.parametrize(
+    ("script", "write", "page"),
+    [
+        ("make_readme_tables.py", "readme", "README.md"),
+        ("make_gpu_table.py", "page", "docs/guide/gpu.rst"),
+    ],
+)
+def test_written_numbers_are_the_stored_ones(script, write, page):
+    spec = importlib.util.spec_from_file_location("script", DOCS / script)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    text = (ROOT / "README.md").read_text("utf-8")
-    assert module.readme(text) == text
+    text = (ROOT / page).read_text("utf-8")
+    assert getattr(module, write)(text) == text
 
 
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/performance.md"])

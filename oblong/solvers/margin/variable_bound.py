@@ -178,9 +178,8 @@ def solve_variable_bound(
             if isinstance(asked, Expand):
                 answer = expand(columns.latest, pieces, asked.coef, asked.image, asked.bias)
                 continue
-            start = (None, None)
-            if asked.start is not None:
-                start = asked.start.dual_coef, asked.start.image
+            near = asked.start
+            start = (None, None) if near is None else (near.dual_coef, near.image)
             stage = "svm" if np.isinf(asked.t) else f"relative margin, bound {asked.t:.6g}"
             margin = solve_margin(
                 columns, pieces, tol=asked.tol, max_iter=asked.max_iter, start=start[0],
