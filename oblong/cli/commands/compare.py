@@ -219,8 +219,10 @@ def _planned(
     expected = per_fold(chosen)
     # A limit that no fold reaches is none.
     train = len(dataset.y) - len(dataset.y) // args.cv
-    limits = {name: getattr(chosen, name) for name in ("search_rows", "kernel_rows")}
-    chosen = replace(chosen, **{k: v if v and v < train else None for k, v in limits.items()})
+    search, kernel = (
+        n if n is not None and n < train else None for n in (chosen.search_rows, chosen.kernel_rows)
+    )
+    chosen = replace(chosen, search_rows=search, kernel_rows=kernel)
     slow = []
     while limit is not None and seconds > most and len(expected) > 2:
         # The first is what the others are compared with.

@@ -27,7 +27,7 @@ from oblong.cli.comparison.grids import Model
 from oblong.cli.comparison.results import Comparison, FoldResult, Settings
 from oblong.cli.shared.errors import RunError
 from oblong.cli.shared.memory import peak_memory
-from oblong.cli.shared.preparation import class_counts, scaling, spread_of
+from oblong.cli.shared.preparation import class_counts, scaling, spread_of, suited
 from oblong.datasets import DataFileError, Dataset
 from oblong.io.dataset import Matrix
 
@@ -218,7 +218,7 @@ def fit_with(
 
 
 def _pipeline(model: Model, X: Matrix, settings: Settings) -> Pipeline:
-    classifier = model.factory()
+    classifier = suited(model.factory(), X)
     if "random_state" in classifier.get_params():
         classifier.set_params(random_state=settings.seed)
     return Pipeline([("scale", make_scaler(X, settings.impute)), ("model", classifier)])

@@ -149,15 +149,15 @@ class Comparison:
             own, folds = errors[model.name], self.results[model.name]
             gap = None if model is reference else float((own - errors[reference.name]).mean())
             errs = (float(own.mean()), float(own.std(ddof=1)))
-            balanced = self._mean(model, "balanced_error") or 0.0
-            scores = (self.f1(model), self._mean(model, "auc"), self._mean(model, "log_loss"))
+            fair = (self._mean(model, "balanced_error") or 0.0, self.f1(model))
+            scores = (self._mean(model, "auc"), self._mean(model, "log_loss"))
             fit, predict = (
                 float(np.median([getattr(fold, name) for fold in folds]))
                 for name in ("fit_seconds", "predict_seconds")
             )
             memory, p = _median([fold.memory for fold in folds]), tests.get(model.name)
             costs = (fit, predict)
-            found.append(Summary(model, *errs, balanced, *scores, *costs, memory, gap, p))
+            found.append(Summary(model, *errs, *fair, *scores, *costs, memory, gap, p))
         return found
 
     def _mean(self, model: Model, name: str) -> float | None:

@@ -9,7 +9,7 @@ from scipy import stats
 
 
 def corrected_t_test(
-    differences: Sequence[float], test_to_train: float, step: float = 0.0
+    differences: Sequence[float] | np.ndarray, test_to_train: float, step: float = 0.0
 ) -> float:
     r"""Two-sided p-value that paired fold errors differ by chance alone.
 

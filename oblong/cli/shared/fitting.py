@@ -24,7 +24,7 @@ from oblong.cli.comparison.grids import Model, select
 from oblong.cli.comparison.protocol import choose, some_rows
 from oblong.cli.comparison.results import Settings
 from oblong.cli.shared.errors import RunError
-from oblong.cli.shared.preparation import make_pipeline, spread_of
+from oblong.cli.shared.preparation import make_pipeline, spread_of, suited
 from oblong.datasets import DataFileError
 from oblong.io.tables import Table
 
@@ -147,7 +147,7 @@ def _prepared(classifier: Any, args: argparse.Namespace, table: Table | None) ->
             raise DataFileError("--class-weight", f"{name} has no weights of classes")
         if table is not None:
             classifier.set_params(class_weight=_weights(args.class_weight, table))
-    return classifier
+    return classifier if table is None else suited(classifier, table.X)
 
 
 def _weights(given: str | dict[str, float], table: Table) -> Any:
