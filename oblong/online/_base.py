@@ -20,6 +20,7 @@ from oblong._core.rollback import all_or_nothing
 from oblong.online._labels import check_weights, encode, indicator, is_multilabel
 from oblong.online._parameters import PassParameters
 from oblong.online._rows import checked_rows, hold_out
+from oblong.online.room import checked
 from oblong.solvers.online.order import row_keys, shuffled
 from oblong.solvers.online.protocol import State
 from oblong.solvers.online.rows import Rows
@@ -408,9 +409,7 @@ class OnlineClassifier(PassParameters, ClassifierMixin, BaseEstimator):
         x = np.ascontiguousarray(x) if x.ndim == 1 else x
         if x.ndim != 1 or x.size != state.n_features:
             raise ValueError(f"Expected a vector of {state.n_features} features, got {x.shape}")
-        if not math.isfinite(x.dot(x)):
-            raise ValueError("The example contains NaN, infinity or numbers that are too large")
-        return x
+        return checked(x)
 
     # Attributes ----------------------------------------------------------------------------------
 

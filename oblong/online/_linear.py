@@ -16,7 +16,14 @@ from oblong.online._merge import merge_models
 from oblong.online._one_row import OneRow
 from oblong.online._parameters import LinearParameters
 from oblong.online._rule_based import RuleClassifier
-from oblong.online.room import add_class, add_features, check_size, columns_of, with_label
+from oblong.online.room import (
+    add_class,
+    add_features,
+    check_size,
+    checked,
+    columns_of,
+    with_label,
+)
 from oblong.solvers.online.rows import Rows, plain
 from oblong.solvers.online.slots import DIAGONAL, FULL, NONE, NOTHING, RANK, SINGLE, SKETCH
 from oblong.solvers.online.state import OnlineState
@@ -239,6 +246,9 @@ class LinearOnlineClassifier(LinearParameters, RuleClassifier):
         if known.get("_state") is None:
             if "_only" not in known:
                 self._validate_params()
+            checked(
+                np.asarray([*x.values()] if isinstance(x, dict) else x, dtype=np.float64).ravel()
+            )
             if "_only" not in known or self._only == y:
                 # Nothing to tell apart yet; but the example counts.
                 self._only, self._waiting = y, known.get("_waiting", 0) + 1

@@ -63,14 +63,19 @@ def with_label(classes: np.ndarray, label: Any) -> np.ndarray:
     return np.unique(np.append(classes, [label]))
 
 
+def checked(values: np.ndarray) -> np.ndarray:
+    """Refuse a single example that no learner can learn from."""
+    if not math.isfinite(values.dot(values)):
+        raise ValueError("The example contains NaN, infinity or numbers that are too large")
+    return values
+
+
 def columns_of(
     vocabulary: dict[Any, int], x: dict[Any, Any], dtype: Any
 ) -> tuple[np.ndarray, np.ndarray, list[Any]]:
     """Columns and values of the known features of a dict, and the names of the others."""
     n = len(x)
-    values = np.fromiter(x.values(), dtype=dtype, count=n)
-    if not math.isfinite(values.dot(values)):
-        raise ValueError("The example contains NaN, infinity or numbers that are too large")
+    values = checked(np.fromiter(x.values(), dtype=dtype, count=n))
     try:
         return np.fromiter(map(vocabulary.__getitem__, x), dtype=np.int32, count=n), values, []
     except KeyError:

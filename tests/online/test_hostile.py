@@ -36,6 +36,17 @@ def test_nothing_is_learned_from_an_example_that_is_refused():
         assert model.t_ == 40
 
 
+@pytest.mark.parametrize("bad", [{"a": np.nan}, {"a": np.inf}, np.array([1.0, np.nan])])
+def test_an_example_is_refused_before_there_are_two_classes(bad):
+    good = {"a": 1.0} if isinstance(bad, dict) else np.ones(2)
+    model = AROWClassifier()
+    for label in (0, 0, 1):
+        with pytest.raises(ValueError, match="NaN"):
+            model.learn_one(bad, label)
+        model.learn_one(good, label)
+    assert model.t_ == 3
+
+
 def test_labels_of_two_kinds():
     model = AROWClassifier().learn_one({"a": 1.0}, "x")
     with pytest.raises(ValueError, match="not of the kind"):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import fields, replace
-from typing import Any
 
 import numpy as np
 
+from oblong._core.array_state import number
 from oblong.solvers.online import slots
 from oblong.solvers.online.protocol import Health
 from oblong.solvers.online.simd import LANES
@@ -44,18 +43,6 @@ def covariance_bytes(structure: int, n_outputs: int, n_features: int, width: int
     size = n_features + 1.0
     entries = {slots.FULL: size * size, slots.SKETCH: (size + width) * width}.get(structure, 0.0)
     return 8.0 * n_outputs * entries
-
-
-def copied(state: Any) -> Any:
-    """A model with arrays of its own."""
-    values = {field.name: getattr(state, field.name) for field in fields(state)}
-    own = {name: value.copy() for name, value in values.items() if isinstance(value, np.ndarray)}
-    return replace(state, **own)
-
-
-def number(array: str, slot: int, kind: type = int) -> Any:
-    """A number in an array of a model."""
-    return property(lambda model: kind(getattr(model, array)[slot]))
 
 
 class NamedNumbers:

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from oblong._core.array_state import copied
 from oblong.solvers.online import arrays, slots
 from oblong.solvers.online.balance import cut
 from oblong.solvers.online.calibration import DRIFTING, STEADY, fresh_sigmoid, logits, set_open
@@ -247,7 +248,7 @@ class OnlineState(arrays.NamedNumbers):
 
     def copy(self) -> Self:
         """A model of its own."""
-        return arrays.copied(self)
+        return copied(self)
 
     def assign(self, other: OnlineState) -> None:
         """Become another model."""

@@ -32,6 +32,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from oblong._core.array_state import copied, number
 from oblong._core.threads import chunks
 from oblong.linalg.log_det import chunk_length, inverse_factor
 from oblong.solvers.esvm.online.passes import (
@@ -49,7 +50,6 @@ from oblong.solvers.esvm.online.passes import (
     learn_batches,
     project,
 )
-from oblong.solvers.online.arrays import copied, number
 from oblong.solvers.online.rows import Rows
 from oblong.solvers.online.slots import EACH, N_COUNTERS, SINGLE
 
