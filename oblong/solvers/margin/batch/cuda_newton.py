@@ -315,7 +315,8 @@ def walk(active, sizes, cap, bound, limits, c, u, image, free, delta, moves, ris
     sums = cuda.shared.array(THREADS, np.float64)
     count = moves[p]
     B = bound[p]
-    kinks = 2 if limits.ndim == 1 else 4
+    # Without a bound coefficients end at the kinks, not beyond them.
+    kinks = 2 if limits.ndim == 1 or math.isinf(B) else 4
     bent = 0.0
     for a in range(t, count, size):
         bent += delta[p, a] * image[p, free[p, a]]
