@@ -138,7 +138,7 @@ def cores(data: Path, repeats: int) -> Iterator[Row]:
             "largest difference of bounds": float(np.abs(bounds / here.B_ - 1.0).max())
             if bounds is not None else 0.0,
         }  # fmt: skip
-    yield from priced_on_cores(data)
+    yield from penalised_on_cores(data)
 
 
 PRICES = ({"D": 5.0}, {"D": 5.0, "nu": 100.0})
@@ -148,8 +148,8 @@ def named(bound: dict[str, float]) -> str:
     return "rbf, " + ", ".join(f"{name}={value:g}" for name, value in bound.items())
 
 
-def prices(data: Path, repeats: int) -> Iterator[Row]:
-    """Bounds with a price next to a given spread."""
+def penalised(data: Path, repeats: int) -> Iterator[Row]:
+    """Bounds with a penalty next to a given spread."""
     X, y, X_test, y_test = images(data, "mnist")
     for n, name in ((10_000, "10,000 rows of mnist"), (len(y), "mnist")):
         for bound in ({"spread": 0.5}, *PRICES):
@@ -161,7 +161,7 @@ def prices(data: Path, repeats: int) -> Iterator[Row]:
             }  # fmt: skip
 
 
-def priced_on_cores(data: Path) -> Iterator[Row]:
+def penalised_on_cores(data: Path) -> Iterator[Row]:
     X, y, X_test, y_test = images(data, "mnist")
     X, y = X[:10_000], y[:10_000]
     for bound in PRICES:
@@ -255,7 +255,7 @@ def covtype(data: Path, repeats: int, n: int = 500_000) -> Iterator[Row]:
 
 PARTS = {
     part.__name__: part
-    for part in (mnist, fashion, binary, search, unscaled, covtype, cores, prices)
+    for part in (mnist, fashion, binary, search, unscaled, covtype, cores, penalised)
 }  # fmt: skip
 
 
@@ -266,7 +266,7 @@ def table(found: dict[str, Any]) -> str:
     shown = [
         f"**On one {found['device']}, from arrays on the host to a certified model**", "",
         f"Revision {revisions}. Median seconds of three fits after a small one that compiles; one "
-        "fit each of covtype, with a price on cores and by the CV estimator. "
+        "fit each of covtype, with a penalty on cores and by the CV estimator. "
         "Transfers of the rows are included; tol 1e-3 unless named. Dual objectives are compared "
         "at the device's bounds. Made by "
         "`python benchmarks/on_device.py --data DATA`.", "",

@@ -26,7 +26,7 @@ ROWS = [
         "ThunderSVM 19.6 s, LIBSVM 661 s (published, other gamma, GPU not named)",
     ),
     *((f"the same, {name}", MNIST, f"rbf, C=100, spread={spread}", "") for name, spread in TIGHTER),
-    ("MNIST, C=1, bound of price D=5", MNIST, "rbf, D=5", ""),
+    ("MNIST, C=1, bound with penalty D=5", MNIST, "rbf, D=5", ""),
     ("the same, nu=100", MNIST, "rbf, D=5, nu=100", ""),
     ("10,000 rows of MNIST, D=5", SMALL, "rbf, D=5", ""),
     ("the same, nu=100", SMALL, "rbf, D=5, nu=100", ""),
@@ -92,7 +92,7 @@ def numbers(stored: dict[str, Any]) -> str:
                    if "prediction of 10,000 rows (s)" in row]  # fmt: skip
     vectors = [row["support vectors"] for row in digits]
     duals = max(row.get("largest difference of dual objectives", 0.0) for row in pairs)
-    priced = max(row.get("largest difference of objectives", 0.0) for row in pairs)
+    penalised = max(row.get("largest difference of objectives", 0.0) for row in pairs)
     differ = [row["labels that differ"] for row in pairs]
     same = "the same class for every one" if max(differ) == 0 else (
         f"the same class for all but {max(differ)} or fewer"
@@ -101,8 +101,8 @@ def numbers(stored: dict[str, Any]) -> str:
         f"Relative duality gaps are at most {largest:.1e}, and {covtype:.1e} for covtype. "
         f"Of MNIST's 10,000 test images, the models on the device and on cores name {same}, with "
         "spread 1 and 1/2, and fitted to 10,000 rows with D, and with D and nu; their dual "
-        f"objectives for the same bounds agree to {duals:.1e}, and the objectives with a price to "
-        f"{priced:.1e}. "
+        f"objectives for the same bounds agree to {duals:.1e}, and the objectives with a penalty to "
+        f"{penalised:.1e}. "
         f"Prediction takes {min(predictions):.0f} to {max(predictions):.0f} ms for these images, "
         f"by {round(min(vectors), -3):,} to {round(max(vectors), -3):,} support vectors."
     )
