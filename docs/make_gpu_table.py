@@ -101,8 +101,8 @@ def numbers(stored: dict[str, Any]) -> str:
         f"Relative duality gaps are at most {largest:.1e}, and {covtype:.1e} for covtype. "
         f"Of MNIST's 10,000 test images, the models on the device and on cores name {same}, with "
         "spread 1 and 1/2, and fitted to 10,000 rows with D, and with D and nu; their dual "
-        f"objectives for the same bounds agree to {duals:.1e}, and the objectives with a penalty to "
-        f"{penalised:.1e}. "
+        f"objectives for the same bounds agree to {duals:.1e}, and the objectives with a penalty "
+        f"to {penalised:.1e}. "
         f"Prediction takes {min(predictions):.0f} to {max(predictions):.0f} ms for these images, "
         f"by {round(min(vectors), -3):,} to {round(max(vectors), -3):,} support vectors."
     )

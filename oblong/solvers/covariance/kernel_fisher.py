@@ -72,7 +72,7 @@ class KernelFisherResult:
         return Certificate(self.objective, self.gap).status("converged")
 
 
-@np.errstate(over="ignore", invalid="ignore")
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")
 def solve_kernel_fisher(
     K: np.ndarray,
     y: np.ndarray,
@@ -154,10 +154,9 @@ def solve_kernel_fisher(
     # over the positive rows.
     bordered = np.einsum("ij,ij->j", root, root) - of_ones**2 / mass
     of_positive = of_positive - of_positive.sum() / mass * of_ones
-    with np.errstate(divide="ignore", invalid="ignore"):
-        loo = _leave_one_out(
-            targets, coef, bordered, of_positive, positive, weights, alpha, total, n_positive
-        )
+    loo = _leave_one_out(
+        targets, coef, bordered, of_positive, positive, weights, alpha, total, n_positive
+    )
     wrong = ~(np.where(positive, loo, -loo) > 0)
     error_rate = float(weights[wrong].sum() / total)
     return KernelFisherResult(coef, threshold, outputs, loo, error_rate, **known)
