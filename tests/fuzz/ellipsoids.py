@@ -166,7 +166,9 @@ def ellipsoidal_svm(problem: Problem, model: Any, outcome: Outcome, converged: b
     caps = penalties / (nu * t**2)
     if consistent:
         # The dimension of the span, as far as the digits of the rows determine it.
-        span = _span(longdouble(X[rows])) if kernel.name == "linear" else p
+        F = longdouble(X[rows])
+        F = F / np.sqrt((F**2).sum(axis=1))[:, None] if model.normalize else F
+        span = _span(F) if kernel.name == "linear" else p
         if span != p:
             outcome.add("unchecked", "the digits of the rows do not tell their rank")
             return
