@@ -59,7 +59,7 @@ def main() -> None:
         "play_latency",
         "Redrawing the page of oblong play",
         f"{POINTS} points, one of which is dragged. From the move to the new lines of the models "
-        "that were done within 30 ms, and one more; the others follow.",
+        "that were done within 10 ms, and one more; the others follow.",
         ["kernel", "models", "median ms", "95 % within ms"],
         rows,
     )

@@ -25,7 +25,7 @@ __all__ = ["MODELS", "SETTINGS", "BadRequest", "State", "as_python", "describe",
 # Cells of the grid along each side, on which decision functions are evaluated.
 _GRID = 64
 # Seconds after which an answer is sent with the models that are done; the page asks for the rest.
-_PATIENCE = 0.03
+_PATIENCE = 0.01
 MOST_POINTS, MOST_CLASSES = 2000, 6
 _KERNELS = ("linear", "rbf", "poly")
 
