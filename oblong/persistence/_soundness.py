@@ -1,8 +1,8 @@
 """Checks of objects from a file, above all of what compiled code reads without checking.
 
-NumPy refuses arrays that do not fit together, with an error at the latest when they meet, which is
-when a model that was loaded is tried. Compiled loops and LIBSVM do not look, and a file with wrong
-shapes could make them read, or write, where they must not.
+NumPy refuses arrays that do not fit together, with an error at the latest when they meet. The
+compiled loops of the online learners and LIBSVM do not look, and a file with wrong shapes could
+make them read, or write, where they must not.
 """
 
 from __future__ import annotations
@@ -14,14 +14,30 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.svm import SVC
 
-from oblong.batch._expansion import KernelExpansion
+from oblong.batch import BayesPointClassifier, EllipsoidalSVC, MarginRegressor
+from oblong.batch._pairwise import PairwiseKernelClassifier
 from oblong.kernels import KERNELS, Kernel
+from oblong.linalg.feature_map import LinearMap, PivotMap
 from oblong.online._base import OnlineClassifier
 from oblong.solvers.esvm.online.passes import BATCH
 from oblong.solvers.esvm.online.state import OnlineEllipsoidalState
-from oblong.solvers.online import slots
 from oblong.solvers.online.arrays import initial_columns, scratch
 from oblong.solvers.online.kernel import KernelState
+from oblong.solvers.online.slots import (
+    DIAGONAL,
+    EACH,
+    FULL,
+    N_CALIBRATED,
+    N_CODES,
+    N_COUNTERS,
+    N_PLAIN,
+    N_SETTINGS,
+    NONE,
+    RANK,
+    SINGLE,
+    SKETCH,
+    TOP,
+)
 from oblong.solvers.online.state import OnlineState
 
 _MOST_FEATURES = 2**31
@@ -33,12 +49,6 @@ _FINITE = (
     *("_kernel_coef", "_kernel_vectors", "universum_vectors_", "universum_coef_", "outputs_"),
     *("sigmoids_", "weights_", "center_", "shape_", "table", "covariance", "total", "scale"),
     *("w", "mean", "P", "B", "G", "factor", "dictionary", "rows"),
-)
-# Vectors and their coefficients.
-_EXPANSIONS = (
-    ("support_vectors_", "dual_coef_"),
-    ("universum_vectors_", "universum_coef_"),
-    ("_kernel_vectors", "_kernel_coef"),
 )
 
 
@@ -114,6 +124,10 @@ def _features(model: Any) -> int:
     return n
 
 
+def _fitted(model: Any, mark: str) -> bool:
+    return mark in vars(model)
+
+
 def _check_kernel(kernel: Kernel) -> None:
     _require(kernel.name in KERNELS and isinstance(kernel.name, str), "kernel")
     _require(isinstance(kernel.gamma, (int, float, str)), "gamma")
@@ -121,19 +135,16 @@ def _check_kernel(kernel: Kernel) -> None:
 
 
 def _check_online_state(state: OnlineState) -> None:
-    codes = _numbers(state.codes, "i", slots.N_CODES)
+    codes = _numbers(state.codes, "i", N_CODES)
     structure, task, steps = state.structure, state.task, state.steps
-    _require(structure in (slots.NONE, slots.DIAGONAL, slots.FULL, slots.SKETCH), "structure")
-    _require(
-        task in (slots.SINGLE, slots.TOP, slots.EACH, slots.RANK) and 1 <= steps < _MOST_FEATURES,
-        "task",
-    )
+    _require(structure in (NONE, DIAGONAL, FULL, SKETCH), "structure")
+    _require(task in (SINGLE, TOP, EACH, RANK) and 1 <= steps < _MOST_FEATURES, "task")
     scale = _doubles(state.scale, None, None)
     # With a sigmoid for each output, or without.
-    _require(scale.shape[1] in (slots.N_PLAIN, slots.N_CALIBRATED), "numbers of the outputs")
+    _require(scale.shape[1] in (N_PLAIN, N_CALIBRATED), "numbers of the outputs")
     outputs = len(scale)
-    _require(outputs >= 1 and (task != slots.SINGLE or outputs == 1), "outputs")
-    _require(task not in (slots.EACH, slots.RANK) or steps <= outputs, "steps")
+    _require(outputs >= 1 and (task != SINGLE or outputs == 1), "outputs")
+    _require(task not in (EACH, RANK) or steps <= outputs, "steps")
     groups = len(initial_columns(structure, 1.0))
     table = _numbers(state.table, "f", None, groups * outputs)
     _require(table.dtype in (np.float32, np.float64), "table")
@@ -142,9 +153,9 @@ def _check_online_state(state: OnlineState) -> None:
     _require(type(n) is int and 0 <= n < room, "n_features")
     covariance = _doubles(state.covariance, None, None, None)
     sides = covariance.shape
-    if structure == slots.FULL:
+    if structure == FULL:
         _require(sides == (outputs, room, room), "covariance")
-    elif structure == slots.SKETCH:
+    elif structure == SKETCH:
         width = sides[2]
         _require(sides == (outputs, room + width, width) and steps <= width, "covariance")
         _require(all(0 <= rank <= width for rank in state.ranks), "directions of a sketch")
@@ -152,13 +163,13 @@ def _check_online_state(state: OnlineState) -> None:
         _require(sides[1:] == (0, 0), "covariance")
     total = _doubles(state.total, None, outputs)
     _require(len(total) in (0, room), "total")
-    _require(_numbers(state.counters, "i", slots.N_COUNTERS).dtype == np.int64, "counters")
+    _require(_numbers(state.counters, "i", N_COUNTERS).dtype == np.int64, "counters")
     _doubles(state.work, len(scratch(structure, outputs, covariance)))
-    _doubles(state.settings, slots.N_SETTINGS)
+    _doubles(state.settings, N_SETTINGS)
     units = _doubles(state.units, None)
     _require(len(units) in (0, room), "units")
     # The row of no feature, which tells what the prior is.
-    _require(len(units) == 0 or structure in (slots.NONE, slots.FULL) or n + 1 < room, "units")
+    _require(len(units) == 0 or structure in (NONE, FULL) or n + 1 < room, "units")
     for array in (scale, table, covariance, total, units):
         _require(np.abs(array).max(initial=0.0) <= _LARGEST_STATE, "size of numbers")
     for array in (codes, scale, table, covariance, total, state.counters, units):
@@ -167,7 +178,7 @@ def _check_online_state(state: OnlineState) -> None:
 
 
 def _check_kernel_state(state: KernelState) -> None:
-    _require(isinstance(state.inner, OnlineState) and state.inner.structure == slots.FULL, "state")
+    _require(isinstance(state.inner, OnlineState) and state.inner.structure == FULL, "state")
     _require(isinstance(state.kernel, Kernel), "kernel")
     _require(type(state.budget) is int and isinstance(state.tol, float), "budget")
     factor = _doubles(state.factor, None, None)
@@ -190,7 +201,7 @@ def _check_ellipsoidal_state(state: OnlineEllipsoidalState) -> None:
         _doubles(array, outputs)
     _doubles(state.numbers, 3)
     _doubles(state.settings, 6)
-    _require(_numbers(state.counters, "i", slots.N_COUNTERS).dtype == np.int64, "counters")
+    _require(_numbers(state.counters, "i", N_COUNTERS).dtype == np.int64, "counters")
     _require(isinstance(state.averaged, bool), "averaged")
     _require(state.settings[BATCH] >= 1.0, "rows of a batch")
 
@@ -204,9 +215,9 @@ def _check_online(model: OnlineClassifier) -> None:
     _require(isinstance(model.multilabel_, bool), "labels")
     inner = state.inner if isinstance(state, KernelState) else state
     task = inner.task
-    expected = {slots.SINGLE: 1, slots.RANK: classes + 1}.get(task, classes)
+    expected = {SINGLE: 1, RANK: classes + 1}.get(task, classes)
     _require(inner.n_outputs == expected, "a weight vector for each class")
-    _require(task != slots.SINGLE or classes == 2, "classes")
+    _require(task != SINGLE or classes == 2, "classes")
     if isinstance(state, KernelState):
         if state.dictionary is not None:
             _require(state.dictionary.shape[1] == n, "dictionary")
@@ -219,23 +230,63 @@ def _check_online(model: OnlineClassifier) -> None:
         _require(all(type(place) is int and 0 <= place < n for place in places), "vocabulary")
 
 
-def _check_expansion(model: KernelExpansion) -> None:
-    """A compiled loop reads as many coefficients as there are vectors."""
-    known = vars(model)
+def _check_pairwise(model: PairwiseKernelClassifier) -> None:
     _require(isinstance(model.kernel, str) and model.kernel in KERNELS, "kernel")
-    for vectors, coef in _EXPANSIONS:
-        if known.get(vectors) is not None and model.kernel != "precomputed":
-            count = _rows(known[vectors], None).shape[0]
-            _require(known[coef].shape[-1] == count, "coefficients of the support vectors")
-    if "n_support_" in known:
-        total = int(_numbers(known["n_support_"], "i", None).sum())
-        _require(total == len(known["support_"]), "support vectors")
+    if not _fitted(model, "classes_"):
+        return
+    k, n = _classes(model), _features(model)
+    rest = isinstance(model, (EllipsoidalSVC, BayesPointClassifier))
+    problems = 1 if k == 2 else k if rest else k * (k - 1) // 2
+    if not hasattr(model, "spreads"):
+        _numbers(model.intercept_, "f", problems)
+    if model.kernel == "linear":
+        _numbers(model.coef_, "f", None, n)
+        _require(hasattr(model, "spreads") or len(model.coef_) == problems, "coefficients")
+    if _fitted(model, "support_vectors_"):
+        count = len(_numbers(model.support_, "i", None))
+        _require(model.dual_coef_.shape[-1] == count, "coefficients of the support vectors")
+        if model.kernel != "precomputed":
+            _require(_rows(model.support_vectors_, n).shape[0] == count, "support vectors")
+        if _fitted(model, "n_support_"):
+            counts = _numbers(model.n_support_, "i", k)
+            _require((counts >= 0).all() and int(counts.sum()) == count, "support vectors")
+    if _fitted(model, "universum_vectors_"):
+        count = _rows(model.universum_vectors_, None).shape[0]
+        _numbers(model.universum_coef_, "f", None, count)
+    if _fitted(model, "_kernel_coef") and model._kernel_coef is not None:
+        count = model._kernel_vectors.shape[0]
+        _numbers(model._kernel_coef, "f", None, count)
+    if _fitted(model, "_map"):
+        _require(isinstance(model._map, (LinearMap, PivotMap)), "map")
+    if _fitted(model, "_directions"):
+        _numbers(model._directions, "f", problems, None)
+
+
+def _check_regressor(model: MarginRegressor) -> None:
+    _require(isinstance(model.kernel, str) and model.kernel in KERNELS, "kernel")
+    if not _fitted(model, "dual_coef_"):
+        return
+    n, k = _features(model), len(np.ravel(model.quantile)) if model._several else 1
+    _numbers(model.intercept_, "f", k)
+    count = len(_numbers(model.support_, "i", None))
+    _numbers(model.dual_coef_, "f", k, count)
+    if model.kernel == "linear":
+        _numbers(model.coef_, "f", k, n)
+    if model.kernel != "precomputed":
+        _require(_rows(model.support_vectors_, n).shape[0] == count, "support vectors")
+
+
+def _check_pivots(pivots: PivotMap) -> None:
+    count = len(_numbers(pivots.pivots, "i", None))
+    _numbers(pivots.factor, "f", count, count)
+    _require(isinstance(pivots.kernel, Kernel), "kernel")
+    _require(pivots.rows is None or _rows(pivots.rows, None).shape[0] == count, "pivots")
 
 
 def _check_svc(model: SVC) -> None:
     """LIBSVM does not check these arrays."""
     _require(isinstance(model.kernel, str), "kernel")
-    if "_dual_coef_" not in vars(model):
+    if not _fitted(model, "_dual_coef_"):
         return
     k, n = _classes(model), _features(model)
     pairs = k * (k - 1) // 2
@@ -263,6 +314,8 @@ _CHECKS: tuple[tuple[type, Callable[[Any], None]], ...] = (
     (KernelState, _check_kernel_state),
     (OnlineEllipsoidalState, _check_ellipsoidal_state),
     (OnlineClassifier, _check_online),
-    (KernelExpansion, _check_expansion),
+    (PairwiseKernelClassifier, _check_pairwise),
+    (MarginRegressor, _check_regressor),
+    (PivotMap, _check_pivots),
     (SVC, _check_svc),
 )

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
 from sklearn.exceptions import InconsistentVersionWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -200,6 +201,27 @@ def test_sparse_matrices_are_checked(tmp_path):
     model = oblong.RelativeMarginClassifier().fit(sp.csr_matrix(X), y)
     model.support_vectors_.indices[:] = 10**6
     assert "sparse" in refused(saved(model, tmp_path / "m"), at_most=4_000_000)
+
+
+@pytest.mark.parametrize("name", ["classes_", "intercept_", "support_", "support_vectors_"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        oblong.RelativeMarginClassifier(),
+        oblong.KernelFisherClassifier(),
+        oblong.EllipsoidalSVC(kernel="rbf"),
+        oblong.BayesPointClassifier(kernel="rbf"),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_arrays_of_kernel_models_that_do_not_fit_together(tmp_path, model, name):
+    """A prediction of a few rows may well succeed with them."""
+    X, y = rows()
+    model = clone(model).fit(X, y)
+    value = getattr(model, name)
+    for number, wrong in enumerate((value[..., :-1], value[None], np.concatenate([value, value]))):
+        setattr(model, name, wrong)
+        refused(saved(model, tmp_path / f"m{number}"), at_most=4_000_000)
 
 
 def test_parts_of_another_scikit_learn_warn(tmp_path):
