@@ -25,7 +25,7 @@ from oblong.solvers.margin.batch.cuda_certificate import balance
 from oblong.solvers.margin.batch.cuda_interior_point import BoxSolver
 from oblong.solvers.margin.batch.cuda_kernels import clear
 from oblong.solvers.margin.batch.cuda_matrix import DeviceArrays, DeviceRows
-from oblong.solvers.margin.batch.cuda_newton import factor_panel, solve_definite
+from oblong.solvers.margin.batch.cuda_newton import factor_panel, solve_definite, walk
 from oblong.solvers.margin.batch.cuda_options import CudaOptions
 from oblong.solvers.margin.batch.cuda_reduce import THREADS
 from oblong.solvers.margin.batch.cuda_rounds import Rounds
@@ -72,6 +72,15 @@ def parts(rng: np.random.Generator) -> dict[str, float]:
     errors["balance"] = np.abs(c - [[-0.7, -0.3, 1.0]]).max()
     clear[1, THREADS // 256](np.array([0]), sizes, c)
     errors["clear"] = np.abs(c).max()
+    # A long step of a support vector machine ends at the caps, not just beyond, where a bound that
+    # comes later lets coefficients go.
+    active, c, caps = np.array([0]), np.array([[0.5, -0.5]]), np.array([[1.0, -1.0]])
+    delta = np.array([[1.0, -1.0]])
+    walk[1, 2](
+        active, np.array([2]), caps, none, np.full((1, 2), 1e-3), c, np.zeros((1, 2)),
+        1e-8 * delta, np.array([[0, 1]]), delta, np.array([2]), np.array([2.0]),
+    )  # fmt: skip
+    errors["walk"] = np.abs(c - caps).max()
     matrix = SimpleNamespace(arrays=DeviceArrays(A), dtype=A.dtype, stream=0)
     solution = solve_definite(matrix, 2, A.copy(), rhs.copy())
     errors["solution"] = np.abs(solution - np.linalg.solve(A, rhs)).max()
