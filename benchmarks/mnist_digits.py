@@ -79,8 +79,8 @@ def main() -> None:
         write(
             "mnist_choice",
             "C and gamma of the digits",
-            "The SVM fitted to 10,000 of the training images: errors on 10,000 others, of which "
-            "neither is a test image. The next table has the settings with the fewest.",
+            "Errors of the SVM on 10,000 training images, after a fit to 10,000 others; no test "
+            "image is used. The next table has the settings with the fewest.",
             ["C", "gamma", "validation errors"],
             choice(arguments.data),
         )
