@@ -94,13 +94,11 @@ def speed(ax: Axes, colors: Colors) -> None:
             cases.append((f"{row['data']}\n{size(row)}", values))
     for row in rows("linear_against_peers"):
         if row["type"] == "float64" and "covtype" in row["data"]:
-            values = {
-                "oblong": row["oblong SVM (s)"],
-                "ReHLine": row["ReHLine (s)"],
-                "LIBLINEAR": row["LinearSVC (s)"],
-            }
-            cases.append((f"covtype, linear, one core\n{size(row)}", values))
-    bars(ax, cases, colors, "seconds of a fit to equal accuracy, two cores or one (logarithmic)")
+            names = {"oblong": "oblong SVM", "ReHLine": "ReHLine", "LIBLINEAR": "LinearSVC"}
+            values = {m: row[f"{n} (s)"] for m, n in names.items() if row.get(f"{n} (s)")}
+            cores = ", one core" if row["threads"] == 1 else ""
+            cases.append((f"covtype, linear{cores}\n{size(row)}", values))
+    bars(ax, cases, colors, "seconds of a fit to equal accuracy, two cores (logarithmic)")
 
 
 def growth(ax: Axes, colors: Colors) -> None:
