@@ -19,9 +19,9 @@ Evaluate = Callable[[np.ndarray, float], tuple[np.ndarray, np.ndarray]]
 
 # The direction for overlapping classes no longer depends on nu where nu is as small as this.
 _SMALL_NU = 1e-3
-# Rows of length zero are given this share of the median length where they are divided by it.
+# Rows of length zero are given this fraction of the median length where they are divided by it.
 _SHORT = 1e-6
-# A direction that lowers the objective by less than this share of r p, or ten gaps, is none.
+# A direction that lowers the objective by less than this fraction of r p, or ten gaps, is none.
 _NO_GAIN = 1e-9
 # Up to this many rows a few more iterations cost nothing, and the last digits are worth having.
 _SMALL_PROBLEM = 200

@@ -84,7 +84,7 @@ class MarginRegressor(RegressorMixin, CertifiedExpansion):
     Attributes
     ----------
     support_ : ndarray of shape (n_SV,)
-        Rows with a coefficient other than zero.
+        Rows with a nonzero coefficient.
     support_vectors_ : {ndarray, CSR matrix} of shape (n_SV, n_features)
         Those rows. Empty for a precomputed kernel.
     n_support_ : ndarray of shape (1,)

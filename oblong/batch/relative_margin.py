@@ -147,7 +147,7 @@ class RelativeMarginClassifier(MarginParameters, ArraysAnywhere, KernelClassifie
     classes_ : ndarray of shape (n_classes,)
         The class labels.
     support_ : ndarray of shape (n_SV,)
-        Rows with a coefficient other than zero, grouped by class; they include rows held back
+        Rows with a nonzero coefficient, grouped by class; they include rows held back
         by the bound.
     support_vectors_ : {ndarray, CSR matrix} of shape (n_SV, n_features)
         Those rows. Empty for a precomputed kernel.

@@ -34,7 +34,7 @@ _METHODS = (
 # A number that other sides of arrays rarely have, with which they could be confused.
 _ROWS = 7
 _BY_CLASS = ("decision_function", "predict_proba", "predict_p")
-# From so many columns on rows are sparse, if the model takes such.
+# With more columns than this, rows are sparse if the model takes such rows.
 _WIDE, _WIDEST = 10_000, 1_000_000
 
 
