@@ -72,7 +72,8 @@ def test_sigmoid_of_rows_of_any_weight(weight, of_all):
     f, positive = outputs_and_labels()
     weights = np.where(positive | of_all, weight, 1.0)
     slope, offset = fit_sigmoid(f, positive, weights)
-    assert slope >= 0.0 and np.isfinite([slope, offset]).all()
+    assert slope >= 0.0
+    assert np.isfinite([slope, offset]).all()
     if of_all and weight > 1.0:
         limit = fit_sigmoid(f, positive, np.full(f.size, 1e9))
         np.testing.assert_allclose([slope, offset], limit, rtol=1e-6)
