@@ -177,7 +177,8 @@ def _one_vs_rest(graph: Graph, outputs: str, classes: np.ndarray) -> Outputs:
 
 
 def _linear_svc(graph: Graph, X: str, model: LinearSVC) -> Outputs:
-    coef = model.coef_.toarray() if sp.issparse(model.coef_) else model.coef_
+    coef: Any = model.coef_
+    coef = coef.toarray() if sp.issparse(coef) else coef
     outputs = graph.plus(graph.times(X, coef.T), model.intercept_)
     return _one_vs_rest(graph, outputs, model.classes_)
 
