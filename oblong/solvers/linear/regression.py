@@ -129,13 +129,19 @@ def _start(problem: LinearProblem, t: float, options: LinearOptions) -> list[Kin
     return kinds
 
 
-def suits_linear_regression(X: Any, options: LinearOptions = DEFAULTS) -> bool:
-    """Whether rows are many and narrow enough for the interior point method."""
+def suits_linear_regression(
+    X: Any, options: LinearOptions = DEFAULTS, *, stalled: bool = False
+) -> bool:
+    """Whether rows are many and narrow enough for the interior point method.
+
+    If the kernel solver has ``stalled``, as many rows as columns are enough.
+    """
     n, d = X.shape
-    many = n >= max(_LEAST_ROWS, _ROWS_PER_COLUMN * d)
+    many = n >= (d if stalled else max(_LEAST_ROWS, _ROWS_PER_COLUMN * d))
     return many and choose_method(X, options) == "interior-point"
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def solve_linear_regression(
     X: Any,
     y: np.ndarray,
