@@ -24,7 +24,6 @@ from oblong.solvers.esvm.interior_point import solve_by_interior_point
 from oblong.solvers.esvm.many_rows import solve_by_newton, solve_by_working_sets
 from oblong.solvers.esvm.options import EsvmOptions
 from oblong.solvers.esvm.problem import Certified, EsvmProblem, moment_factor
-from oblong.solvers.esvm.smo import solve_by_smo
 
 
 @dataclass(frozen=True)
@@ -109,7 +108,8 @@ def solve_ellipsoidal_svm(
         ``"ipm"``: primal-dual interior point with all rows; with almost as many columns as rows,
         faster ways to the same solution are tried first. ``"newton"``: Newton's method on a
         smoothed problem, and the interior point method for the rows near the boundary; for many
-        rows with few columns. ``"smo"``: the paper's sequential algorithm, corrected.
+        rows with few columns. ``"smo"``: pairs of weights on models of the dual, of ``n × n``
+        numbers, and the interior point method where these lead nowhere; needs an intercept.
         ``"auto"`` takes one of the first two by the shape of ``F``.
     tol : float, default=1e-6
         Largest gap.
@@ -155,7 +155,9 @@ def solve_ellipsoidal_svm(
         raise ValueError("rows of both classes with positive caps are needed")
     options = options or EsvmOptions()
     solver = _choose(solver, len(rows), F.shape[1], options)
-    limit = _limit(solver, max_iter, len(rows), options)
+    if solver == "smo" and not fit_intercept:
+        raise ValueError("pairs of weights need an intercept")
+    limit = options.iterations if max_iter is None else max_iter
     problem = EsvmProblem(*parts, r, fit_intercept, tol, limit, options=options)
     if progress is not None:
 
@@ -186,19 +188,11 @@ def _choose(solver: str, n: int, p: int, options: EsvmOptions) -> str:
     return "newton" if n > max(options.newton_from, enough) else "ipm"
 
 
-def _limit(solver: str, max_iter: int | None, n: int, options: EsvmOptions) -> int:
-    if max_iter is not None:
-        return max_iter
-    return options.smo_iterations_per_row * n if solver == "smo" else options.iterations
-
-
 def _solve(
     problem: EsvmProblem, solver: str, start: EllipsoidalSVMResult | None, polish: bool
 ) -> tuple[Certified, str]:
-    if solver == "smo":
-        return solve_by_smo(problem)
-    if solver == "ipm":
-        found, status = solve_by_interior_point(problem, polish)
+    if solver != "newton":
+        found, status = solve_by_interior_point(problem, polish, pairs=solver == "smo")
         if status != "stalled" or problem.hard is not None:
             return found, status
         # Caps of very different sizes: smoothing copes, unless they are beyond all reason.
