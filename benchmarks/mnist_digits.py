@@ -6,14 +6,13 @@ is left out.
 
 from __future__ import annotations
 
-import json
 import statistics
 import sys
 import time
 from pathlib import Path
 
 import numpy as np
-from _harness import WARM_MEMORY, parse_arguments, run_per_thread_count, write
+from _harness import WARM_MEMORY, measured, write
 
 from oblong import RelativeMarginClassifier
 
@@ -53,10 +52,6 @@ def measure(threads: int, repeats: int, data: str) -> list[dict]:
 
 
 def main() -> None:
-    arguments = parse_arguments(__doc__)
-    if arguments.child:
-        print(json.dumps(measure(arguments.child, arguments.repeats, arguments.data)))
-        return
     columns = ["model", "threads", "processor s", "test errors", "support vectors", "largest gap"]
     write(
         "mnist_digits",
@@ -65,7 +60,7 @@ def main() -> None:
         + ", ".join(f"{name} = {value:g}" for name, value in SETTINGS.items())
         + ". Processor seconds, of all threads together, of a fit of all 45 pairs.",
         columns,
-        run_per_thread_count(__file__, arguments, WARM_MEMORY),
+        measured(__file__, __doc__, measure, WARM_MEMORY),
     )
 
 
