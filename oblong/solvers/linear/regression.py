@@ -32,7 +32,6 @@ from oblong.solvers.linear.problem import (
     LinearRows,
     as_stored,
     certified,
-    check_finite,
 )
 from oblong.solvers.linear.relative import choose_method
 from oblong.solvers.linear.start import Kind
@@ -207,7 +206,7 @@ def solve_linear_regression(
         # Sparse rows cannot be centred, which costs digits where they are far from the origin.
         X = X.toarray()
     rows = LinearRows(X, threads, centred=intercept)
-    check_finite(rows)
+    rows.check_finite()
     B = np.inf
     if bounds is not None:
         B = max(0.5 * (bounds[1] - bounds[0]), float(np.abs(y).max()))
