@@ -121,7 +121,7 @@ def best(X: object, y: np.ndarray, C: float, bias: str) -> float:
 
 def peers(n: int, C: float) -> dict[str, tuple[Callable[[float], object], str, list[float]]]:
     """Name: how to make it from its knob, what it does with the bias, and the knob's values."""
-    falling = [10.0**-k for k in range(1, 9)]
+    falling = [10.0**-k for k in range(-1, 9)]
     found = {
         "LinearSVC": (
             lambda tol: LinearSVC(C=C, loss="hinge", dual=True, tol=tol, max_iter=100_000),

@@ -142,7 +142,7 @@ def _gather(store, slots, into, rows, order, out):
 
 @compiled
 def _mirror(out, into, fresh, start):
-    """Write the new columns of the rows that are not new, from ``start`` on."""
+    """Write the new columns of the rows that are not new, beginning with ``start``."""
     for first in range(0, into.size, _TILE):
         some = into[first : min(into.size, first + _TILE)]
         for b in range(fresh.size):

@@ -15,7 +15,7 @@ from scipy.special import expit, log_expit, softmax
 from oblong._core.compile import compiled
 from oblong._core.exp2 import LOG2_E, exp2
 
-# Least share of the sigmoid's slope that is left where its offset would change the side.
+# Least fraction of the sigmoid's slope that is left where its offset would change the side.
 LEAST_SLOPE = 0.01
 # What a pooled class gives away so that the predicted one leads.
 LEAD = 1e-9
@@ -28,7 +28,7 @@ _STEEPEST = 1e6
 
 
 def _smoothed(weight: float) -> float:
-    """Platt's target for a class of so many rows: their share if one more row were wrong."""
+    """Platt's target for a class of so many rows: their fraction if one more row were wrong."""
     weight = min(weight, _MOST_ROWS)
     return (weight + 1.0) / (weight + 2.0)
 

@@ -77,7 +77,7 @@ class MarginOptions:
     newton_short : float
         Step length below which a costly Newton step is not repeated.
     least_pivot : float
-        Matrices with a pivot below this share of their mean diagonal are not inverted.
+        Matrices with a pivot below this fraction of their mean diagonal are not inverted.
     inverted_after : int
         Newton steps on one matrix of a batch after which it is inverted: further ones are cheaper.
     batch_rows : int
@@ -99,14 +99,14 @@ class MarginOptions:
     bound_free : int
         Free coefficients up to which the derivative of the excess is worth a factorisation.
     bound_accuracy : float
-        Tolerance of the problems of the search as a share of ``tol``.
+        Tolerance of the problems of the search as a fraction of ``tol``.
     bound_width : float
         Width of the bracket at the end, in ``tol``: larger than ``bound_accuracy``, so that a
         step of that size shows in the solution.
     bound_least_width : float
         Least relative width of the bracket: narrower is rounding.
     bound_gap : float
-        Gap, as a share of ``tol`` and of the objective, at which one solution is as good as the
+        Gap, as a fraction of ``tol`` and of the objective, at which one solution is as good as the
         best combination of two.
     bound_searches : int
         Times the search is done, each with a tenth of the tolerance of the one before.

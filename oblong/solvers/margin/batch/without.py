@@ -58,7 +58,7 @@ class LeftOut:
     coef : ndarray of shape (n_rows,)
         Solutions with all rows, inside the domains, in the same order.
     fold_of : int ndarray of shape (n,)
-        The fold of each row of the matrix, from 0 on.
+        The fold of each row of the matrix, counted from 0.
     keep : bool
         Whether the coefficients of all problems are wanted.
     tol : float
