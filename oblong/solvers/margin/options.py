@@ -175,7 +175,7 @@ class MarginOptions:
 
     def promise(self, tol: float) -> float:
         """Relative duality gap that a solution converged to ``tol`` proves."""
-        return max(tol, self.largest_gap)
+        return float(max(tol, self.largest_gap))
 
 
 DEFAULTS = MarginOptions()
