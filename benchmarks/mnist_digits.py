@@ -7,14 +7,13 @@ SVM, fitted to 10,000 of the training images and judged by 10,000 others.
 
 from __future__ import annotations
 
-import json
 import statistics
 import sys
 import time
 from pathlib import Path
 
 import numpy as np
-from _harness import WARM_MEMORY, parse_arguments, run_per_thread_count, write
+from _harness import WARM_MEMORY, measured, parse_arguments, write
 
 from oblong import RelativeMarginClassifier
 
@@ -72,9 +71,6 @@ def measure(threads: int, repeats: int, data: str) -> list[dict]:
 
 def main() -> None:
     arguments = parse_arguments(__doc__)
-    if arguments.child:
-        print(json.dumps(measure(arguments.child, arguments.repeats, arguments.data)))
-        return
     if arguments.only == "choice":
         write(
             "mnist_choice",
@@ -93,7 +89,7 @@ def main() -> None:
         + ", ".join(f"{name} = {value:g}" for name, value in SETTINGS.items())
         + ". Processor seconds, of all threads together, of a fit of all 45 pairs.",
         columns,
-        run_per_thread_count(__file__, arguments, WARM_MEMORY),
+        measured(__file__, __doc__, measure, WARM_MEMORY),
     )
 
 

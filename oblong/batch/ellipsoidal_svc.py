@@ -93,8 +93,8 @@ class EllipsoidalSVC(
         Largest dimension of the feature space: that of the first pivots of a partial Cholesky
         factor of the kernel matrix. By default all.
     solver : {"auto", "ipm", "newton", "smo"}, default="auto"
-        "ipm" is an interior point method, "newton" is for many rows with few features, "smo" the
-        algorithm of the paper, corrected. "auto" takes one of the first two.
+        "ipm" is an interior point method, "newton" is for many rows with few features, "smo"
+        moves pairs of dual weights. "auto" takes one of the first two.
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
         The kernel function. It has to be positive semidefinite.
     gamma : {"scale", "auto"} or float, default="scale"

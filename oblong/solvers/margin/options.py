@@ -43,6 +43,8 @@ class MarginOptions:
         hides small eigenvalues shows as slow progress.
     rounding_sample : int
         Rows that tell how large the rounding of single precision is.
+    own_sample : int
+        Support vectors up to which they all are that sample: the certificate needs their outputs.
     beyond_sample : float
         How much larger than in the sample the rounding may be elsewhere: the largest of 10⁶ normal
         deviates is 1.5 times the largest of 256.
@@ -131,6 +133,7 @@ class MarginOptions:
     refreshes: int = 8
     single_steps: int = 50
     rounding_sample: int = 256
+    own_sample: int = 2048
     beyond_sample: float = 2.0
     stretches: int = 8
     polished: int = 1024
@@ -172,7 +175,7 @@ class MarginOptions:
 
     def promise(self, tol: float) -> float:
         """Relative duality gap that a solution converged to ``tol`` proves."""
-        return max(tol, self.largest_gap)
+        return float(max(tol, self.largest_gap))
 
 
 DEFAULTS = MarginOptions()

@@ -96,6 +96,8 @@ def solve_margin(
         If ``K`` has values that are not finite, or proves to be indefinite while some ``g_i``
         is unbounded.
     """
+    # Of an integer the loops would be compiled anew.
+    tol = float(tol)
     limit = _NO_LIMIT if max_iter < 0 else max_iter
     columns = columns.latest
     spent = 0

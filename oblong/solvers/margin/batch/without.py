@@ -178,7 +178,7 @@ def solve_all_without(
     d = source.X.shape[1] if source.kind == _LINEAR else 0
     directions = np.zeros((n_groups, n_folds if problem.keep else 0, d))
 
-    tol = problem.tol
+    tol = float(problem.tol)
     promise = _LOOSE * tol
     limit = _NO_LIMIT if problem.max_iter < 0 else problem.max_iter
 
