@@ -91,7 +91,7 @@ def facts() -> str:
         f"- **Fast.** A fit to {count(pair)} images of two digits takes {pair['oblong (s)']:.2g} s "
         f"on two cores (`SVC`: {pair['SVC (s)']:.2g} s), a linear\n  fit to {count(trees)} rows "
         f"{trees['oblong SVM (s)']:.2g} s on {cores} (`LinearSVC`: {peers['LinearSVC']:.3g} s; "
-        f"{best}, the fastest other solver: {peers[best]:.3g} s),\n  all to the same accuracy.\n"
+        f"{best}, the fastest other solver: {peers[best]:.2g} s),\n  all to the same accuracy.\n"
         f"- **Accurate.** With the same search, significantly fewer errors than the SVM on "
         f"{verdicts.count('confirmed')} of {len(verdicts)} public sets\n"
         f"  with several classes, more on {worse}. With two classes they are level on average.\n"
