@@ -137,7 +137,10 @@ class ExplicitColumns:
             rows have values that matter; None if all have.
         """
         support = np.flatnonzero(coef)
-        return Expansion.of(coef, self.store @ coef, self.rounding(support, coef[support]))
+        # The matrix as it is: a product with doubles would first copy it to doubles.
+        fresh = np.zeros(self.n)
+        add_columns(fresh, self, support, coef[support])
+        return Expansion.of(coef, fresh, self.rounding(support, coef[support]))
 
     def offset(self, coef: np.ndarray, direction: np.ndarray | None = None) -> float:
         """What outputs with these columns lack of those with the kernel itself.

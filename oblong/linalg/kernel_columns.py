@@ -116,8 +116,10 @@ class KernelColumns(ExplicitColumns):
         self._slot_of = np.full(self.n, -1, dtype=np.intp)
         self._direct_above = direct_above
         self.direct = self.n > direct_above and in_tiles(kernel, self._rows)
-        # Rows whose columns were asked for before.
-        self._asked = np.zeros(self.n if self.direct else 0, dtype=bool)
+        # Which columns were used before, and which of these are to be kept; which ones were
+        # missing when a block was asked for.
+        self._uses = np.zeros(self.n if self.direct else 0, dtype=np.int8)
+        self._missed = np.empty(0, dtype=np.intp)
         self._owner = np.full(self.capacity, -1, dtype=np.intp)
         self._last_use = np.zeros(self.capacity, dtype=np.int64)
         self._clock = 0
@@ -175,7 +177,17 @@ class KernelColumns(ExplicitColumns):
 
     def slots(self, indices: np.ndarray) -> np.ndarray:
         """Slots of the columns, -1 for those that are not there and need not be."""
-        return self._slot_of[indices] if self.direct else self.fetch(indices)
+        if not self.direct:
+            return self.fetch(indices)
+        if self._X.shape[1] >= _KEPT_WIDTH:
+            missing = indices[self._slot_of[indices] < 0]
+            # If nearly all that were missing here before have been kept since, the columns are
+            # computed right away: that saves computing this part of them as well.
+            lost = np.count_nonzero(self._uses[self._missed] < 2)
+            if lost * self.n < self._missed.size * indices.size:
+                self.fetch(missing[: self.capacity - self._filled])
+            self._missed = missing
+        return self._slot_of[indices]
 
     def write_rows(
         self, rows: np.ndarray, others: np.ndarray, into: np.ndarray, out: np.ndarray
@@ -203,8 +215,8 @@ class KernelColumns(ExplicitColumns):
         if self.direct:
             missing = self._slot_of[indices] < 0
             if again is not None and self._X.shape[1] >= _KEPT_WIDTH:
-                pays = missing & (again | self._asked[indices])
-                self._asked[indices] = True
+                self._uses[indices] = 1 + (again | (self._uses[indices] > 0))
+                pays = missing & (self._uses[indices] > 1)
                 # Those to be kept come first.
                 new = np.concatenate([np.flatnonzero(pays), np.flatnonzero(missing & ~pays)])
                 kept = min(int(np.count_nonzero(pays)), self.capacity - self._filled)

@@ -11,7 +11,7 @@ from oblong.linalg.columns import SymmetricColumns
 # How much wider than the block its memory is made when it has to grow.
 _GROWTH = 1.6
 # Columns mirrored together, so that the rows they come from stay in first-level cache.
-_TILE = 32
+_TILE = 16
 # Fewest rows worth another thread.
 _SHARE = 64
 

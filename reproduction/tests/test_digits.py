@@ -292,7 +292,7 @@ def test_rules_and_caps_are_judged_where_they_were_run():
 
 def test_cells_of_the_rules_have_only_the_methods_they_need():
     cells = {cell.name: cell for cell in choices._cells(False)}
-    assert len(cells) == 8 * 45
+    assert len(cells) == 7 * 45
     assert cells["optdigits/poly4/0-1"].parameters["methods"] == ["svm", "rmm"]
     # Those of table 2 have the same draws, and no such parameter.
     same = next(c for c in digits.table_2_cells(False) if c.name == "optdigits/poly4/0-1")

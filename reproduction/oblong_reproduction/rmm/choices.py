@@ -16,9 +16,9 @@ from oblong_reproduction.rmm._votes import capped_errors, tie_band, votes_to_err
 from oblong_reproduction.rmm.digits import BULKY, GRID, PUBLISHED, QUICK_GRID, pair_cells
 
 # Set and degree, in the order in which they are run. The rules are a question of optdigits, the
-# caps one of MNIST, in the low degrees where the paper has the RMM far ahead of the Σ-SVM.
+# caps one of MNIST, with the degree in which the paper has the RMM farthest ahead of the Σ-SVM.
 _RUNS = (
-    *(("optdigits", 3), ("mnist-1000", 2), ("optdigits", 5), ("mnist-1000", 3)),
+    *(("optdigits", 3), ("mnist-1000", 2), ("optdigits", 5)),
     *(("optdigits", degree) for degree in (2, 4, 6, 7)),
 )
 _SPLITS = {"optdigits": 5, "mnist-1000": 1}
@@ -129,7 +129,7 @@ TABLE_2_CHOICES = Experiment(
         "of equal settings it takes nor which D it tries. The rules for settings with the same "
         "validation error, on optdigits with polynomials of degree 2 to 7: largest ρ and then "
         "smallest C, the other end of that order, its middle, and 20 random choices. On "
-        "mnist-1000, degrees 2 and 3, the Σ-SVM chooses among C 0.1, 1, 10 and all D of 0, 0.1, "
+        "mnist-1000, degree 2, the Σ-SVM chooses among C 0.1, 1, 10 and all D of 0, 0.1, "
         "0.25, 0.5, 0.75, 0.9, 0.99 and 0.999 up to a cap."
     ),
     quick="optdigits only, degree 3, 300 rows per pair, one split, small grids",

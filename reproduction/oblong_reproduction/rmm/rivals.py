@@ -19,7 +19,7 @@ from oblong_reproduction._counts import wins
 from oblong_reproduction._data import Sets
 from oblong_reproduction._experiment import Cell, Choice, Experiment, Results
 from oblong_reproduction._papers import OURS
-from oblong_reproduction._verdict import Row, claim
+from oblong_reproduction._verdict import Row, claim, not_comparable
 from oblong_reproduction.cw.text import TEXT_TASKS, text_task
 from oblong_reproduction.rmm._distributions import LDM, ODM, Pairs
 
@@ -184,6 +184,12 @@ def _rows(results: Results) -> Iterator[Row]:
         "tables": [name for name in names if name.startswith("ida_")],
         "sets of digits and text": [name for name in names if not name.startswith("ida_")],
     }
+    for name in names:
+        part = results.where(set=name)
+        means = {title: part[method].mean() for method, title in {"svm": "SVM", **_TITLES}.items()}
+        shown = ", ".join(f"{title} {mean:.1f}" for title, mean in means.items())
+        why = f"means of {len(part)} splits; no paper has this table"
+        yield not_comparable(f"{name}: test errors in percent", "", shown, why)
     for method, title in _TITLES.items():
         for kind, among in kinds.items():
             parts = {name: results.where(set=name) for name in among}
@@ -202,7 +208,7 @@ RIVALS = Experiment(
     cells=_cells,
     rows=_rows,
     choices=_choices,
-    minutes=25,
+    minutes=35,
     data=(*(f"ida_{name}" for name in _TABLES), *_DIGITS, *dict.fromkeys(TEXT_TASKS.values())),
     protocol=(
         "Gaussian kernel, 400 training rows (two thirds of smaller sets) and up to 3,000 test "
@@ -215,6 +221,14 @@ RIVALS = Experiment(
         "and 16 leaves. LDM and ODM have no bias but a constant in the kernel, and decide several "
         "classes by pairs. All but gradient boosting are convex and solved to a certified gap. "
         "Repetitions share rows, so that p-values of single sets are too small."
+    ),
+    finding=(
+        "No method is ahead of the SVM on most sets beyond chance. On all three sets of digits the "
+        "RMM has the lower mean. On text it is the SVM: with 400 rows and thousands of words "
+        "nearly every row lies on the margin, no output is much above one, and a bound has "
+        "nothing to do. The ODM is behind there, with the largest of its penalties chosen most "
+        "often; others might suit it better. Gradient boosting is far ahead on image and splice "
+        "and behind on all digits and texts. The tables were run on another machine."
     ),
     quick="1 set, 1 split",
 )
