@@ -77,19 +77,23 @@ def _make(method: str, parameters: dict[str, Any], classes: int) -> Any:
     return Pairs(model) if method in ("ldm", "odm") and classes > 2 else model
 
 
+def _parts(rng: np.random.Generator, n: int) -> list[np.ndarray]:
+    """Training and test rows of so many."""
+    return np.split(rng.permutation(n)[: _ROWS + _TESTED], [min(_ROWS, 2 * n // 3)])
+
+
 def _drawn(sets: Sets, name: str, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
     """Training and test rows and labels, and the rows for gradient boosting."""
-    text = name in TEXT_TASKS
-    data = None if text else sets.load(name)
-    X, y = text_task(sets, name) if data is None else (data.X, data.y)
-    order = rng.permutation(len(y))[: _ROWS + _TESTED]
-    train, test = np.split(order, [min(_ROWS, 2 * len(y) // 3)])
-    if text:
-        common = np.argsort(-X[train].getnnz(axis=0), kind="stable")[:_WORDS]
-        few = X[:, common]
+    if name in TEXT_TASKS:
+        words, y = text_task(sets, name)
+        train, test = _parts(rng, len(y))
+        common = np.argsort(-words[train].getnnz(axis=0), kind="stable")[:_WORDS]
+        few = words[:, common]
         seen = few[train].toarray(), few[test].toarray()
-        return *_coordinates(*_weighted(X[train], X[test])), y[train], y[test], *seen
-    X = np.asarray(X, dtype=float)
+        return *_coordinates(*_weighted(words[train], words[test])), y[train], y[test], *seen
+    data = sets.load(name)
+    X, y = np.asarray(data.X, dtype=float), data.y
+    train, test = _parts(rng, len(y))
     deviation = X[train].std(axis=0)
     scale = X[train].std() if name in _DIGITS else np.where(deviation > 0.0, deviation, 1.0)
     X = (X - X[train].mean(axis=0)) / scale
