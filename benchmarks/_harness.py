@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 import math
 import os
@@ -11,7 +12,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,30 @@ def parse_arguments(description: str) -> argparse.Namespace:
     )
     parser.add_argument("--child", type=int, help=argparse.SUPPRESS)
     return parser.parse_args()
+
+
+def measured(
+    script: str,
+    doc: str,
+    measure: Callable[..., Iterable[dict]],
+    extra: Mapping[str, str] | None = None,
+    threads: Sequence[int] | None = None,
+) -> list[dict]:
+    """Rows that ``measure`` gives for every number of threads, each in a process of its own.
+
+    It is called with as many of threads, repeats, data and what to measure only as it takes. The
+    processes are this script once more: there the rows are printed, and nothing else is done.
+    """
+    arguments = parse_arguments(doc)
+    if threads is not None:
+        arguments.threads = list(threads)
+    if not arguments.child:
+        return run_per_thread_count(script, arguments, extra)
+    given = (arguments.child, arguments.repeats, arguments.data, arguments.only)
+    names = inspect.signature(measure).parameters
+    known = dict(zip(("threads", "repeats", "data", "only"), given))
+    print(json.dumps(list(measure(**{name: known[name] for name in names}))))
+    raise SystemExit
 
 
 # The C library keeps what is freed, so that a fit after the first finds memory that is there.

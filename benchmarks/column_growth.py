@@ -7,11 +7,10 @@ of one thread each.
 
 from __future__ import annotations
 
-import json
 import sys
 
 import numpy as np
-from _harness import WARM_MEMORY, interleaved, parse_arguments, run_per_thread_count, write
+from _harness import WARM_MEMORY, interleaved, measured, write
 from sklearn.svm import SVC
 
 from oblong import RelativeMarginClassifier
@@ -54,12 +53,7 @@ def measure(threads: int, repeats: int) -> list[dict]:
 
 
 def main() -> None:
-    arguments = parse_arguments(__doc__)
-    if arguments.child:
-        print(json.dumps(measure(arguments.child, arguments.repeats)))
-        return
-    arguments.threads = [1]
-    rows = run_per_thread_count(__file__, arguments, WARM_MEMORY)
+    rows = measured(__file__, __doc__, measure, WARM_MEMORY, threads=[1])
     write(
         "column_growth",
         "Growth with the number of columns",

@@ -8,7 +8,6 @@ the same 1e-3. Large problems are measured in passes: the time over that of one 
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -19,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from _harness import interleaved, parse_arguments, run_per_thread_count, write
+from _harness import interleaved, measured, write
 
 from oblong.solvers.ellipsoid.solve import EllipsoidResult, solve_ellipsoid
 
@@ -197,10 +196,6 @@ def measure(threads: int, repeats: int) -> list[dict]:
 
 
 def main() -> None:
-    arguments = parse_arguments(__doc__)
-    if arguments.child:
-        print(json.dumps(measure(arguments.child, arguments.repeats)))
-        return
     write(
         "ellipsoid_against_peers",
         "The ellipsoid of least volume next to its peers",
@@ -210,7 +205,7 @@ def main() -> None:
         "Passes are those over all rows; later ones leave out rows that cannot matter. R's gap is "
         "measured by the volume of its ellipsoid.",
         COLUMNS,
-        run_per_thread_count(__file__, arguments),
+        measured(__file__, __doc__, measure),
     )
 
 

@@ -7,11 +7,10 @@ eigenpairs, the kernel values not counted.
 
 from __future__ import annotations
 
-import json
 import sys
 from functools import partial
 
-from _harness import interleaved, parse_arguments, run_per_thread_count, write
+from _harness import interleaved, measured, write
 from scipy.linalg import eigh
 from sklearn.datasets import load_digits, make_classification
 
@@ -79,17 +78,13 @@ def measure(threads: int, repeats: int) -> list[dict]:
 
 
 def main() -> None:
-    arguments = parse_arguments(__doc__)
-    if arguments.child:
-        print(json.dumps(measure(arguments.child, arguments.repeats)))
-        return
     write(
         "ellipsoidal_kernel_cost",
         "The ellipsoidal kernel machine next to an eigendecomposition",
         "Median seconds of a warm fit with the RBF kernel, in turns with `scipy.linalg.eigh` of "
         "the kernel matrix.",
         COLUMNS,
-        run_per_thread_count(__file__, arguments),
+        measured(__file__, __doc__, measure),
     )
 
 

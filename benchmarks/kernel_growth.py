@@ -10,14 +10,13 @@ model and size, which may have to ask the system for gigabytes, has a column of 
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable
 
 import numpy as np
-from _harness import WARM_MEMORY, interleaved, parse_arguments, run_per_thread_count, write
+from _harness import WARM_MEMORY, interleaved, measured, write
 from sklearn.svm import SVC
 
 import oblong.linalg.columns as columns_module
@@ -170,11 +169,7 @@ def growth(rows: list[dict]) -> str:
 
 
 def main() -> None:
-    arguments = parse_arguments(__doc__)
-    if arguments.child:
-        print(json.dumps(measure(arguments.child, arguments.repeats, arguments.data)))
-        return
-    rows = run_per_thread_count(__file__, arguments, WARM_MEMORY)
+    rows = measured(__file__, __doc__, measure, WARM_MEMORY)
     write(
         "kernel_growth",
         "Growth with the number of rows",

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 import sys
 import time
 from collections.abc import Iterator
 
 import numpy as np
-from _harness import parse_arguments, run_per_thread_count, write
+from _harness import measured, write
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
@@ -96,11 +95,6 @@ def measure(threads: int, repeats: int, data: str | None, only: str) -> list[dic
 
 
 def main() -> None:
-    arguments = parse_arguments(__doc__)
-    if arguments.child:
-        found = measure(arguments.child, arguments.repeats, arguments.data, arguments.only)
-        print(json.dumps(found))
-        return
     write(
         "many_classes",
         "Many classes, one against one",
@@ -109,7 +103,7 @@ def main() -> None:
         "processor time, except where it says wall; above one means that oblong is faster. SVC "
         "uses one thread.",
         COLUMNS,
-        run_per_thread_count(__file__, arguments),
+        measured(__file__, __doc__, measure),
     )
 
 

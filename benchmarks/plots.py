@@ -24,6 +24,7 @@ THEMES = {
     "light": ("#3b4252", "#d6246e", "#a3195b", "#f07aa9", "#6b7280", "#1f87b8", "#d9641e"),
     "dark": ("#d8dee9", "#ff6fa8", "#ff9cc4", "#c94f85", "#aab2bf", "#5cc4f0", "#f59d5c"),
 }
+FOURTH_PEER = {"light": "#4d8b3a", "dark": "#8fce7a"}
 Colors = dict[str, str]
 Bars = list[tuple[str, dict[str, float]]]
 
@@ -59,7 +60,7 @@ def bars(ax: Axes, cases: Bars, colors: Colors, label: str) -> None:
     ax.margins(x=0.1, y=0.02)
     handles = [plt.Rectangle((0, 0), 1, 1, color=colors[method]) for method in methods]
     ax.legend(
-        handles, methods, frameon=False, loc="upper center", ncols=4, bbox_to_anchor=(0.45, 1.14)
+        handles, methods, frameon=False, loc="upper center", ncols=5, bbox_to_anchor=(0.45, 1.14)
     )
 
 
@@ -93,9 +94,11 @@ def speed(ax: Axes, colors: Colors) -> None:
             cases.append((f"{row['data']}\n{size(row)}", values))
     for row in rows("linear_against_peers"):
         if row["type"] == "float64" and "covtype" in row["data"]:
-            values = {"oblong": row["oblong SVM (s)"], "LIBLINEAR": row["LinearSVC (s)"]}
-            cases.append((f"covtype, linear\n{size(row)}", values))
-    bars(ax, cases, colors, "seconds of a fit, two cores, equal accuracy (logarithmic)")
+            names = {"oblong": "oblong SVM", "ReHLine": "ReHLine", "LIBLINEAR": "LinearSVC"}
+            values = {m: row[f"{n} (s)"] for m, n in names.items() if row.get(f"{n} (s)")}
+            cores = ", one core" if row["threads"] == 1 else ""
+            cases.append((f"covtype, linear{cores}\n{size(row)}", values))
+    bars(ax, cases, colors, "seconds of a fit to equal accuracy, two cores (logarithmic)")
 
 
 def growth(ax: Axes, colors: Colors) -> None:
@@ -199,6 +202,7 @@ def draw(themes: Iterable[str] = THEMES) -> None:
             (("SVC", "SGDClassifier", "Clarabel"), ("intelex", "R"), ("LIBLINEAR",))
         ):
             colors |= dict.fromkeys(names, peers[k])
+        colors["ReHLine"] = FOURTH_PEER[theme]
         colors |= {"lightning SGD": peers[1], "Vowpal Wabbit": peers[2], "Khachiyan": peers[2]}
         style: Any = dict.fromkeys(
             ("text.color", "axes.labelcolor", "xtick.color", "ytick.color"), ink

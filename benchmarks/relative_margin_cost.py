@@ -6,10 +6,9 @@ time of the SVM alone.
 
 from __future__ import annotations
 
-import json
 import sys
 
-from _harness import interleaved, parse_arguments, run_per_thread_count, write
+from _harness import interleaved, measured, write
 from problems import KERNELS, problems, settled
 
 from oblong import RelativeMarginClassifier
@@ -56,17 +55,13 @@ def measure(threads: int, repeats: int, data: str | None) -> list[dict]:
 
 
 def main() -> None:
-    arguments = parse_arguments(__doc__)
-    if arguments.child:
-        print(json.dumps(measure(arguments.child, arguments.repeats, arguments.data)))
-        return
     write(
         "relative_margin_cost",
         "The relative margin machine next to the SVM",
         "Median seconds of a warm fit at tol 1e-3 and C = 1, in turns, the fit of the SVM that "
         "settles the bound included.",
         COLUMNS,
-        run_per_thread_count(__file__, arguments),
+        measured(__file__, __doc__, measure),
     )
 
 

@@ -10,7 +10,6 @@ Seconds of processor time.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -18,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from _harness import interleaved, parse_arguments, run_per_thread_count, write
+from _harness import interleaved, measured, write
 from sklearn.svm import SVC, LinearSVC
 
 from oblong import (
@@ -134,10 +133,6 @@ def measure(threads: int, repeats: int, only: str) -> Iterator[dict]:
 
 
 def main() -> None:
-    arguments = parse_arguments(__doc__)
-    if arguments.child:
-        print(json.dumps(list(measure(arguments.child, arguments.repeats, arguments.only))))
-        return
     write(
         NAME,
         "Small tasks",
@@ -147,7 +142,7 @@ def main() -> None:
         "RelativeMarginClassifier with the linear kernel. Sparse predictions are those of 20 "
         "slices of 31 rows, and of all rows at once.",
         COLUMNS,
-        run_per_thread_count(__file__, arguments),
+        measured(__file__, __doc__, measure),
     )
 
 

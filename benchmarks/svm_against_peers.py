@@ -5,11 +5,10 @@ Same kernel, same tolerance, same data; the dual objectives are compared as well
 
 from __future__ import annotations
 
-import json
 import sys
 
 import numpy as np
-from _harness import WARM_MEMORY, interleaved, parse_arguments, run_per_thread_count, write
+from _harness import WARM_MEMORY, interleaved, measured, write
 from problems import KERNELS, problems, settled
 from sklearn.svm import SVC
 
@@ -78,10 +77,6 @@ def measure(threads: int, repeats: int, data: str | None) -> list[dict]:
 
 
 def main() -> None:
-    arguments = parse_arguments(__doc__)
-    if arguments.child:
-        print(json.dumps(measure(arguments.child, arguments.repeats, arguments.data)))
-        return
     write(
         "svm_against_peers",
         "The SVM special case next to its peers",
@@ -90,7 +85,7 @@ def main() -> None:
         "that oblong is faster. SVC and intelex have a cache of 1 GB. The dual difference is "
         "relative, between oblong and SVC.",
         COLUMNS,
-        run_per_thread_count(__file__, arguments, WARM_MEMORY),
+        measured(__file__, __doc__, measure, WARM_MEMORY),
     )
 
 

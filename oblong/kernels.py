@@ -242,26 +242,31 @@ class Kernel:
         return units
 
     def block(
-        self, A: KernelRows, B: KernelRows, out: np.ndarray | None = None, threads: int = 1
+        self,
+        A: KernelRows,
+        B: KernelRows,
+        out: np.ndarray | None = None,
+        threads: int = 1,
+        at: int = 0,
     ) -> np.ndarray:
-        """Kernel matrix of shape (A.n, B.n) between prepared rows."""
+        """Kernel matrix of shape (A.n, B.n) between prepared rows, in ``out`` from a column on."""
         if callable(self.name) or sp.issparse(A.left):
             values = self._called(A, B) if callable(self.name) else self._sparse_block(A, B)
             if out is None:
                 return values
-            out[...] = values
+            out[:, at : at + B.n] = values
             return out
         out = np.empty((A.n, B.n), dtype=A.left.dtype) if out is None else out
 
         coarse = A.coarse or B.coarse
 
         def fill(start: int, stop: int) -> None:
-            part = out[:, start:stop]
+            part = out[:, at + start : at + stop]
             if coarse:
                 part[...] = -0.5 * self.distant_squares(A, B.take(slice(start, stop)))
             else:
                 np.matmul(A.left, B.right[start:stop].T, out=part)
-            self.map_columns(out, start, stop)
+            self.map_columns(out, at + start, at + stop)
 
         run_chunks(fill, B.n, max(64, _CHUNK_BYTES // (max(1, A.n) * out.itemsize)), threads)
         return out

@@ -1,8 +1,9 @@
 """Write the page on reproduction from the stored results of ``oblong reproduce``.
 
-The page itself has only an introduction; where it says ``<!-- results -->`` the headline claims, a
-list of all experiments and their tables are put in. A full run goes before a quick one. Protocols,
-findings and verdicts are those of the code, applied to the stored results.
+The page itself has only explanations; the headline claims are put in where it says
+``<!-- headlines -->``, and a list of all experiments with their tables where it says
+``<!-- results -->``. A full run goes before a quick one. Protocols, findings and verdicts are those
+of the code, applied to the stored results.
 """
 
 from __future__ import annotations
@@ -20,18 +21,19 @@ if TYPE_CHECKING:
 
     from oblong_reproduction import Experiment
 
-MARK = "<!-- results -->"
 RESULTS = Path("reproduction") / "results"
-# A colour for each verdict; the word stands beside it.
+# Verdicts with a colour of their own in the style sheet; the others have a ring.
 COLOURS = {
-    "confirmed": "🟢",
-    "agrees: no difference": "🔵",
-    "not confirmed": "🟡",
-    "contradicted": "🔴",
-    "too few runs": "⚪",
-    "not comparable": "⚪",
-    "not run": "⚪",
+    "confirmed": "green",
+    "agrees: no difference": "blue",
+    "not confirmed": "yellow",
+    "contradicted": "red",
 }
+
+
+def dot(verdict: str) -> str:
+    """A dot in the colour of a verdict; the word stands beside it."""
+    return f'<span class="verdict {COLOURS.get(verdict, "open")}"></span>'
 
 
 def stored(folder: Path, experiment: Experiment) -> dict[str, Any] | None:
@@ -44,13 +46,10 @@ def stored(folder: Path, experiment: Experiment) -> dict[str, Any] | None:
     return None
 
 
-def page(folder: Path) -> str:
-    """Write the headline claims, an overview and the table of every experiment."""
+def tables(documents: Mapping[str, dict[str, Any] | None]) -> str:
+    """Write an overview and the table of every experiment."""
     experiments = catalogue()
-    documents = {name: stored(folder, experiment) for name, experiment in experiments.items()}
-    lines = ["## The headline claims", "", *headlines(documents)]
-    lines += ["", "## All experiments", ""]
-    lines += ["| experiment | what | run | verdicts |", "|---|---|---|---|"]
+    lines = ["| experiment | what | run | verdicts |", "|---|---|---|---|"]
     for name, experiment in experiments.items():
         document = documents[name]
         if document is None:
@@ -83,7 +82,7 @@ def _cost(minutes: float) -> str:
     return f"{minutes:.0f} min" if minutes < 100 else f"{minutes / 60:.0f} h"
 
 
-def headlines(documents: Mapping[str, dict[str, Any] | None]) -> list[str]:
+def headlines(documents: Mapping[str, dict[str, Any] | None]) -> str:
     """Write the papers' main claims, one line and one colour each."""
     lines = ["| verdict | claim | paper | rows that decide |", "|---|---|---|---|"]
     for headline in HEADLINES:
@@ -93,10 +92,10 @@ def headlines(documents: Mapping[str, dict[str, Any] | None]) -> list[str]:
         counted = tally({"rows": rows})
         link = f"#{headline.experiment}-{_anchor(catalogue()[headline.experiment].title)}"
         lines.append(
-            f"| {COLOURS[verdict]} [{verdict}]({link}) | {headline.claim} | {headline.paper} "
+            f"| {dot(verdict)} [{verdict}]({link}) | {headline.claim} | {headline.paper} "
             f"| {counted} |"
         )
-    return lines
+    return "\n".join(lines)
 
 
 def _anchor(title: str) -> str:
@@ -112,7 +111,10 @@ def insert_results(app: Sphinx, docname: str, source: list[str]) -> None:
     folder = Path(app.srcdir).parent / RESULTS
     for path in sorted(folder.glob("*.json")):
         app.env.note_dependency(str(path))
-    source[0] = source[0].replace(MARK, page(folder))
+    documents = {name: stored(folder, experiment) for name, experiment in catalogue().items()}
+    parts = {"headlines": headlines(documents), "results": tables(documents)}
+    for name, text in parts.items():
+        source[0] = source[0].replace(f"<!-- {name} -->", text)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -56,6 +56,7 @@ class KernelClassifier(CertifiedExpansion, PairwiseKernelClassifier):
             solution = self._solve_pair(columns, y, C, progress, weights)
         margin = solution.margin
         bias = margin.bias - columns.offset(margin.coef, margin.direction)
+        columns.release()
         return self._pair_fit(solution, margin.coef, bias, margin.direction)
 
 

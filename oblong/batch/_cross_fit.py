@@ -74,17 +74,18 @@ def settled(model: Any) -> Any:
     return model.best_estimator_ if isinstance(model, RelativeMarginClassifierCV) else model
 
 
-def _parts(model: Any) -> tuple[Any, Any]:
-    """Split a pipeline into the steps before its classifier, None if there are none, and it."""
-    if isinstance(model, Pipeline):
-        steps = model[:-1] if len(model.steps) > 1 else None
-        return steps, settled(model.steps[-1][1])
-    return None, settled(model)
+def _parts(model: Any) -> tuple[list[Any], Any]:
+    """Split pipelines, one in the other too, into what comes before the classifier, and it."""
+    before = []
+    while isinstance(model, Pipeline):
+        before += [model[:-1]] if len(model.steps) > 1 else []
+        model = model.steps[-1][1]
+    return before, model
 
 
 def is_pairwise(model: Any, n_problems: int) -> bool:
     """Tell whether the outputs of a fitted model belong to pairs of its classes."""
-    _, final = _parts(model)
+    final = settled(_parts(model)[1])
     k = len(final.classes_)
     if k == 2 or isinstance(final, OneVsRestMixin):
         return False
@@ -97,10 +98,12 @@ def is_pairwise(model: Any, n_problems: int) -> bool:
 
 def outputs_of(model: Any, X: Any) -> np.ndarray:
     """Outputs of every binary problem in double precision, of shape (n, n_problems)."""
-    steps, final = _parts(model)
+    before, final = _parts(model)
+    final = settled(final)
     if isinstance(final, (PairwiseKernelClassifier, OneVsRestMixin)):
-        rows = X if steps is None else steps.transform(X)
-        return final._outputs(rows).astype(np.float64, copy=False)
+        for steps in before:
+            X = steps.transform(X)
+        return final._outputs(X).astype(np.float64, copy=False)
     outputs = np.asarray(model.decision_function(X), dtype=np.float64)
     return outputs[:, None] if outputs.ndim == 1 else outputs
 
@@ -110,7 +113,7 @@ def predicted(model: Any, X: Any, outputs: np.ndarray) -> np.ndarray:
 
     Several are true only in rows where the model breaks a tie at random.
     """
-    _, final = _parts(model)
+    final = settled(_parts(model)[1])
     classes = np.asarray(final.classes_)
     k = len(classes)
     if not isinstance(final, (PairwiseKernelClassifier, OneVsRestMixin)):
@@ -132,7 +135,7 @@ def predicted(model: Any, X: Any, outputs: np.ndarray) -> np.ndarray:
 def _tolerant(model: Any, tol: float) -> Any:
     """Return a model to fit to the folds: what a search has settled on, with their tolerance."""
     model = clone(settled(model))
-    final = model.steps[-1][1] if isinstance(model, Pipeline) else model
+    final = _parts(model)[1]
     # Of other classifiers ``tol`` says something else, or costs nothing.
     if isinstance(final, (RelativeMarginClassifier, LinearRelativeMarginClassifier, UniversumSVC)):
         final.set_params(tol=tol)
@@ -212,13 +215,15 @@ def cross_fit(
     for test, (_, values) in zip(folds, found):
         outputs[test] = values
     models = [model for model, _ in found]
-    finals = [_parts(model)[1] for model in models]
+    finals = [settled(_parts(model)[1]) for model in models]
+    # Of some classifiers of scikit-learn the number is None.
+    steps = [getattr(final, "n_iter_", None) for final in finals]
     gaps = [np.max(final.dual_gap_) for final in finals if hasattr(final, "dual_gap_")]
     return CrossFit(
         outputs,
         models if len(folds) <= MOST_KEPT else [],
         float(max(gaps, default=np.nan)),
-        int(sum(np.sum(getattr(final, "n_iter_", 0)) for final in finals)),
+        int(sum(np.sum(count) for count in steps if count is not None)),
         all(getattr(final, "converged_", True) for final in finals),
         [_others(kept, test) for test in folds] if precomputed else None,
     )

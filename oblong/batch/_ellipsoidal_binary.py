@@ -9,27 +9,26 @@ from typing import Any
 import numpy as np
 
 from oblong._core.progress import ProgressCallback
-from oblong.linalg.feature_map import combination, row_norms
-from oblong.solvers.esvm.problem import best_bias, smallest_ratio
-from oblong.solvers.esvm.solve import EllipsoidalSVMResult, solve_ellipsoidal_svm
+from oblong.linalg.feature_map import row_norms
+from oblong.solvers.esvm.problem import best_bias
+from oblong.solvers.esvm.solve import (
+    EllipsoidalSVMResult,
+    Evaluate,
+    as_stored,
+    solve_ellipsoidal_svm,
+)
 from oblong.solvers.margin.scaled import solve_scaled_margin
-
-# Outputs of the model with a given direction and bias as it is stored, and their rounding errors.
-Evaluate = Callable[[np.ndarray, float], tuple[np.ndarray, np.ndarray]]
 
 # The direction for overlapping classes no longer depends on nu where nu is as small as this.
 _SMALL_NU = 1e-3
-# Rows of length zero are given this share of the median length where they are divided by it.
+# Rows of length zero are given this fraction of the median length where they are divided by it.
 _SHORT = 1e-6
-# A direction that lowers the objective by less than this share of r p, or ten gaps, is none.
+# A direction that lowers the objective by less than this fraction of r p, or ten gaps, is none.
 _NO_GAIN = 1e-9
 # Up to this many rows a few more iterations cost nothing, and the last digits are worth having.
 _SMALL_PROBLEM = 200
 # What a general conic solver can do.
 _CONIC_TOL = 1e-5
-# Gap, over r p, up to which a solution that met its tolerance has converged.
-_PROMISE = 1e-3
-_EPS = 4.0 * float(np.finfo(float).eps)
 
 _INSEPARABLE = (
     'no hyperplane separates the classes, and margin="hard" has no solution: used the soft margin '
@@ -169,90 +168,9 @@ def solve_binary(
     if constant is not None:
         messages.append(_FLAT)
         result = replace(result, w=np.zeros_like(result.w), b=constant)
-    result, rounded = _as_stored(F, y, caps, pi, outside, result, setting, evaluate)
+    how = (pi, outside, setting.r, setting.tol)
+    result, rounded = as_stored(F, y, caps, *how, result, evaluate)
     return BinarySolution(result, caps, pi, r_star, tuple(messages), rounded)
-
-
-def _as_stored(
-    F: np.ndarray,
-    y: np.ndarray,
-    caps: np.ndarray,
-    pi: np.ndarray,
-    outside: np.ndarray | None,
-    result: EllipsoidalSVMResult,
-    setting: EllipsoidalSetting,
-    evaluate: Evaluate,
-) -> tuple[EllipsoidalSVMResult, bool]:
-    """Certify the model that is stored, and say whether most of the gap is rounding.
-
-    Its outputs are not those of the solver where a limit case takes the place of the solution,
-    and where they are small differences of large numbers. What the feature vectors lost of the
-    rows counts ``r / (1 - r)`` times in ``φ'B φ``.
-    """
-    if not np.isfinite(result.objective):
-        return result, False
-    outputs, error = evaluate(result.w, result.b)
-    q, r, alpha, t = result.q, setting.r, result.alpha, row_norms(F)
-    # A difference of squared lengths as small as this is rounding in them alone.
-    least = _EPS * t**2
-    lost = np.zeros(len(t)) if outside is None else outside
-    factor = pi * (r / (1.0 - r))
-    whole = q + factor * lost
-    largest = whole if outside is None else whole + factor * least
-    before, value, worst = (
-        _of_outputs(y, caps, result, r, f, q)
-        for f, q in ((result.outputs, q), (outputs, whole), (outputs - y * error, largest))
-    )
-    unit = r * len(result.w)
-    objective = result.objective - before
-    if result.factor is not None:
-        # Where the rows' moments are nearly singular, the stored matrix is not quite the one that
-        # the dual weights stand for.
-        sizes = np.abs(result.factor.diagonal())
-        objective = -unit * np.log(r) - 2.0 * r * float(np.log(sizes).sum())
-        objective += (1.0 - r) * r * float(np.sum(result.factor**2))
-    objective += value
-    # The sum of the weighted rows, and the values themselves.
-    length = float(np.linalg.norm(combination(alpha * y, F)))
-    hidden = (
-        float(np.hypot(length, alpha @ np.sqrt(np.where(lost > 16.0 * least, lost, 0.0)))) - length
-    )
-    hidden += _EPS * (float(alpha @ t) + abs(objective) + unit)
-    hidden += worst - value if np.isfinite(value) else np.inf
-    gap = (max(objective - result.dual_objective, 0.0) + hidden) / unit
-    status = result.status
-    if not gap <= max(setting.tol, _PROMISE) and status == "converged":
-        status = "stalled"
-    found = replace(result, outputs=outputs, objective=objective, gap=gap, status=status)
-    return found, bool(hidden > 0.5 * gap * unit)
-
-
-def _of_outputs(
-    y: np.ndarray,
-    caps: np.ndarray,
-    result: EllipsoidalSVMResult,
-    r: float,
-    outputs: np.ndarray,
-    q: np.ndarray,
-) -> float:
-    """The part of the objective that depends on the outputs and on ``q``.
-
-    That is the loss of rows with slack and, where rows have none, what it costs to shrink the
-    matrix to ``κ B``, for which their margins are wide enough.
-    """
-    side, hard = y * outputs, np.isinf(caps)
-    soft, shrink, cost = ~hard, 1.0, 0.0
-    if hard.any():
-        shrink = min(1.0, smallest_ratio(side[hard], q[hard]))
-        if shrink <= 0.0:
-            return np.inf
-        unit = r * len(result.w)
-        trace = unit - float(result.alpha @ result.q)
-        if result.factor is not None:
-            trace = (1.0 - r) * r * float(np.sum(result.factor**2))
-        cost = (shrink - 1.0) * trace - unit * np.log(shrink)
-    loss = caps[soft] @ np.maximum(shrink * q[soft] - side[soft], 0.0)
-    return float(loss) + cost
 
 
 def _solver(

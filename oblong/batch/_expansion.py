@@ -263,6 +263,8 @@ class CertifiedExpansion(KernelExpansion):
     # Whether the last fit found the kernel matrix to be indefinite, and which negative eigenvalues,
     # as a share of the diagonal, are round-off.
     _indefinite, _round_off = False, 1e-5
+    # What has units.
+    _in_units = "the columns"
     _certified_constraints: ClassVar[dict] = {
         "C": [Interval(Real, 0.0, None, closed="neither")],
         "tol": [Interval(Real, 0.0, None, closed="neither")],
@@ -279,7 +281,7 @@ class CertifiedExpansion(KernelExpansion):
     @property
     def _remedy(self) -> str:
         """What to do where the solver makes no further progress."""
-        return f"Lower C (now {self.C:g}) or scale the columns."
+        return f"Lower C (now {self.C:g}) or scale {self._in_units}."
 
     @property
     def _penalty(self) -> float:
@@ -357,7 +359,7 @@ class CertifiedExpansion(KernelExpansion):
                 remedy = "Use another kernel."
             elif worst.rounded:
                 why = "the rest of the gap is rounding error"
-                remedy = "Scale the columns, for example with StandardScaler."
+                remedy = f"Scale {self._in_units}, for example with StandardScaler."
             else:
                 why = "the solver makes no further progress"
                 remedy = self._remedy

@@ -197,25 +197,32 @@ class PairwiseKernelClassifier(ClassifierMixin, KernelExpansion):
     ) -> tuple[list[PairFit], list[np.ndarray]]:
         """Solve every pair; return the models and the rows of each."""
         pairs = pairs_of(len(self.classes_))
-        if len(pairs) == 1:
-            members = [np.arange(len(labels))]
-        else:
-            members = [np.flatnonzero((labels == i) | (labels == j)) for i, j in pairs]
         jobs = min(len(pairs), effective_n_jobs(self.n_jobs))
         threads = 1 if jobs > 1 else available_threads()
+        parts, members, first = self._rows_of_pairs(X, labels, pairs, jobs)
 
-        def fit(rows: np.ndarray, positive: int) -> PairFit:
-            part = X if len(pairs) == 1 else self._select(X, rows)
+        def fit(part: Any, rows: np.ndarray, positive: int) -> PairFit:
+            part = self._select(X, rows) if part is None else part
             y = np.where(labels[rows] == positive, 1.0, -1.0)
             return self._fit_pair(part, y, penalties[rows], weights[rows], threads)
 
+        tasks = [delayed(fit)(parts[g], members[g], pairs[g][0]) for g in first]
         if jobs == 1:
-            fits = [fit(rows, pair[0]) for rows, pair in zip(members, pairs)]
+            found = [task(*arguments) for task, arguments, _ in tasks]
         else:
             with single_threaded_blas():
-                tasks = (delayed(fit)(rows, pair[0]) for rows, pair in zip(members, pairs))
-                fits = Parallel(n_jobs=jobs, prefer="threads")(tasks)
-        return fits, members
+                found = Parallel(n_jobs=jobs, prefer="threads")(tasks)
+        return [found[place] for place in np.argsort(first)], members
+
+    def _rows_of_pairs(
+        self, X: Any, labels: np.ndarray, pairs: Sequence[tuple[int, int]], threads: int
+    ) -> tuple[Sequence[Any], list[np.ndarray], np.ndarray]:
+        """Rows of each pair, or None to select them; their numbers; and the order of the pairs."""
+        first = np.arange(len(pairs))
+        if len(pairs) == 1:
+            return [X], [np.arange(len(labels))], first
+        members = [np.flatnonzero((labels == i) | (labels == j)) for i, j in pairs]
+        return [None] * len(pairs), members, first
 
     def _store(
         self, X: Any, kept: np.ndarray, labels: np.ndarray, members: list, fits: list[PairFit]

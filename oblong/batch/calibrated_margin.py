@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -43,6 +44,7 @@ _LOOSE = 10.0
 _ROUND_OFF = 1e-12
 
 
+@dataclass(eq=False, repr=False)
 class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, Estimator):
     r"""Probabilities and prediction sets that agree with a classifier's predictions.
 
@@ -159,20 +161,12 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, Estimator)
         "verbose": ["verbose"],
     }
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        cv: Any = None,
-        fold_tol: float = 1e-2,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.cv = cv
-        self.fold_tol = fold_tol
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    estimator: Any = None
+    _: KW_ONLY
+    cv: Any = None
+    fold_tol: float = 1e-2
+    n_jobs: int | None = None
+    verbose: int = 0
 
     # Fitting ------------------------------------------------------------------------------------
 

@@ -34,9 +34,9 @@ from oblong.linalg.feature_map import (
 
 # Stands for r = 1, where directions without rows would have no width at all.
 _NEAR_ONE = 1.0 - 1e-9
-# Weights below this share of their bound are round-off.
+# Weights below this fraction of their bound are round-off.
 _NO_WEIGHT = 1e-9
-# A sum of vectors shorter than this share of theirs does not give a direction.
+# A sum of vectors shorter than this fraction of theirs does not give a direction.
 _CANCELLED = 1e-6
 
 
@@ -93,8 +93,8 @@ class EllipsoidalSVC(
         Largest dimension of the feature space: that of the first pivots of a partial Cholesky
         factor of the kernel matrix. By default all.
     solver : {"auto", "ipm", "newton", "smo"}, default="auto"
-        "ipm" is an interior point method, "newton" is for many rows with few features, "smo" the
-        algorithm of the paper, corrected. "auto" takes one of the first two.
+        "ipm" is an interior point method, "newton" is for many rows with few features, "smo"
+        moves pairs of dual weights. "auto" takes one of the first two.
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
         The kernel function. It has to be positive semidefinite.
     gamma : {"scale", "auto"} or float, default="scale"
@@ -147,7 +147,7 @@ class EllipsoidalSVC(
         Hard margin: up to this ``r`` the model is the support vector machine. nan if nothing
         separates the rows, or the margin is soft.
     support_ : ndarray of shape (n_SV,)
-        Rows with a coefficient other than zero.
+        Rows with a nonzero coefficient.
     support_vectors_ : {ndarray, CSR matrix} of shape (n_SV, n_features)
         Those rows. Empty for a precomputed kernel.
     dual_coef_ : ndarray of shape (n_problems, n_SV)

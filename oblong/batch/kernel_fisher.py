@@ -66,7 +66,7 @@ class KernelFisherClassifier(
     classes_ : ndarray of shape (n_classes,)
         The class labels.
     support_ : ndarray of shape (n_SV,)
-        Rows with a coefficient other than zero, grouped by class: as a rule, all.
+        Rows with a nonzero coefficient, grouped by class: as a rule, all.
     support_vectors_ : {ndarray, CSR matrix} of shape (n_SV, n_features)
         Those rows. Empty for a precomputed kernel.
     n_support_ : ndarray of shape (n_classes,)

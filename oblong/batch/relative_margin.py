@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -20,6 +21,8 @@ from oblong.batch._one_vs_one import pairs_of, places_of
 from oblong.batch._pairwise import PairFit, PairTable
 from oblong.batch._parameters import MarginParameters, check_bound
 from oblong.linalg.columns import SymmetricColumns
+from oblong.linalg.kernel_columns import single_precision_suffices
+from oblong.linalg.prepared_rows import PreparedRows
 from oblong.solvers.linear.relative import (
     LinearRelativeMarginResult,
     solve_linear_relative_margin,
@@ -42,6 +45,8 @@ __all__ = ["RelativeMarginClassifier"]
 _FEW_CLASSES, _FEW_ROWS = 5, 1024
 # Entries of sparse rows, or of the matrix of a kernel function, that are worth a dense array.
 _DENSE = 1 << 24
+# Rows of a class that tell where it lies.
+_SOME = 256
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -142,7 +147,7 @@ class RelativeMarginClassifier(MarginParameters, ArraysAnywhere, KernelClassifie
     classes_ : ndarray of shape (n_classes,)
         The class labels.
     support_ : ndarray of shape (n_SV,)
-        Rows with a coefficient other than zero, grouped by class; they include rows held back
+        Rows with a nonzero coefficient, grouped by class; they include rows held back
         by the bound.
     support_vectors_ : {ndarray, CSR matrix} of shape (n_SV, n_features)
         Those rows. Empty for a precomputed kernel.
@@ -385,6 +390,33 @@ class RelativeMarginClassifier(MarginParameters, ArraysAnywhere, KernelClassifie
         models = [(result, result.margin) for result in results]
         return [self._pair_fit(found, m.coef, m.bias, m.direction) for found, m in models]
 
+    def _rows_of_pairs(
+        self, X: Any, labels: np.ndarray, pairs: Sequence[tuple[int, int]], threads: int
+    ) -> tuple[Sequence[Any], list[np.ndarray], np.ndarray]:
+        """Let large pairs share rows that are prepared once, and solve the hardest first."""
+        ends = np.concatenate([[0], np.cumsum(np.bincount(labels))])
+        spans = np.column_stack([ends[:-1], ends[1:]])[np.array(pairs)]
+        dense = isinstance(X, np.ndarray) and self.kernel in ("linear", "poly", "rbf")
+        if len(pairs) == 1 or not dense or np.diff(spans).sum(axis=1).min() <= DEFAULTS.batch_rows:
+            return super()._rows_of_pairs(X, labels, pairs, threads)
+        kernel, order = self._kernel(), np.argsort(labels, kind="stable")
+        shared = PreparedRows.sorted(kernel, X, order, threads)
+        if shared.rows.is_coarse() or not single_precision_suffices(kernel, shared):
+            return super()._rows_of_pairs(X, labels, pairs, threads)
+        shared.diagonal = kernel.diagonal(shared.rows)
+        middles = np.array(
+            [
+                shared.rows.right[start : stop : max(1, (stop - start) // _SOME)].mean(axis=0)
+                for start, stop in pairwise(ends)
+            ]
+        )
+        # Classes near each other have many support vectors.
+        distances = np.linalg.norm(
+            np.subtract(*np.moveaxis(middles[np.array(pairs)], 1, 0)), axis=1
+        )
+        members = [np.concatenate([order[slice(*span)] for span in both]) for both in spans]
+        return [shared.spans(both) for both in spans], members, np.argsort(distances)
+
     def _fit_pair(
         self, X: Any, y: np.ndarray, penalties: np.ndarray, weights: np.ndarray, threads: int
     ) -> PairFit:
@@ -398,8 +430,9 @@ class RelativeMarginClassifier(MarginParameters, ArraysAnywhere, KernelClassifie
         if self.D is not None and self.nu is not None:
             U = self.D * self.nu * weights / weights.sum()
         C = self._penalty * penalties
+        rows = X.given if isinstance(X, PreparedRows) else X
         found = solve_linear_relative_margin(
-            X, y, C, B=self.B, spread=self.spread, D=self.D, U=U, tol=self.tol
+            rows, y, C, B=self.B, spread=self.spread, D=self.D, U=U, tol=self.tol
         )
         linear = found.solution
         if fit is None and linear.status != "converged":

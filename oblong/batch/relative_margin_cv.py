@@ -229,7 +229,7 @@ class RelativeMarginClassifierCV(VoteParameters, ClassifierMixin, ParameterSearc
         # What it asks for is not public, so that a scorer may turn out to be wrong later on.
         if getattr(scorer, "_response_method", None) == "predict_proba":
             raise ValueError(
-                f"scoring={self.scoring!r} needs probabilities, which a relative margin machine "
+                f"scoring={self.scoring!r} needs probabilities, which a relative margin classifier "
                 f"does not give: use a score of labels or of decision values"
             )
         return scorer

@@ -31,7 +31,7 @@ from oblong.solvers.covariance.sigma_geometry import SigmaFactor
 # Beyond this many rows a low-rank approximation takes the place of the kernel matrix.
 _LARGEST_EXACT = 10_000
 _DEFAULT_RANK = 1000
-# Residuals below this share of the kernel values are round-off of the kernel.
+# Residuals below this fraction of the kernel values are round-off of the kernel.
 _ROUND_OFF = 1e-12
 
 
@@ -98,7 +98,7 @@ class SigmaSVC(MarginParameters, PassClassifier):
     classes_ : ndarray of shape (n_classes,)
         The class labels.
     support_ : ndarray of shape (n_SV,)
-        Rows with a coefficient other than zero, grouped by class. For ``D > 0`` these are all
+        Rows with a nonzero coefficient, grouped by class. For ``D > 0`` these are all
         rows, or the pivots of a low-rank approximation.
     support_vectors_ : {ndarray, CSR matrix} of shape (n_SV, n_features)
         Those rows. Empty for a precomputed kernel.

@@ -78,13 +78,13 @@ class UniversumSVC(MarginParameters, KernelClassifier):
     Attributes
     ----------
     universum_vectors_ : {ndarray, CSR matrix} of shape (n_universum_SV, n_features)
-        Universum points with a coefficient other than zero in some pair.
+        Universum points with a nonzero coefficient in some pair.
     universum_coef_ : ndarray of shape (n_pairs, n_universum_SV)
         Their coefficients, one row per pair of classes: every point takes part in every pair.
     classes_ : ndarray of shape (n_classes,)
         The class labels.
     support_ : ndarray of shape (n_SV,)
-        Labelled rows with a coefficient other than zero, grouped by class.
+        Labelled rows with a nonzero coefficient, grouped by class.
     support_vectors_ : {ndarray, CSR matrix} of shape (n_SV, n_features)
         Those rows. Empty for a precomputed kernel.
     n_support_ : ndarray of shape (n_classes,)

@@ -132,7 +132,7 @@ def over_a_cluster(*methods: str, parameters: str = "", **defaults: Any) -> Any:
     Parameters
     ----------{_PARAMETERS.rstrip()}{parameters.rstrip()}
     **others
-        Those of :class:`~oblong.{local.__name__}`, of which it also has the attributes.
+        Parameters of :class:`~oblong.{local.__name__}`, whose attributes it has as well.
     """
         return cls
 

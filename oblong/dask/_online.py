@@ -24,9 +24,9 @@ from oblong.online import (
 
 _SHARDS = """
     shards : int, default=8
-        Models that learn at a time, each from every so many-th partition. The result depends on
-        it, and not on the number of workers. Keep 1,000 rows per shard or more; eight shards
-        of AROW learn better with an eighth of ``r``.
+        Number of models that learn at the same time. The partitions are dealt out to them in turn.
+        The result depends on this number, but not on that of the workers. Keep 1,000 rows per
+        shard or more; eight shards of AROW learn better with an eighth of ``r``.
     rounds : int, default=2
         How often the models learn from their shards and are merged: by the product of their
         Gaussians after the first round, by the mean after later ones. One round reads the rows

@@ -80,8 +80,8 @@ class RegretDisplay(Display):
         y : array-like of shape (n_samples,) or (n_samples, n_labels)
             Their labels.
         n_repeats : int, default=1
-            With 1, the stream has the order of the rows; otherwise it goes by so many times, each
-            time for untrained learners, in a random order that is the same for all learners.
+            With 1, the stream has the order of the rows; otherwise it is repeated this many times,
+            each time for untrained learners and in a random order that is the same for all.
         n_points : int, default=200
             Points of a curve at most.
         batch_size : int, default=1

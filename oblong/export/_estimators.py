@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.linalg import solve_triangular
 from sklearn.svm import SVC
 
@@ -176,7 +177,9 @@ def _one_vs_rest(graph: Graph, outputs: str, classes: np.ndarray) -> Outputs:
 
 
 def _linear_svc(graph: Graph, X: str, model: LinearSVC) -> Outputs:
-    outputs = graph.plus(graph.times(X, np.asarray(model.coef_).T), model.intercept_)
+    coef: Any = model.coef_
+    coef = coef.toarray() if sp.issparse(coef) else coef
+    outputs = graph.plus(graph.times(X, coef.T), model.intercept_)
     return _one_vs_rest(graph, outputs, model.classes_)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from sklearn.compose import ColumnTransformer
@@ -103,9 +104,15 @@ def to_onnx(
 
 def _flat(model: Any) -> list[Any]:
     """The steps of a pipeline, including those of nested pipelines."""
-    if not isinstance(model, Pipeline):
-        return [model]
-    return [inner for _, step in model.steps for inner in _flat(step)]
+    if isinstance(model, Pipeline):
+        return [inner for _, step in model.steps for inner in _flat(step)]
+    if isinstance(getattr(model, "estimator_", None), Pipeline):
+        # What stands around a pipeline stands around its last step too.
+        *steps, final = _flat(model.estimator_)
+        around = copy(model)
+        around.estimator_ = final
+        return [*steps, around]
+    return [model]
 
 
 def _names(first: Any, given: Sequence[str] | None) -> list[str]:

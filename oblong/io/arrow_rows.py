@@ -124,7 +124,7 @@ class ArrowReader(Reader):
         return part
 
     def read(self, n: int, *, wait: bool = True) -> Batch | None:
-        """Read so many rows, or fewer at the end of a chunk; None at the end of the input."""
+        """Read this many rows, or fewer at the end of a chunk; None at the end of the input."""
         import pyarrow as pa
 
         part = self._take(n)

@@ -108,7 +108,7 @@ class Reader(ABC):
 
     @abstractmethod
     def read(self, n: int, *, wait: bool = True) -> Batch | None:
-        """Read at most so many rows; None at the end of the input."""
+        """Read at most this many rows; None at the end of the input."""
 
     @property
     def labels(self) -> list[int] | list[str]:

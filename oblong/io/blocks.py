@@ -235,7 +235,7 @@ class TextFile(BlockFile):
                 where, line = batch.position.offset, batch.position.line
 
     def block(self, where: Any, first: int, length: int) -> Block | None:
-        """Read rows from a place on."""
+        """Read the rows that begin at a place."""
         # One at a time and in order: the text before a block of a compressed file has to be read.
         with self._lock:
             rows, self._rows = self._rows, None

@@ -82,7 +82,7 @@ def unquoted(cell: bytes) -> str:
 
 @compiled
 def _look_up(text, spans, row, codes, table, hashes, places, arena, known):
-    """Codes of words from a row on; returns the row of the first word that is not known."""
+    """Codes of the words of a row and all later ones; returns the row of the first unknown word."""
     mask = np.uint64(table.size - 1)
     for i in range(row, spans.shape[0]):
         start, n = spans[i, 0], spans[i, 1] - spans[i, 0]

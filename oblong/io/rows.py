@@ -26,7 +26,7 @@ class Rows(Reader):
     Parameters
     ----------
     lines : LineBuffer
-        The text, from the first row on.
+        The text, beginning with the first row.
     format : Format
         How rows are written.
     labels : LabelCodes or None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -113,7 +114,16 @@ class ExplicitColumns:
         """Bound, row by row, on the error of ``K[:, columns] @ coef`` from the cache."""
         return rounding_bound(self.store.diagonal(), columns, coef, UNIT)
 
-    def expand(self, coef: np.ndarray, image: np.ndarray, rows: np.ndarray | None) -> Expansion:
+    def own_image(self, rows: np.ndarray, coef: np.ndarray) -> np.ndarray:
+        """Product ``K[rows, rows] @ coef`` in double precision."""
+        return self.image(rows, rows, coef)
+
+    def expand(
+        self,
+        coef: np.ndarray,
+        image: np.ndarray,
+        matter: Callable[[float], np.ndarray] | None,
+    ) -> Expansion:
         """Evaluate a solution in double precision.
 
         Parameters
@@ -122,8 +132,9 @@ class ExplicitColumns:
             Coefficients.
         image : ndarray of shape (n,)
             Their image by the cached columns.
-        rows : ndarray of int or None
-            Rows whose values matter, those with a coefficient among them; None for all.
+        matter : callable or None
+            Tells, for the largest rounding of ``image`` on rows with a coefficient, which other
+            rows have values that matter; None if all have.
         """
         support = np.flatnonzero(coef)
         # The matrix as it is: a product with doubles would first copy it to doubles.
@@ -138,6 +149,10 @@ class ExplicitColumns:
         the weight vector of a linear kernel, if known.
         """
         return 0.0
+
+    def release(self) -> None:
+        """Leave the memory of the columns to the next problem that shares rows with this one."""
+        return
 
     def promoted(self) -> ExplicitColumns:
         """Columns in double precision, which from now on are also the :attr:`latest`."""

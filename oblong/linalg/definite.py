@@ -9,7 +9,7 @@ from scipy.linalg import LinAlgError, cholesky, eigvalsh
 
 from oblong.kernels import Kernel
 
-# Eigenvalues below minus this share of the largest diagonal entry are not round-off, not even
+# Eigenvalues below minus this fraction of the largest diagonal entry are not round-off, not even
 # that of a kernel matrix computed in single precision.
 _TOLERANCE = 1e-5
 # Rows whose kernel matrix is factored: a matter of a second, and enough to see a wrong kernel.

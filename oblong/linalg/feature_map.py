@@ -19,7 +19,7 @@ from oblong.kernels import Kernel
 from oblong.linalg.log_det import moments
 from oblong.linalg.low_rank import pivoted_cholesky
 
-# Eigenvalues below this share of the largest are round-off, also that of single precision rows.
+# Eigenvalues below this fraction of the largest are round-off, also that of single precision rows.
 _ROUND_OFF = 1e-11
 # Rows whose kernel matrix is computed for the sake of its diagonal.
 _DIAGONAL_CHUNK = 128

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +12,7 @@ from oblong._core.threads import chunks, run_chunks
 from oblong.kernels import Kernel, KernelRows
 from oblong.linalg.columns import UNIT, Expansion, ExplicitColumns, add_columns, rounding_bound
 from oblong.linalg.fused import add_both_products, add_product, in_tiles
+from oblong.linalg.prepared_rows import PreparedRows
 
 # Rows and columns of a product in double precision that are prepared at a time.
 _IMAGE_ROWS = 1024
@@ -18,6 +20,10 @@ _IMAGE_COLUMNS = 4096
 
 # Rows of a block that are computed at a time.
 _BLOCK_ROWS = 128
+
+# Columns of a product that are computed at a time, and bytes of a tile of them.
+_NEW_COLUMNS = 512
+_TILE_BYTES = 1 << 20
 
 # Columns of narrower rows are not kept: to compute an entry again takes about as long as to have
 # memory for it.
@@ -27,6 +33,19 @@ _KEPT_WIDTH = 40
 _SINGLE_EXPONENT_ERROR = 1e-5
 # Kernel values of this size neither overflow in single precision nor vanish.
 _SINGLE_RANGE = (1e-25, 1e30)
+
+
+def single_precision_suffices(kernel: Kernel, X: PreparedRows) -> bool:
+    """Whether the rounding of single precision leaves enough of the kernel."""
+    if X.rows.half_norms is not None:
+        exponent = float(X.rows.half_norms.max())
+        return exponent * float(np.finfo(np.float32).eps) <= _SINGLE_EXPONENT_ERROR
+    with np.errstate(over="ignore"):
+        try:
+            largest = float(np.abs(kernel.diagonal(X.rows)).max())
+        except ValueError:
+            return False
+    return _SINGLE_RANGE[0] < largest < _SINGLE_RANGE[1]
 
 
 class KernelColumns(ExplicitColumns):
@@ -40,8 +59,8 @@ class KernelColumns(ExplicitColumns):
     ----------
     kernel : Kernel
         The kernel function.
-    X : array or CSR matrix of shape (n, d)
-        The rows.
+    X : array, CSR matrix or PreparedRows of shape (n, d)
+        The rows; or what several problems share of them, in single precision.
     cache_bytes : float, default=2**30
         Memory limit of the cache; two columns are always kept.
     dtype : dtype, default=None
@@ -69,45 +88,48 @@ class KernelColumns(ExplicitColumns):
         self.kernel = kernel
         self.n = X.shape[0]
         self.threads = threads
-        self._X = X
         self._cache_bytes = cache_bytes
         self._promoted: KernelColumns | None = None
-        self._shift = kernel.centre(X)
-        if dtype is None:
-            large = self.n > single_above and not callable(kernel.name)
-            dtype = np.float32 if large else np.float64
-        self._rows = kernel.prepare(X, dtype, self._shift)
-        if np.dtype(dtype) == np.float32 and not self._single_precision_suffices():
+        if isinstance(X, PreparedRows):
+            self._X, dtype = X, dtype or np.float32
+        else:
+            if dtype is None:
+                large = self.n > single_above and not callable(kernel.name)
+                dtype = np.float32 if large else np.float64
+            self._X = PreparedRows.of(kernel, X, dtype)
+        if np.dtype(dtype) == np.float32 and not single_precision_suffices(kernel, self._X):
             dtype = np.float64
-            self._rows = kernel.prepare(X, dtype, self._shift)
+            self._X = PreparedRows.of(kernel, self._X.given, dtype)
+        self._rows = self._X.rows
         self.exact = np.dtype(dtype) == np.float64
         self.definite = kernel.always_positive_semidefinite
         # Before any work: no value of a kernel with a formula exceeds those of its diagonal.
-        self._diagonal = None if callable(kernel.name) else kernel.diagonal(self._rows)
+        self._diagonal = self._X.diagonal
+        if self._diagonal is None and not callable(kernel.name):
+            self._diagonal = kernel.diagonal(self._rows)[self._X.at]
         column_bytes = self.n * np.dtype(dtype).itemsize
-        self.capacity = int(min(self.n, max(2, cache_bytes // column_bytes)))
+        capacity = int(min(self.n, max(2, cache_bytes // column_bytes)))
         # The operating system backs these pages only as columns are written.
-        self.store = np.empty((self.capacity, self.n), dtype=dtype)
+        self._memory = self._X.memory(capacity * self.n, dtype)
+        self.capacity = min(capacity, self._memory.size // self.n)
+        self.store = self._memory[: self.capacity * self.n].reshape(self.capacity, self.n)
         self._slot_of = np.full(self.n, -1, dtype=np.intp)
         self._direct_above = direct_above
         self.direct = self.n > direct_above and in_tiles(kernel, self._rows)
-        # Rows whose columns were asked for before.
-        self._asked = np.zeros(self.n if self.direct else 0, dtype=bool)
+        # Which columns were used before, and which of these are to be kept; which ones were
+        # missing when a block was asked for.
+        self._uses = np.zeros(self.n if self.direct else 0, dtype=np.int8)
+        self._missed = np.empty(0, dtype=np.intp)
         self._owner = np.full(self.capacity, -1, dtype=np.intp)
         self._last_use = np.zeros(self.capacity, dtype=np.int64)
         self._clock = 0
         self._filled = 0
+        # The last product of support vectors among themselves.
+        self._own = (np.empty(0, dtype=np.intp), np.empty(0), np.empty(0))
 
-    def _single_precision_suffices(self) -> bool:
-        if self._rows.half_norms is not None:
-            exponent = float(self._rows.half_norms.max())
-            return exponent * float(np.finfo(np.float32).eps) <= _SINGLE_EXPONENT_ERROR
-        with np.errstate(over="ignore"):
-            try:
-                largest = float(np.abs(self.kernel.diagonal(self._rows)).max())
-            except ValueError:
-                return False
-        return _SINGLE_RANGE[0] < largest < _SINGLE_RANGE[1]
+    def release(self) -> None:
+        """Leave the memory of the columns to the next problem that shares rows with this one."""
+        self._X.spare.append(self._memory)
 
     def fetch(self, indices: np.ndarray) -> np.ndarray:
         """Slots of the columns ``indices``, computing those that are missing."""
@@ -118,11 +140,14 @@ class KernelColumns(ExplicitColumns):
         if missing.size:
             free = self._make_room(missing.size)
             self._compute(missing, free)
-            self._slot_of[missing] = free
-            self._owner[free] = missing
-            self._last_use[free] = self._clock
+            self._place(missing, free)
             slots = self._slot_of[indices]
         return slots
+
+    def _place(self, columns: np.ndarray, slots: np.ndarray) -> None:
+        self._slot_of[columns] = slots
+        self._owner[slots] = columns
+        self._last_use[slots] = self._clock
 
     def _make_room(self, count: int) -> np.ndarray:
         fresh = np.arange(self._filled, min(self.capacity, self._filled + count))
@@ -138,26 +163,38 @@ class KernelColumns(ExplicitColumns):
 
     def _compute(self, columns: np.ndarray, slots: np.ndarray) -> None:
         # Groups bound the scratch memory of a block, which a sparse product needs whole.
-        for start, stop in chunks(columns.size, 512):
+        for start, stop in chunks(columns.size, _NEW_COLUMNS):
             group = slots[start:stop]
             contiguous = group[-1] - group[0] == group.size - 1 and (np.diff(group) == 1).all()
             out = self.store[group[0] : group[-1] + 1] if contiguous else None
-            block = self.kernel.block(
-                self._rows.take(columns[start:stop]), self._rows, out, self.threads
-            )
+            if out is None:
+                out = np.empty((group.size, self.n), dtype=self.store.dtype)
+            some = self._X.take(columns[start:stop])
+            for part, place in self._X.placed:
+                self.kernel.block(some, part, out, self.threads, place.start)
             if not contiguous:
-                self.store[group] = block
+                self.store[group] = out
 
     def slots(self, indices: np.ndarray) -> np.ndarray:
         """Slots of the columns, -1 for those that are not there and need not be."""
-        return self._slot_of[indices] if self.direct else self.fetch(indices)
+        if not self.direct:
+            return self.fetch(indices)
+        if self._X.shape[1] >= _KEPT_WIDTH:
+            missing = indices[self._slot_of[indices] < 0]
+            # If nearly all that were missing here before have been kept since, the columns are
+            # computed right away: that saves computing this part of them as well.
+            lost = np.count_nonzero(self._uses[self._missed] < 2)
+            if lost * self.n < self._missed.size * indices.size:
+                self.fetch(missing[: self.capacity - self._filled])
+            self._missed = missing
+        return self._slot_of[indices]
 
     def write_rows(
         self, rows: np.ndarray, others: np.ndarray, into: np.ndarray, out: np.ndarray
     ) -> None:
         """Compute ``K[rows, others]`` and write it to the rows ``into`` of ``out``."""
-        left = self._rows.left[rows]
-        right = np.asfortranarray(self._rows.right[others]).T
+        left = self._rows.left[self._X.at[rows]]
+        right = np.asfortranarray(self._rows.right[self._X.at[others]]).T
 
         def write(start: int, stop: int) -> None:
             for first, last in chunks(stop - start, _BLOCK_ROWS):
@@ -178,21 +215,53 @@ class KernelColumns(ExplicitColumns):
         if self.direct:
             missing = self._slot_of[indices] < 0
             if again is not None and self._X.shape[1] >= _KEPT_WIDTH:
-                pays = indices[missing & (again | self._asked[indices])]
-                self.fetch(pays[: self.capacity - self._filled])
-                self._asked[indices] = True
-                missing = self._slot_of[indices] < 0
-            some = indices[missing]
-            add_product(
-                self.kernel, self._rows, self._rows.take(some), coef[missing], image, self.threads
-            )
+                self._uses[indices] = 1 + (again | (self._uses[indices] > 0))
+                pays = missing & (self._uses[indices] > 1)
+                # Those to be kept come first.
+                new = np.concatenate([np.flatnonzero(pays), np.flatnonzero(missing & ~pays)])
+                kept = min(int(np.count_nonzero(pays)), self.capacity - self._filled)
+                self._add_new(image, indices[new], coef[new], kept)
+            else:
+                some = self._X.take(indices[missing])
+                some = replace(some, right=np.asfortranarray(some.right))
+                for part, place in self._X.placed:
+                    add_product(self.kernel, part, some, coef[missing], image[place], self.threads)
             indices, coef = indices[~missing], coef[~missing]
         for first, last in chunks(indices.size, self.capacity):
             add_columns(image, self, self.fetch(indices[first:last]), coef[first:last])
 
+    def _add_new(self, image: np.ndarray, indices: np.ndarray, coef: np.ndarray, kept: int) -> None:
+        """Add columns that are not there to ``image``, and keep the first ``kept`` of them.
+
+        Both while a tile is in cache, and with one look at the rows: there are few columns, so that
+        reading the rows takes as long as multiplying them.
+        """
+        coef = coef.astype(self.store.dtype)
+        for first, last in chunks(indices.size, _NEW_COLUMNS):
+            left, own = self._rows.left[self._X.at[indices[first:last]]], coef[first:last]
+            keep = max(0, min(kept, last) - first)
+            store = self.store[self._filled : self._filled + keep]
+            for part, place in self._X.placed:
+
+                def fill(
+                    start: int, stop: int, right: Any = part.right, begin: int = place.start,
+                    left: Any = left, own: Any = own, store: Any = store,
+                ) -> None:  # fmt: skip
+                    tile = left @ right[start:stop].T
+                    self.kernel.map_columns(tile, 0, stop - start)
+                    where = slice(begin + start, begin + stop)
+                    image[where] += own @ tile
+                    store[:, where] = tile[: len(store)]
+
+                width = max(64, _TILE_BYTES // (own.size * left.itemsize))
+                run_chunks(fill, part.n, width, self.threads)
+            self._place(indices[first : first + keep], self._make_room(keep))
+
     def image(self, rows: np.ndarray, columns: np.ndarray, coef: np.ndarray) -> np.ndarray:
         """Product ``K[rows, columns] @ coef`` in double precision."""
         result = np.zeros(rows.size)
+        if rows.size == 0:
+            return result
         # Both sides in parts: copies of all rows in double precision would be large.
         for first, last in chunks(columns.size, _IMAGE_COLUMNS):
             right = self._doubled(columns[first:last])
@@ -206,12 +275,20 @@ class KernelColumns(ExplicitColumns):
             run_chunks(fill, rows.size, _IMAGE_ROWS, self.threads)
         return result
 
-    def _own_image(self, rows: np.ndarray, coef: np.ndarray) -> np.ndarray:
+    def own_image(self, rows: np.ndarray, coef: np.ndarray) -> np.ndarray:
         """Product ``K[rows, rows] @ coef`` in double precision, from half of the block."""
+        known_rows, known_coef, result = self._own
+        if np.array_equal(rows, known_rows) and np.array_equal(coef, known_coef):
+            return result
+        result = self._own_image(rows, coef)
+        self._own = rows, coef.copy(), result
+        return result
+
+    def _own_image(self, rows: np.ndarray, coef: np.ndarray) -> np.ndarray:
         if not in_tiles(self.kernel, self._rows):
             return self.image(rows, rows, coef)
         result = np.zeros(rows.size)
-        parts = [slice(*ends) for ends in chunks(rows.size, _IMAGE_COLUMNS)]
+        parts = [slice(*ends) for ends in chunks(rows.size, _IMAGE_ROWS)]
         for k, some in enumerate(parts):
             A = self._doubled(rows[some])
             for other in parts[k:]:
@@ -221,7 +298,7 @@ class KernelColumns(ExplicitColumns):
         return result
 
     def _doubled(self, rows: np.ndarray) -> KernelRows:
-        part = self.kernel.prepare(self._X[rows], np.float64, self._shift)
+        part = self.kernel.prepare(self._X[rows], np.float64, self._X.shift)
         return replace(part, coarse=part.coarse or self._rows.coarse)
 
     def rounding(self, columns: np.ndarray, coef: np.ndarray, dtype: Any = None) -> np.ndarray:
@@ -234,7 +311,12 @@ class KernelColumns(ExplicitColumns):
         unit = self.kernel.rounding(self._rows) * float(np.finfo(dtype or self.store.dtype).eps)
         return rounding_bound(self._diagonal, columns, coef, unit)
 
-    def expand(self, coef: np.ndarray, image: np.ndarray, rows: np.ndarray | None) -> Expansion:
+    def expand(
+        self,
+        coef: np.ndarray,
+        image: np.ndarray,
+        matter: Callable[[float], np.ndarray] | None,
+    ) -> Expansion:
         """Evaluate a solution in double precision, by the weight vector where there is one."""
         support = np.flatnonzero(coef)
         if self.kernel.name == "linear":
@@ -244,9 +326,12 @@ class KernelColumns(ExplicitColumns):
             self.add(fresh, support, coef[support], None)
         else:
             fresh = image.copy()
-            others = np.setdiff1d(np.arange(self.n) if rows is None else rows, support)
+            fresh[support] = self.own_image(support, coef[support])
+            seen = float(np.abs(fresh[support] - image[support]).max(initial=0.0))
+            rest = np.ones(self.n, dtype=np.bool_)
+            rest[support] = False
+            others = np.flatnonzero(rest if matter is None else rest & matter(seen))
             fresh[others] = self.image(others, support, coef[support])
-            fresh[support] = self._own_image(support, coef[support])
         return Expansion.of(coef, fresh, self.rounding(support, coef[support], np.float64))
 
     def direction(self, support: np.ndarray, coef: np.ndarray) -> np.ndarray:
@@ -266,7 +351,8 @@ class KernelColumns(ExplicitColumns):
         sizes = np.sqrt(self._diagonal)
         length = float(np.linalg.norm(w))
         # The bias of the rows as they are is rounded to the size of w·shift.
-        far = 0.0 if self._shift is None else float(np.abs(w) @ np.abs(self._shift))
+        shift = self._X.shift
+        far = 0.0 if shift is None else float(np.abs(w) @ np.abs(shift))
         # The vector itself is off from that of the exact coefficients by this much.
         doubt = UNIT * float(np.abs(coef) @ sizes[support])
         return Expansion(
@@ -275,19 +361,19 @@ class KernelColumns(ExplicitColumns):
 
     def offset(self, coef: np.ndarray, direction: np.ndarray | None = None) -> float:
         """What the outputs lack by the shift of the rows: ``w·shift`` for the linear kernel."""
-        if self._shift is None or self.kernel.name != "linear":
+        if self._X.shift is None or self.kernel.name != "linear":
             return 0.0
         if direction is None:
             support = np.flatnonzero(coef)
             direction = self.direction(support, coef[support])
-        return float(direction @ self._shift)
+        return float(direction @ self._X.shift)
 
     def promoted(self) -> KernelColumns:
         """Columns in double precision, which from now on are also the :attr:`latest`."""
         if self.exact:
             return self
         if self._promoted is None:
-            self._promoted = self._like(self._X, np.float64)
+            self._promoted = self._like(self._X.given, np.float64)
         return self._promoted
 
     @property
@@ -297,7 +383,7 @@ class KernelColumns(ExplicitColumns):
 
     def restricted(self, rows: np.ndarray) -> KernelColumns:
         """Columns of the principal block of some rows."""
-        return self._like(self._X[rows], self.store.dtype)
+        return self._like(self._X.copied(rows), self.store.dtype)
 
     def _like(self, X: Any, dtype: np.dtype | type) -> KernelColumns:
         return KernelColumns(

@@ -9,13 +9,13 @@ from scipy.linalg import eigh
 
 from oblong._core.threads import chunks
 
-# Eigenvalues below this share of the largest one are the round-off of the matrix.
+# Eigenvalues below this fraction of the largest one are the round-off of the matrix.
 _ROUND_OFF = 1e-10
-# The default number of directions: what this share of the trace takes, within the two limits.
+# The default number of directions: what this fraction of the trace takes, within the two limits.
 _TRACE_SHARE = 0.99
 _ROWS_PER_DIRECTION = 10
 _MOST_DIRECTIONS = 200
-# Squared distances below this share of the largest diagonal entry make two rows one.
+# Squared distances below this fraction of the largest diagonal entry make two rows one.
 _SAME = 1e-12
 _CHUNK = 1024
 

@@ -13,7 +13,7 @@ from scipy.linalg.lapack import dpstrf
 _BLOCK = 64
 # Rows up to which the whole matrix is factored at once.
 _WHOLE = 1024
-# A pivot has to have this share of the largest residual at the start of its block.
+# A pivot has to have this fraction of the largest residual at the start of its block.
 _ACCEPTED_SHARE = 0.5
 
 

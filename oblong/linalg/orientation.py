@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import qr
 
-# A column is passed over if less than this share of it is new.
+# A column is passed over if less than this fraction of it is new.
 _NEW = 1e-6
-# Columns below this share of the longest one are taken for round-off.
+# Columns below this fraction of the longest one are taken for round-off.
 _ROUND_OFF = 1e-12
 
 

@@ -11,7 +11,7 @@ from oblong.linalg.columns import SymmetricColumns
 # How much wider than the block its memory is made when it has to grow.
 _GROWTH = 1.6
 # Columns mirrored together, so that the rows they come from stay in first-level cache.
-_TILE = 32
+_TILE = 16
 # Fewest rows worth another thread.
 _SHARE = 64
 
@@ -142,7 +142,7 @@ def _gather(store, slots, into, rows, order, out):
 
 @compiled
 def _mirror(out, into, fresh, start):
-    """Write the new columns of the rows that are not new, from ``start`` on."""
+    """Write the new columns of the rows that are not new, beginning with ``start``."""
     for first in range(0, into.size, _TILE):
         some = into[first : min(into.size, first + _TILE)]
         for b in range(fresh.size):

@@ -15,9 +15,14 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.multiclass import unique_labels
 from sklearn.utils.validation import check_is_fitted
 
-from oblong._core.class_weights import class_factors
 from oblong._core.rollback import all_or_nothing
-from oblong.online._labels import check_weights, encode, indicator, is_multilabel
+from oblong.online._labels import (
+    check_weights,
+    class_weighted,
+    encode,
+    indicator,
+    is_multilabel,
+)
 from oblong.online._parameters import PassParameters
 from oblong.online._rows import checked_rows, hold_out
 from oblong.online.room import checked
@@ -134,7 +139,7 @@ class OnlineClassifier(PassParameters, ClassifierMixin, BaseEstimator):
             self._take_in_classes(y, classes)
         labels = self._encode(y, X.shape[0])
         weights = self._check_weights(sample_weight, X)
-        weights = self._class_weighted(weights, labels, whole=False)
+        weights = class_weighted(self, weights, labels, whole=False)
         if first:
             self._state = self._new_state(X.dtype)
         self._state.promote(X.dtype)
@@ -184,7 +189,7 @@ class OnlineClassifier(PassParameters, ClassifierMixin, BaseEstimator):
             self._declare(present, y, False)
             labels = np.zeros((X.shape[0], 1), dtype=np.int32)
             labels[keep] = encode(np.asarray(y).ravel()[keep], self.classes_)
-        weights = self._class_weighted(weights, labels, whole=True)
+        weights = class_weighted(self, weights, labels, whole=True)
         self._state = self._passes(self._new_state(X.dtype), Rows.of(X), labels, weights, X)
 
     def _orders(
@@ -244,26 +249,6 @@ class OnlineClassifier(PassParameters, ClassifierMixin, BaseEstimator):
 
     def _check_weights(self, sample_weight: Any, X: Any) -> np.ndarray:
         return check_weights(sample_weight, X, soft=self._is_soft())
-
-    def _class_weighted(
-        self, weights: np.ndarray, labels: np.ndarray, *, whole: bool
-    ) -> np.ndarray:
-        """Weights of rows times those of their classes, if the learner has such."""
-        given = getattr(self, "class_weight", None)
-        if given is None:
-            return weights
-        if self.multilabel_:
-            raise ValueError("class_weight is not supported for multilabel targets")
-        if isinstance(given, str) and not whole:
-            raise ValueError(
-                'class_weight="balanced" needs all rows at once; pass the weights of the classes '
-                "as a dict to learn from batches"
-            )
-        codes = labels[:, 0]
-        found = (
-            weights * class_factors(given, self.classes_, codes, weights, allow_zero=True)[codes]
-        )
-        return check_weights(found, found[:, None], soft=self._is_soft())
 
     def _factor(self, label: Any) -> float:
         """Weight of a class, for a single example."""

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
+from oblong._core.class_weights import class_factors
 from oblong.online.plain import check_copies
 
 
@@ -51,3 +52,20 @@ def check_weights(sample_weight: Any, X: Any, *, soft: bool) -> np.ndarray:
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     check_copies(weights, soft)
     return weights
+
+
+def class_weighted(model: Any, weights: np.ndarray, labels: np.ndarray, *, whole: bool) -> Any:
+    """Weights of rows times those of their classes, if a learner has such."""
+    given = getattr(model, "class_weight", None)
+    if given is None:
+        return weights
+    if model.multilabel_:
+        raise ValueError("class_weight is not supported for multilabel targets")
+    if isinstance(given, str) and not whole:
+        raise ValueError(
+            'class_weight="balanced" needs all rows at once; pass the weights of the classes as a '
+            "dict to learn from batches"
+        )
+    codes = labels[:, 0]
+    found = weights * class_factors(given, model.classes_, codes, weights, allow_zero=True)[codes]
+    return check_weights(found, found[:, None], soft=model._is_soft())

@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from oblong.online._linear import GaussianClassifier
 from oblong.solvers.online.rules import Rule, confidence_weighted
 
-# Variances of a diagonal covariance below this share of the initial one are held there.
+# Variances of a diagonal covariance below this fraction of the initial one are held there.
 FLOOR = 1e-12
 
 

@@ -15,8 +15,8 @@ from oblong.solvers.online.balance import rebalance
 from oblong.solvers.online.rows import Rows
 from oblong.solvers.online.rules import MISTAKE, Rule, improved_ellipsoid
 
-# Variances of a diagonal covariance, of which only ratios matter, are held above this share of the
-# initial one, far from underflow.
+# Variances of a diagonal covariance, of which only ratios matter, are held above this fraction of
+# the initial one, far from underflow.
 _FLOOR = 1e-30
 # How far the logarithms of the factors of a diagonal covariance may drift apart.
 _DRIFT = 40.0

@@ -35,9 +35,10 @@ _AROUND = {
     "model_selection": "FixedThresholdClassifier GroupKFold KFold LeaveOneOut StratifiedKFold",
     "multiclass": "OneVsOneClassifier OneVsRestClassifier",
     "pipeline": "FeatureUnion Pipeline",
-    "preprocessing": "Binarizer LabelBinarizer LabelEncoder MaxAbsScaler MinMaxScaler Normalizer "
-    "OneHotEncoder OrdinalEncoder PolynomialFeatures PowerTransformer QuantileTransformer "
-    "RobustScaler StandardScaler",
+    # Of a FunctionTransformer only the one without a function, by which columns pass through.
+    "preprocessing": "Binarizer FunctionTransformer LabelBinarizer LabelEncoder MaxAbsScaler "
+    "MinMaxScaler Normalizer OneHotEncoder OrdinalEncoder PolynomialFeatures PowerTransformer "
+    "QuantileTransformer RobustScaler StandardScaler",
     "svm": "SVC LinearSVC",
 }
 # What estimators keep inside.

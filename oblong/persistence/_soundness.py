@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import SVC
 
 from oblong.batch import BayesPointClassifier, EllipsoidalSVC, MarginRegressor
@@ -283,6 +284,11 @@ def _check_pivots(pivots: PivotMap) -> None:
     _require(pivots.rows is None or _rows(pivots.rows, None).shape[0] == count, "pivots")
 
 
+def _check_identity(step: FunctionTransformer) -> None:
+    """A column transformer passes columns through by one without functions."""
+    _require(step.func is None and step.inverse_func is None and not step.kw_args, "a function")
+
+
 def _check_svc(model: SVC) -> None:
     """LIBSVM does not check these arrays."""
     _require(isinstance(model.kernel, str), "kernel")
@@ -317,5 +323,6 @@ _CHECKS: tuple[tuple[type, Callable[[Any], None]], ...] = (
     (PairwiseKernelClassifier, _check_pairwise),
     (MarginRegressor, _check_regressor),
     (PivotMap, _check_pivots),
+    (FunctionTransformer, _check_identity),
     (SVC, _check_svc),
 )

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils.validation import check_is_fitted
 
@@ -34,7 +35,7 @@ _METHODS = (
 # A number that other sides of arrays rarely have, with which they could be confused.
 _ROWS = 7
 _BY_CLASS = ("decision_function", "predict_proba", "predict_p")
-# From so many columns on rows are sparse, if the model takes such.
+# With more columns than this, rows are sparse if the model takes such rows.
 _WIDE, _WIDEST = 10_000, 1_000_000
 
 
@@ -53,20 +54,11 @@ def check_usable(model: Any) -> None:
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
-            try:
-                found = _outputs(model, rows)
-            except (ValueError, TypeError):
-                if not sp.issparse(rows) or rows.shape[1] > _WIDEST:
-                    raise
-                found = _outputs(model, rows.toarray())
+            found = _outputs(model, rows)
         except Exception as error:
-            raise Unsound(f"the model cannot predict ({type(error).__name__})") from None
+            found = _second_trial(model, rows, error)
     classes = getattr(model, "classes_", None)
     for name, values in found.items():
-        if _ROWS not in values.shape or (
-            values.dtype.kind == "f" and not np.isfinite(values).all()
-        ):
-            raise Unsound(f"{name} gives no proper numbers")
         # A path has a column per spread.
         by_class = name in _BY_CLASS and not hasattr(model, "spreads")
         if by_class and isinstance(classes, np.ndarray) and values.ndim == 2:
@@ -75,6 +67,26 @@ def check_usable(model: Any) -> None:
                 raise Unsound(f"{name} has other classes than the model")
     if isinstance(classes, np.ndarray) and not _ordered(classes):
         raise Unsound("classes that are not in order")
+
+
+def _second_trial(model: Any, rows: Any, error: Exception) -> dict[str, np.ndarray]:
+    """Try rows of another kind, if there are any: dense ones, or zeros.
+
+    Ones may be so far from the rows of a sound model that its kernel values overflow there.
+    """
+    another: Any = None
+    if not sp.issparse(rows):
+        another = np.zeros(rows.shape) if rows.dtype.kind == "f" else None
+    elif rows.shape[1] <= _WIDEST:
+        another = rows.toarray()
+    try:
+        if another is not None and isinstance(error, (ValueError, TypeError)):
+            return _outputs(model, another)
+    except Exception as second:
+        error = second
+    if isinstance(error, Unsound):
+        raise error
+    raise Unsound(f"the model cannot predict ({type(error).__name__})") from None
 
 
 def _ordered(classes: np.ndarray) -> bool:
@@ -88,12 +100,18 @@ def _ordered(classes: np.ndarray) -> bool:
 def _outputs(model: Any, rows: Any) -> dict[str, np.ndarray]:
     found = {}
     for name in _METHODS:
-        if hasattr(model, name):
-            values = getattr(model, name)(rows)
-            if not sp.issparse(values):
-                found[name] = np.asarray(values)
-            else:
-                found[name] = np.append(values.data, np.zeros(_ROWS))[:_ROWS]
+        # P-values need the models of the folds, which are not kept if they are many.
+        if not hasattr(model, name) or (name == "predict_p" and not model._models):
+            continue
+        values = getattr(model, name)(rows)
+        if not sp.issparse(values):
+            values = np.asarray(values)
+        else:
+            values = np.append(values.data, np.zeros(_ROWS))[:_ROWS]
+        proper = values.dtype.kind != "f" or np.isfinite(values).all()
+        if _ROWS not in values.shape or not proper:
+            raise Unsound(f"{name} gives no proper numbers")
+        found[name] = values
     return found
 
 
@@ -120,6 +138,10 @@ def _cells(model: Any, count: int) -> list[Any] | None:
     """What a row may hold, by the first steps that know it."""
     if isinstance(model, Pipeline):
         steps = [step for _, step in model.steps if step not in (None, "passthrough")]
+        if isinstance(steps[0], SimpleImputer) and len(steps) > 1:
+            # Columns of indicators come last.
+            known = _cells(steps[1], steps[1].n_features_in_)
+            return None if known is None or len(known) < count else known[:count]
         return _cells(steps[0], count)
     if isinstance(model, FeatureUnion):
         return _cells(model.transformer_list[0][1], count)
@@ -141,6 +163,8 @@ def _cells(model: Any, count: int) -> list[Any] | None:
             for place, cell in zip(places.tolist(), inner):
                 cells[place] = cell
         return cells
+    if hasattr(model, "estimator_"):
+        return _cells(model.estimator_, count)
     categories = getattr(model, "categories_", None)
     if categories is not None:
         return [known[0] for known in categories]

@@ -8,7 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.spatial.distance import cdist
 from sklearn.datasets import load_digits
+from sklearn.multiclass import OneVsOneClassifier
 
 from oblong import EllipsoidalKernelClassifier
 from oblong.datasets import Dataset
@@ -210,6 +212,35 @@ def test_rivals_are_optimal(model):
     ours = objective(sign * f, model.coef_ @ f, np.sum, lambda v: v @ v, lambda v: np.maximum(v, 0))
     np.testing.assert_allclose(ours, best, rtol=1e-6)
     assert abs(model.dual_gap_) < 1e-8
+
+
+@pytest.mark.parametrize("model", [_distributions.ODM(gamma=0.3), _distributions.LDM(gamma=0.3)])
+def test_pairs_of_the_rivals_vote_as_those_of_scikit_learn(model):
+    X, y = load_digits(n_class=5, return_X_y=True)
+    X, T, y = X[:150] / 16.0, X[150:] / 16.0, y[:150]
+    ours = _distributions.Pairs(model).fit(X, y)
+    np.testing.assert_array_equal(ours.predict(T), OneVsOneClassifier(model).fit(X, y).predict(T))
+    assert abs(ours.dual_gap_) < 1e-8
+
+
+def test_coordinates_of_texts_keep_their_distances():
+    A, B = (sp.random(n, 40, 0.2, format="csr", random_state=n) for n in (8, 15))
+    # A row that occurs twice adds no dimension.
+    A = sp.vstack([A, A[7]], format="csr")
+    a, b = rivals._coordinates(A, B)
+    assert a.shape == (9, 9)
+    for M, m in ((A, a), (B, b)):
+        np.testing.assert_allclose(cdist(m, a), cdist(M.toarray(), A.toarray()), atol=1e-7)
+
+
+def test_sets_of_words_are_weighted_by_the_training_rows_alone():
+    A = sp.csr_matrix([[1.0, 1.0, 0.0], [1.0, 0.0, 0.0]])
+    a, b = rivals._weighted(A, sp.csr_matrix([[1.0, 0.0, 1.0]]))
+    np.testing.assert_allclose(np.linalg.norm(a.toarray(), axis=1), 1.0)
+    assert a[0, 1] > a[0, 0]
+    assert b[0, 2] > b[0, 0]
+    counts, _ = rivals._weighted(2.0 * A, A)
+    np.testing.assert_allclose(counts[0].toarray()[0], [0.5**0.5, 0.5**0.5, 0.0])
 
 
 def test_choices_of_the_rivals_at_the_ends_of_their_grids_are_known():

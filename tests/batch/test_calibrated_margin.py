@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine, make_classification
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.metrics import log_loss
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GroupKFold, KFold, LeaveOneOut, StratifiedKFold
@@ -53,6 +53,8 @@ ESTIMATORS = [
     SVC(decision_function_shape="ovo"),
     make_pipeline(StandardScaler(), RelativeMarginClassifier()),
     LogisticRegression(),
+    # One that counts no iterations.
+    RidgeClassifier(),
 ]
 
 
@@ -433,3 +435,13 @@ def test_progress_is_reported_on_request(capsys):
     assert not capsys.readouterr().err
     CalibratedMarginClassifier(verbose=1).fit(X, y)
     assert "5 folds" in capsys.readouterr().err
+
+
+def test_pipelines_in_pipelines_are_one_pipeline():
+    X, y = rows(k=3)
+    inner = make_pipeline(StandardScaler(), RelativeMarginClassifier())
+    flat, nested = (
+        CalibratedMarginClassifier(model).fit(X, y) for model in (inner, make_pipeline(inner))
+    )
+    np.testing.assert_array_equal(nested.sigmoids_, flat.sigmoids_)
+    np.testing.assert_array_equal(nested.predict_proba(X), flat.predict_proba(X))

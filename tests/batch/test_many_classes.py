@@ -11,6 +11,7 @@ from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
 from sklearn.svm import SVC
 
 from oblong import RelativeMarginClassifier
+from oblong.linalg.prepared_rows import PreparedRows
 
 
 def _data(n_classes, n=240, d=5, seed=0):
@@ -111,3 +112,37 @@ def test_indefinite_matrices_have_no_certificate():
     with pytest.warns(UserWarning, match="semidefinite"):
         model = RelativeMarginClassifier(kernel="precomputed", spread=1.0).fit(K, y)
     assert np.isinf(model.dual_gap_).all()
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"gamma": 0.02, "spread": 0.5},
+        {"kernel": "poly", "gamma": 0.02, "coef0": 1.0, "spread": 1.0},
+        {"kernel": "linear", "C": 0.1, "spread": 1.0},
+    ],
+    ids=["rbf", "poly", "linear"],
+)
+def test_large_pairs_share_their_rows(params, n_jobs, monkeypatch):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, size=5400)
+    X = (rng.normal(size=(5400, 45)) + 0.4 * rng.normal(size=(3, 45))[y]).astype(np.float32)
+    weights = rng.integers(0, 3, size=len(y)) + 0.5
+    weights[:60] = 0.0
+    shared = []
+    old = PreparedRows.sorted
+    monkeypatch.setattr(PreparedRows, "sorted", lambda *given: shared.append(1) or old(*given))
+    model = RelativeMarginClassifier(n_jobs=n_jobs, **params).fit(X, y, weights)
+    assert shared == [1]
+    assert model.converged_
+    outputs = _outputs(model, X)
+    for k, (i, j) in enumerate(combinations(range(3), 2)):
+        of_pair = (y == i) | (y == j)
+        alone = RelativeMarginClassifier(**params)
+        alone.fit(X[of_pair], np.where(y == i, 1, -1)[of_pair], weights[of_pair])
+        gap = model.dual_gap_[k] + alone.dual_gap_[0]
+        assert abs(model.objective_[k] / alone.objective_[0] - 1.0) <= gap
+        values = alone.decision_function(X)
+        assert np.abs(outputs[:, k] - values).max() <= 0.02 * np.abs(values).max()
+        np.testing.assert_allclose(model.B_[k], alone.B_[0], rtol=5e-3)

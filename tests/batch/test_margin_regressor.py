@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone, is_regressor
-from sklearn.datasets import load_diabetes, make_friedman1
+from sklearn.datasets import load_diabetes, make_friedman1, make_regression
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import QuantileRegressor
 from sklearn.metrics.pairwise import rbf_kernel
@@ -337,3 +337,32 @@ def test_at_home_in_scikit_learn():
     other = pickle.loads(pickle.dumps(search))
     np.testing.assert_array_equal(other.predict(X), search.predict(X))
     assert search.score(X, y) > 0.8
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize(
+    ("unit", "target", "C"), [(1.0, 1e-12, 1.0), (1e10, 1.0, 1.0), (1.0, 1.0, 1e8)]
+)
+@pytest.mark.parametrize("params", [{"loss": "quantile", "quantile": 0.3}, {"epsilon": 0.1}])
+def test_small_linear_problems_in_any_units(params, unit, target, C, sparse):
+    """Where the kernel solver stalls, the weights are found directly."""
+    X, y = make_regression(150, 5, noise=1.0, random_state=0)
+    y = target * (np.sin(y) + X[:, 0])
+    params = {**params, "epsilon": target * params.get("epsilon", 0.0)}
+    rows = unit * X
+    model = MarginRegressor(kernel="linear", C=C, **params)
+    model.fit(sp.csr_matrix(rows) if sparse else rows, y)
+    assert model.converged_
+    assert model.dual_gap_ <= 1e-6
+    # The same problem in units of its own.
+    scale = C * unit**2 / target
+    params["epsilon"] /= target
+    same = MarginRegressor(kernel="linear", C=1e3, **params).fit(X, y / target)
+    assert scale >= 1e8
+    np.testing.assert_allclose(model.predict(rows) / target, same.predict(X), atol=1e-2)
+
+
+def test_the_remedy_names_the_targets():
+    X, y = make_regression(60, 5, noise=1.0, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="the columns and the targets"):
+        MarginRegressor(C=1e300).fit(X, y)

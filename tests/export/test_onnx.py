@@ -219,3 +219,8 @@ def test_probabilities_that_agree_with_predictions(kind, ties):
     (chances, labels) = run(oblong.to_onnx(model), many, outputs=["probabilities", "label"])
     np.testing.assert_allclose(chances, model.predict_proba(many), rtol=0, atol=1e-9)
     np.testing.assert_array_equal(chances.argmax(axis=1), labels)
+
+
+def test_a_linear_classifier_with_sparse_weights():
+    X, y = rows()
+    assert_agrees(oblong.svm.LinearSVC().fit(X, y).sparsify())

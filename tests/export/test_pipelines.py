@@ -208,3 +208,14 @@ def test_missing_skl2onnx(monkeypatch):
     model = make_pipeline(StandardScaler(), oblong.SigmaSVC()).fit(*rows())
     with pytest.raises(ImportError, match=r"pip install \"oblong\[onnx\]\""):
         oblong.to_onnx(model)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_probabilities_around_a_pipeline(n_classes):
+    X, y = rows(n_classes)
+    inner = make_pipeline(
+        SimpleImputer(), make_pipeline(StandardScaler(), oblong.RelativeMarginClassifier())
+    )
+    model = oblong.CalibratedMarginClassifier(inner).fit(X, y)
+    assert_agrees(model)
+    assert isinstance(model.estimator_, Pipeline)

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.exceptions import InconsistentVersionWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC
 
 import oblong
@@ -192,6 +192,15 @@ def test_random_states_are_not_trusted(tmp_path):
 
     model = oblong.AROWClassifier(random_state=np.random.RandomState(0))
     assert "random state" in refused(edited(tmp_path / "m", far, model))
+
+
+@pytest.mark.parametrize("name", ["func", "inverse_func"])
+def test_a_step_calls_nothing_that_a_file_names(tmp_path, name):
+    def call(state):
+        state[name] = {"type": "str"}
+
+    step = FunctionTransformer(feature_names_out="one-to-one")
+    assert "a function" in refused(edited(tmp_path / "m", call, step))
 
 
 def test_sparse_matrices_are_checked(tmp_path):

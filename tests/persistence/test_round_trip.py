@@ -247,7 +247,7 @@ def test_arrays_that_are_one_are_stored_once(tmp_path):
             oblong.RelativeMarginClassifier(kernel=lambda A, B: A @ B.T),
             "kernel: expected data, got a function",
         ),
-        (make_pipeline(FunctionTransformer(np.log1p)), "FunctionTransformer, which a model file"),
+        (make_pipeline(FunctionTransformer(np.log1p)), "func: expected data, got a function"),
         (oblong.AROWClassifier(random_state=complex(1)), "random_state: expected data"),
         (object(), "the model: expected data, got a builtins.object"),
     ],
@@ -349,3 +349,51 @@ def test_folds_that_a_calibrated_classifier_was_given(cv, tmp_path):
     assert_same_predictions(model, other)
     np.testing.assert_array_equal(other.predict_p(NEW), model.predict_p(NEW))
     np.testing.assert_array_equal(other.predict_set(NEW), model.predict_set(NEW))
+
+
+def words(n):
+    table = np.array(["red", "green", "blue"], dtype=object)[np.arange(2 * n).reshape(n, 2) % 3]
+    table[::5, 0] = np.nan
+    return table
+
+
+@pytest.mark.parametrize(
+    ("imputer", "table"),
+    [
+        (SimpleImputer(strategy="most_frequent"), words),
+        (SimpleImputer(strategy="constant", fill_value="none", add_indicator=True), words),
+        (SimpleImputer(), lambda n: 7.0 + np.arange(2 * n).reshape(n, 2) % 3),
+    ],
+)
+@pytest.mark.parametrize("calibrated", [False, True])
+def test_categories_behind_an_imputer(imputer, table, calibrated, tmp_path):
+    _, y = rows()
+    model = make_pipeline(imputer, OneHotEncoder(), oblong.RelativeMarginClassifier())
+    model = oblong.CalibratedMarginClassifier(model, cv=2) if calibrated else model
+    X = table(len(y))
+    assert_same_predictions(model.fit(X, y), again(model, tmp_path), X)
+
+
+def test_columns_that_pass_through(tmp_path):
+    X, y = rows()
+    for parts in ([("a", StandardScaler(), [0])], [("a", "passthrough", [0, 2])]):
+        columns = ColumnTransformer(parts, remainder="passthrough")
+        model = make_pipeline(columns, oblong.RelativeMarginClassifier()).fit(X, y)
+        assert_same_predictions(model, again(model, tmp_path))
+
+
+def test_a_model_that_overflows_far_from_its_rows(tmp_path):
+    X, y = rows()
+    model = oblong.RelativeMarginClassifier(kernel="poly").fit(1e-150 * X, y)
+    with pytest.raises(ValueError, match="finite"):
+        model.predict(X)
+    assert_same_predictions(model, again(model, tmp_path), 1e-150 * X)
+
+
+def test_leave_one_out_keeps_no_models_and_comes_back(tmp_path):
+    X, y = rows()
+    X, y = np.vstack([X, X + 0.1]), np.tile(y, 2)
+    model = oblong.CalibratedMarginClassifier(cv=LeaveOneOut()).fit(X, y)
+    with pytest.raises(ValueError, match="kept for at most 50 folds"):
+        model.predict_p(NEW)
+    assert_same_predictions(model, again(model, tmp_path))

@@ -1,7 +1,7 @@
-"""``oblong play``: a page on this machine, on which points are moved and boundaries follow.
+"""``oblong play``: a page on this computer, on which points are moved and boundaries follow.
 
 Open a page in the browser: put and drag points, choose classifiers, move sliders, stretch the data,
-and see which boundaries turn. The page is served to this machine only, and nothing leaves it.
+and see which boundaries turn. The page is served to this computer only, and nothing leaves it.
 
 examples:
   oblong play

@@ -20,9 +20,9 @@ class Settings:
 
     With `nested`, parameters are chosen on the training rows of every fold; otherwise once, on
     all rows, which takes less time and favours models with many parameters. `impute` says what
-    gaps are filled with, the mean, the median or the most frequent value of the training rows. Of
-    more training rows than `search_rows`, so many are drawn to choose parameters on, and of more
-    than `kernel_rows` so many to fit a kernel model to.
+    gaps are filled with, the mean, the median or the most frequent value of the training rows. At
+    most `search_rows` training rows are used to choose parameters, and at most `kernel_rows` to
+    fit a kernel model.
     """
 
     cv: int = 5

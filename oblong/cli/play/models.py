@@ -175,7 +175,7 @@ MODELS = {
 def describe() -> dict[str, Any]:
     """What the page needs to build its controls."""
     return {
-        "models": [[name, each.title, each.group] for name, each in MODELS.items()],
+        "models": [[name, m.title, m.group, m.kind.__name__] for name, m in MODELS.items()],
         "settings": [[name, *each] for name, each in SETTINGS.items()],
         "most_points": MOST_POINTS,
         "most_classes": MOST_CLASSES,

@@ -388,8 +388,8 @@ async function copy(text, what) {
 function connect() {
   for (const [name, ...rest] of info.settings)
     $(["stretch", "angle"].includes(name) ? "stretching" : "sliders").append(slider(name, ...rest));
-  for (const [name, title, group] of info.models) {
-    const label = element("label"), input = element("input", {type: "checkbox", value: name});
+  for (const [name, title, group, kind] of info.models) {
+    const label = element("label", {title: "oblong." + kind}), input = element("input", {type: "checkbox", value: name});
     input.addEventListener("change", () => {
       state.models = info.models.map(m => m[0]).filter(n => n === name ? input.checked : state.models.includes(n));
       changed();

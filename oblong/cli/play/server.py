@@ -1,4 +1,4 @@
-"""The server behind the page: this machine only, one page, a few questions in JSON."""
+"""The server behind the page: this computer only, one page, a few questions in JSON."""
 
 from __future__ import annotations
 

@@ -29,8 +29,8 @@ from oblong.datasets import DataFileError
 from oblong.io.tables import Table
 
 _FOLDS = 5
-# Rows of the quick search; from so many rows on kernels are left out of it, and of so many a
-# fifth is held out once, in place of cross-validation.
+# Rows of the quick search; above the second number kernels are left out of it, and above the third
+# a fifth of the rows is held out once, in place of cross-validation.
 _SEARCH_ROWS, _KERNEL_ROWS, _MANY_ROWS = 1000, 20_000, 50_000
 
 

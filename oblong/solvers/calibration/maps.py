@@ -15,10 +15,12 @@ from scipy.special import expit, log_expit, softmax
 from oblong._core.compile import compiled
 from oblong._core.exp2 import LOG2_E, exp2
 
-# Least share of the sigmoid's slope that is left where its offset would change the side.
+# Least fraction of the sigmoid's slope that is left where its offset would change the side.
 LEAST_SLOPE = 0.01
 # What a pooled class gives away so that the predicted one leads.
 LEAD = 1e-9
+# A class counts as so many rows at most: targets stay below one.
+_MOST_ROWS = 1e12
 # Newton steps of the sigmoid: more than it has ever needed.
 _STEPS = 200
 # The temperature times the largest difference of two scores is at most this.
@@ -26,7 +28,8 @@ _STEEPEST = 1e6
 
 
 def _smoothed(weight: float) -> float:
-    """Platt's target for a class of so many rows: their share if one more row were wrong."""
+    """Platt's target for a class of so many rows: their fraction if one more row were wrong."""
+    weight = min(weight, _MOST_ROWS)
     return (weight + 1.0) / (weight + 2.0)
 
 
@@ -56,7 +59,8 @@ def fit_sigmoid(
     heavy, light = float(weights[positive].sum()), float(weights[~positive].sum())
     targets = np.where(positive, _smoothed(heavy), 1.0 - _smoothed(light))
     scale = float(np.abs(outputs).max(initial=0.0)) or 1.0
-    slope, offset = _fit_sigmoid(outputs / scale, targets, weights.astype(np.float64, copy=False))
+    # Only the targets depend on the sum of the weights, whose squares may overflow.
+    slope, offset = _fit_sigmoid(outputs / scale, targets, weights / (heavy + light))
     return slope / scale, offset
 
 

@@ -21,7 +21,7 @@ from scipy.linalg.lapack import dtrtri
 
 from oblong.solvers.covariance.certificate import UNIT, Certificate, StoredOutputs
 
-# Negative eigenvalues up to this share of the largest are round-off.
+# Negative eigenvalues up to this fraction of the largest are round-off.
 _ROUND_OFF = 1e-10
 
 

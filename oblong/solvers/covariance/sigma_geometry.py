@@ -18,7 +18,7 @@ from scipy.linalg.lapack import dpotri
 from oblong._core.threads import chunks
 from oblong.solvers.covariance.options import CovarianceOptions
 
-# Negative eigenvalues up to this share of the kernel values are round-off.
+# Negative eigenvalues up to this fraction of the kernel values are round-off.
 _ROUND_OFF = 1e-10
 
 

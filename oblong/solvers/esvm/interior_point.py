@@ -16,23 +16,29 @@ from oblong.solvers.esvm.scaled_part import Part
 from oblong.solvers.logdet.state import LogDetState
 
 
-def solve_by_interior_point(problem: EsvmProblem, polish: bool = False) -> tuple[Certified, str]:
-    """Solve with all rows in every Newton system; to the last digits, if that is asked for."""
+def solve_by_interior_point(
+    problem: EsvmProblem, polish: bool = False, pairs: bool = False
+) -> tuple[Certified, str]:
+    """Solve with all rows in every Newton system; to the last digits, if that is asked for.
+
+    With `pairs`, models of the dual come first whatever the shape of the rows.
+    """
     options = problem.options
     digits = [min(problem.tol, options.model_digits)] if polish else []
     # Hard margins without the last digits are left to the interior point method.
     enough = [] if polish and problem.hard is not None else [problem.tol]
     for tol in digits + enough:
-        found = _by_models(problem, tol)
+        found = _by_models(problem, tol, pairs)
         if found is not None:
             return found, "converged"
     tol = min(problem.tol, options.last_digits) if polish else problem.tol
     return solve_rows(problem, options.enough * tol * problem.unit)
 
 
-def _by_models(problem: EsvmProblem, tol: float) -> Certified | None:
+def _by_models(problem: EsvmProblem, tol: float, pairs: bool) -> Certified | None:
     """Solve for a kernel without a central path; None where that is not possible."""
-    if not _is_kernel(problem, problem.n) or problem.max_iter < problem.options.models_from_limit:
+    suits = pairs or _is_kernel(problem, problem.n)
+    if not suits or problem.max_iter < problem.options.models_from_limit:
         return None
     if not (problem.fit_intercept if problem.hard is None else problem.hard.all()):
         return None

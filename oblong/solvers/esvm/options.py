@@ -29,8 +29,8 @@ class EsvmOptions:
         longer fit into memory.
     one_thread_columns, one_thread_rows : int
         Columns, or rows, up to which a second thread of BLAS costs more than it helps.
-    iterations, smo_iterations_per_row : int
-        Default limits; the hardest problem of the tests takes 120 Newton systems.
+    iterations : int
+        Default limit; the hardest problem of the tests takes 120 Newton systems.
 
     wide : int
         Columns from which a triangular factor is worth a triangular product of its own.
@@ -107,12 +107,6 @@ class EsvmOptions:
         Fraction of the tolerance that rounding may have in a certificate by the kernel matrix;
         fraction of the rows with a weight up to which the others are left out of it.
 
-    smo_refresh, smo_sweep : int
-        Steps after which the sequential solver recomputes ``Q``, and its gap.
-    smo_vanishes, smo_patience : float, int
-        Length of ``v`` over ``Σ α |φ|`` below which it has nothing to divide by; sweeps without a
-        better gap after which it stops.
-
     conic_rows, conic_missed : int, float
         Rows that the conic solver of the exact problem takes at once; how far a row of length one
         may lie beyond the boundary before it has to be among them.
@@ -126,7 +120,6 @@ class EsvmOptions:
     one_thread_columns: int = 32
     one_thread_rows: int = 1200
     iterations: int = 500
-    smo_iterations_per_row: int = 1000
 
     wide: int = 200
     warm_width: float = 0.1
@@ -173,11 +166,6 @@ class EsvmOptions:
     linear_below: float = -0.4
     certificate_rounding: float = 0.1
     certificate_rows: float = 0.9
-
-    smo_refresh: int = 2000
-    smo_sweep: int = 500
-    smo_vanishes: float = 1e-9
-    smo_patience: int = 100
 
     conic_rows: int = 300
     conic_missed: float = 1e-9

@@ -13,18 +13,27 @@ for data that overlap and large caps, and the weights ``α`` then do not determi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 
 from oblong._core.progress import Progress, ProgressCallback
 from oblong._core.threads import single_threaded_blas
+from oblong.linalg.feature_map import combination, row_norms
 from oblong.solvers.esvm.interior_point import solve_by_interior_point
 from oblong.solvers.esvm.many_rows import solve_by_newton, solve_by_working_sets
 from oblong.solvers.esvm.options import EsvmOptions
-from oblong.solvers.esvm.problem import Certified, EsvmProblem, moment_factor
-from oblong.solvers.esvm.smo import solve_by_smo
+from oblong.solvers.esvm.problem import Certified, EsvmProblem, moment_factor, smallest_ratio
+
+# Outputs of the model with a given direction and bias as it is stored, and their rounding errors.
+Evaluate: TypeAlias = Callable[[np.ndarray, float], tuple[np.ndarray, np.ndarray]]
+
+# Gap, over r p, up to which a solution that met its tolerance has converged.
+_PROMISE = 1e-3
+_EPS = 4.0 * float(np.finfo(float).eps)
 
 
 @dataclass(frozen=True)
@@ -109,7 +118,8 @@ def solve_ellipsoidal_svm(
         ``"ipm"``: primal-dual interior point with all rows; with almost as many columns as rows,
         faster ways to the same solution are tried first. ``"newton"``: Newton's method on a
         smoothed problem, and the interior point method for the rows near the boundary; for many
-        rows with few columns. ``"smo"``: the paper's sequential algorithm, corrected.
+        rows with few columns. ``"smo"``: pairs of weights on models of the dual, of ``n × n``
+        numbers, and the interior point method where these lead nowhere; needs an intercept.
         ``"auto"`` takes one of the first two by the shape of ``F``.
     tol : float, default=1e-6
         Largest gap.
@@ -155,7 +165,9 @@ def solve_ellipsoidal_svm(
         raise ValueError("rows of both classes with positive caps are needed")
     options = options or EsvmOptions()
     solver = _choose(solver, len(rows), F.shape[1], options)
-    limit = _limit(solver, max_iter, len(rows), options)
+    if solver == "smo" and not fit_intercept:
+        raise ValueError("pairs of weights need an intercept")
+    limit = options.iterations if max_iter is None else max_iter
     problem = EsvmProblem(*parts, r, fit_intercept, tol, limit, options=options)
     if progress is not None:
 
@@ -186,19 +198,11 @@ def _choose(solver: str, n: int, p: int, options: EsvmOptions) -> str:
     return "newton" if n > max(options.newton_from, enough) else "ipm"
 
 
-def _limit(solver: str, max_iter: int | None, n: int, options: EsvmOptions) -> int:
-    if max_iter is not None:
-        return max_iter
-    return options.smo_iterations_per_row * n if solver == "smo" else options.iterations
-
-
 def _solve(
     problem: EsvmProblem, solver: str, start: EllipsoidalSVMResult | None, polish: bool
 ) -> tuple[Certified, str]:
-    if solver == "smo":
-        return solve_by_smo(problem)
-    if solver == "ipm":
-        found, status = solve_by_interior_point(problem, polish)
+    if solver != "newton":
+        found, status = solve_by_interior_point(problem, polish, pairs=solver == "smo")
         if status != "stalled" or problem.hard is not None:
             return found, status
         # Caps of very different sizes: smoothing copes, unless they are beyond all reason.
@@ -216,3 +220,86 @@ def _solve(
     if G is None:
         G = problem.factor(np.minimum(start.alpha, problem.caps))[0]
     return solve_by_newton(problem, (np.sqrt(problem.r) * G.T, start.w, start.b))
+
+
+def as_stored(
+    F: np.ndarray,
+    y: np.ndarray,
+    caps: np.ndarray,
+    pi: np.ndarray,
+    outside: np.ndarray | None,
+    r: float,
+    tol: float,
+    result: EllipsoidalSVMResult,
+    evaluate: Evaluate,
+) -> tuple[EllipsoidalSVMResult, bool]:
+    """Certify the model that is stored, and say whether most of the gap is rounding.
+
+    Its outputs are not those of the solver where a limit case takes the place of the solution,
+    and where they are small differences of large numbers. What the feature vectors lost of the
+    rows counts ``r / (1 - r)`` times in ``φ'B φ``.
+    """
+    if not np.isfinite(result.objective):
+        return result, False
+    outputs, error = evaluate(result.w, result.b)
+    q, alpha, t = result.q, result.alpha, row_norms(F)
+    # A difference of squared lengths as small as this is rounding in them alone.
+    least = _EPS * t**2
+    lost = np.zeros(len(t)) if outside is None else outside
+    factor = pi * (r / (1.0 - r))
+    whole = q + factor * lost
+    largest = whole if outside is None else whole + factor * least
+    before, value, worst = (
+        _of_outputs(y, caps, result, r, f, q)
+        for f, q in ((result.outputs, q), (outputs, whole), (outputs - y * error, largest))
+    )
+    unit = r * len(result.w)
+    objective = result.objective - before
+    if result.factor is not None:
+        # Where the rows' moments are nearly singular, the stored matrix is not quite the one that
+        # the dual weights stand for.
+        sizes = np.abs(result.factor.diagonal())
+        objective = -unit * np.log(r) - 2.0 * r * float(np.log(sizes).sum())
+        objective += (1.0 - r) * r * float(np.sum(result.factor**2))
+    objective += value
+    # The sum of the weighted rows, and the values themselves.
+    length = float(np.linalg.norm(combination(alpha * y, F)))
+    hidden = (
+        float(np.hypot(length, alpha @ np.sqrt(np.where(lost > 16.0 * least, lost, 0.0)))) - length
+    )
+    hidden += _EPS * (float(alpha @ t) + abs(objective) + unit)
+    hidden += worst - value if np.isfinite(value) else np.inf
+    gap = (max(objective - result.dual_objective, 0.0) + hidden) / unit
+    status = result.status
+    if not gap <= max(tol, _PROMISE) and status == "converged":
+        status = "stalled"
+    found = replace(result, outputs=outputs, objective=objective, gap=gap, status=status)
+    return found, bool(hidden > 0.5 * gap * unit)
+
+
+def _of_outputs(
+    y: np.ndarray,
+    caps: np.ndarray,
+    result: EllipsoidalSVMResult,
+    r: float,
+    outputs: np.ndarray,
+    q: np.ndarray,
+) -> float:
+    """The part of the objective that depends on the outputs and on ``q``.
+
+    That is the loss of rows with slack and, where rows have none, what it costs to shrink the
+    matrix to ``κ B``, for which their margins are wide enough.
+    """
+    side, hard = y * outputs, np.isinf(caps)
+    soft, shrink, cost = ~hard, 1.0, 0.0
+    if hard.any():
+        shrink = min(1.0, smallest_ratio(side[hard], q[hard]))
+        if shrink <= 0.0:
+            return np.inf
+        unit = r * len(result.w)
+        trace = unit - float(result.alpha @ result.q)
+        if result.factor is not None:
+            trace = (1.0 - r) * r * float(np.sum(result.factor**2))
+        cost = (shrink - 1.0) * trace - unit * np.log(shrink)
+    loss = caps[soft] @ np.maximum(shrink * q[soft] - side[soft], 0.0)
+    return float(loss) + cost

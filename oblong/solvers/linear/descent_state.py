@@ -53,9 +53,8 @@ class DescentState:
         rows = problem.rows
         self.problem = problem
         self.data, self.indices, self.indptr = rows.compressed()
+        rows.check_finite()
         self.norms = rows.squared_norms
-        if not float(self.norms.max()) < 1e150:
-            raise ValueError("the squared norms of the rows are not finite: scale the data")
         # With a bias, rows may be centred: not the rows themselves, but their products.
         self.mean = np.zeros(rows.d)
         if problem.intercept:

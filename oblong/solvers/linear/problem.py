@@ -139,6 +139,11 @@ class LinearRows:
             self._for_parts(task, absolute=False)
         return out
 
+    def check_finite(self) -> None:
+        """Raise if squares, which enter the Gram matrix times penalties, overflow."""
+        if not float(self.squared_norms.max(initial=0.0)) < 1e150:
+            raise ValueError("the squared norms of the rows are not finite: scale the data")
+
     def for_chunks(
         self, task: Callable[[slice, np.ndarray], object], threads: int | None = None
     ) -> None:
@@ -442,10 +447,3 @@ def best_bound(f: np.ndarray, D: float, U: np.ndarray | None) -> float:
     # At t, the slope is D less the sum of U over the rows beyond t: the first to reach D is best.
     place = int(np.searchsorted(np.cumsum(U[order]), D))
     return max(1.0, float(sizes[order[place]])) if place < len(f) else 1.0
-
-
-def check_finite(rows: LinearRows) -> None:
-    """Squares of the numbers enter the Gram matrix, times penalties."""
-    largest = float(rows.squared_norms.max(initial=0.0))
-    if not largest < 1e150:
-        raise ValueError("the squared norms of the rows are not finite: scale the data")

@@ -32,7 +32,6 @@ from oblong.solvers.linear.problem import (
     LinearRows,
     as_stored,
     certified,
-    check_finite,
 )
 from oblong.solvers.linear.relative import choose_method
 from oblong.solvers.linear.start import Kind
@@ -129,13 +128,19 @@ def _start(problem: LinearProblem, t: float, options: LinearOptions) -> list[Kin
     return kinds
 
 
-def suits_linear_regression(X: Any, options: LinearOptions = DEFAULTS) -> bool:
-    """Whether rows are many and narrow enough for the interior point method."""
+def suits_linear_regression(
+    X: Any, options: LinearOptions = DEFAULTS, *, stalled: bool = False
+) -> bool:
+    """Whether rows are many and narrow enough for the interior point method.
+
+    If the kernel solver has ``stalled``, as many rows as columns are enough.
+    """
     n, d = X.shape
-    many = n >= max(_LEAST_ROWS, _ROWS_PER_COLUMN * d)
+    many = n >= (d if stalled else max(_LEAST_ROWS, _ROWS_PER_COLUMN * d))
     return many and choose_method(X, options) == "interior-point"
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def solve_linear_regression(
     X: Any,
     y: np.ndarray,
@@ -201,7 +206,7 @@ def solve_linear_regression(
         # Sparse rows cannot be centred, which costs digits where they are far from the origin.
         X = X.toarray()
     rows = LinearRows(X, threads, centred=intercept)
-    check_finite(rows)
+    rows.check_finite()
     B = np.inf
     if bounds is not None:
         B = max(0.5 * (bounds[1] - bounds[0]), float(np.abs(y).max()))

@@ -24,7 +24,6 @@ from oblong.solvers.linear.problem import (
     LinearResult,
     LinearRows,
     as_stored,
-    check_finite,
 )
 from oblong.solvers.margin.relative import solve_relative_margin
 
@@ -249,12 +248,12 @@ def _prepared(
     n, d = X.shape
     rows = LinearRows(X, threads, centred=intercept)
     if n >= d or n * d > options.rotated:
-        check_finite(rows)
+        rows.check_finite()
         return rows, lambda found: found
     # The weights lie in the span of the rows: turn it into as many columns as rows, or fewer.
     basis, factor = _span(rows.dense(0, n))
     shift, rows = rows.shift, LinearRows(factor, threads)
-    check_finite(rows)
+    rows.check_finite()
 
     def back(found: LinearResult) -> LinearResult:
         coef = basis(found.coef)

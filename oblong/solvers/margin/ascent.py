@@ -110,6 +110,7 @@ class Ascent:
     def _converged(self, m: float, M: float) -> MarginResult | None:
         """Return the result if fresh outputs confirm the violation and the gap is small enough."""
         promise = self.options.promise(self.tol)
+        balance(self.c, self.right, self.left)
         if self.rough or self.columns.exact or self._rounding_is_harmless(m, M):
             if self.polish and not (self.rough or self.columns.exact):
                 # Too large a gap shows in single precision already.
@@ -298,8 +299,12 @@ class Ascent:
         near = (self.right - self.u > M - rounding) | (self.left - self.u < m + rounding)
         rows = np.flatnonzero(near)
         if rows.size > options.rounding_sample:
-            some = rows[:: rows.size // options.rounding_sample]
-            fresh = self.columns.image(some, support, coef)
+            if support.size <= options.own_sample:
+                # The certificate asks for these outputs, too.
+                some, fresh = support, self.columns.own_image(support, coef)
+            else:
+                some = rows[:: rows.size // options.rounding_sample]
+                fresh = self.columns.image(some, support, coef)
             error = options.beyond_sample * float(np.abs(fresh - self.u[some]).max())
             self.u[some] = fresh
             if 2.0 * error <= 0.5 * self.target:
@@ -323,7 +328,8 @@ class Ascent:
 
     def result(self, status: str, rough: bool = False) -> MarginResult:
         """Certify the coefficients as they are; ``rough`` takes the image as it is, no proof."""
-        balance(self.c, self.right, self.left)
+        if status != "converged":
+            balance(self.c, self.right, self.left)
         expansion = self._expansion(rough or self.rough)
         self.last_error = float(expansion.error.max(initial=0.0))
         counts = (self.n_iter, self.n_newton, self.n_rounds)

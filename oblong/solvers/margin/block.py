@@ -161,7 +161,7 @@ def solve_block(
     snap = snap_distance(pieces.breakpoints, c, final_tol, block.largest)
     stretch = _stretch(len(c), fresh)
     steps = newton = since = 0
-    stride = max(options.least_stride, len(c) // 2)
+    stride = max(options.least_stride, min(len(c) // 2, 256 + len(c) // 8))
     if interior and not _begin_inside(block, pieces, c, u, 0.1 * tol, options):
         write_slopes(*pieces, c, right, left)
         highest, lowest = interval(right, left, u)

@@ -183,8 +183,8 @@ def _value_and_slopes(u, y, C, U, D, bias, low, high):
     least over ``s``, which a kink at -1, 0 (for a bound of one) or 1 attains.
     """
     hard = np.isinf(U[0])
-    # Loss, slopes of the hinges to the right and the left, and prices: above the bound, below its
-    # negative, on it and on its negative.
+    # Loss, slopes of the hinges to the right and the left, and penalties: above the bound, below
+    # its negative, on it and on its negative.
     sums, part = np.zeros(7), np.zeros(7)
     up = down = False
     for start in range(0, u.size, _TERMS):
@@ -219,7 +219,7 @@ def _value_and_slopes(u, y, C, U, D, bias, low, high):
 
 @compiled
 def _least_slope(D, slowest, above, below, rising, falling):
-    """Least slope of the price of the bound over its speeds."""
+    """Least slope of the penalty of the bound over its speeds."""
     slow = D * slowest + above * (1.0 - slowest) - below * (1.0 + slowest)
     slow += rising * (1.0 - slowest) + falling * max(-1.0 - slowest, 0.0)
     return min(slow, D - 2.0 * below)

@@ -17,7 +17,7 @@ from scipy.optimize import linprog
 
 from oblong.solvers.margin.scaled import solve_scaled_margin
 
-# A street narrower than this share of the data's extent is round-off.
+# A street narrower than this fraction of the data's extent is round-off.
 _NOTHING = 1e-10
 
 

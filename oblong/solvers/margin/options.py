@@ -43,6 +43,8 @@ class MarginOptions:
         hides small eigenvalues shows as slow progress.
     rounding_sample : int
         Rows that tell how large the rounding of single precision is.
+    own_sample : int
+        Support vectors up to which they all are that sample: the certificate needs their outputs.
     beyond_sample : float
         How much larger than in the sample the rounding may be elsewhere: the largest of 10⁶ normal
         deviates is 1.5 times the largest of 256.
@@ -75,7 +77,7 @@ class MarginOptions:
     newton_short : float
         Step length below which a costly Newton step is not repeated.
     least_pivot : float
-        Matrices with a pivot below this share of their mean diagonal are not inverted.
+        Matrices with a pivot below this fraction of their mean diagonal are not inverted.
     inverted_after : int
         Newton steps on one matrix of a batch after which it is inverted: further ones are cheaper.
     batch_rows : int
@@ -97,14 +99,14 @@ class MarginOptions:
     bound_free : int
         Free coefficients up to which the derivative of the excess is worth a factorisation.
     bound_accuracy : float
-        Tolerance of the problems of the search as a share of ``tol``.
+        Tolerance of the problems of the search as a fraction of ``tol``.
     bound_width : float
         Width of the bracket at the end, in ``tol``: larger than ``bound_accuracy``, so that a
         step of that size shows in the solution.
     bound_least_width : float
         Least relative width of the bracket: narrower is rounding.
     bound_gap : float
-        Gap, as a share of ``tol`` and of the objective, at which one solution is as good as the
+        Gap, as a fraction of ``tol`` and of the objective, at which one solution is as good as the
         best combination of two.
     bound_searches : int
         Times the search is done, each with a tenth of the tolerance of the one before.
@@ -131,6 +133,7 @@ class MarginOptions:
     refreshes: int = 8
     single_steps: int = 50
     rounding_sample: int = 256
+    own_sample: int = 2048
     beyond_sample: float = 2.0
     stretches: int = 8
     polished: int = 1024
@@ -172,7 +175,7 @@ class MarginOptions:
 
     def promise(self, tol: float) -> float:
         """Relative duality gap that a solution converged to ``tol`` proves."""
-        return max(tol, self.largest_gap)
+        return float(max(tol, self.largest_gap))
 
 
 DEFAULTS = MarginOptions()

@@ -194,42 +194,78 @@ def _ascend_pairs(
 
 
 @compiled
-def _stride(p, s, c, u, right, left, before, image, snap):
+def _rise(right, left, u, first, share, second):
+    """How steeply the dual rises along ``first + share second``."""
+    rise = 0.0
+    for k in range(u.size):
+        d = first[k] + share * second[k]
+        if d != 0.0:
+            rise += d * ((right[k] if d > 0.0 else left[k]) - u[k])
+    return rise
+
+
+@compiled
+def _stride(p, s, c, u, right, left, before, image, last, last_image, snap):
     """Go on in the direction that the steps since ``before`` have led, to the first kink.
 
     Near the optimum pair steps zigzag towards it along a few directions, and their sum points
-    the way. The image of the direction is the change of the image, so that nothing has to be
-    multiplied. ``before`` and its ``image`` become the direction and its image.
+    the way. Together with the last such move, of steps and stride, it spans a plane, and the way
+    leads to the maximum there, as in the method of conjugate gradients. The images of both are
+    changes of the image, so that nothing has to be multiplied.
+
+    ``before`` and its ``image`` become the sum of the steps and its image, ``last`` and
+    ``last_image`` the move.
     """
-    rise = curvature = 0.0
+    own = both = old = 0.0
     for k in range(c.size):
-        d = c[k] - before[k]
-        before[k] = d
+        before[k] = c[k] - before[k]
         image[k] = u[k] - image[k]
-        curvature += d * image[k]
-        if d != 0.0:
-            rise += d * ((right[k] if d > 0.0 else left[k]) - u[k])
-    if not (rise > 0.0 and curvature > 0.0):
-        return
-    step = rise / curvature
-    row = -1
-    end = 0.0
+        own += before[k] * image[k]
+        both += last[k] * image[k]
+        old += last[k] * last_image[k]
+    rise = _rise(right, left, u, before, 0.0, last)
+    share = 0.0
+    if own * old - both * both > 1e-6 * own * old and rise > -np.inf:
+        other = _rise(right, left, u, last, 0.0, last)
+        ahead = rise * old - other * both
+        across = other * own - rise * both
+        # Minus infinity where the last move would lead out of a domain. To go farther along it
+        # than it went would amplify the rounding of its image, from stride to stride.
+        if other > -np.inf and ahead > 0.0 and abs(across) <= own * old - both * both:
+            share = across / ahead
+            combined = _rise(right, left, u, before, share, last)
+            if combined > 0.0:
+                rise = combined
+                own += share * (2.0 * both + share * old)
+            else:
+                share = 0.0
     for k in range(c.size):
-        d = before[k]
-        if d != 0.0:
-            _, _, above, below = _place(p, s, k, c[k])
-            place = above if d > 0.0 else below
-            if (place - c[k]) / d < step:
-                step = (place - c[k]) / d
-                row = k
-                end = place
+        last[k] = before[k] + share * last[k]
+        last_image[k] = image[k] + share * last_image[k]
+    step = 0.0
+    if rise > 0.0 and own > 0.0:
+        step = rise / own
+        row = -1
+        end = 0.0
+        for k in range(c.size):
+            d = last[k]
+            if d != 0.0:
+                _, _, above, below = _place(p, s, k, c[k])
+                place = above if d > 0.0 else below
+                if (place - c[k]) / d < step:
+                    step = (place - c[k]) / d
+                    row = k
+                    end = place
+        for k in range(c.size):
+            u[k] += step * last_image[k]
+            if last[k] != 0.0:
+                c[k] = _snapped(p, k, c[k] + step * last[k], snap)
+        if row >= 0:
+            c[row] = end
+        write_slopes(p, s, c, right, left)
     for k in range(c.size):
-        u[k] += step * image[k]
-        if before[k] != 0.0:
-            c[k] = _snapped(p, k, c[k] + step * before[k], snap)
-    if row >= 0:
-        c[row] = end
-    write_slopes(p, s, c, right, left)
+        last[k] = before[k] + step * last[k]
+        last_image[k] = image[k] + step * last_image[k]
 
 
 @compiled
@@ -285,6 +321,7 @@ def ascend(
         Violation reached; NaN if the values are not finite.
     """
     up, low, before, image, scratch = work
+    last, last_image = np.zeros(c.size), np.zeros(c.size)
     write_slopes(p, s, c, right, left)
     steps = 0
     while True:
@@ -306,4 +343,4 @@ def ascend(
                 u[k] = left[k] - low[k]
         if not violation > tol or steps >= max_steps:
             return steps, violation
-        _stride(p, s, c, u, right, left, before, image, snap)
+        _stride(p, s, c, u, right, left, before, image, last, last_image, snap)

@@ -98,21 +98,23 @@ def expand(
     if columns.exact:
         return columns.expand(c, u, None)
     f = u + bias
-    support = np.flatnonzero(c)
-    some = support[:: max(1, support.size // options.rounding_sample)]
-    fresh = columns.image(some, support, c[support])
-    # Ten times the rounding seen on some rows bounds that of the others.
-    error = 10.0 * options.beyond_sample * float(np.abs(fresh - u[some]).max(initial=0.0))
-    matters = np.maximum(pieces.loss(f + error), pieces.loss(f - error)) > 0.0
-    if pieces.bounded:
-        # The rows that come nearest to a hard bound set the scale.
-        sizes = np.abs(f)
-        matters |= sizes >= sizes.max() - 2.0 * error
-    matters[support] = True
-    expansion = columns.expand(c, u, np.flatnonzero(matters))
+    error = 0.0
+    matters = np.ones(c.size, dtype=np.bool_)
+
+    def matter(rounding: float) -> np.ndarray:
+        nonlocal error
+        # Ten times the rounding seen on some rows bounds that of the others.
+        error = 10.0 * options.beyond_sample * rounding
+        np.greater(np.maximum(pieces.loss(f + error), pieces.loss(f - error)), 0.0, out=matters)
+        if pieces.bounded:
+            # The rows that come nearest to a hard bound set the scale.
+            sizes = np.abs(f)
+            matters[sizes >= sizes.max() - 2.0 * error] = True
+        return matters
+
+    expansion = columns.expand(c, u, matter)
     # The others keep the rounding of their columns, in case another bias or factor is better.
-    if expansion.direction is None:
-        expansion.error[~matters] += error
+    expansion.error[~matters & (c == 0.0)] += error
     return expansion
 
 

@@ -13,7 +13,7 @@ from oblong.linalg.columns import SymmetricColumns
 from oblong.solvers.margin.problem import Pieces
 
 # Of the coefficients that are not zero, the share at a breakpoint that is worth another product.
-_AT_BREAKPOINTS = 0.2
+AT_BREAKPOINTS = 0.2
 
 
 def sample_rows(pieces: Pieces, size: int) -> np.ndarray:
@@ -51,7 +51,7 @@ def spread_solution(
     start[rows] = _snapped(own, coef * (rows.size / n))
     right, left = own.slopes_at(start[rows])
     support = np.flatnonzero(coef)
-    if np.count_nonzero((right != left)[support]) > _AT_BREAKPOINTS * support.size:
+    if np.count_nonzero((right != left)[support]) > AT_BREAKPOINTS * support.size:
         columns.add(image, rows[support], coef[support], None)
         f = image + bias
         shares = start[rows]

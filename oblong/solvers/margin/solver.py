@@ -30,7 +30,7 @@ from oblong.solvers.margin.block import NoMaximum
 from oblong.solvers.margin.options import DEFAULTS, MarginOptions
 from oblong.solvers.margin.problem import Pieces
 from oblong.solvers.margin.result import MarginResult
-from oblong.solvers.margin.sample import sample_rows, scaled, spread_solution
+from oblong.solvers.margin.sample import AT_BREAKPOINTS, sample_rows, scaled, spread_solution
 from oblong.solvers.margin.small import ascend_whole, whole_block
 
 __all__ = ["MarginResult", "solve_margin"]
@@ -96,6 +96,8 @@ def solve_margin(
         If ``K`` has values that are not finite, or proves to be indefinite while some ``g_i``
         is unbounded.
     """
+    # Of an integer the loops would be compiled anew.
+    tol = float(tol)
     limit = _NO_LIMIT if max_iter < 0 else max_iter
     columns = columns.latest
     spent = 0
@@ -156,7 +158,9 @@ def _sample_start(
         )
         spent += sample.n_iter
         right, left = own.slopes_at(sample.dual_coef)
-        if 2 * np.count_nonzero(right == left) > count:
+        free, support = np.count_nonzero(right == left), np.count_nonzero(sample.dual_coef)
+        # Few rows with large penalties are free in any case, unless noise holds some of them back.
+        if 2 * free > count and free > (1.0 - AT_BREAKPOINTS) * support:
             return None, None, spent
     bias = 0.5 * sum(sample.bias_interval)
     start, image = spread_solution(columns, pieces, rows, sample.dual_coef, bias)

@@ -2,7 +2,7 @@
 
 Shivaswamy and Jebara, "Maximum Relative Margin and Data-Dependent Regularization", Journal
 of Machine Learning Research 11 (2010), equations (14) and (15): the bound ``t`` is a variable
-that costs ``D`` a unit, and a sample may break it at a price ``U_i``, infinite in (14), ::
+that costs ``D`` per unit, and a sample may break it for a penalty ``U_i``, infinite in (14), ::
 
     min_{w,b,t>=1}  ½|w|² + Σ C_i [1 - y_i f_i]_+ + D t + Σ U_i [|f_i| - t]_+ .
 
@@ -53,7 +53,7 @@ class BoundModel(NamedTuple):
     def of(
         cls, y: np.ndarray, C: np.ndarray, D: float, nu: float | None, weights: np.ndarray | None
     ) -> BoundModel:
-        """Compute the prices ``U``; the arguments are those of :func:`solve_variable_bound`."""
+        """Compute the penalties ``U``; the arguments are those of :func:`solve_variable_bound`."""
         share = np.ones(len(y)) if weights is None else weights
         U = np.full(len(y), np.inf) if nu is None else D * nu * share / share.sum()
         return cls(y, C, U, float(D))
@@ -150,7 +150,7 @@ def solve_variable_bound(
     D : float
         Price of the bound, at least zero. Zero makes the support vector machine.
     nu : float, default=None
-        Larger than zero: samples may break the bound at the price ``U_i = D nu s_i / Σs``. None
+        Larger than zero: samples may break the bound for the penalty ``U_i = D nu s_i / Σs``. None
         makes the bound hard.
     weights : ndarray of shape (n,), default=None
         The weights ``s`` of the samples in ``U``; ones by default.

@@ -29,7 +29,7 @@ from oblong.solvers.online.rows import Rows
 from oblong.solvers.online.slots import UPDATES
 from oblong.solvers.online.state import OnlineState
 
-# What sticks out of the span by less than this share of k(x, x) is round-off, and would have the
+# What sticks out of the span by less than this fraction of k(x, x) is round-off, and would have the
 # whole initial variance where that of the learner has long vanished.
 _ROUND_OFF = 1e-12
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,8 +35,10 @@ _CATEGORIES = (
     "native-country",
 )
 _TITLES = {"online": "online e-SVM", "newton": "e-SVM, Newton", "svm": "SVM"}
-_NUS = (0.02, 0.1, 0.4)
-_COSTS = (0.01, 0.1, 1.0)
+_NUS = (0.005, 0.02, 0.1, 0.4, 1.6, 6.4)
+_GRIDS = {"online": _NUS, "newton": _NUS, "svm": (1e-4, 1e-3, 0.01, 0.1, 1.0, 10.0)}
+# Newton's method takes up to half a minute on covtype: there it has three values.
+_FEW = (0.02, 0.1, 0.4)
 
 
 def _task(sets: Sets, name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -59,16 +61,23 @@ def _shares(sets: Sets, X: np.ndarray, y: np.ndarray, train: np.ndarray) -> np.n
     return coded
 
 
-def _makers(seed: int) -> dict[str, tuple[Callable[[float], Any], tuple[float, ...]]]:
-    return {
-        "online": (lambda nu: OnlineEllipsoidalSVC(nu=nu, random_state=seed), _NUS),
-        "newton": (lambda nu: EllipsoidalSVC(nu=nu, kernel="linear", tol=1e-4), _NUS),
-        "svm": (lambda C: LinearRelativeMarginClassifier(C=C, spread=1.0), _COSTS),
-    }
+def _model(method: str, parameter: float, seed: int) -> Any:
+    if method == "online":
+        return OnlineEllipsoidalSVC(nu=parameter, random_state=seed)
+    if method == "newton":
+        return EllipsoidalSVC(nu=parameter, kernel="linear", tol=1e-4)
+    return LinearRelativeMarginClassifier(C=parameter, spread=1.0)
 
 
 def _cell(
-    sets: Sets, rng: np.random.Generator, *, set: str, method: str, half: int, rows: int | None
+    sets: Sets,
+    rng: np.random.Generator,
+    *,
+    set: str,
+    method: str,
+    half: int,
+    rows: int | None,
+    grid: Sequence[float] = _FEW,
 ) -> dict:
     """Test error and time of one classifier on one half."""
     X, y = _task(sets, set)
@@ -78,12 +87,13 @@ def _cell(
         X = _shares(sets, X, y, train)
     scaler = StandardScaler().fit(X[train])
     A, B = scaler.transform(X[train]), scaler.transform(X[test])
-    make, grid = _makers(int(rng.integers(2**31)))[method]
+    seed = int(rng.integers(2**31))
     # A fifth of the training half chooses the parameter; that fit compiles as well.
     cut = len(train) // 5
-    scores = [error(make(p).fit(A[cut:], y[train][cut:]), A[:cut], y[train][:cut]) for p in grid]
+    tried = [_model(method, p, seed).fit(A[cut:], y[train][cut:]) for p in grid]
+    scores = [error(model, A[:cut], y[train][:cut]) for model in tried]
     chosen = grid[int(np.argmin(np.round(scores, 9)))]
-    model = make(chosen)
+    model = _model(method, chosen, seed)
     start = time.perf_counter()
     model.fit(A, y[train])
     seconds = time.perf_counter() - start
@@ -99,18 +109,28 @@ def _cell(
 
 
 def _cells(quick: bool) -> list[Cell]:
-    return [
-        Cell(
-            f"{name}/{method}/{i}",
-            _cell,
-            {"set": name, "method": method, "half": i, "rows": 4000 if quick else None},
-            data=(_DATA[name],),
-            draw=f"{name.split(',')[0]}/{i}",
-        )
-        for name in _PUBLISHED
-        for method in _TITLES
-        for i in range(2 if quick else 5)
-    ]
+    cells = []
+    for name in _PUBLISHED:
+        for method, grid in _GRIDS.items():
+            few = not quick and (name, method) == ("covtype", "newton")
+            own = {} if few else {"grid": list(grid[1:5:2] if quick else grid)}
+            cells += [
+                Cell(
+                    f"{name}/{method}/{i}",
+                    _cell,
+                    {
+                        "set": name,
+                        "method": method,
+                        "half": i,
+                        "rows": 4000 if quick else None,
+                        **own,
+                    },
+                    data=(_DATA[name],),
+                    draw=f"{name.split(',')[0]}/{i}",
+                )
+                for i in range(2 if quick else 5)
+            ]
+    return cells
 
 
 def _rows(results: Results) -> Iterator[Row]:
@@ -159,8 +179,10 @@ def _rows(results: Results) -> Iterator[Row]:
 
 def _choices(results: Results) -> Iterator[Choice]:
     for cell in results:
-        grid, name = (_COSTS, "C") if cell["method"] == "svm" else (_NUS, "ν")
-        yield Choice(f"{cell['set']}, {_TITLES[cell['method']]}, {name}", cell["chosen"], grid)
+        what = (
+            f"{cell['set']}, {_TITLES[cell['method']]}, {'C' if cell['method'] == 'svm' else 'ν'}"
+        )
+        yield Choice(what, cell["chosen"], cell.get("grid", _FEW))
 
 
 ONLINE = Experiment(
@@ -170,23 +192,26 @@ ONLINE = Experiment(
     cells=_cells,
     rows=_rows,
     choices=_choices,
-    minutes=6,
+    minutes=12,
     data=tuple(dict.fromkeys(_DATA.values())),
     alone=True,
     protocol=(
         "Half of the rows at random for training, the rest for the test, five times; a fifth of "
-        "the training half chooses ν or C. adult: the 45,222 records without missing values, 14 "
-        "columns, categories as numbers, which the paper does not say but its dimension does: "
-        "their codes or, in the rows with shares, the share of the second class among the training "
-        "rows of a category. covtype: 92,962 of the 581,012 rows, the largest class against the "
-        "others. The paper stops by a rule that is not valid as printed: here the online method "
-        "stops at a certified gap of 10⁻², Newton's at 10⁻⁴."
+        "the training half chooses among six values of ν (0.005 to 6.4) or C (10⁻⁴ to 10), for "
+        "Newton's method on covtype among three (0.02 to 0.4). adult: the 45,222 records without "
+        "missing values, 14 columns, categories as numbers, which the paper does not say but its "
+        "dimension does: their codes or, in the rows with shares, the share of the second class "
+        "among the training rows of a category. covtype: 92,962 of the 581,012 rows, the largest "
+        "class against the others. The paper stops by a rule that is not valid as printed: here "
+        "the online method stops at a certified gap of 10⁻², Newton's at 10⁻⁴."
     ),
-    quick="4,000 rows, twice",
+    quick="4,000 rows, twice, two values of ν and C",
     finding=(
         "How categories became numbers, which the paper does not say, decides both the level and "
         "who is ahead on adult. With their codes all classifiers have more errors than in the "
         "paper, and the e-SVM fewer than the SVM as there; with shares the level is that of the "
-        "paper, the online method and the SVM are level, and Newton's solution is behind them."
+        "paper, the online method and the SVM are level, and Newton's solution is behind them. "
+        "Twice as many values of ν and C as at first changed no verdict. The times were taken "
+        "beside other work."
     ),
 )

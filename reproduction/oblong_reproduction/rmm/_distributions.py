@@ -11,6 +11,7 @@ Neither has a bias; a constant added to the kernel stands for one. Both report a
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,47 @@ class _TwoClasses(ClassifierMixin, BaseEstimator):
     def predict(self, X: Any) -> np.ndarray:
         """Predict classes."""
         return self.classes_[(self.decision_function(X) > 0.0).astype(int)]
+
+
+class Pairs(ClassifierMixin, BaseEstimator):
+    """Several classes by the votes of all pairs of them, over one kernel matrix.
+
+    Parameters
+    ----------
+    model : LDM or ODM
+        The classifier of two classes.
+    """
+
+    def __init__(self, model: _TwoClasses):
+        self.model = model
+
+    def fit(self, X: Any, y: Any) -> Pairs:
+        """Fit the coefficients of every pair."""
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        self.model.X_ = np.asarray(X, dtype=float)
+        K = self.model._kernel(self.model.X_)
+        self.pairs_ = list(combinations(range(len(self.classes_)), 2))
+        self.coef_, gaps = np.zeros((len(self.pairs_), len(codes))), []
+        for coef, (a, b) in zip(self.coef_, self.pairs_):
+            rows = np.flatnonzero((codes == a) | (codes == b))
+            sign = np.where(codes[rows] == b, 1.0, -1.0)
+            coef[rows], gap = self.model._solve(K[np.ix_(rows, rows)], sign)
+            gaps.append(gap)
+        self.dual_gap_ = max(gaps)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict the class with the most votes, of equal ones that with the larger outputs."""
+        outputs = self.model._kernel(np.asarray(X, dtype=float)) @ self.coef_.T
+        votes = np.zeros((len(outputs), len(self.classes_)))
+        sums = np.zeros_like(votes)
+        for output, (a, b) in zip(outputs.T, self.pairs_):
+            votes[:, a] += output <= 0.0
+            votes[:, b] += output > 0.0
+            sums[:, a] -= output
+            sums[:, b] += output
+        # Less than half a vote: it parts ties and nothing else.
+        return self.classes_[np.argmax(votes + sums / (3.0 * (np.abs(sums) + 1.0)), axis=1)]
 
 
 class ODM(_TwoClasses):

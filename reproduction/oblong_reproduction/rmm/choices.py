@@ -15,8 +15,14 @@ from oblong_reproduction._verdict import Row, after_the_fact
 from oblong_reproduction.rmm._votes import capped_errors, tie_band, votes_to_errors
 from oblong_reproduction.rmm.digits import BULKY, GRID, PUBLISHED, QUICK_GRID, pair_cells
 
-_DEGREES = tuple(range(2, 8))
-_SETS = {"optdigits": 5, "mnist-1000": 1}
+# Set and degree, in the order in which they are run. The rules are a question of optdigits, the
+# caps one of MNIST, with the degree in which the paper has the RMM farthest ahead of the Σ-SVM.
+_RUNS = (
+    *(("optdigits", 3), ("mnist-1000", 2), ("optdigits", 5)),
+    *(("optdigits", degree) for degree in (2, 4, 6, 7)),
+)
+_SPLITS = {"optdigits": 5, "mnist-1000": 1}
+_METHODS = {"optdigits": ("svm", "rmm"), "mnist-1000": ("svm", "rmm", "sigma")}
 _CAPS = (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 0.999)
 _RULES = {
     "largest": "the largest ρ, as in rmm-table2",
@@ -28,35 +34,33 @@ _RULES = {
 def _cells(quick: bool) -> list[Cell]:
     if quick:
         return pair_cells("optdigits", "poly3", 300, 1, QUICK_GRID, "rmm-table2")
-    grid = {**GRID, "shares": _CAPS[1:]}
-    found: list[Cell] = []
-    for set, splits in _SETS.items():
-        # The kernels of a pair in succession, as they share the inner products of its rows.
-        columns = [
-            pair_cells(set, f"poly{degree}", None, splits, grid, "rmm-table2")
-            for degree in _DEGREES
-        ]
-        found += [cell for pair in zip(*columns) for cell in pair]
-    return found
+    # In table 2 the smallest penalty of the Σ-SVM was chosen nearly always.
+    grid = {**GRID, "sigma_penalties": (0.1, 1.0, 10.0), "shares": _CAPS[1:]}
+    return [
+        cell
+        for set, degree in _RUNS
+        for cell in pair_cells(
+            set, f"poly{degree}", None, _SPLITS[set], grid, "rmm-table2", _METHODS[set]
+        )
+    ]
 
 
 def _condensed(results: Results) -> list[dict[str, Any]]:
     """Errors by rule and by cap, which need the votes of all pairs together."""
     found = []
-    for set in _SETS:
-        for degree in _DEGREES:
-            cells = results.where(set=set, kernel=f"poly{degree}")
-            band = tie_band(cells)
-            if band is not None:
-                capped = [capped_errors(cells, cap) for cap in _CAPS]
-                svm = votes_to_errors(cells, "svm")
-                record = {"set": set, "degree": degree, "svm": svm, "band": band}
-                found.append({**record, "capped": capped})
+    for set, degree in sorted(_RUNS):
+        cells = results.where(set=set, kernel=f"poly{degree}")
+        band = tie_band(cells)
+        if band is not None:
+            capped = [capped_errors(cells, cap) for cap in _CAPS]
+            svm = votes_to_errors(cells, "svm")
+            record = {"set": set, "degree": degree, "svm": svm, "band": band}
+            found.append(record if None in capped else {**record, "capped": capped})
     return found
 
 
 def _rows(results: Results) -> Iterator[Row]:
-    for row in (row for set in _SETS for row in _set_rows(set, results.where(set=set))):
+    for row in (row for set in _SPLITS for row in _set_rows(set, results.where(set=set))):
         yield after_the_fact(row)
 
 
@@ -76,12 +80,15 @@ def _set_rows(set: str, found: Results) -> Iterator[Row]:
             f"{band['smallest']}, random {band['random']:.1f}"
         )
         yield replace(row, ours=shown, why=f"the nearest end of the band, {row.why}")
+    places = [one["degree"] - 2 for one in found]
     for rule, words in _RULES.items():
         pairs = [(f"degree {o['degree']}", int(o["band"][rule]), o["svm"]) for o in found]
-        won = sum(a < b for a, b in zip(printed["rmm"], printed["svm"]))
+        won = sum(printed["rmm"][k] < printed["svm"][k] for k in places)
         what = f"{set}, of equal settings {words}: fewer errors of RMM than SVM"
-        yield fewer_errors(what, (won, 6), pairs)
-    won = sum(a < b for a, b in zip(printed["rmm"], printed["sigma"]))
+        yield fewer_errors(what, (won, len(places)), pairs)
+    if not found.having("capped"):
+        return
+    won = sum(printed["rmm"][k] < printed["sigma"][k] for k in places)
     for i, cap in enumerate(_CAPS[1:], start=1):
         errors = [one["capped"][i] for one in found]
         numbers = [printed["sigma"][one["degree"] - 2] for one in found]
@@ -101,7 +108,9 @@ def _set_rows(set: str, found: Results) -> Iterator[Row]:
             for one in found
         ]
         yield fewer_errors(
-            f"{set}: fewer errors of RMM than of Σ-SVM with D up to {cap:g}", (won, 6), pairs
+            f"{set}: fewer errors of RMM than of Σ-SVM with D up to {cap:g}",
+            (won, len(places)),
+            pairs,
         )
 
 
@@ -113,14 +122,15 @@ TABLE_2_CHOICES = Experiment(
     condense=_condensed,
     rows=_rows,
     bulky=BULKY,
-    minutes=15,
+    minutes=20,
     data=("optdigits", "mnist"),
     protocol=(
-        "Rows, splits and grids of rmm-table2, polynomials of degree 2 to 7, settings chosen pair "
-        "by pair; the paper says neither which of equal settings it takes nor which D it tries. "
-        "The rules for settings with the same validation error: largest ρ and then smallest C, "
-        "the other end of that order, its middle, and 20 random choices. The Σ-SVM chooses among "
-        "C 1, 10, 100 and all D of 0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99 and 0.999 up to a cap."
+        "Rows and splits of rmm-table2, settings chosen pair by pair; the paper says neither which "
+        "of equal settings it takes nor which D it tries. The rules for settings with the same "
+        "validation error, on optdigits with polynomials of degree 2 to 7: largest ρ and then "
+        "smallest C, the other end of that order, its middle, and 20 random choices. On "
+        "mnist-1000, degree 2, the Σ-SVM chooses among C 0.1, 1, 10 and all D of 0, 0.1, "
+        "0.25, 0.5, 0.75, 0.9, 0.99 and 0.999 up to a cap."
     ),
     quick="optdigits only, degree 3, 300 rows per pair, one split, small grids",
 )

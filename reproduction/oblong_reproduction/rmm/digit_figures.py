@@ -125,7 +125,7 @@ def _figure_7_cell(
 def _figure_7_cells(quick: bool) -> list[Cell]:
     parameters = {
         "rows": 1500 if quick else None,
-        "penalties": [1.0, 10.0] if quick else [0.1, 1.0, 10.0, 100.0],
+        "penalties": [1.0, 10.0] if quick else [0.1, 1.0, 10.0, 100.0, 1000.0, 1e4],
         "spreads": list(SPREADS) if quick else np.linspace(1.0, 0.0, 21).round(2).tolist(),
     }
     return [Cell("3-5", _figure_7_cell, parameters, data=("mnist",))]

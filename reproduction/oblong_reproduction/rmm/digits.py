@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -112,8 +112,9 @@ def _pair_cell(
     rows: int | None,
     splits: int,
     grid: dict,
+    methods: Sequence[str] | None = None,
 ) -> dict:
-    """All methods on one pair of digits with one kernel."""
+    """All methods, or some, on one pair of digits with one kernel."""
     name = set.split("-")[0]
     X, y, Z, labels = load_pair(sets, name, pair)
     if rows is not None:
@@ -123,7 +124,7 @@ def _pair_cell(
     train = {"mnist-1000": 1000, "mnist-two-thirds": 2 * len(y) // 3}.get(set, 4 * len(y) // 5)
     parts = list(splits_of(rng, len(y), splits, min(train, 4 * len(y) // 5)))
     kernels = kernels_of(kernel, X[parts[0][0]], grid["scales"])
-    methods = ("svm", "rmm", "sigma", "klda") if small else ("svm", "rmm")
+    methods = methods or (("svm", "rmm", "sigma", "klda") if small else ("svm", "rmm"))
     # On MNIST the model that did best on the validation rows is tested as it is.
     mnist = name == "mnist"
     products = _products(X, Z, parts[0][0] if set == "mnist-1000" else None)
@@ -162,10 +163,17 @@ def _products(X: np.ndarray, Z: np.ndarray, trained: np.ndarray | None) -> Produ
 
 
 def pair_cells(
-    set: str, kernel: str, rows: int | None, splits: int, grid: dict, owner: str | None = None
+    set: str,
+    kernel: str,
+    rows: int | None,
+    splits: int,
+    grid: dict,
+    owner: str | None = None,
+    methods: Sequence[str] | None = None,
 ) -> list[Cell]:
-    """One cell for each of the 45 pairs of digits, with one kernel."""
+    """One cell for each of the 45 pairs of digits, with one kernel, of all methods or some."""
     grid = {name: list(values) for name, values in grid.items()}
+    some = {} if methods is None else {"methods": list(methods)}
     return [
         Cell(
             f"{set}/{kernel}/{a}-{b}",
@@ -177,6 +185,7 @@ def pair_cells(
                 "rows": rows,
                 "splits": splits,
                 "grid": grid,
+                **some,
             },
             data=(set.split("-")[0],),
             draw=f"{set}/{a}-{b}",

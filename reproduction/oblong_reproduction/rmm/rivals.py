@@ -7,18 +7,21 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.spatial.distance import pdist
 from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.model_selection import StratifiedKFold
-from sklearn.multiclass import OneVsOneClassifier
+from sklearn.preprocessing import normalize
 
 from oblong import KernelFisherClassifier, RelativeMarginClassifier, SigmaSVC
 from oblong_reproduction._counts import wins
 from oblong_reproduction._data import Sets
 from oblong_reproduction._experiment import Cell, Choice, Experiment, Results
 from oblong_reproduction._papers import OURS
-from oblong_reproduction._verdict import Row, claim
-from oblong_reproduction.rmm._distributions import LDM, ODM
+from oblong_reproduction._verdict import Row, claim, not_comparable
+from oblong_reproduction.cw.text import TEXT_TASKS, text_task
+from oblong_reproduction.rmm._distributions import LDM, ODM, Pairs
 
 _TABLES = (
     *("banana", "breast_cancer", "diabetis", "flare_solar", "german", "heart", "image"),
@@ -36,8 +39,10 @@ _TITLES = {
 _SCALES = (0.125, 0.5, 2.0, 8.0)
 # Parameters with more than two values, whose ends mean something.
 _SEARCHED = ("C", "alpha", "learning_rate")
-_SPLITS = 20
+_SPLITS, _SPLITS_OF_MANY = 20, 10
 _ROWS, _TESTED = 400, 3000
+# Columns of a text that gradient boosting sees.
+_WORDS = 300
 
 
 def _grid(method: str, n: int) -> list[dict[str, Any]]:
@@ -69,37 +74,69 @@ def _make(method: str, parameters: dict[str, Any], classes: int) -> Any:
         return HistGradientBoostingClassifier(max_iter=100, random_state=0, **parameters)
     made = {"sigma": SigmaSVC, "kfda": KernelFisherClassifier, "ldm": LDM, "odm": ODM}
     model = made.get(method, RelativeMarginClassifier)(**parameters)
-    return OneVsOneClassifier(model) if method in ("ldm", "odm") and classes > 2 else model
+    return Pairs(model) if method in ("ldm", "odm") and classes > 2 else model
 
 
 def _drawn(sets: Sets, name: str, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
-    data = sets.load(name)
-    order = rng.permutation(len(data.y))[: _ROWS + _TESTED]
-    train, test = np.split(order, [min(_ROWS, 2 * len(data.y) // 3)])
-    X = np.asarray(data.X, dtype=float)
+    """Training and test rows and labels, and the rows for gradient boosting."""
+    text = name in TEXT_TASKS
+    data = None if text else sets.load(name)
+    X, y = text_task(sets, name) if data is None else (data.X, data.y)
+    order = rng.permutation(len(y))[: _ROWS + _TESTED]
+    train, test = np.split(order, [min(_ROWS, 2 * len(y) // 3)])
+    if text:
+        common = np.argsort(-X[train].getnnz(axis=0), kind="stable")[:_WORDS]
+        few = X[:, common]
+        seen = few[train].toarray(), few[test].toarray()
+        return *_coordinates(*_weighted(X[train], X[test])), y[train], y[test], *seen
+    X = np.asarray(X, dtype=float)
     deviation = X[train].std(axis=0)
     scale = X[train].std() if name in _DIGITS else np.where(deviation > 0.0, deviation, 1.0)
     X = (X - X[train].mean(axis=0)) / scale
-    return X[train], data.y[train], X[test], data.y[test]
+    return X[train], X[test], y[train], y[test], X[train], X[test]
+
+
+def _weighted(A: sp.csr_matrix, B: sp.csr_matrix) -> tuple[sp.csr_matrix, sp.csr_matrix]:
+    """Rows of unit length; sets of words are weighted by how rare they are in the first rows."""
+    if np.all(A.data == 1.0):
+        weights = TfidfTransformer().fit(A)
+        return weights.transform(A), weights.transform(B)
+    return normalize(A), normalize(B)
+
+
+def _coordinates(A: sp.csr_matrix, B: sp.csr_matrix) -> tuple[np.ndarray, np.ndarray]:
+    """Dense rows with the distances of the first rows to each other and to the second ones.
+
+    What the second rows have outside the span of the first is in a column of its own.
+    """
+    values, vectors = np.linalg.eigh((A @ A.T).toarray())
+    kept = values > 1e-10 * values[-1]
+    base = vectors[:, kept] / np.sqrt(values[kept])
+    found = [(M @ A.T).toarray() @ base for M in (A, B)]
+    squares = np.asarray(B.multiply(B).sum(axis=1)).ravel() - np.sum(found[1] ** 2, axis=1)
+    beside = np.zeros(A.shape[0]), np.sqrt(np.maximum(squares, 0.0))
+    inside, outside = (np.column_stack(both) for both in zip(found, beside))
+    return inside, outside
 
 
 def _cell(sets: Sets, rng: np.random.Generator, *, set: str, split: int, folds: int) -> dict:
     """Test errors of all methods, each with its own choice among as many candidates."""
-    X, y, T, t = _drawn(sets, set, rng)
+    X, T, y, t, *seen = _drawn(sets, set, rng)
     unit = 1.0 / float(np.median(pdist(X, "sqeuclidean")) or 1.0)
     cut = StratifiedKFold(folds, shuffle=True, random_state=int(rng.integers(2**31)))
     parts, classes = list(cut.split(X, y)), len(np.unique(y))
     result: dict = {"chosen": {}}
     for method in ("svm", *_TITLES):
+        A, B = seen if method == "trees" else (X, T)
         candidates = _grid(method, len(y))
         if method != "trees":
             candidates = [{**p, "gamma": s * unit} for s in _SCALES for p in candidates]
-        elif set in _DIGITS:
-            # Of ten classes and hundreds of columns they would take longer than all others.
+        elif set in _DIGITS or set in TEXT_TASKS:
+            # Of hundreds of columns they would take longer than all others.
             candidates = [{"learning_rate": 0.1, "max_leaf_nodes": 16}]
         errors = [
             sum(
-                np.mean(_make(method, p, classes).fit(X[a], y[a]).predict(X[b]) != y[b])
+                np.mean(_make(method, p, classes).fit(A[a], y[a]).predict(A[b]) != y[b])
                 for a, b in (parts if len(candidates) > 1 else ())
             )
             for p in candidates
@@ -108,17 +145,27 @@ def _cell(sets: Sets, rng: np.random.Generator, *, set: str, split: int, folds: 
         if len(candidates) > 1:
             scale = {"width": chosen["gamma"] / unit} if "gamma" in chosen else {}
             result["chosen"][method] = scale | {k: chosen[k] for k in _SEARCHED if k in chosen}
-        model = _make(method, chosen, classes).fit(X, y)
-        result[method] = 100.0 * float(np.mean(model.predict(T) != t))
+        model = _make(method, chosen, classes).fit(A, y)
+        result[method] = 100.0 * float(np.mean(model.predict(B) != t))
     return result
 
 
 def _cells(quick: bool) -> list[Cell]:
-    names = ("ida_heart",) if quick else (*(f"ida_{name}" for name in _TABLES), *_DIGITS)
+    splits = {
+        **dict.fromkeys((f"ida_{name}" for name in _TABLES), _SPLITS),
+        **dict.fromkeys((*_DIGITS, *TEXT_TASKS), _SPLITS_OF_MANY),
+    }
+    # Split by split, so that a part of a run has some of every set.
     return [
-        Cell(f"{name}/{split}", _cell, {"set": name, "split": split, "folds": 3}, data=(name,))
-        for name in names
+        Cell(
+            f"{name}/{split}",
+            _cell,
+            {"set": name, "split": split, "folds": 3},
+            data=(TEXT_TASKS.get(name, name),),
+        )
         for split in range(1 if quick else _SPLITS)
+        for name in (("ida_heart",) if quick else splits)
+        if split < splits[name]
     ]
 
 
@@ -133,18 +180,25 @@ def _choices(results: Results) -> Iterator[Choice]:
 
 def _rows(results: Results) -> Iterator[Row]:
     names = list(dict.fromkeys(cell["set"] for cell in results))
+    kinds = {
+        "tables": [name for name in names if name.startswith("ida_")],
+        "sets of digits and text": [name for name in names if not name.startswith("ida_")],
+    }
+    for name in names:
+        part = results.where(set=name)
+        means = {title: part[method].mean() for method, title in {"svm": "SVM", **_TITLES}.items()}
+        shown = ", ".join(f"{title} {mean:.1f}" for title, mean in means.items())
+        why = f"means of {len(part)} splits; no paper has this table"
+        yield not_comparable(f"{name}: test errors in percent", "", shown, why)
     for method, title in _TITLES.items():
-        for name in names:
-            part = results.where(set=name)
-            yield claim(f"{name}: {title} below SVM", "", part[method], part["svm"], unit="%")
-        gains = [
-            (name, float(np.mean(part[method] - part["svm"])))
-            for name in names
-            if (part := results.where(set=name))
-        ]
-        yield wins(
-            f"sets on which {title} is below SVM", (1, 2), gains, tie=0.05, printed="more than half"
-        )
+        for kind, among in kinds.items():
+            parts = {name: results.where(set=name) for name in among}
+            for name, part in parts.items():
+                yield claim(f"{name}: {title} below SVM", "", part[method], part["svm"], unit="%")
+            gains = [(name, float(np.mean(p[method] - p["svm"]))) for name, p in parts.items()]
+            if gains:
+                what = f"{kind} on which {title} is below SVM"
+                yield wins(what, (1, 2), gains, tie=0.05, printed="more than half")
 
 
 RIVALS = Experiment(
@@ -154,17 +208,27 @@ RIVALS = Experiment(
     cells=_cells,
     rows=_rows,
     choices=_choices,
-    minutes=25,
-    data=(*(f"ida_{name}" for name in _TABLES), *_DIGITS),
+    minutes=35,
+    data=(*(f"ida_{name}" for name in _TABLES), *_DIGITS, *dict.fromkeys(TEXT_TASKS.values())),
     protocol=(
         "Gaussian kernel, 400 training rows (two thirds of smaller sets) and up to 3,000 test "
-        "rows, 20 random splits, features standardised by the training rows (digits by one "
-        "number). Each method chooses among 24 candidates, four widths and six of its own "
-        "parameters, by 3-fold cross-validation; gradient boosting, for orientation, among six, on "
-        "the digits with a learning rate of 0.1 and 16 leaves. LDM and ODM have no bias but a "
-        "constant in the kernel, and decide several classes by pairs. All but gradient boosting "
-        "are convex and solved to a certified gap. Repetitions share rows, so that p-values of "
-        "single sets are too small."
+        "rows, 20 random splits of the tables and 10 of digits and text, features standardised by "
+        "the training rows (digits by one number). Texts are the eight tasks of cw-fig2c, as "
+        "sets of words weighted by how rare they are in the training rows (Reuters as it "
+        "comes), of length one. Each method chooses among 24 candidates, four widths and six of "
+        "its own parameters, by 3-fold cross-validation; gradient boosting, for orientation, among "
+        "six, on digits and on the 300 most frequent words of a text with a learning rate of 0.1 "
+        "and 16 leaves. LDM and ODM have no bias but a constant in the kernel, and decide several "
+        "classes by pairs. All but gradient boosting are convex and solved to a certified gap. "
+        "Repetitions share rows, so that p-values of single sets are too small."
+    ),
+    finding=(
+        "No method is ahead of the SVM on most sets beyond chance. On all three sets of digits the "
+        "RMM has the lower mean. On text it is the SVM: with 400 rows and thousands of words "
+        "nearly every row lies on the margin, no output is much above one, and a bound has "
+        "nothing to do. The ODM is behind there, with the largest of its penalties chosen most "
+        "often; others might suit it better. Gradient boosting is far ahead on image and splice "
+        "and behind on all digits and texts. The tables were run on another machine."
     ),
     quick="1 set, 1 split",
 )

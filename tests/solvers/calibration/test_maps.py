@@ -66,6 +66,19 @@ def test_sigmoid_has_no_negative_slope():
     assert expit(offset) == pytest.approx(positive.mean(), abs=0.01)
 
 
+@pytest.mark.parametrize("weight", [1e-300, 1e100, 1e300])
+@pytest.mark.parametrize("of_all", [True, False])
+def test_sigmoid_of_rows_of_any_weight(weight, of_all):
+    f, positive = outputs_and_labels()
+    weights = np.where(positive | of_all, weight, 1.0)
+    slope, offset = fit_sigmoid(f, positive, weights)
+    assert slope >= 0.0
+    assert np.isfinite([slope, offset]).all()
+    if of_all and weight > 1.0:
+        limit = fit_sigmoid(f, positive, np.full(f.size, 1e9))
+        np.testing.assert_allclose([slope, offset], limit, rtol=1e-6)
+
+
 def test_a_weight_of_two_is_a_copy():
     f, positive = outputs_and_labels()
     weights = np.ones(f.size)

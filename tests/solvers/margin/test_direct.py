@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.svm import SVC
@@ -121,3 +123,37 @@ def test_start_is_feasible_and_near(C):
     best = solve_margin(columns, pieces, start=start, start_image=image)
     same = [a == b for a, b in zip(pieces.slopes_at(start), pieces.slopes_at(best.dual_coef))]
     assert np.logical_and(*same).mean() > 0.7
+
+
+def test_a_sample_that_is_mostly_free_still_starts_a_noisy_problem():
+    """Few rows with the penalties of many are mostly free; those at their caps tell the noise."""
+    n, probe = 2000, 100
+    options = replace(SMALL, sample_above=450, smallest_sample=4 * probe)
+    X, y = _noisy(n, 8, flipped=0.4)
+    kernel, pieces = Kernel("rbf", 0.2), svm_pieces(y, np.full(n, 0.1))
+    rows = sample_rows(pieces, probe)
+    few = scaled(pieces.take(rows), n / probe)
+    sample = solve_margin(ExplicitColumns(kernel(X[rows])), few, tol=0.03, polish=False)
+    assert 2 * np.count_nonzero(np.equal(*few.slopes_at(sample.dual_coef))) > probe
+    columns = KernelColumns(kernel, X, dtype=np.float32, direct_above=50)
+    started = solve_margin(columns, pieces, options=options)
+    alone = solve_margin(columns, pieces, options=replace(options, sample_above=n))
+    assert 2 * started.n_rounds < alone.n_rounds
+    assert started.objective == pytest.approx(alone.objective, rel=1e-3)
+
+
+def test_columns_that_are_kept_anyway_are_computed_for_the_block():
+    X, _ = _noisy(400, 60)
+    columns = KernelColumns(Kernel("rbf", 0.01), X, direct_above=0)
+    first, second, third = np.arange(100), np.arange(100, 200), np.arange(200, 300)
+    image, coef = np.zeros(400), np.ones(100)
+    assert (columns.slots(first) < 0).all()
+    columns.add(image, first, coef, coef > 0.0)
+    assert (columns.slots(first) >= 0).all()
+    columns.slots(second)
+    columns.add(image, second, coef, coef > 0.0)
+    # All that were missing have been kept: the next ones are there at once.
+    assert (columns.slots(third) >= 0).all()
+    columns.add(image, third[:40], coef[:40], coef[:40] > 0.0)
+    # Most of these turned out to be of no use.
+    assert (columns.slots(np.arange(300, 400)) < 0).all()

@@ -279,7 +279,7 @@ def solve_groups(
     last, first_problem, tols, limit, patience, promise, tiled_rows, own_size, pending, todo, whole,
     kept,
 ):  # fmt: skip
-    """Solve the problems of groups ``first`` to ``last``, from ``first_problem`` of each on.
+    """Solve the problems of groups ``first`` to ``last``, each beginning with ``first_problem``.
 
     ``all_coefs`` and ``all_images`` hold those of all problems, group after group, ``table`` their
     values. Where pair steps are slow on a problem, its number is written to ``pending``, and the

@@ -58,7 +58,7 @@ class LeftOut:
     coef : ndarray of shape (n_rows,)
         Solutions with all rows, inside the domains, in the same order.
     fold_of : int ndarray of shape (n,)
-        The fold of each row of the matrix, from 0 on.
+        The fold of each row of the matrix, counted from 0.
     keep : bool
         Whether the coefficients of all problems are wanted.
     tol : float
@@ -178,7 +178,7 @@ def solve_all_without(
     d = source.X.shape[1] if source.kind == _LINEAR else 0
     directions = np.zeros((n_groups, n_folds if problem.keep else 0, d))
 
-    tol = problem.tol
+    tol = float(problem.tol)
     promise = _LOOSE * tol
     limit = _NO_LIMIT if problem.max_iter < 0 else problem.max_iter
 

@@ -20,7 +20,7 @@ import numpy as np
 from oblong._core.compile import compiled
 from oblong.solvers.online.structures.full import inner
 
-# Variances are differences to that of the diagonal alone. Below this share of it they have few
+# Variances are differences to that of the diagonal alone. Below this fraction of it they have few
 # digits left, and no update makes them so small; the next number is what is round-off altogether.
 _FLOOR = 1e-12
 _ROUND_OFF = 1e-13

@@ -1,4 +1,4 @@
-"""The sequential algorithm of the ellipsoidal support vector machine, with its misprints corrected.
+"""The paper's sequential algorithm for the ellipsoidal support vector machine, misprints corrected.
 
 Two weights at a time move along ``α += s (e_i - y_i y_j e_j)``, which keeps ``Σ y_i α_i``, to the
 maximum of the dual (Momma, Hatano and Nakayama, Ellipsoidal Support Vector Machines, ACML 2010,
@@ -20,22 +20,42 @@ from oblong._core.compile import compiled
 from oblong.linalg.log_det import inverse_factor
 from oblong.solvers.esvm.problem import Certified, EsvmProblem, balanced
 
+# Steps after which the products are computed anew, and after which the gap is.
+REFRESH, SWEEP = 2000, 500
+# Length of ``v`` over ``Σ α |φ|`` below which there is nothing to divide by.
+VANISHES = 1e-9
+# Sweeps without a better gap after which it stops.
+PATIENCE = 100
+STEPS_PER_ROW = 1000
 
-def solve_by_smo(problem: EsvmProblem) -> tuple[Certified, str]:
-    """Solve by pairs of weights.
+
+def sequential_ellipsoidal_svm(
+    F: np.ndarray,
+    y: np.ndarray,
+    caps: np.ndarray,
+    pi: np.ndarray,
+    r: float,
+    tol: float = 1e-6,
+    max_iter: int | None = None,
+    refresh: int = REFRESH,
+) -> tuple[Certified, str]:
+    """The solution for rows of which every one has a cap, finite or not, and an intercept."""
+    limit = STEPS_PER_ROW * len(F) if max_iter is None else max_iter
+    return _solve(EsvmProblem(F, y, caps, pi, r, True, tol, limit), refresh)
+
+
+def _solve(problem: EsvmProblem, refresh: int) -> tuple[Certified, str]:
+    """Move pairs of weights.
 
     The weights must determine ``w``: where ``v`` tends to zero, the algorithm stalls.
     """
-    if not problem.fit_intercept:
-        raise ValueError("the sequential solver needs an intercept")
-    options = problem.options
     F = np.asarray(problem.F, dtype=np.float64)
     K = F @ F.T
     y, caps = problem.y, problem.caps
     target = problem.tol * problem.unit
     alpha = _start(problem)
     lengths = np.sqrt(K.diagonal())
-    fresh = max(options.smo_refresh, problem.n)
+    fresh = max(refresh, problem.n)
     least, idle, since, Q = np.inf, 0, fresh, np.empty((0, 0))
     while True:
         if since >= fresh:
@@ -52,14 +72,12 @@ def solve_by_smo(problem: EsvmProblem) -> tuple[Certified, str]:
             if found.gap <= target:
                 return found, "converged"
             since = fresh
-        elif idle >= options.smo_patience or (
-            np.sqrt(max(V, 0.0)) <= options.smo_vanishes * float(alpha @ lengths)
-        ):
+        elif idle >= PATIENCE or (np.sqrt(max(V, 0.0)) <= VANISHES * float(alpha @ lengths)):
             status = "stalled"
         if problem.n_iter >= problem.max_iter:
             status = "max_iter"
         if not status:
-            steps = min(options.smo_sweep, problem.max_iter - problem.n_iter)
+            steps = min(SWEEP, problem.max_iter - problem.n_iter)
             done = _sweep(K, Q, y, caps, alpha, g, V, problem.r, steps)
             problem.n_iter += done
             since += done
@@ -98,7 +116,7 @@ def _products(problem: EsvmProblem, F: np.ndarray, alpha: np.ndarray) -> np.ndar
 
 
 @compiled
-def _slope(p1, p2, c1, c2, V, r, s):  # pragma: no cover - compiled
+def _slope(p1, p2, c1, c2, V, r, s):
     """First and second derivative of the dual along a pair; zero bend outside its domain."""
     inner = 1.0 + s * (p1 + p2 * s)
     square = V + s * (c1 + c2 * s)
@@ -112,7 +130,7 @@ def _slope(p1, p2, c1, c2, V, r, s):  # pragma: no cover - compiled
 
 
 @compiled
-def _best_move(p1, p2, c1, c2, V, r, bound):  # pragma: no cover - compiled
+def _best_move(p1, p2, c1, c2, V, r, bound):
     """Maximise the dual along a pair between zero and ``bound``: Newton steps inside a bracket."""
     low, high = 0.0, bound
     if abs(bound) < 1e300:
@@ -136,7 +154,7 @@ def _best_move(p1, p2, c1, c2, V, r, bound):  # pragma: no cover - compiled
 
 
 @compiled
-def _sweep(K, Q, y, caps, alpha, g, V, r, steps):  # pragma: no cover - compiled
+def _sweep(K, Q, y, caps, alpha, g, V, r, steps):
     """Move up to ``steps`` pairs; return how many were moved."""
     n = len(y)
     for step in range(steps):
