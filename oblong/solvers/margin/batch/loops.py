@@ -1,10 +1,9 @@
 """The compiled loop over all groups and problems of a batch.
 
-Each problem starts from the better of two neighbours, a support vector machine from that of the
-penalty before, scaled. It takes pair steps with kernel rows in single precision, and is then
-appraised with outputs in double precision. If these show that it is not solved, the steps go on
-from them: what is left to solve is smaller each time, and single precision is relative to it.
-Problems that pair steps are slow on are left to the caller.
+Each problem starts from the better of two neighbours, takes pair steps with kernel rows in single
+precision, and is then appraised with outputs in double precision. If these show that it is not
+solved, the steps go on from them: what is left to solve is smaller each time, and single precision
+is relative to it. Problems that pair steps are slow on are left to the caller.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ from oblong._core.compile import compiled
 from oblong.solvers.margin.batch.tiles import TINY, GroupRows, fill_tiles, fresh_image, have_row
 from oblong.solvers.margin.block import balance, interval, snap_distance
 from oblong.solvers.margin.pair_steps import ascend
-from oblong.solvers.margin.problem import dual_objective, term
+from oblong.solvers.margin.problem import dual_objective
 from oblong.solvers.margin.result import appraise
 
 __all__ = [
     "AGAIN", "BIAS", "BOUND", "CONVERGED", "DONE", "FRESH", "LARGEST", "MANY", "SCALE", "SOURCE",
-    "STATUS", "STEPS", "THETA", "Groups", "solve_groups", "start_from",
+    "STATUS", "STEPS", "THETA", "Groups", "solve_groups",
 ]  # fmt: skip
 
 # Columns of the table of values.
@@ -41,8 +40,6 @@ _ROUNDS = 8
 MANY = 4
 # Times that steps go on from outputs in double precision.
 _ATTEMPTS = 8
-# Factors of a start that are as good as one.
-_SAME = 1.05
 
 
 class Groups(NamedTuple):
@@ -79,35 +76,6 @@ def _write_terms(y, v, C, bound, p, s):
         s[i, 0] = bound if bounded else y[i]
         s[i, 1] = y[i]
         s[i, 2] = -bound if bounded else y[i]
-
-
-@compiled
-def start_from(p, s, c, u, most, coef, image):
-    """Write a solution and its image as a start, multiplied by the best factor up to ``most``.
-
-    That is how much larger the penalty is: coefficients at their caps then stay there. Returns the
-    factor.
-    """
-    gain = curvature = 0.0
-    for i in range(c.size):
-        gain += term(p[i], s[i], c[i])
-        curvature += c[i] * u[i]
-    factor = most if gain >= most * curvature else gain / curvature
-    if not factor > _SAME:
-        factor = 1.0
-    grown = -0.5 * factor * factor * curvature
-    for i in range(c.size):
-        coef[i] = factor * c[i]
-        for k in range(4):
-            if abs(coef[i] - p[i, k]) <= 1e-12 * abs(p[i, k]):
-                coef[i] = p[i, k]
-        image[i] = factor * u[i]
-        grown += term(p[i], s[i], coef[i])
-    if grown < gain - 0.5 * curvature:
-        factor = 1.0
-        for i in range(c.size):
-            coef[i], image[i] = c[i], u[i]
-    return factor
 
 
 @compiled
@@ -387,10 +355,10 @@ def solve_groups(
                 other = dual_objective(p, s, coefs[k - own_m], images[k - own_m])
                 if other > dual_objective(p, s, coefs[start], images[start]):
                     start = k - own_m
-            factor = 1.0
             if start >= 0 and start != k:
-                most = Cs[a] / Cs[a - 1] if j == 0 else 1.0
-                factor = start_from(p, s, coefs[start], images[start], most, coefs[k], images[k])
+                for i in range(q):
+                    coefs[k, i] = coefs[start, i]
+                    images[k, i] = images[start, i]
             values[SOURCE] = k
             if same:
                 for i in range(BOUND):
@@ -419,7 +387,6 @@ def solve_groups(
                 taken == 0
                 and start >= 0
                 and start != k
-                and factor == 1.0
                 and start % own_m == j
                 and values[SCALE] == table[g, start, SCALE]
             ):

@@ -267,8 +267,7 @@ class BatchSolver:
             near = [k - 1] if k > svm else []
             near += [k - own] if k >= own else []
             best = max(near, key=lambda j: pieces.dual(coefs[j], images[j]))
-            most = self.Cs[k // own] / self.Cs[k // own - 1] if k == svm else 1.0
-            loops.start_from(*pieces, coefs[best], images[best], most, coefs[k], images[k])
+            coefs[k], images[k] = coefs[best], images[best]
         # Single precision may have lost its way among values that it cannot tell apart.
         start = coefs[k] if coefs[k].any() and np.isfinite(coefs[k] + images[k]).all() else None
         spent = int(values[loops.STEPS])
