@@ -19,7 +19,7 @@ BIN := $(VENV)/bin
 COMMA := ,
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-# One test process a core is the parallelism; threads inside each would only fight over the cores.
+# One test process per core; threads inside each would only compete for the cores.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 
 .DEFAULT_GOAL := help

@@ -21,7 +21,7 @@ from scipy.spatial.distance import cdist
 
 from oblong._core.compile import compiled
 from oblong._core.exp2 import LOG2_E, raise_two
-from oblong._core.threads import chunks, run_chunks
+from oblong._core.threads import available_threads, chunks, run_chunks
 
 __all__ = ["KERNELS", "Kernel", "KernelRows", "resolve_gamma"]
 
@@ -33,6 +33,8 @@ Matrix: TypeAlias = Any  # a dense array or a CSR matrix
 _CHUNK_BYTES = 1 << 20
 # Entries of rows that are prepared at a time.
 _PREPARED = 1 << 16
+# Entries that are centred at a time for their variance.
+_CENTRED = 1 << 20
 # Rounding of the exponent of the rbf kernel, in double and single precision, above which squared
 # distances are summed from differences instead of coming from a product.
 _COARSE = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}
@@ -57,12 +59,24 @@ def resolve_gamma(gamma: str | float, X: Matrix, weights: np.ndarray | None = No
         squares = np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
         variance = float(share @ squares) - mean * mean
     else:
-        mean = float(share @ X.sum(axis=1, dtype=np.float64))
-        variance = 0.0
+        sums, squares = np.empty((2, X.shape[0]))
+
+        def add(start: int, stop: int) -> None:
+            np.sum(X[start:stop], axis=1, dtype=np.float64, out=sums[start:stop])
+
+        def square(start: int, stop: int) -> None:
+            # What to do about overflow is told to each thread.
+            with np.errstate(over="ignore", invalid="ignore"):
+                part = np.subtract(X[start:stop], mean, dtype=np.float64)
+                np.einsum("ij,ij->i", part, part, out=squares[start:stop])
+
         # A chunk at a time: centring the whole of X would copy it.
-        for start in range(0, X.shape[0], 4096):
-            part = X[start : start + 4096].astype(np.float64) - mean
-            variance += float(share[start : start + 4096] @ np.einsum("ij,ij->i", part, part))
+        length = max(1, _CENTRED // max(1, n_features))
+        threads = available_threads() if X.shape[0] > length else 1
+        run_chunks(add, X.shape[0], length, threads, blas=False)
+        mean = float(share @ sums)
+        run_chunks(square, X.shape[0], length, threads, blas=False)
+        variance = float(share @ squares)
     # Rows that are all one constant leave a variance of mere round-off.
     constant = variance <= np.square(4.0 * np.finfo(float).eps * mean)
     if constant and X.max() - X.min() <= 1e-12 * abs(mean):

@@ -152,7 +152,7 @@ class PairwiseKernelClassifier(ClassifierMixin, KernelExpansion):
         self._check_rows(X)
         kept = np.flatnonzero(weights > 0)
         self.classes_, labels = np.unique(y, return_inverse=True)
-        present = np.unique(labels[kept])
+        present = np.flatnonzero(np.bincount(labels[kept]))
         if present.size < 2:
             raise ValueError(
                 f"{type(self).__name__} needs rows of at least two classes with a weight above "

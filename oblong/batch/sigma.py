@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from sklearn.utils._param_validation import Interval
 
 from oblong.batch._base import KernelClassifier
@@ -177,7 +177,14 @@ class SigmaSVC(MarginParameters, PassClassifier):
             A = self.D * moments.covariance
             A[np.diag_indices_from(A)] += 1.0 - self.D
             # Lengths of L'w are those of the regulariser.
-            inverse = solve_triangular(cholesky(A, lower=True), np.eye(len(A)), lower=True)
+            try:
+                factor = cholesky(A, lower=True)
+            except LinAlgError:
+                raise ValueError(
+                    "the covariance of the rows is singular up to rounding: scale the columns, or "
+                    "leave out those that depend on others"
+                ) from None
+            inverse = solve_triangular(factor, np.eye(len(A)), lower=True)
             frames.append(Frame(moments.mean, inverse.T))
         return frames
 

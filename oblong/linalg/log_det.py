@@ -104,7 +104,9 @@ def moments(
         if forward is not None:
             part = part @ forward
         weighted = part if w is None else part * w[:, None]
-        total.add(np.vstack([weighted.sum(axis=0), weighted.T @ part]), start // chunk)
+        # Who asked refuses moments that are not finite.
+        with np.errstate(over="ignore", invalid="ignore"):
+            total.add(np.vstack([weighted.sum(axis=0), weighted.T @ part]), start // chunk)
 
     run_chunks(task, n, chunk, available_threads())
     return total.total[0], total.total[1:]

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from oblong.batch._device import to_numpy
 from oblong.persistence._known import is_record, known_types, name_of
 
 ALIGNMENT = 64
@@ -96,6 +97,8 @@ class Encoder:
                     for k, v in value.items()
                 ]
             }
+        # Arrays of other libraries, also those on a device, are NumPy's in a file.
+        value = to_numpy(value)
         if isinstance(value, (np.ndarray, np.generic, np.dtype)) or sp.issparse(value):
             return self._numeric(value, place, depth)
         if isinstance(value, slice):

@@ -282,8 +282,8 @@ def test_rules_and_caps_are_judged_where_they_were_run():
     found = [{"set": "optdigits", "degree": 5, "svm": 49, "band": band}]
     found += [{"set": "mnist-1000", "degree": 2, "svm": 520, "band": band, "capped": capped}]
     rows = {row.what: row for row in choices._rows(Results(found))}
-    # The paper has 33 errors: the nearest end of the band is 36.
-    assert rows["optdigits, degree 5, RMM by the rule for equal settings"].difference == "+3"
+    # The paper has 33 errors: the mean of the random choices counts, not the nearest end.
+    assert rows["optdigits, degree 5, RMM by the rule for equal settings"].difference == "+8"
     assert not any(what.startswith("optdigits, Σ-SVM") for what in rows)
     verdicts = [rows[f"mnist-1000, Σ-SVM with D up to {cap:g}, by degree"] for cap in (0.75, 0.999)]
     assert [(row.ours, row.verdict) for row in verdicts] == [("470", "agrees"), ("360", "differs")]

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(not STORED, reason="the results are not part of 
 
 
 # Experiments that have not been run: the page on reproduction has their cost.
-PENDING = {"esvm-table2-full", "rmm-table2-choices"}
+PENDING = {"esvm-table2-full"}
 
 
 def test_every_experiment_has_a_stored_result_or_is_named_as_not_run():

@@ -9,6 +9,7 @@ import pytest
 from sklearn import config_context
 from sklearn.exceptions import NotFittedError
 
+import oblong
 from oblong import RelativeMarginClassifier, RelativeMarginClassifierCV
 from oblong.batch._device import ArrayPlace, out_of_memory, to_numpy
 from tests.batch.data import clouds
@@ -65,3 +66,12 @@ def test_errors_that_mean_too_little_memory():
     assert out_of_memory(MemoryError())
     assert out_of_memory(RuntimeError("CUDA out of memory. Tried to allocate 2 GiB"))
     assert not out_of_memory(ValueError("no solution"))
+
+
+@pytest.mark.parametrize("search", [False, True])
+def test_a_saved_model_has_arrays_of_numpy(search, tmp_path):
+    X, y = clouds(60, seed=0)
+    model = RelativeMarginClassifierCV(Cs=[1.0], cv=2) if search else RelativeMarginClassifier()
+    oblong.save(copy.deepcopy(model).fit(strict.asarray(X), strict.asarray(y)), tmp_path / "m")
+    expected = model.fit(X, y).decision_function(X)
+    np.testing.assert_array_equal(oblong.load(tmp_path / "m").decision_function(X), expected)

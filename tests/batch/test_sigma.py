@@ -16,7 +16,8 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import oblong.batch.sigma as module
-from oblong import SigmaSVC
+from oblong import LinearRelativeMarginClassifier, MinimumVolumeEllipsoid, SigmaSVC
+from oblong.io import open_rows
 from tests.batch.data import clouds, parallel_lines, real
 
 
@@ -285,3 +286,40 @@ def test_saved_cloned_and_searched():
     assert clone(machine).get_params() == machine.get_params()
     search = GridSearchCV(SigmaSVC(), {"D": [0.0, 0.9]}, cv=3).fit(X, names)
     assert search.best_score_ > 0.5
+
+
+@pytest.mark.parametrize("unit", [1e8, 1e10])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_columns_that_depend_on_others_in_large_units(unit, sparse):
+    """The identity in the metric is less than the rounding of the covariance."""
+    X, y = clouds(120, seed=3)
+    X = np.c_[X, X[:, 0] - 3.0 * X[:, 1], X[:, 2], X.sum(axis=1), X[:, 0] - X[:, 2]]
+    rows = unit * X
+    model = SigmaSVC(kernel="linear").fit(sp.csr_matrix(rows) if sparse else rows, y)
+    assert model.converged_
+    assert model.dual_gap_[0] <= 1e-4
+    # Next to this covariance the identity is small too.
+    same = SigmaSVC(kernel="linear").fit(1e4 * X, y)
+    np.testing.assert_allclose(
+        model.decision_function(rows), same.decision_function(1e4 * X), atol=1e-4
+    )
+
+
+def test_a_singular_covariance_of_a_row_source_is_refused():
+    X, y = clouds(120, seed=3)
+    X = np.c_[X, X[:, 0] - 3.0 * X[:, 1], X[:, 2], X.sum(axis=1), X[:, 0] - X[:, 2]]
+    source = open_rows(1e12 * X, target=y)
+    with pytest.raises(ValueError, match="singular up to rounding: scale the columns"):
+        SigmaSVC(kernel="linear").fit(source)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [SigmaSVC(kernel="linear"), LinearRelativeMarginClassifier(), MinimumVolumeEllipsoid()],
+)
+def test_squares_that_overflow_end_in_the_error_alone(estimator):
+    X, y = clouds(60, seed=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match="not finite: scale the data"):
+            estimator.fit(1e160 * X, y)

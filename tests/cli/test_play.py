@@ -8,9 +8,12 @@ import json
 import os
 import re
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import threading
+import time
 from importlib.resources import files
 
 import numpy as np
@@ -284,6 +287,23 @@ def test_bodies_are_limited(server):
     assert (status, json.loads(body)["error"][:17]) == (400, "expected a kernel")
     # The server is still there.
     assert post(server, "/start")[0] == 200
+
+
+def test_what_is_no_address_is_no_page(server):
+    assert send(server, "GET", "ftp://[")[0] == 404
+
+
+def test_a_page_that_has_gone_leaves_no_trace(server, capfd):
+    head = f"POST /python HTTP/1.1\r\nHost: 127.0.0.1:{server.server_port}\r\n"
+    head += f"X-Oblong-Token: {server.token}\r\nContent-Type: application/json\r\n"
+    for _ in range(3):
+        with socket.create_connection(("127.0.0.1", server.server_port)) as gone:
+            # A connection that is reset, with an answer still to come.
+            gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            gone.sendall(f"{head}Content-Length: 9\r\n\r\n[".encode())
+    assert post(server, "/preset", {"name": "stripes"})[0] == 200
+    time.sleep(0.2)
+    assert capfd.readouterr().err == ""
 
 
 def test_every_answer_forbids_what_is_foreign(server):

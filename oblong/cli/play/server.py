@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import secrets
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from oblong.cli.play.models import BadRequest, as_python, describe, fit
 from oblong.cli.play.points import PRESETS, columns_of, preset, uploaded
@@ -72,6 +73,11 @@ class PlayServer(ThreadingHTTPServer):
             "/table": lambda node: uploaded(node, table),
         }
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of a page that was closed while its answer was on the way."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
     @property
     def url(self) -> str:
         """Address of the page, with the token that it takes."""
@@ -104,12 +110,12 @@ class _Handler(BaseHTTPRequestHandler):
         """Send the page, to whom the command has shown the address, or one of its files."""
         try:
             self._check_host()
-            address = urlsplit(self.path)
-            if address.path not in _PAGES:
+            path, _, query = self.path.partition("?")
+            if path not in _PAGES:
                 raise _Refused(404, "no such page")
-            if address.path == "/":
-                self._check_token((parse_qs(address.query).get("token") or [""])[0])
-            name, kind = _PAGES[address.path]
+            if path == "/":
+                self._check_token((parse_qs(query).get("token") or [""])[0])
+            name, kind = _PAGES[path]
             self._send(_page(name), kind)
         except _Refused as refused:
             self._refuse(*refused.args)

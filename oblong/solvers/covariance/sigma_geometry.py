@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg import LinAlgError, cholesky, eigh, solve_triangular
+from scipy.linalg import LinAlgError, cholesky, eigh, qr, solve_triangular
 from scipy.linalg.lapack import dpotri
 
 from oblong._core.threads import chunks
@@ -104,11 +104,22 @@ class Whitening:
         share = _share(X.shape[0], weights)
         mean = weighted_sum(share, X)
         metric = (1.0 - D) * np.eye(X.shape[1])
-        for start, stop, part in _centred_parts(X, mean):
-            metric += (D * share[start:stop, None] * part).T @ part
+        with np.errstate(over="ignore", invalid="ignore"):
+            for start, stop, part in _centred_parts(X, mean):
+                metric += (D * share[start:stop, None] * part).T @ part
         if not np.isfinite(metric).all():
             raise ValueError("the covariance of X is not finite: scale the data")
-        return cls(share, mean, cholesky(metric, lower=True), D)
+        try:
+            factor = cholesky(metric, lower=True)
+        except LinAlgError:
+            # Columns that depend on others: squares have lost the identity, the rows have not.
+            R = np.sqrt(1.0 - D) * np.eye(X.shape[1])
+            for start, stop, part in _centred_parts(X, mean):
+                roots = np.sqrt(D * share[start:stop, None])
+                (R,) = qr(np.vstack([R, roots * part]), mode="r", check_finite=False)
+                R = R[: X.shape[1]]
+            factor = (np.where(R.diagonal() < 0.0, -1.0, 1.0)[:, None] * R).T
+        return cls(share, mean, factor, D)
 
     def transform(self, X: Any) -> np.ndarray:
         """Whiten rows; the result is in double precision, as the model is."""

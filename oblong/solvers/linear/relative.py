@@ -212,7 +212,8 @@ def _by_kernel(
     """
     rows = LinearRows(X.toarray() if sp.issparse(X) else X, centred=True)
     centred = rows.dense(0, rows.n)
-    products = centred @ centred.T
+    with np.errstate(over="ignore", invalid="ignore"):
+        products = centred @ centred.T
     if not float(C.max()) * float(products.diagonal().mean()) <= options.kernel_penalty:
         return None
     found = solve_relative_margin(

@@ -323,7 +323,7 @@ def solve_groups(
         for i in range(q):
             rows.have[i] = keep and rows.have[i]
             numbers[0, i] = exact.diagonal[index[i]]
-        if own_size > 0 and q <= tiled_rows and m <= MANY:
+        if not held and q <= tiled_rows and m <= MANY:
             fill_tiles(rows, K, tile)
         coefs = all_coefs[m * begin : m * (begin + q)].reshape(m, q)
         images = all_images[m * begin : m * (begin + q)].reshape(m, q)

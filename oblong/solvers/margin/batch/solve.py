@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -94,7 +95,7 @@ class BatchSolver:
     ) -> None:
         self.batch, self.options, self.threads = batch, options, threads
         self.cache_bytes, self.progress = cache_bytes, progress
-        self.prepared = prepare(batch.matrix)
+        self.prepared = prepare(batch.matrix, matrix_of_few=True)
         self.kept: tuple[np.ndarray, ...] | None = None
         self.solved = False
         m, n_groups, segments = batch.n_problems, batch.n_groups, batch.segments
@@ -102,7 +103,8 @@ class BatchSolver:
         begins = np.cumsum(lengths, axis=1) - lengths
         unique, names = np.unique(segments.reshape(-1, 2), axis=0, return_inverse=True)
         matrix = batch.matrix
-        gram = isinstance(matrix, GramTiles)
+        # Blocks that groups share are worth keeping where there is no matrix.
+        gram = self.prepared is not None and self.prepared[0].gram.size > 0
         own = np.diff(unique, axis=1)[:, 0] ** 2 * (not gram)
         places = (np.cumsum(own) - own)[names].reshape(lengths.shape)
         self.own_size = int(own.sum())
@@ -308,8 +310,9 @@ class BatchSolver:
         """Put the solutions together."""
         values = np.moveaxis(self.table, 2, 0)
         values = np.concatenate([values[:1] - self.directions @ self.shift, values[1:]])
-        scale = values[loops.SCALE]
-        coefs = [self.arrays(g)[0] * scale[g][:, None] for g in range(self.batch.n_groups)]
+        m, ends = self.batch.n_problems, self.groups.ends
+        scaled = self.coefs * np.repeat(values[loops.SCALE].ravel(), np.repeat(np.diff(ends), m))
+        coefs = [scaled[m * a : m * b].reshape(m, -1) for a, b in pairwise(ends.tolist())]
         counts = values[loops.STEPS :].astype(np.int64)
         directions = self.directions if self.directions.size else None
         named = zip(_VALUES, (*values[: loops.STEPS], *counts))

@@ -30,6 +30,8 @@ _KINDS = {"linear": _LINEAR, "poly": _POLY, "rbf": _RBF}
 # Rounding of an exponent, and sizes of kernel values, that single precision can do.
 _SINGLE_EXPONENT_ERROR = 1e-5
 _SINGLE_RANGE = (1e-25, 1e30)
+# Rows up to which the whole matrix is computed at once.
+_WHOLE = 1024
 # Pairs of rows that are looked at to see whether single precision tells them apart.
 _PROBES = 256
 
@@ -82,13 +84,19 @@ class GroupRows(NamedTuple):
     held: bool
 
 
-def prepare(tiles: RowTiles | GramTiles) -> tuple[TileSource, Exact] | None:
-    """Bring rows or a matrix to the form that the loops need; None where they cannot do it."""
+def prepare(
+    tiles: RowTiles | GramTiles, matrix_of_few: bool = False
+) -> tuple[TileSource, Exact] | None:
+    """Bring rows or a matrix to the form that the loops need; None where they cannot do it.
+
+    ``matrix_of_few`` asks for the matrix of few rows in their place.
+    """
     eps, single = float(np.finfo(np.float64).eps), float(np.finfo(np.float32).eps)
+    none64 = np.empty((0, 0))
     none, flat = np.empty((0, 0), dtype=np.float32), np.empty(0, dtype=np.float32)
     if isinstance(tiles, GramTiles):
         diagonal = tiles.K.diagonal().astype(np.float64)
-        exact = Exact(np.empty((0, 0)), diagonal, np.empty(0), 4.0 * single, 4.0 * eps)
+        exact = Exact(none64, diagonal, np.empty(0), 4.0 * single, 4.0 * eps)
         # In either order the rows of a symmetric matrix are at hand, and one order is compiled.
         K = np.ascontiguousarray(tiles.K.T if tiles.K.flags.f_contiguous else tiles.K)
         source = TileSource(_GRAM, 0, 0.0, K, none, none, flat)
@@ -116,11 +124,19 @@ def prepare(tiles: RowTiles | GramTiles) -> tuple[TileSource, Exact] | None:
         return None
     if len(rows) and not _apart(rows, kernel, diagonal, units * single):
         return None
-    X = rows.astype(np.float32)
     kind, coef0 = _KINDS[kernel.name], float(kernel.coef0)
+    if matrix_of_few and len(rows) <= _WHOLE and kernel.name != "linear":
+        # One product for all groups: their double-precision checks would compute most of it twice.
+        if kernel.name == "rbf":
+            units += 3.0 * float(half.max(initial=0.0))
+        K = rows @ rows.T
+        _map_all(kind, int(kernel.degree), coef0, K, half)
+        source = TileSource(_GRAM, 0, 0.0, K, none, none, flat)
+        return source, Exact(none64, diagonal, np.empty(0), units * single, units * eps)
+    X = rows.astype(np.float32)
     return (
         TileSource(
-            kind, int(kernel.degree), coef0, np.empty((0, 0)), X, np.ascontiguousarray(X.T),
+            kind, int(kernel.degree), coef0, none64, X, np.ascontiguousarray(X.T),
             half.astype(np.float32),
         ),
         Exact(
@@ -168,6 +184,12 @@ def _mapped(kind, degree, coef0, values, left, right):
             for _ in range(degree):
                 power *= base
             values[j] = power
+
+
+@compiled
+def _map_all(kind, degree, coef0, values, half):
+    for i in range(len(values)):
+        _mapped(kind, degree, coef0, values[i], half[i], half)
 
 
 @compiled
@@ -237,8 +259,19 @@ def have_row(rows, K, i):
 
 @compiled
 def fill_tiles(rows, K, memory):
-    """Compute the whole matrix of a small group by products of its segments."""
+    """Compute or copy the whole matrix of a small group, by products of its segments."""
     source, parts = rows.source, rows.parts
+    if source.kind == _GRAM:
+        for s in range(len(parts)):
+            for t in range(len(parts)):
+                size = parts[t, 1] - parts[t, 0]
+                for i in range(parts[s, 1] - parts[s, 0]):
+                    values = source.gram[parts[s, 0] + i]
+                    out = K[parts[s, 2] + i]
+                    for j in range(size):
+                        out[parts[t, 2] + j] = values[parts[t, 0] + j]
+        rows.have[:] = True
+        return
     for s in range(len(parts)):
         first = parts[s, 0]
         size = parts[s, 1] - first
