@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -292,8 +293,15 @@ def _check_ready() -> None:
         from numba import cuda
 
         ready = cuda.is_available()
+        # What its kernels are made with, which may use names that NumPy has removed.
+        import_module("numba.cuda.cudaimpl")
     except ImportError:
         ready = False
+    except AttributeError as error:
+        raise ImportError(
+            f"numba-cuda does not work with NumPy {np.__version__} ({error}): install an older "
+            "NumPy or a newer numba-cuda"
+        ) from error
     if not ready:
         raise ImportError(
             "X is on a CUDA device, and Numba cannot use it: pip install 'oblong[gpu]', or move X "

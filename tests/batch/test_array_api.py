@@ -11,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 import oblong
 from oblong import RelativeMarginClassifier, RelativeMarginClassifierCV
+from oblong.batch import _device
 from oblong.batch._device import ArrayPlace, out_of_memory, to_numpy
 from tests.batch.data import clouds
 
@@ -75,3 +76,19 @@ def test_a_saved_model_has_arrays_of_numpy(search, tmp_path):
     oblong.save(copy.deepcopy(model).fit(strict.asarray(X), strict.asarray(y)), tmp_path / "m")
     expected = model.fit(X, y).decision_function(X)
     np.testing.assert_array_equal(oblong.load(tmp_path / "m").decision_function(X), expected)
+
+
+def test_what_cuda_lacks_is_named(monkeypatch):
+    cuda = pytest.importorskip("numba.cuda")
+    monkeypatch.setattr(cuda, "is_available", lambda: False)
+    with pytest.raises(ImportError, match=r"pip install 'oblong\[gpu\]'"):
+        _device._check_ready()
+    monkeypatch.setattr(cuda, "is_available", lambda: True)
+    _device._check_ready()
+
+    def without_a_name(module):
+        raise AttributeError("module 'numpy' has no attribute 'row_stack'")
+
+    monkeypatch.setattr(_device, "import_module", without_a_name)
+    with pytest.raises(ImportError, match=r"NumPy .* has no attribute 'row_stack'.*older NumPy"):
+        _device._check_ready()
