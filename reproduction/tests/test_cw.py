@@ -142,7 +142,7 @@ class _Text:
 
 
 def test_words_are_present_or_not_and_unused_ones_are_left_out():
-    X, y = text._task(_Text(), "sentiment, dvd")
+    X, y = text.text_task(_Text(), "sentiment, dvd")
     assert X.shape[0] == len(y) == 60
     assert set(X.data) == {1.0}
     assert X.shape[1] <= 49

@@ -254,11 +254,12 @@ def test_folds_solved_together_and_one_by_one_are_the_same(monkeypatch, kernel, 
     monkeypatch.setattr(module, "solve_all_without", lambda *args, **options: None)
     apart = model.fit(X.astype(np.float32), y, weights).outputs_
     np.testing.assert_allclose(together, apart, atol=1e-3)
-    # At the tolerance of the default, too, where the outputs are in single precision.
+    # At the tolerance of the default, too, where the outputs are in single precision: it limits the
+    # gap, and by that how far outputs are off, but for a few of rows that are far away.
     monkeypatch.undo()
-    np.testing.assert_allclose(
-        model.set_params(fold_tol=1e-2).fit(X, y, weights).outputs_, apart, atol=0.1
-    )
+    coarse = model.set_params(fold_tol=1e-2).fit(X, y, weights)
+    assert coarse.fold_gap_ < 1e-2
+    assert np.quantile(np.abs(coarse.outputs_ - apart), 0.99) < 0.1
 
 
 @pytest.mark.parametrize("spread", [0.25, 1.0])
