@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -45,8 +44,6 @@ __all__ = ["RelativeMarginClassifier"]
 _FEW_CLASSES, _FEW_ROWS = 5, 1024
 # Entries of sparse rows, or of the matrix of a kernel function, that are worth a dense array.
 _DENSE = 1 << 24
-# Rows of a class that tell where it lies.
-_SOME = 256
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -404,18 +401,9 @@ class RelativeMarginClassifier(MarginParameters, ArraysAnywhere, KernelClassifie
         if shared.rows.is_coarse() or not single_precision_suffices(kernel, shared):
             return super()._rows_of_pairs(X, labels, pairs, threads)
         shared.diagonal = kernel.diagonal(shared.rows)
-        middles = np.array(
-            [
-                shared.rows.right[start : stop : max(1, (stop - start) // _SOME)].mean(axis=0)
-                for start, stop in pairwise(ends)
-            ]
-        )
-        # Classes near each other have many support vectors.
-        distances = np.linalg.norm(
-            np.subtract(*np.moveaxis(middles[np.array(pairs)], 1, 0)), axis=1
-        )
         members = [np.concatenate([order[slice(*span)] for span in both]) for both in spans]
-        return [shared.spans(both) for both in spans], members, np.argsort(distances)
+        # Classes near each other have many support vectors.
+        return [shared.spans(both) for both in spans], members, np.argsort(shared.apart(spans))
 
     def _fit_pair(
         self, X: Any, y: np.ndarray, penalties: np.ndarray, weights: np.ndarray, threads: int

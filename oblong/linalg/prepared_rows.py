@@ -10,8 +10,9 @@ import numpy as np
 from oblong._core.threads import chunks, run_chunks
 from oblong.kernels import Kernel, KernelRows
 
-# Rows that are prepared at a time.
+# Rows that are prepared at a time, and rows of a span that tell where it lies.
 _ROWS = 256
+_SOME = 256
 
 
 class PreparedRows:
@@ -100,6 +101,20 @@ class PreparedRows:
         )
         part.spare = self.spare
         return part
+
+    def apart(self, spans: np.ndarray) -> np.ndarray:
+        """How far apart the middles of two spans are, of some rows of each.
+
+        ``spans`` has the shape (n_pairs, 2, 2).
+        """
+        middles = [
+            [
+                self.rows.right[start : stop : max(1, (stop - start) // _SOME)].mean(axis=0)
+                for start, stop in both
+            ]
+            for both in spans
+        ]
+        return np.linalg.norm(np.diff(middles, axis=1)[:, 0], axis=1)
 
     def memory(self, size: int, dtype: np.dtype | type) -> np.ndarray:
         """Memory for some numbers, or at least for half of them where another problem left it."""

@@ -85,3 +85,13 @@ def test_memory_is_handed_on_if_it_is_large_enough(X):
     second.release()
     larger = KernelColumns(KERNELS[0], shared.spans(np.array([[0, 500]])), direct_above=0)
     assert larger.capacity == 500
+
+
+def test_spans_are_as_far_apart_as_their_middles(X):
+    moved = X.copy()
+    moved[300:420] += 2.0
+    shared = PreparedRows.sorted(Kernel("linear"), moved, np.arange(len(X)), 1)
+    near, far = shared.apart(np.array([[[0, 100], [100, 200]], [[0, 100], [300, 420]]]))
+    middles = moved[:100].mean(axis=0) - moved[300:420].mean(axis=0)
+    assert near < 0.2 * far
+    assert far == pytest.approx(np.linalg.norm(middles), rel=1e-5)
