@@ -68,10 +68,15 @@ def table() -> str:
 def facts() -> str:
     """What there is to know in thirty seconds."""
 
-    def row(name: str, **wanted: object) -> dict[str, Any]:
+    def results(name: str) -> dict[str, Any]:
         path = ROOT / "benchmarks" / "results" / f"{name}.json"
-        rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
+        return json.loads(path.read_text(encoding="utf-8"))
+
+    def first(rows: list[dict[str, Any]], **wanted: object) -> dict[str, Any]:
         return next(r for r in rows if all(r[key] == value for key, value in wanted.items()))
+
+    def row(name: str, **wanted: object) -> dict[str, Any]:
+        return first(results(name)["rows"], **wanted)
 
     def count(row: dict[str, Any]) -> str:
         return f"{int(row['rows x columns'].split()[0]):,}"
@@ -81,6 +86,9 @@ def facts() -> str:
     peers = {key[:-4]: trees[key] for key in trees if key.endswith(" (s)") and "oblong" not in key}
     best = min((name for name in peers if peers[name]), key=peers.get)
     cores = {1: "one", 2: "two"}[trees["threads"]]
+    parts = results("on_device")["parts"]
+    digits = first(parts["mnist"], settings="rbf, C=1, spread=1")
+    many = first(parts["cores"], settings="rbf, C=1, spread=1, on 16 cores")
     verdicts = [
         row["verdict"]
         for what, row in stored("rmm-when").items()
@@ -92,6 +100,9 @@ def facts() -> str:
         f"on two cores (`SVC`: {pair['SVC (s)']:.2g} s), a linear\n  fit to {count(trees)} rows "
         f"{trees['oblong SVM (s)']:.2g} s on {cores} (`LinearSVC`: {peers['LinearSVC']:.3g} s; "
         f"{best}, the fastest other solver: {peers[best]:.2g} s),\n  all to the same accuracy.\n"
+        f"- **On a GPU too.** All ten digits of MNIST, 60,000 images: {digits['seconds']:.1f} s on "
+        f"an NVIDIA H200, {many['seconds']:.1f} s on 16\n  cores; {many['labels that differ']} of "
+        "10,000 test labels differ.\n"
         f"- **Accurate.** With the same search, significantly fewer errors than the SVM on "
         f"{verdicts.count('confirmed')} of {len(verdicts)} public sets\n"
         f"  with several classes, more on {worse}. With two classes they are level on average.\n"
