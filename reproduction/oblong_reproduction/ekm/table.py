@@ -186,7 +186,7 @@ def _cells(quick: bool) -> list[Cell]:
         "coverages": list(_COVERAGES[::3] if quick else _COVERAGES),
         "penalties": list(_PENALTIES[::3] if quick else _PENALTIES),
     }
-    cells, curves = [], []
+    cells = []
     # Repetition by repetition, so that a part of a run has some of every set.
     for i in range(repetitions):
         for setup in (1, 2):
@@ -196,10 +196,10 @@ def _cells(quick: bool) -> list[Cell]:
                 shared = {"set": name, "setup": setup, "repetition": i}
                 draw, own = f"setup-{setup}/{name}/{i}", {"penalties": grids["penalties"]}
                 cells.append(Cell(draw, _cell, {**shared, **grids}, data=(name,)))
-                curves.append(
+                cells.append(
                     Cell(f"C/{draw}", _curve_cell, {**shared, **own}, data=(name,), draw=draw)
                 )
-    return cells + curves
+    return cells
 
 
 def _choices(results: Results) -> Iterator[Choice]:
