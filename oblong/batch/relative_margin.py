@@ -244,28 +244,13 @@ class RelativeMarginClassifier(MarginParameters, ArraysAnywhere, KernelClassifie
         self, columns: SymmetricColumns, y: np.ndarray, C: np.ndarray,
         progress: ProgressCallback | None, weights: np.ndarray,
     ) -> RelativeMarginResult:  # fmt: skip
+        limits: Any = {"tol": self.tol, "max_iter": self.max_iter, "progress": progress}
         if self.D is not None:
             return solve_variable_bound(
-                columns,
-                y,
-                C,
-                D=self.D,
-                nu=self.nu,
-                weights=weights,
-                tol=self.tol,
-                max_iter=self.max_iter,
-                progress=progress,
+                columns, y, C, D=self.D, nu=self.nu, weights=weights, **limits
             )
         return solve_relative_margin(
-            columns,
-            y,
-            C,
-            B=self.B,
-            spread=self.spread,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            progress=progress,
-            starts=self._starts,
+            columns, y, C, B=self.B, spread=self.spread, starts=self._starts, **limits
         )
 
     def _dense(self, X: Any) -> bool:
