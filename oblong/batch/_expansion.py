@@ -79,6 +79,13 @@ class PairFit:
     rounded: bool = False
 
     @classmethod
+    def of_linear(cls, found: Any, /, **other: Any) -> Self:
+        """The model of a weight vector; its ``dual_coef`` are the coefficients of the rows."""
+        rounded = found.rounding > 0.5 * found.gap
+        own = {"coef": found.dual_coef, "direction": found.coef, "rounded": rounded}
+        return cls.of(found, **own | other)
+
+    @classmethod
     def of(cls, found: Any, /, **other: Any) -> Self:
         """The model of a solution that has these fields, but for the ``other`` ones."""
         names = [field.name for field in fields(cls) if hasattr(found, field.name)]

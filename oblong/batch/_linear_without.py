@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import effective_n_jobs
 
-from oblong._core.threads import available_threads, single_threaded_blas
+from oblong._core.threads import available_threads
+from oblong.batch._calibration_folds import CrossFit
 from oblong.batch._one_vs_one import pairs_of
-from oblong.batch._relative_margin_without import LeftOutFit
 from oblong.batch._rows import validated_rows
+from oblong.batch._workers import in_threads
 from oblong.batch.linear_relative_margin import LinearRelativeMarginClassifier
-
-__all__ = ["leave_out_linear"]
 
 
 def leave_out_linear(
@@ -28,7 +28,7 @@ def leave_out_linear(
     tol: float,
     keep: bool,
     n_jobs: int | None,
-) -> LeftOutFit:
+) -> CrossFit:
     """Solve every pair of classes of a fitted model without each fold.
 
     The class weights and the bounds remain those of all rows: to find a bound takes a solution
@@ -41,7 +41,7 @@ def leave_out_linear(
     own = np.ones(kept.size) if weights is None else weights[kept]
     penalties = model._penalties(labels, own)
     held = model.D != 0.0 and model.nu is None and (model.D is not None or model.spread < 1.0)
-    parts = [_copy(model) for _ in pairs]
+    parts = [copy(model) for _ in pairs]
     for part, B in zip(parts, model.B_):
         part.tol = tol
         if part.B is None and held:
@@ -56,30 +56,19 @@ def leave_out_linear(
             pair = first | (labels[rest] == negative)
             rows, signs = rest[pair], np.where(first[pair], 1.0, -1.0)
             fits.append(part._fit_pair(X[kept[rows]], signs, penalties[rows], own[rows], threads))
-        found = _copy(model)
+        found = copy(model)
         found._store_weights(fits)
         found._keep([fit.solution for fit in fits])
         return found, found._evaluate(X[kept[test]])
 
-    if jobs == 1:
-        found = [solve(test) for test in folds]
-    else:
-        with single_threaded_blas():
-            found = Parallel(n_jobs=jobs, prefer="threads")(delayed(solve)(test) for test in folds)
+    found = in_threads(solve, [(test,) for test in folds], jobs)
     models, outputs = [each for each, _ in found], np.empty((kept.size, len(pairs)))
     for test, (_, values) in zip(folds, found):
         outputs[test] = values
-    return LeftOutFit(
+    return CrossFit(
         outputs,
         models if keep else [],
         float(max(each.dual_gap_.max() for each in models)),
         int(sum(each.n_iter_.sum() for each in models)),
         all(each.converged_ for each in models),
     )
-
-
-def _copy(model: LinearRelativeMarginClassifier) -> LinearRelativeMarginClassifier:
-    """A copy that shares all values; a clone would check the parameters again."""
-    other = object.__new__(type(model))
-    other.__dict__.update(vars(model))
-    return other

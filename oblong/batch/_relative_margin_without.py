@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from itertools import pairwise, starmap
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import effective_n_jobs
 
 from oblong._core.threads import single_threaded_blas
+from oblong.batch._calibration_folds import CrossFit
 from oblong.batch._one_vs_one import pairs_of, places_of, unpack_coefficients
 from oblong.batch._pairwise import PairTable
 from oblong.batch._rows import validated_rows
+from oblong.batch._workers import in_threads
 from oblong.batch.relative_margin import RelativeMarginClassifier
 from oblong.solvers.margin.batch.problem import STATUS, GramTiles, RowTiles
 from oblong.solvers.margin.batch.without import (
@@ -26,8 +29,6 @@ from oblong.solvers.margin.batch.without import (
 from oblong.solvers.margin.folds import image_of, inside, solve_without
 from oblong.solvers.margin.problem import Pieces, relaxed_margin_pieces, svm_pieces
 
-__all__ = ["LeftOutFit", "RelativeMarginWithout", "can_leave_out"]
-
 # Rows of a pair above which its folds are solved one after the other, by working sets.
 _TOGETHER = 6000
 
@@ -35,16 +36,6 @@ _TOGETHER = 6000
 def can_leave_out(model: Any) -> bool:
     """Whether the folds of a fitted model are its own problem without some rows."""
     return type(model) is RelativeMarginClassifier and not model._indefinite
-
-
-class LeftOutFit(NamedTuple):
-    """What :meth:`RelativeMarginWithout.solve` finds; see there."""
-
-    outputs: np.ndarray
-    models: list[RelativeMarginClassifier]
-    gap: float
-    n_iter: int
-    converged: bool
 
 
 class RelativeMarginWithout:
@@ -130,7 +121,7 @@ class RelativeMarginWithout:
             U = model.D * model.nu * own / np.bincount(self.pair_of, own)[self.pair_of]
         return relaxed_margin_pieces(self.y, penalties, model.B_[self.pair_of], U)
 
-    def solve(self, tol: float, *, keep: bool) -> LeftOutFit:
+    def solve(self, tol: float, *, keep: bool) -> CrossFit:
         """Solve every pair of classes without each fold.
 
         Parameters
@@ -157,12 +148,7 @@ class RelativeMarginWithout:
         with single_threaded_blas():
             found = self._together(tol, keep, jobs)
             left = np.flatnonzero((found.status == STATUS.index("unsolved")).any(axis=1)).tolist()
-            if jobs == 1 or len(left) < 2:
-                for g in left:
-                    self._alone(g, found, tol)
-            else:
-                tasks = (delayed(self._alone)(g, found, tol) for g in left)
-                Parallel(n_jobs=min(jobs, len(left)), prefer="threads")(tasks)
+            in_threads(self._alone, [(g, found, tol) for g in left], jobs)
             same = found.status == UNCHANGED
             packed, models = self._models(found, same) if keep else (None, [])
             outputs = np.empty((self.kept.size, n_pairs))
@@ -182,7 +168,7 @@ class RelativeMarginWithout:
                 if not known.all() or n_pairs > 1:
                     outputs[self.order] = self.model._outputs(self.X[self.kept])
                 outputs[self.order[self.rows[known]], self.pair_of[known]] = found.outputs[known]
-        return LeftOutFit(
+        return CrossFit(
             outputs,
             models,
             float(found.relative_gap[~same].max(initial=0.0)),
@@ -279,8 +265,7 @@ class RelativeMarginWithout:
         by_class, models = np.argsort(self.labels, kind="stable"), []
         for fold in range(len(coefs)):
             # A clone would check the parameters again.
-            model = object.__new__(type(full))
-            model.__dict__.update(vars(full))
+            model = copy(full)
             directions: Sequence[np.ndarray | None] = ()
             if full.kernel == "linear":
                 directions = list(

@@ -36,8 +36,6 @@ from oblong.solvers.calibration.maps import (
     two_class_probabilities,
 )
 
-__all__ = ["CalibratedMarginClassifier"]
-
 # A certificate of more than so many tolerances is worth a warning.
 _LOOSE = 10.0
 # P-values are fractions: one that equals 1 - confidence must not pass by rounding.

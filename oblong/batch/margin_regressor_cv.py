@@ -31,8 +31,6 @@ from oblong.linalg.definite import check_kernel_definite
 from oblong.solvers.linear.regression import solve_linear_regression, suits_linear_regression
 from oblong.solvers.margin.regression import solve_regressions
 
-__all__ = ["MarginRegressorCV"]
-
 # Folds of more rows than this profit from several threads.
 _THREADS_ABOVE = 2048
 

@@ -38,8 +38,6 @@ from oblong.solvers.margin.options import DEFAULTS
 from oblong.solvers.margin.relative import RelativeMarginResult, solve_relative_margin
 from oblong.solvers.margin.variable_bound import solve_variable_bound
 
-__all__ = ["RelativeMarginClassifier"]
-
 # Classes, and rows in all, up to which pairs are solved one by one.
 _FEW_CLASSES, _FEW_ROWS = 5, 1024
 # Entries of sparse rows, or of the matrix of a kernel function, that are worth a dense array.
@@ -428,17 +426,8 @@ class RelativeMarginClassifier(MarginParameters, ArraysAnywhere, KernelClassifie
         if fit is not None and not linear.relative_gap < fit.relative_gap:
             return fit
         coef = np.where(np.abs(linear.dual_coef) > 1e-9 * self._penalty, linear.dual_coef, 0.0)
-        return PairFit(
-            found,
-            coef,
-            linear.bias,
-            linear.objective,
-            linear.relative_gap,
-            found.n_iter + (0 if fit is None else fit.n_iter),
-            linear.status,
-            linear.coef,
-            linear.rounding > 0.5 * linear.gap,
-        )
+        n_iter = found.n_iter + (0 if fit is None else fit.n_iter)
+        return PairFit.of_linear(linear, solution=found, coef=coef, n_iter=n_iter)
 
     def _keep(
         self,

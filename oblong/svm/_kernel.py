@@ -15,8 +15,6 @@ from oblong.batch._expansion import CertifiedExpansion
 from oblong.batch.margin_regressor import MarginRegressor
 from oblong.batch.relative_margin import RelativeMarginClassifier
 
-__all__ = ["SVC", "SVR"]
-
 _EVERYTHING_MASKED = "Invalid input - all samples have zero or negative weights."
 # A penalty that no coefficient reaches, in place of an infinite one.
 _HARD = 1e10
@@ -273,18 +271,9 @@ class SVR(_Conventions, MarginRegressor):
         "epsilon": [Interval(Real, 0.0, None, closed="left")],
     }
 
-    kernel: Any = "rbf"
-    degree: int = 3
-    gamma: Any = "scale"
-    coef0: float = 0.0
-    tol: float = 1e-3
-    C: float = 1.0
-    epsilon: float = 0.1
     shrinking: bool = True
     cache_size: float = 200
-    verbose: int = 0
-    max_iter: int = -1
     # What the estimator below calls by these names is settled here.
-    loss = "epsilon"
-    quantile = 0.5
-    bounds = None
+    loss: str = field(default="epsilon", init=False)
+    quantile: Any = field(default=0.5, init=False)
+    bounds: tuple[float, float] | None = field(default=None, init=False)

@@ -24,8 +24,6 @@ from oblong.batch._rows import validated_rows
 from oblong.solvers.linear.relative import solve_linear_relative_margin
 from oblong.solvers.linear.squared_hinge import SquaredHingeResult, solve_squared_hinge
 
-__all__ = ["LinearSVC"]
-
 
 @dataclass(eq=False, repr=False)
 class LinearSVC(LinearClassifierMixin, SparseCoefMixin, BaseEstimator):

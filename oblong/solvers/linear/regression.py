@@ -36,8 +36,6 @@ from oblong.solvers.linear.problem import (
 from oblong.solvers.linear.relative import choose_method
 from oblong.solvers.linear.start import Kind
 
-__all__ = ["solve_linear_regression", "suits_linear_regression"]
-
 # Shares of a penalty by which a coefficient may miss a kink of its term and be moved to it: the
 # best is taken.
 _SNAPS = (1e-2, 1e-4, 1e-6)
