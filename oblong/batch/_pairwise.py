@@ -5,14 +5,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
 from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
@@ -86,14 +84,6 @@ class PairwiseKernelClassifier(ClassifierMixin, KernelExpansion):
     A subclass says how one binary problem is solved (:meth:`_fit_pair`) and keeps what it
     needs of the solutions (:meth:`_keep`).
     """
-
-    _parameter_constraints: ClassVar[dict] = {
-        **KernelExpansion._parameter_constraints,
-        "decision_function_shape": [StrOptions({"ovo", "ovr"})],
-        "break_ties": [StrOptions({"first", "confidence", "random"}), "boolean"],
-        "n_jobs": [Integral, None],
-        "random_state": ["random_state"],
-    }
 
     @abstractmethod
     def _fit_pair(

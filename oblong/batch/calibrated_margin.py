@@ -1,13 +1,10 @@
 """Probabilities and prediction sets for the margin classifiers."""
 
-from __future__ import annotations
-
 import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Annotated, Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,11 +13,11 @@ from sklearn.base import ClassifierMixin, MetaEstimatorMixin, _fit_context, clon
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import check_cv
 from sklearn.utils import get_tags, indexable
-from sklearn.utils._param_validation import HasMethods, Interval
+from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, _routing_enabled
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d
 
-from oblong._core.estimator import Estimator
+from oblong._core.estimator import Estimator, Folds, Positive, Verbose
 from oblong._core.rollback import all_or_nothing
 from oblong.batch._calibration_folds import check_labels, folds_of, routed
 from oblong.batch._cross_fit import MOST_KEPT, cross_fit, is_pairwise, outputs_of, predicted
@@ -151,28 +148,18 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, Estimator)
     (0.95, 0.95)
     """
 
-    _parameter_constraints: ClassVar[dict] = {
-        "estimator": [HasMethods(["fit", "decision_function"]), None],
-        "cv": ["cv_object"],
-        "fold_tol": [Interval(Real, 0.0, None, closed="neither")],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
-    }
-
-    estimator: Any = None
+    estimator: Annotated[Any, HasMethods(["fit", "decision_function"]), None] = None
     _: KW_ONLY
-    cv: Any = None
-    fold_tol: float = 1e-2
+    cv: Folds = None
+    fold_tol: Positive = 1e-2
     n_jobs: int | None = None
-    verbose: int = 0
+    verbose: Verbose = 0
 
     # Fitting ------------------------------------------------------------------------------------
 
     # The estimator's parameters are its own to check.
     @_fit_context(prefer_skip_nested_validation=False)
-    def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any
-    ) -> CalibratedMarginClassifier:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any) -> Self:
         """Fit the classifier to all rows and without each fold, and calibrate it.
 
         Parameters

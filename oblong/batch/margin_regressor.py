@@ -1,16 +1,13 @@
 """Regression with kernels as a scikit-learn regressor."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin, _fit_context
-from sklearn.utils._param_validation import Interval, StrOptions
 
+from oblong._core.estimator import ArrayLike, InnerShare, Limit, NotNegative, Positive, Verbose
 from oblong._core.rollback import all_or_nothing
 from oblong._core.threads import available_threads
 from oblong.batch._expansion import CertifiedExpansion, PairFit
@@ -159,28 +156,20 @@ class MarginRegressor(KernelParameters, RegressorMixin, CertifiedExpansion):
     (200, 2)
     """
 
-    loss: str = "epsilon"
-    C: float = 1.0
-    epsilon: float = 0.1
-    quantile: Any = 0.5
-    bounds: tuple[float, float] | None = None
-    tol: float = 1e-3
-    max_iter: int = -1
-    cache_size: float = 1024
-    verbose: int = 0
+    loss: Literal["epsilon", "quantile"] = "epsilon"
+    C: Positive = 1.0
+    epsilon: NotNegative = 0.1
+    quantile: InnerShare | ArrayLike = 0.5
+    bounds: ArrayLike | None = None
+    tol: Positive = 1e-3
+    max_iter: Limit = -1
+    cache_size: Positive = 1024
+    verbose: Verbose = 0
 
     _in_units = "the columns and the targets"
-    _parameter_constraints: ClassVar[dict] = {
-        **CertifiedExpansion._parameter_constraints,
-        **CertifiedExpansion._certified_constraints,
-        "loss": [StrOptions({"epsilon", "quantile"})],
-        "epsilon": [Interval(Real, 0.0, None, closed="left")],
-        "quantile": [Interval(Real, 0.0, 1.0, closed="neither"), "array-like"],
-        "bounds": ["array-like", None],
-    }
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> MarginRegressor:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the regressor.
 
         Parameters

@@ -1,17 +1,14 @@
 """The relative margin machine as a scikit-learn classifier."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 from joblib import effective_n_jobs
-from sklearn.utils._param_validation import Interval
 
+from oblong._core.estimator import AtLeastOne, NotNegative, Positive, Share
 from oblong._core.progress import ProgressCallback
 from oblong._core.threads import single_threaded_blas
 from oblong.batch._base import KernelClassifier
@@ -205,24 +202,15 @@ class RelativeMarginClassifier(MarginParameters, ArraysAnywhere, KernelClassifie
     True
     """
 
-    B: float | None = None
-    spread: float = 0.5
-    D: float | None = None
-    nu: float | None = None
+    B: AtLeastOne | None = None
+    spread: Share = 0.5
+    D: NotNegative | None = None
+    nu: Positive | None = None
     shrinking: bool = True
     probability: bool = False
 
     # Coefficients that a search found for two classes, for its last fit.
     _starts: ClassVar[np.ndarray | None] = None
-    _parameter_constraints: ClassVar[dict] = {
-        **KernelClassifier._parameter_constraints,
-        "B": [Interval(Real, 1.0, None, closed="left"), None],
-        "spread": [Interval(Real, 0.0, 1.0, closed="both")],
-        "D": [Interval(Real, 0.0, None, closed="left"), None],
-        "nu": [Interval(Real, 0.0, None, closed="neither"), None],
-        "shrinking": ["boolean"],
-        "probability": ["boolean"],
-    }
 
     def _check_rows(self, X: Any) -> None:
         super()._check_rows(X)

@@ -144,7 +144,7 @@ def _regressor(graph: Graph, X: str, model: MarginRegressor) -> Outputs:
     outputs = _expansion(graph, X, model)
     if not model._several:
         return Outputs(prediction=graph.column(outputs))
-    count = graph.constant([len(model.quantile)], np.int64)
+    count = graph.constant([np.size(model.quantile)], np.int64)
     ordered, _ = graph.nodes_of("TopK", 2, outputs, count, axis=1, largest=0, sorted=1)
     ranks = np.argsort(np.argsort(model.quantile, kind="stable"))
     return Outputs(prediction=graph.part(ordered, *ranks.tolist()))
