@@ -23,15 +23,8 @@ from oblong.batch._calibration_folds import check_labels, folds_of, routed
 from oblong.batch._cross_fit import MOST_KEPT, cross_fit, is_pairwise, outputs_of, predicted
 from oblong.batch._one_vs_one import pairs_of
 from oblong.batch.relative_margin import RelativeMarginClassifier
+from oblong.solvers.calibration import maps
 from oblong.solvers.calibration.conformal import conformity_of_pairs, conformity_of_rest, p_values
-from oblong.solvers.calibration.maps import (
-    fit_sigmoid,
-    fit_temperature,
-    pair_log_odds,
-    pool,
-    summed_logarithms,
-    two_class_probabilities,
-)
 
 # A certificate of more than so many tolerances is worth a warning.
 _LOOSE = 10.0
@@ -247,12 +240,14 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, Estimator)
             for outputs, (positive, negative) in zip(self.outputs_.T, pairs_of(k)):
                 rows = (labels == positive) | (labels == negative)
                 sizes.append(weights[rows].sum())
-                sigmoids.append(fit_sigmoid(outputs[rows], labels[rows] == positive, weights[rows]))
+                sigmoids.append(
+                    maps.fit_sigmoid(outputs[rows], labels[rows] == positive, weights[rows])
+                )
             self.sigmoids_, self._sizes = np.array(sigmoids), np.array(sizes)
         elif hasattr(self, "sigmoids_"):
             del self.sigmoids_
         if k > 2:
-            factor = fit_temperature(self._scores(self.outputs_), labels, weights)
+            factor = maps.fit_temperature(self._scores(self.outputs_), labels, weights)
             self.temperature_ = 1.0 / factor
 
     def _report(self, what: str) -> None:
@@ -266,8 +261,8 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, Estimator)
         if not self._one_vs_one:
             return outputs
         k = len(self.classes_)
-        log_odds = pair_log_odds(outputs, self.sigmoids_, self._sizes)
-        return summed_logarithms(log_odds, pairs_of(k), k)
+        log_odds = maps.pair_log_odds(outputs, self.sigmoids_, self._sizes)
+        return maps.summed_logarithms(log_odds, pairs_of(k), k)
 
     def _conformity(self, outputs: np.ndarray) -> np.ndarray:
         """How well each class conforms to the outputs, of shape (n, n_classes)."""
@@ -275,7 +270,7 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, Estimator)
         if k == 2:
             return np.column_stack([-outputs[:, 0], outputs[:, 0]])
         if self._one_vs_one:
-            log_odds = pair_log_odds(outputs, self.sigmoids_, self._sizes)
+            log_odds = maps.pair_log_odds(outputs, self.sigmoids_, self._sizes)
             return conformity_of_pairs(log_odds, pairs_of(k), k)
         return conformity_of_rest(outputs)
 
@@ -328,8 +323,10 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, Estimator)
         outputs = outputs_of(self.estimator_, X)
         leaders = predicted(self.estimator_, X, outputs)
         if len(self.classes_) == 2:
-            return pool(two_class_probabilities(outputs[:, 0], *self.sigmoids_[0]), leaders)
-        return pool(softmax(self._scores(outputs) / self.temperature_, axis=1), leaders)
+            return maps.pool(
+                maps.two_class_probabilities(outputs[:, 0], *self.sigmoids_[0]), leaders
+            )
+        return maps.pool(softmax(self._scores(outputs) / self.temperature_, axis=1), leaders)
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of the probabilities of the classes.

@@ -17,12 +17,12 @@ from oblong.linalg.first_pass import FirstLook, Frame
 from oblong.linalg.low_rank import LowRank, pivoted_cholesky
 from oblong.linalg.row_passes import Passes
 from oblong.solvers.covariance.sigma import (
+    SigmaFactor,
     certified_kernel,
     solve_sigma_kernel,
     solve_sigma_linear,
     solve_sigma_low_rank,
 )
-from oblong.solvers.covariance.sigma_geometry import SigmaFactor
 
 # Beyond this many rows a low-rank approximation takes the place of the kernel matrix.
 _LARGEST_EXACT = 10_000

@@ -134,7 +134,7 @@ def _reader(args: argparse.Namespace, checkpoint: Checkpoint | None) -> Any:
     options |= {"steady_labels": True, "state": checkpoint.reader if checkpoint else None}
     with sound_checkpoint(args.checkpoint) if checkpoint else nullcontext():
         if args.format == "arrow" or (args.format is None and find_format(args.data) == "parquet"):
-            from oblong.io.arrow_rows import ArrowReader
+            from oblong.io.arrow import ArrowReader
 
             if args.data == "-":
                 raise DataFileError("standard input", "Parquet and Arrow need a file")
