@@ -10,13 +10,12 @@ import numpy as np
 
 from oblong._core.estimator import ClassWeight, Count, Positive, PositiveShare
 from oblong.batch._base import KernelClassifier
-from oblong.batch._ellipsoid_metric import EllipsoidMetricMixin
 from oblong.batch._ellipsoidal_binary import (
     BinarySolution,
     EllipsoidalSetting,
     solve_binary,
 )
-from oblong.batch._ellipsoidal_outputs import EllipsoidalOutputsMixin
+from oblong.batch._ellipsoidal_model import EllipsoidalModel
 from oblong.batch._one_vs_rest import solve_each
 from oblong.batch._pairwise import PairFit
 from oblong.batch._parameters import KernelParameters, SolverParameters
@@ -38,13 +37,7 @@ _CANCELLED = 1e-6
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class EllipsoidalSVC(
-    KernelParameters,
-    SolverParameters,
-    EllipsoidMetricMixin,
-    EllipsoidalOutputsMixin,
-    KernelClassifier,
-):
+class EllipsoidalSVC(KernelParameters, SolverParameters, EllipsoidalModel, KernelClassifier):
     r"""Ellipsoidal support vector machine: the centre of an ellipsoid in the version space.
 
     The weight vectors that classify all training rows correctly make up the version space.

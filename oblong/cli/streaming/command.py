@@ -10,13 +10,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from pathlib import Path
 from typing import Any
 
 from oblong._core.text import quote
-from oblong.cli.shared.errors import RunError
 from oblong.cli.shared.interrupts import TERMINATED, terminated
-from oblong.cli.shared.options import print_json
+from oblong.cli.shared.options import RunError, print_json, writing
 from oblong.cli.streaming.checkpoint import (
     Checkpoint,
     locked,
@@ -175,7 +173,7 @@ def _predictions(
     kept = checkpoint.written if checkpoint else 0
     if kept is None or (kept and not args.predictions.exists()):
         raise DataFileError("--predictions", "there are none of the rows before the checkpoint")
-    with _written(args.predictions):
+    with writing(args.predictions):
         # Without a buffer, which would fail only when the file is closed.
         file = open(args.predictions, "r+b" if kept else "wb", buffering=0)  # noqa: SIM115
     with file:
@@ -188,20 +186,11 @@ def _predictions(
             spelled = dict(zip(reader.labels, reader.spellings))
             lines = "".join(f"{'' if x is None else spelled[x]}\n" for x in labels)
             left = memoryview(lines.encode())
-            with _written(args.predictions):
+            with writing(args.predictions):
                 while left:
                     left = left[file.write(left) :]
 
         yield write, file.tell
-
-
-@contextmanager
-def _written(path: Path) -> Iterator[None]:
-    """Say which file could not be written."""
-    try:
-        yield
-    except OSError as error:
-        raise RunError(f"{path} cannot be written: {error.strerror or error}") from None
 
 
 def _command(args: argparse.Namespace) -> str:
@@ -240,7 +229,7 @@ def _write(args: argparse.Namespace, outcome: Outcome, reader: RowReader, option
     except ModelFileError as error:
         raise RunError(str(error)) from None
     if args.report is not None:
-        with _written(args.report):
+        with writing(args.report):
             write_report(outcome, args.report)
 
 
