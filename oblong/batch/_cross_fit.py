@@ -13,11 +13,14 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from oblong.batch._calibration_folds import CrossFit
-from oblong.batch._linear_without import leave_out_linear
 from oblong.batch._one_vs_one import class_scores, pair_outcomes
 from oblong.batch._one_vs_rest import OneVsRestMixin
 from oblong.batch._pairwise import PairwiseKernelClassifier
-from oblong.batch._relative_margin_without import RelativeMarginWithout, can_leave_out
+from oblong.batch._relative_margin_without import (
+    RelativeMarginWithout,
+    can_leave_out,
+    leave_out_linear,
+)
 from oblong.batch.linear_relative_margin import LinearRelativeMarginClassifier
 from oblong.batch.relative_margin import RelativeMarginClassifier
 from oblong.batch.relative_margin_cv import RelativeMarginClassifierCV

@@ -17,13 +17,14 @@ from oblong._core.estimator import Estimator
 from oblong._core.rollback import all_or_nothing
 from oblong.online._labels import (
     check_weights,
+    checked_rows,
     class_weighted,
     encode,
+    hold_out,
     indicator,
     is_multilabel,
 )
 from oblong.online._parameters import PassParameters
-from oblong.online._rows import checked_rows, hold_out
 from oblong.online.room import checked
 from oblong.solvers.online.order import row_keys, shuffled
 from oblong.solvers.online.protocol import State

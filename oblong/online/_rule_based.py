@@ -12,8 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metaestimators import available_if
 
 from oblong.online._base import OnlineClassifier
+from oblong.online._labels import checked_rows
 from oblong.online._parameters import RuleParameters
-from oblong.online._rows import checked_rows
 from oblong.solvers.online.protocol import Health, RuleState
 from oblong.solvers.online.rows import Rows
 from oblong.solvers.online.rules import Rule

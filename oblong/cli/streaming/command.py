@@ -6,14 +6,16 @@ import argparse
 import json
 import os
 import shlex
+import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from oblong._core.text import quote
-from oblong.cli.shared.interrupts import TERMINATED, terminated
+from oblong.cli import TERMINATED
 from oblong.cli.shared.options import RunError, print_json, writing
 from oblong.cli.streaming.checkpoint import (
     Checkpoint,
@@ -73,7 +75,7 @@ def _stream(args: argparse.Namespace) -> int:
         said = {name: getattr(args, name) for name in names}
         schedule = Schedule(options, live=args.data == "-", **said)
         printer = _Printer(args.json)
-        with terminated(run.stop), _predictions(args, reader, checkpoint) as (write, run.written):
+        with _terminated(run.stop), _predictions(args, reader, checkpoint) as (write, run.written):
             skipped = run.go(reader, schedule, printer, write, printer.drift)
     for message in run.messages:
         print(f"oblong: warning: {message}", file=sys.stderr)
@@ -91,6 +93,19 @@ def _stream(args: argparse.Namespace) -> int:
     _write(args, outcome, reader, options)
     _print_end(args, outcome)
     return 0
+
+
+@contextmanager
+def _terminated(stop: Callable[[], None]) -> Iterator[None]:
+    """Call a function at SIGTERM, in place of ending at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: stop())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _initial(args: argparse.Namespace) -> Any:
