@@ -68,25 +68,6 @@ class MarginParameters(KernelParameters, SolverParameters, VoteParameters):
     cache_size: Positive = 1024
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
-class SearchParameters:
-    """A search over penalties and kernel coefficients."""
-
-    Cs: Any = (0.1, 1.0, 10.0, 100.0)
-    gammas: Any = ("scale",)
-    kernel: Any = "rbf"
-    degree: int = 3
-    coef0: float = 0.0
-    cv: Any = None
-    scoring: Any = None
-    tol: float = 1e-3
-    max_iter: int = -1
-    cache_size: float = 1024
-    refit: bool = True
-    n_jobs: int | None = None
-    verbose: int = 0
-
-
 def check_bound(B: float | None, D: float | None, nu: float | None) -> None:
     """Refuse parameters of a relative margin that contradict each other."""
     if D is None and nu is not None:

@@ -1,20 +1,17 @@
 """Regression with kernels, its parameters chosen by cross-validation."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.metrics import get_scorer, mean_pinball_loss, r2_score
 from sklearn.model_selection import check_cv
-from sklearn.utils._param_validation import Interval, StrOptions
 
+from oblong._core.estimator import ArrayLike, InnerShare
 from oblong.batch._fold_models import SearchKernel
 from oblong.batch._search import (
     ParameterSearch,
@@ -115,18 +112,10 @@ class MarginRegressorCV(RegressorMixin, ParameterSearch):
     0.47
     """
 
-    loss: str = "epsilon"
-    epsilons: Any = (0.1,)
-    quantile: float = 0.5
-    bounds: tuple[float, float] | None = None
-
-    _parameter_constraints: ClassVar[dict] = {
-        **ParameterSearch._parameter_constraints,
-        "loss": [StrOptions({"epsilon", "quantile"})],
-        "epsilons": ["array-like"],
-        "quantile": [Interval(Real, 0.0, 1.0, closed="neither")],
-        "bounds": ["array-like", None],
-    }
+    loss: Literal["epsilon", "quantile"] = "epsilon"
+    epsilons: ArrayLike = (0.1,)
+    quantile: InnerShare = 0.5
+    bounds: ArrayLike | None = None
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> None:
         Cs, gammas = checked_numbers("Cs", self.Cs), checked_gammas(self.gammas, self.kernel)

@@ -1,20 +1,17 @@
 """The relative margin machine with its parameters chosen by cross-validation."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import check_cv
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from oblong._core.estimator import ArrayLike, ClassWeight, Positive, RandomState
 from oblong.batch._device import SearchOnDevice, fit_anywhere, out_of_memory, same_place
 from oblong.batch._fold_models import STAGED_ROWS
 from oblong.batch._parameters import VoteParameters
@@ -38,8 +35,6 @@ from oblong.batch._search import (
 )
 from oblong.batch.margin_path import SPREADS, check_spreads
 from oblong.batch.relative_margin import RelativeMarginClassifier
-
-__all__ = ["RelativeMarginClassifierCV"]
 
 # Pairs of more rows than this profit from several threads.
 _THREADS_ABOVE = 2048
@@ -153,21 +148,12 @@ class RelativeMarginClassifierCV(VoteParameters, ClassifierMixin, ParameterSearc
     0.99
     """
 
-    spreads: Any = SPREADS
-    fold_tol: float = 0.3
-    class_weight: Any = None
-    random_state: Any = None
+    spreads: ArrayLike = SPREADS
+    fold_tol: Positive = 0.3
+    class_weight: ClassWeight = None
+    random_state: RandomState = None
 
     _rows_on_device: ClassVar[Any] = None
-    _parameter_constraints: ClassVar[dict] = {
-        **ParameterSearch._parameter_constraints,
-        "spreads": ["array-like"],
-        "fold_tol": [Interval(Real, 0.0, None, closed="neither")],
-        "class_weight": [StrOptions({"balanced"}), dict, None],
-        "decision_function_shape": [StrOptions({"ovo", "ovr"})],
-        "break_ties": [StrOptions({"first", "confidence", "random"}), "boolean"],
-        "random_state": ["random_state"],
-    }
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> None:
         fit_anywhere(self, self._fit_arrays, X, y, sample_weight, groups)
