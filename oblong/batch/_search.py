@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, Self
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
@@ -37,53 +37,6 @@ from oblong.batch._rows import validated_rows
 
 # Scores closer than this are equal but for rounding.
 TIE = 1e-10
-_Class = TypeVar("_Class", bound=type)
-# Parts of the docstrings of all searches.
-_SHARED = {
-    "gammas": """gammas : sequence of {"scale", "auto"} or float, default=("scale",)
-        Kernel coefficients to try. ``"scale"`` is computed from the training part of each fold.
-        Without meaning for the kernels "linear" and "precomputed" and for callables, where only
-        the first is used.""",
-    "kernel": """\
-kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
-        The kernel function.
-    degree : int, default=3
-        Degree of the polynomial kernel.
-    coef0 : float, default=0.0
-        Constant term of "poly" and "sigmoid".""",
-    "run": """cache_size : float, default=1024
-        Memory limit in MB of the kernel cache of the last fit. The folds have no such limit,
-        see the notes.
-    refit : bool, default=True
-        Whether to fit the best model to all rows in the end.
-    n_jobs : int, default=None
-        Folds to work on at once, in threads.
-    verbose : int, default=0
-        Whether to report progress on standard error.""",
-    "best": """C_ : float
-        Its penalty.
-    gamma_ : {"scale", "auto"} or float
-        Its gamma.
-    best_score_ : float
-        Its mean score over the folds.
-    best_index_ : int
-        Its place in ``cv_results_``.
-    n_splits_ : int
-        Number of folds.
-    n_iter_ : int
-        Steps of the solver in all folds.
-    n_features_in_ : int
-        Number of features seen in :meth:`fit`.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features, if ``X`` had string names.""",
-}
-
-
-def documented(cls: _Class) -> _Class:
-    """Fill in what the docstrings of searches share."""
-    if cls.__doc__ is not None:
-        cls.__doc__ %= _SHARED
-    return cls
 
 
 def settings(search: BaseEstimator, model: Any) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from oblong.batch._search import (
     ParameterSearch,
     checked_gammas,
     checked_numbers,
-    documented,
     fold_workers,
     settings,
     splits_of,
@@ -32,7 +31,6 @@ from oblong.solvers.margin.regression import solve_regressions
 _THREADS_ABOVE = 2048
 
 
-@documented
 @dataclass(kw_only=True, eq=False, repr=False)
 class MarginRegressorCV(RegressorMixin, ParameterSearch):
     r"""Support vector or quantile regression whose parameters are chosen by cross-validation.
@@ -49,14 +47,22 @@ class MarginRegressorCV(RegressorMixin, ParameterSearch):
         The loss, see :class:`MarginRegressor`.
     Cs : sequence of float, default=(0.1, 1.0, 10.0, 100.0)
         Penalties of errors to try.
-    %(gammas)s
+    gammas : sequence of {"scale", "auto"} or float, default=("scale",)
+        Kernel coefficients to try. ``"scale"`` is computed from the training part of each fold.
+        Without meaning for the kernels "linear" and "precomputed" and for callables, where only
+        the first is used.
     epsilons : sequence of float, default=(0.1,)
         Half widths of the tube to try. For ``loss="epsilon"`` only.
     quantile : float, default=0.5
         The quantile. For ``loss="quantile"`` only.
     bounds : tuple of two floats, default=None
         Hard bounds on the outputs of the training rows, see :class:`MarginRegressor`.
-    %(kernel)s
+    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
+        The kernel function.
+    degree : int, default=3
+        Degree of the polynomial kernel.
+    coef0 : float, default=0.0
+        Constant term of "poly" and "sigmoid".
     cv : int, cross-validation splitter or iterable, default=None
         How to split: five folds by default, as in scikit-learn.
     scoring : str or callable, default=None
@@ -66,7 +72,15 @@ class MarginRegressorCV(RegressorMixin, ParameterSearch):
         Largest violation of the optimality conditions, on the scale of the targets.
     max_iter : int, default=-1
         Limit on the solver's steps for each problem, or -1 for none.
-    %(run)s
+    cache_size : float, default=1024
+        Memory limit in MB of the kernel cache of the last fit. The folds have no such limit,
+        see the notes.
+    refit : bool, default=True
+        Whether to fit the best model to all rows in the end.
+    n_jobs : int, default=None
+        Folds to work on at once, in threads.
+    verbose : int, default=0
+        Whether to report progress on standard error.
 
     Attributes
     ----------
@@ -74,7 +88,22 @@ class MarginRegressorCV(RegressorMixin, ParameterSearch):
         The best combination, with the keys "C", "gamma" and, for ``loss="epsilon"``, "epsilon".
         Among equal scores the smallest ``C`` wins, then the largest epsilon, then the gamma named
         first.
-    %(best)s
+    C_ : float
+        Its penalty.
+    gamma_ : {"scale", "auto"} or float
+        Its gamma.
+    best_score_ : float
+        Its mean score over the folds.
+    best_index_ : int
+        Its place in ``cv_results_``.
+    n_splits_ : int
+        Number of folds.
+    n_iter_ : int
+        Steps of the solver in all folds.
+    n_features_in_ : int
+        Number of features seen in :meth:`fit`.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the features, if ``X`` had string names.
     epsilon_ : float or None
         Its epsilon; None for ``loss="quantile"``.
     cv_results_ : dict of str to array

@@ -27,7 +27,6 @@ from oblong.batch._search import (
     ParameterSearch,
     checked_gammas,
     checked_numbers,
-    documented,
     fold_workers,
     refitted,
     settings,
@@ -48,7 +47,6 @@ _CHEAP = 4.0
 _KEPT = 2.0**30
 
 
-@documented
 @dataclass(kw_only=True, eq=False, repr=False)
 class RelativeMarginClassifierCV(VoteParameters, ClassifierMixin, ParameterSearch):
     r"""Relative margin machine whose C, gamma and spread are chosen by cross-validation.
@@ -64,10 +62,18 @@ class RelativeMarginClassifierCV(VoteParameters, ClassifierMixin, ParameterSearc
     ----------
     Cs : sequence of float, default=(0.1, 1.0, 10.0, 100.0)
         Penalties of margin violations to try.
-    %(gammas)s
+    gammas : sequence of {"scale", "auto"} or float, default=("scale",)
+        Kernel coefficients to try. ``"scale"`` is computed from the training part of each fold.
+        Without meaning for the kernels "linear" and "precomputed" and for callables, where only
+        the first is used.
     spreads : sequence of float, default=(1, 0.5, 0.25, 0.1, 0.05, 0.02, 0)
         Spreads to try; 1 is the support vector machine.
-    %(kernel)s
+    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
+        The kernel function.
+    degree : int, default=3
+        Degree of the polynomial kernel.
+    coef0 : float, default=0.0
+        Constant term of "poly" and "sigmoid".
     cv : int, cross-validation splitter or iterable, default=None
         How to split: five stratified folds by default, as in scikit-learn.
     scoring : str or callable, default=None
@@ -82,7 +88,15 @@ class RelativeMarginClassifierCV(VoteParameters, ClassifierMixin, ParameterSearc
         Limit on the solver's steps for each binary problem, or -1 for none.
     class_weight : dict or "balanced", default=None
         Factors of ``C`` by class.
-    %(run)s
+    cache_size : float, default=1024
+        Memory limit in MB of the kernel cache of the last fit. The folds have no such limit,
+        see the notes.
+    refit : bool, default=True
+        Whether to fit the best model to all rows in the end.
+    n_jobs : int, default=None
+        Folds to work on at once, in threads.
+    verbose : int, default=0
+        Whether to report progress on standard error.
     decision_function_shape : {"ovr", "ovo"}, default="ovr"
         Shape of :meth:`decision_function` with more than two classes.
     break_ties : {"first", "confidence", "random"}, default="first"
@@ -95,7 +109,22 @@ class RelativeMarginClassifierCV(VoteParameters, ClassifierMixin, ParameterSearc
     best_params_ : dict
         The best combination, with the keys "C", "gamma" and "spread". Among equal scores the
         largest spread wins, then the smallest ``C``, then the gamma named first.
-    %(best)s
+    C_ : float
+        Its penalty.
+    gamma_ : {"scale", "auto"} or float
+        Its gamma.
+    best_score_ : float
+        Its mean score over the folds.
+    best_index_ : int
+        Its place in ``cv_results_``.
+    n_splits_ : int
+        Number of folds.
+    n_iter_ : int
+        Steps of the solver in all folds.
+    n_features_in_ : int
+        Number of features seen in :meth:`fit`.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the features, if ``X`` had string names.
     spread_ : float
         Its spread.
     cv_results_ : dict of str to array
