@@ -227,7 +227,7 @@ def _option(parameter: str) -> str:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from oblong.cli.shared.errors import RunError
+    from oblong.cli.shared.options import RunError
     from oblong.io.errors import DataFileError
     from oblong.persistence import ModelFileError
 
