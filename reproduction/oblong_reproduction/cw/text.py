@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -74,7 +74,7 @@ def _best(
     return _CONFIDENCES[best], int(passes) + 1
 
 
-def _model(variant: str, confidence: float) -> ConfidenceWeightedClassifier:
+def _model(variant: Any, confidence: float) -> ConfidenceWeightedClassifier:
     return ConfidenceWeightedClassifier(variant=variant, covariance="diag", confidence=confidence)
 
 
