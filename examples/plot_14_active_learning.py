@@ -76,5 +76,5 @@ ax.spines[["top", "right"]].set_visible(False)
 plt.show()
 
 # %%
-# Asking for the labels in doubt needs about half as many of them for the same error. The standard
-# deviation makes a further, smaller difference.
+# Asking for the labels of uncertain rows needs about half as many labels for the same error. The
+# standard deviation makes a further, smaller difference.

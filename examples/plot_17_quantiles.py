@@ -3,7 +3,7 @@ Regression with quantiles
 =========================
 
 `oblong.MarginRegressor` has the loss of support vector regression, or that of a quantile. Here the
-noise grows with `x`: one curve through the middle says nothing of that, three quantiles do.
+noise grows with `x`: one curve through the middle does not show this, but three quantiles do.
 `oblong.MarginRegressorCV` chooses the parameters.
 """
 

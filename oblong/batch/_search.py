@@ -47,8 +47,8 @@ _Search = TypeVar("_Search", bound="ParameterSearch")
 _SHARED = {
     "gammas": """gammas : sequence of {"scale", "auto"} or float, default=("scale",)
         Kernel coefficients to try. ``"scale"`` is computed from the training part of each fold.
-        Without meaning for the kernels "linear" and "precomputed" and for callables, where only
-        the first is used.""",
+        Only the first is used with the kernels "linear" and "precomputed" and with callables,
+        which have no gamma.""",
     "kernel": """\
 kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
         The kernel function.
@@ -123,7 +123,7 @@ def checked_gammas(gammas: Any, kernel: Any) -> list:
                 f'gammas must be "scale", "auto" or finite numbers of at least 0, got {gamma!r}'
             )
     if not gammas:
-        raise ValueError("gammas must hold at least one value")
+        raise ValueError("gammas must contain at least one value")
     gammas = [gamma if isinstance(gamma, str) else float(gamma) for gamma in gammas]
     return gammas if kernel in ("rbf", "poly", "sigmoid") else gammas[:1]
 

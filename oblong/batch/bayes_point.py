@@ -307,8 +307,8 @@ class BayesPointClassifier(KernelParameters, SolverParameters, OneVsRestMixin, K
         if any(each.empty for each in solutions):
             slack = max(each.soft for each in solutions)
             warnings.warn(
-                f"{type(self).__name__}: no hyperplane separates the classes, and soft=0 leaves "
-                f"no version space: used the slack soft={slack:.3g}. Choose soft > 0, or another "
+                f"{type(self).__name__}: no hyperplane separates the classes, so there is no version "
+                f"space with soft=0; used soft={slack:.3g} instead. Choose soft > 0, or another "
                 f"kernel.",
                 UserWarning,
                 stacklevel=5,
@@ -327,7 +327,7 @@ class BayesPointClassifier(KernelParameters, SolverParameters, OneVsRestMixin, K
         else:
             message = (
                 f"expectation propagation did not converge to tol={self.tol:g} in "
-                f"{failed[0].n_iter} sweeps. The largest disagreement of moments left is "
+                f"{failed[0].n_iter} sweeps. The largest remaining disagreement of moments is "
                 f"{worst:.3g}. Scaling the features, or soft > 0, may help."
             )
         warnings.warn(f"{type(self).__name__}: {message}", ConvergenceWarning, stacklevel=5)

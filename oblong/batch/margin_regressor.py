@@ -234,7 +234,7 @@ class MarginRegressor(RegressorMixin, CertifiedExpansion):
         rows, y, weights = self._kept(X, y, weights, kept)
         if limits is not None and not (limits[0] <= y.min() and y.max() <= limits[1]):
             raise ValueError(
-                f"bounds={self.bounds!r} have to hold all targets, which are between "
+                f"bounds={self.bounds!r} must contain all targets, which are between "
                 f"{y.min():g} and {y.max():g}"
             )
         self._gamma = self._resolve_gamma(rows, None if sample_weight is None else weights)
@@ -290,7 +290,7 @@ class MarginRegressor(RegressorMixin, CertifiedExpansion):
             return []
         levels = np.asarray(self.quantile, dtype=np.float64)
         if levels.ndim > 1 or levels.size == 0 or not ((levels > 0.0) & (levels < 1.0)).all():
-            raise ValueError(f"quantiles have to be between 0 and 1; got {self.quantile!r}")
+            raise ValueError(f"quantiles must be between 0 and 1; got {self.quantile!r}")
         return levels.reshape(-1).tolist()
 
     def _limits(self) -> tuple[float, float] | None:
@@ -301,10 +301,10 @@ class MarginRegressor(RegressorMixin, CertifiedExpansion):
         if self.loss != "quantile":
             raise ValueError('bounds need loss="quantile"')
         if len(bounds) != 2 or not np.isfinite(np.asarray(bounds, dtype=np.float64)).all():
-            raise ValueError(f"bounds have to be two finite numbers; got {bounds!r}")
+            raise ValueError(f"bounds must be two finite numbers; got {bounds!r}")
         low, high = float(bounds[0]), float(bounds[1])
         if not low < high:
-            raise ValueError(f"bounds have to be (low, high) with low < high; got {bounds!r}")
+            raise ValueError(f"bounds must be (low, high) with low < high; got {bounds!r}")
         return low, high
 
     def _if_indefinite(self) -> str | None:

@@ -143,7 +143,7 @@ class MarginRegressorCV(RegressorMixin, ParameterSearch):
             raise ValueError(f"{type(self).__name__} needs a row with a weight above zero")
         if limits is not None and not (limits[0] <= kept.min() and kept.max() <= limits[1]):
             raise ValueError(
-                f"bounds={self.bounds!r} have to hold all targets, which are between "
+                f"bounds={self.bounds!r} must contain all targets, which are between "
                 f"{kept.min():g} and {kept.max():g}"
             )
         loss = {"quantile": float(self.quantile), "bounds": limits}

@@ -374,10 +374,10 @@ class MinimumVolumeEllipsoid(UnitBallMap):
             )
         if result.is_simplex:
             warnings.warn(
-                "The ellipsoid is determined by a simplex: the distinct rows are no more than "
-                "their dimensions and one, so that none of them is inside. "
-                + ("Fewer features" if self.kernel is None else "A smaller rank")
-                + " or more rows would give it information about the shape.",
+                "The ellipsoid is determined by a simplex and carries no information: there is at "
+                "most one distinct row more than dimensions, so none of them is inside. Use "
+                + ("fewer features" if self.kernel is None else "a smaller rank")
+                + " or more rows.",
                 UserWarning,
                 stacklevel=5,
             )

@@ -93,7 +93,7 @@ class RuleClassifier(RuleParameters, OnlineClassifier):
             )
         if units:
             return (
-                "the covariance has all but vanished for some features, so that the learner can "
+                "the covariance has all but vanished for some features, so the learner can "
                 "hardly learn any more: columns have very different units. Use normalize=True, or "
                 "scale the columns."
             )

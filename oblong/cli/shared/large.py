@@ -34,7 +34,7 @@ def add_options(parser: argparse.ArgumentParser, *, memory: bool = True) -> None
     """Add the options of rows that are read in passes."""
     add = adder(parser)
     if memory:
-        about = "memory for rows of folders that are kept between passes (default: %(default)s)"
+        about = "memory for rows kept between passes over a folder or files (default: %(default)s)"
         add("--memory SIZE", about, default="256MB")
     add("--cluster ADDRESS", "scheduler of a Dask cluster that reads the rows")
 

@@ -73,7 +73,7 @@ def test_three_classes_of_the_built_in_iris(folder, capsys):
     assert main(["compare", "iris", *QUICK, "--report", "iris.html"]) == 0
     assert "150 rows, 4 features, 3 classes" in capsys.readouterr().out
     page = (folder / "iris.html").read_text()
-    assert "The outputs are those that tell versicolor from virginica" in page
+    assert "The outputs separate versicolor from virginica" in page
 
 
 def test_a_registered_model_takes_part(folder, capsys, extra_model):
@@ -280,8 +280,8 @@ def test_baselines_and_the_verdict(folder, capsys):
     majority = table_rows(out)[-1]
     row = ["Majority class", "3.50 ± 0.85", "50.00", "0.491", "0.500", "0.153"]
     assert majority[:6] == row
-    assert "Verdict: no model is clearly better than always answering" in out
-    assert "errs in 3.50 % of the rows.\n" in out
+    assert "Verdict: no model is clearly better than always predicting" in out
+    assert "wrong for 3.50 % of the rows.\n" in out
     page = (folder / "oblong-report.html").read_text()
     assert "Confusion matrix of" in page
 

@@ -49,7 +49,7 @@ def test_the_table(folder, capsys):
     reference = re.search(r"LinearSVC +\S+ [mµ]s +(\S+)", out)
     assert reference
     assert float(reference[1]) == 1.0
-    assert "Medians of 2 turns" in out
+    assert "Medians of 2 rounds" in out
     assert list(folder.iterdir()) == []
 
 
