@@ -105,10 +105,12 @@ def facts() -> str:
         "the 10,000 test labels differ between the two.\n"
         f"- **Accurate.** With the same search, significantly fewer errors than the SVM on "
         f"{verdicts.count('confirmed')} of {len(verdicts)} public sets\n"
-        f"  with several classes, and more on {worse}. With two classes they are level on average.\n"
+        f"  with several classes, and more on {worse}. With two classes they are level on "
+        "average.\n"
         "- **Certified.** Every fit of a convex model comes with a bound on its distance from the "
         "optimum.\n"
-        "- **Familiar.** scikit-learn's API: pipelines, grid search, sample weights, sparse matrices."
+        "- **Familiar.** scikit-learn's API: pipelines, grid search, sample weights, sparse "
+        "matrices."
     )
 
 

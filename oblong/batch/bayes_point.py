@@ -307,8 +307,8 @@ class BayesPointClassifier(KernelParameters, SolverParameters, OneVsRestMixin, K
         if any(each.empty for each in solutions):
             slack = max(each.soft for each in solutions)
             warnings.warn(
-                f"{type(self).__name__}: no hyperplane separates the classes, so there is no version "
-                f"space with soft=0; used soft={slack:.3g} instead. Choose soft > 0, or another "
+                f"{type(self).__name__}: no hyperplane separates the classes, so soft=0 leaves no "
+                f"version space; used soft={slack:.3g} instead. Choose soft > 0, or another "
                 f"kernel.",
                 UserWarning,
                 stacklevel=5,
