@@ -106,8 +106,8 @@ def _results(comparison: Comparison) -> str:
         "classes equally. F1 is the mean of the F1 scores of the classes, AUC the mean of the "
         "areas under their ROC curves, each class against the rest. For the log loss, models "
         "without probabilities are calibrated by cross-validation. The p-value is from the "
-        f"corrected resampled t-test (Nadeau and Bengio, 2003){correction}; below 0.05 the difference counts "
-        "as clear. Fit time is the median over the folds of one fit with the chosen parameters. "
+        f"corrected resampled t-test (Nadeau and Bengio, 2003){correction}; below 0.05 the "
+        "difference counts as clear. Fit time is the median over the folds of one fit with the chosen parameters. "
         "Memory is the median of the peak while the parameters were chosen and the model fitted, "
         "beyond what the process used before.</p>",
         figure(
