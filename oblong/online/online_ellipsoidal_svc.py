@@ -70,8 +70,8 @@ class OnlineEllipsoidalSVC(OnlineClassifier):
     tol : float, default=1e-2
         :meth:`fit` stops when the certified gap is at most this large. None for all passes.
     shuffle : bool, default=True
-        Whether each pass of :meth:`fit` takes the rows in a new random order, which depends on the
-        rows and not on the order in which they are given.
+        Whether each pass of :meth:`fit` takes the rows in a new random order, which does not depend
+        on the order in which they are given.
     early_stopping : bool, default=False
         Whether to hold out rows, stop also when their error no longer decreases, and keep the model
         with the lowest error on them.

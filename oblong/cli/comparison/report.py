@@ -107,9 +107,9 @@ def _results(comparison: Comparison) -> str:
         "areas under their ROC curves, each class against the rest. For the log loss, models "
         "without probabilities are calibrated by cross-validation. The p-value is from the "
         f"corrected resampled t-test (Nadeau and Bengio, 2003){correction}; below 0.05 the "
-        "difference counts as clear. Fit time is the median over the folds of one fit with the chosen parameters. "
-        "Memory is the median of the peak while the parameters were chosen and the model fitted, "
-        "beyond what the process used before.</p>",
+        "difference counts as clear. Fit time is the median over the folds of one fit with the "
+        "chosen parameters. Memory is the median of the peak while the parameters were chosen and "
+        "the model fitted, beyond what the process used before.</p>",
         figure(
             figures.fold_figure(comparison),
             "Each dot is one fold; thin lines join the same fold, bars mark the means.",
