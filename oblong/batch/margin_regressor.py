@@ -55,14 +55,14 @@ class MarginRegressor(RegressorMixin, CertifiedExpansion):
     epsilon : float, default=0.1
         Errors up to this size are not penalised. For ``loss="epsilon"`` only.
     quantile : float or sequence of float, default=0.5
-        The quantile :math:`\tau`, between 0 and 1. Several make one model each, see the notes. For
-        ``loss="quantile"`` only.
+        The quantile :math:`\tau`, between 0 and 1. A sequence gives one model for each, see the
+        notes. For ``loss="quantile"`` only.
     bounds : tuple of two floats, default=None
         Hard bounds ``(low, high)`` on the outputs of the training rows, for a target with a
-        physical range. They have to hold all targets, and need ``loss="quantile"``. Outputs of
-        other rows may leave them.
+        physical range. They must contain all targets, and need ``loss="quantile"``. Outputs of
+        other rows may exceed them.
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
-        The kernel function. The sigmoid is indefinite, so that ``bounds`` have no solution with it.
+        The kernel function. The sigmoid is indefinite, so ``bounds`` have no solution with it.
     gamma : {"scale", "auto"} or float, default="scale"
         Coefficient of "rbf", "poly" and "sigmoid": ``1 / (n_features * X.var())``,
         ``1 / n_features``, or the number itself. With ``sample_weight`` the variance is the
@@ -119,15 +119,16 @@ class MarginRegressor(RegressorMixin, CertifiedExpansion):
     Notes
     -----
     Each quantile is a model of its own, and models of neighbouring quantiles may cross where rows
-    are few. With a sequence of quantiles :meth:`predict` sorts the outputs of each row, so that its
-    predictions never cross; attributes are those of the models before that.
+    are few. With a sequence of quantiles :meth:`predict` sorts the outputs of each row, so its
+    predictions never cross; the attributes describe the models before sorting.
 
     The number of targets below the model of a quantile is at most ``quantile * n``, and that of
     targets not above it at least as much (by weight, up to ``tol``).
 
     With ``kernel="linear"``, at least 400 rows and three rows per column, the weights are found
     directly by an interior point method, in time and memory that grow linearly with the rows, to a
-    relative gap of ``min(tol, 1e-6)``. So are those of fewer rows where the kernel solver stalls.
+    relative gap of ``min(tol, 1e-6)``. The same method is used for fewer rows if the kernel solver
+    stalls.
 
     References
     ----------

@@ -94,13 +94,13 @@ class MarginRegressorCV(RegressorMixin, ParameterSearch):
 
     Notes
     -----
-    The products of all rows, and one kernel matrix for each fold at work, are kept in memory: 8
+    The products of all rows, and one kernel matrix for each fold in progress, are kept in memory: 8
     bytes for each pair of rows, or 4 above 4096 rows, where single precision is used. For more rows
     than that allows use :class:`sklearn.model_selection.GridSearchCV`. A linear kernel on many rows
     needs no such matrix.
 
-    With ``sample_weight`` the scores are weighted as well, so that a row of weight two counts as
-    two rows of the same fold.
+    With ``sample_weight`` the scores are weighted as well: a row of weight two counts as two rows
+    of the same fold.
 
     Examples
     --------

@@ -136,8 +136,8 @@ class RelativeMarginClassifierCV(VoteParameters, ClassifierMixin, ParameterSearc
     "confidence" or "random", on a device, if the kernel matrices or coefficients take more than
     1 GB, and for more than 6000 rows of two classes.
 
-    With ``sample_weight`` the scores are weighted as well, so that a row of weight two counts as
-    two rows of the same fold.
+    With ``sample_weight`` the scores are weighted as well: a row of weight two counts as two rows
+    of the same fold.
 
     Examples
     --------

@@ -116,9 +116,9 @@ class KernelConfidenceWeightedClassifier(RuleClassifier):
     Notes
     -----
     An update costs the square of the size of the dictionary. The kernel recursions of the paper
-    lose accuracy, and their covariance becomes indefinite; the coordinates here are orthonormal,
-    so that with a linear kernel the learner equals the linear one up to rounding. Models of
-    different shards have no common dictionary and cannot be merged.
+    lose accuracy, and their covariance becomes indefinite; the coordinates here are orthonormal, so
+    with a linear kernel the learner equals the linear one up to rounding. Models of different
+    shards have no common dictionary and cannot be merged.
 
     References
     ----------
