@@ -106,7 +106,7 @@ def test_sets_of_the_data_folder(folder, capsys, monkeypatch):
     monkeypatch.setenv("OBLONG_DATA", str(folder))
     assert main(["compare", "mine", *QUICK]) == 0
     assert "40 rows" in capsys.readouterr().out
-    assert "own test part (40 rows)" in (folder / "oblong-report.html").read_text()
+    assert "test rows of the set (40) are not used" in (folder / "oblong-report.html").read_text()
 
 
 def complaint(capsys, code, *words):
