@@ -259,10 +259,10 @@ class RowReader(Rows):
     _advice: ClassVar = {
         "width": "skip_bad= skips such rows",
         "encoding": "save the file as UTF-8",
-        "spelling": "hash_bits= takes words",
-        "text": "hash_bits= takes words",
-        "name": "hash_bits= takes names",
-        "index": "n_features= or hash_bits= takes more",
+        "spelling": "hash_bits= hashes words",
+        "text": "hash_bits= hashes words",
+        "name": "hash_bits= hashes names",
+        "index": "n_features= or hash_bits= allows more",
     }
 
     def __init__(

@@ -98,8 +98,7 @@ class RuleClassifier(RuleParameters, OnlineClassifier):
                 "scale the columns."
             )
         return (
-            "the covariance has all but vanished for some features. Let an example count less: a "
-            "smaller C, or a larger r."
+            "the covariance has all but vanished for some features. Use a smaller C, or a larger r."
         )
 
     # Prediction ----------------------------------------------------------------------------------

@@ -137,9 +137,10 @@ def _run(args: argparse.Namespace) -> int:
     if args.test_only and args.initial is None:
         raise DataFileError("--test-only", "needs a model: -i MODEL")
     if args.text and not args.hash_bits and args.initial is None:
-        raise DataFileError("--text", "needs --hash-bits, the columns of the words")
+        raise DataFileError("--text", "needs --hash-bits, for the columns of the words")
     if args.delay and args.passes > 1:
-        raise DataFileError("--delay", "cannot go with --passes: no label is late the second time")
+        problem = "cannot be combined with --passes: labels are late in the first pass only"
+        raise DataFileError("--delay", problem)
     options.check_apart([args.data], [args.checkpoint, args.output, args.report, args.predictions])
     page = args.report is not None and args.report.suffix.lower() not in (".json", ".jsonl")
     if page and find_spec("matplotlib") is None:

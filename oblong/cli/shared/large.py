@@ -67,12 +67,13 @@ def train(args: argparse.Namespace, classifier: Any) -> int:
     from oblong.persistence import save
 
     if not isinstance(classifier, PassClassifier) or classifier.kernel != "linear":
-        problem = "folders and several files take rmm-linear, ekm-linear or SigmaSVC kernel=linear"
+        problem = "folders and several files need rmm-linear, ekm-linear or SigmaSVC kernel=linear"
         raise DataFileError("--model", problem)
     wanted = ("cv", "impute", "proba", "threshold", "class_weight", "drop", "dates", "text")
     if args.categorical != "none" or any(getattr(args, name, None) for name in wanted):
         problem = (
-            "--cv, --proba and what changes columns or weights need one file that fits into memory"
+            "--cv, --proba and options that change columns or weights need one file that fits into "
+            "memory"
         )
         raise DataFileError(args.data[0], problem)
     started = time.perf_counter()
@@ -121,7 +122,7 @@ def _opened(args: argparse.Namespace) -> FileRows:
     assert isinstance(source, FileRows)
     if not source.labelled:
         if source.feature_names is None:
-            raise DataFileError(args.data[0], "name the labels with --target")
+            raise DataFileError(args.data[0], "name the label column with --target")
         # The last column of a table, as for a single file.
         args.target = source.feature_names[-1]
         return _opened(args)

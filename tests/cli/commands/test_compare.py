@@ -144,9 +144,9 @@ def test_malformed_data_gets_one_line(folder, capsys, content, message):
         (["wines"], '"wines": no such file or data set; did you mean wine?'),
         (["."], "expected a file, got a folder"),
         (["wine", "--target", "x"], "omit --target"),
-        (["wine", "--cv", "1"], 'argument --cv: expected a whole number from 2 up, got "1"'),
-        (["wine", "--cv", "five"], 'from 2 up, got "five"'),
-        (["wine", "--seed", "-1"], 'from 0 up, got "-1"'),
+        (["wine", "--cv", "1"], 'argument --cv: expected a whole number of at least 2, got "1"'),
+        (["wine", "--cv", "five"], 'at least 2, got "five"'),
+        (["wine", "--seed", "-1"], 'at least 0, got "-1"'),
         (["wine", "--models", "rmn"], 'no model "rmn" (did you mean "rmm"?)'),
         (["wine", "--report", "."], 'expected a file, got the folder "."'),
         (["wine", "--report", "no/where.html"], 'the folder "no" does not exist'),
@@ -261,7 +261,7 @@ def test_a_state_of_its_own_stays_and_more_models_join(folder, capsys):
         capsys, 2, "compare", "points.csv", *QUICK, *state, "--resume"
     )
     (folder / "cells").write_text("hello\n")
-    assert "no results of oblong compare" in complaint(
+    assert "not a file of oblong compare" in complaint(
         capsys, 2, "compare", "points.csv", *QUICK, *state, "--resume"
     )
 

@@ -175,7 +175,7 @@ def test_peers_that_are_not_installed(monkeypatch):
     [
         (["iris", "--models", "rmn"], 'no model "rmn" (did you mean "rmm"?)'),
         (["irises"], "no such file or data set"),
-        (["iris", "--rows", "5"], "expected a whole number from 10 up"),
+        (["iris", "--rows", "5"], "expected a whole number of at least 10"),
         (["iris", "--rows", "10"], "fewer than 4 among those drawn; raise --rows"),
         (["iris", "--target", "x"], "omit --target"),
         (["few.csv"], 'few.csv: class "b" has 2 rows, fewer than 4'),
