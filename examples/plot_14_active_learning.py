@@ -3,8 +3,8 @@ Which label to ask for
 ======================
 
 Labels cost money, rows do not. A Gaussian learner knows the mean and the standard deviation of the
-output on every row, and can ask for the label of the row on which it is least sure of its own sign:
-the one with the smallest mean in units of the standard deviation.
+output on every row, and can ask for the label of the row whose sign is the most uncertain: the one
+with the smallest mean in units of the standard deviation.
 """
 
 import matplotlib.pyplot as plt
