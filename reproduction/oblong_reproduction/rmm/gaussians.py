@@ -271,7 +271,7 @@ def _figure_5_rows(results: Results) -> Iterator[Row]:
     yield statement(
         "the error of the RMM does not move",
         "remains resilient",
-        f"rises by {rmm:.3f} %, that of the SVM by {svm:.3f} %",
+        f"changes by {rmm:+.3f} points, that of the SVM by {svm:+.3f}",
         rmm <= 0.1 * svm,
         "a tenth of the rise of the SVM, or less",
     )
