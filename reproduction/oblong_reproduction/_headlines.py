@@ -156,7 +156,7 @@ HEADLINES = (
         "sets with fewer updates and a higher error at b = 0.9$",
     ),
     Headline(
-        "CW-Stdev makes fewer mistakes than CW-Var, and that fewer than first-order learners",
+        "CW-Stdev makes fewer mistakes than CW-Var, and CW-Var fewer than first-order learners",
         "CW",
         "cw-fig2",
         "mistakes of CW-(Stdev|Var)-(full|diag) below those of",

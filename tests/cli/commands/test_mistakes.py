@@ -82,7 +82,7 @@ def test_the_state_of_a_comparison_replaces_no_other_file(folder, capsys):
     (folder / "notes.txt").write_text("of years\n")
     words = ["compare", "t.csv", "--models", "svm-linear", "--cv", "2", "--jobs", "1"]
     message = complaint(capsys, *words, "--state", "notes.txt")
-    assert "notes.txt: no results of oblong compare" in message
+    assert "notes.txt: not a file of oblong compare" in message
     assert (folder / "notes.txt").read_text() == "of years\n"
     assert not (folder / "oblong-report.html").exists()
 
@@ -112,7 +112,7 @@ def test_devices_are_not_replaced(folder, capsys):
         (["predict", "m", "t.csv", "--proba"], "m: SVC has no probabilities"),
         (["info", "."], "error: .: cannot be read: Is a directory"),
         (["stream", "."], "error: .: expected a file, got a folder"),
-        (["train", ".", *LINEAR, "-o", "x"], "error: --model: folders and several files take"),
+        (["train", ".", *LINEAR, "-o", "x"], "error: --model: folders and several files need"),
     ],
 )
 def test_bad_input_gets_one_line(folder, capsys, words, message):
