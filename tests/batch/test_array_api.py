@@ -16,6 +16,12 @@ from oblong.batch._device import ArrayPlace, out_of_memory, to_numpy
 from tests.batch.data import clouds
 
 strict = pytest.importorskip("array_api_strict")
+try:
+    with config_context(array_api_dispatch=True):
+        pass
+except ImportError as error:
+    # Old versions of scikit-learn and SciPy need more for it.
+    pytest.skip(str(error), allow_module_level=True)
 
 
 @pytest.fixture(autouse=True)
