@@ -131,6 +131,6 @@ def folds_of(
     if whole.size:
         raise ValueError(
             f"without fold {whole[0]} no row of the class {classes.tolist()[gone[0]]!r} is left: "
-            f"use fewer folds, or stratified ones"
+            f"use fewer folds, or stratified folds"
         )
     return folds, fold_of

@@ -344,7 +344,7 @@ class CertifiedExpansion(KernelExpansion):
                 why, remedy = f"max_iter={self.max_iter} was reached", "Increase max_iter."
             elif worst.status == "indefinite":
                 why = (
-                    "the kernel matrix is not positive semidefinite, so that the solution is a "
+                    "the kernel matrix is not positive semidefinite, so the solution is only a "
                     "stationary point and no gap can be proved"
                 )
                 remedy = "Use another kernel."

@@ -71,7 +71,7 @@ def checked_gammas(gammas: Any, kernel: Any) -> list:
                 f'gammas must be "scale", "auto" or finite numbers of at least 0, got {gamma!r}'
             )
     if not gammas:
-        raise ValueError("gammas must hold at least one value")
+        raise ValueError("gammas must contain at least one value")
     gammas = [gamma if isinstance(gamma, str) else float(gamma) for gamma in gammas]
     return gammas if kernel in ("rbf", "poly", "sigmoid") else gammas[:1]
 

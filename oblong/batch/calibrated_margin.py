@@ -36,10 +36,10 @@ _ROUND_OFF = 1e-12
 class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, Estimator):
     r"""Probabilities and prediction sets that agree with a classifier's predictions.
 
-    The classifier is fitted to all rows, and this model predicts. It is fitted again without each
-    of a few folds, which gives every row an output of a model that has not seen it. From these
-    outputs come probabilities [1]_ that never contradict the prediction, and prediction sets with
-    a coverage that is guaranteed for each class [2]_ [3]_.
+    The classifier is fitted to all rows, and this model makes the predictions. It is also fitted
+    without each of a few folds, which gives every row an output from a model that has not seen it.
+    These outputs give probabilities [1]_ that never contradict the prediction, and prediction sets
+    with a guaranteed coverage for each class [2]_ [3]_.
 
     Parameters
     ----------
@@ -54,8 +54,8 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, Estimator)
         Tolerance of the models of the folds, for the margin classifiers of this library. The model
         that predicts keeps its own ``tol``.
     n_jobs : int, default=None
-        Folds to fit at once, unless they are solved from the solution with all rows; then
-        ``n_jobs`` of the estimator says how many pairs of classes are solved at once.
+        Number of folds to fit at once. If the folds are solved from the solution with all rows,
+        ``n_jobs`` of the estimator applies instead: the number of pairs of classes solved at once.
     verbose : int, default=0
         Whether to report progress on standard error.
 
@@ -97,8 +97,9 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, Estimator)
     indicates. With more classes, each pair of classes gets such a sigmoid; the probabilities are a
     softmax of the summed logarithms, divided by a temperature. In the few rows where the votes
     predict another class than the most probable one, both get the average of their probabilities,
-    and the predicted class a billionth more. Of classes that tie under ``break_ties="random"`` all
-    get the same. Classifiers that separate each class from the rest get a softmax of their outputs.
+    and the predicted class a billionth more. Classes that tie under ``break_ties="random"`` get
+    equal probabilities. Classifiers that separate each class from the rest get a softmax of their
+    outputs.
 
     The folds of :class:`RelativeMarginClassifier` are solved together, from the solution with all
     rows, and keep its kernel parameter, class weights and bounds. With a numeric ``gamma``, no
@@ -111,10 +112,10 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, Estimator)
     The p-values are cross-conformal. For exchangeable rows the theory guarantees that at least
     :math:`1 - 2\alpha` of the rows of each class are covered at the confidence
     :math:`1 - \alpha`, less a term that falls with the size of the class [3]_; in practice
-    :math:`1 - \alpha` or more are. What the folds keep of the fit to all rows, and the sigmoids in
-    the scores of more than two classes, are outside the theorem. If :math:`1 - \alpha` itself has
-    to be guaranteed, split off rows for calibration and give this classifier to a package such as
-    MAPIE or crepes.
+    :math:`1 - \alpha` or more are. The theorem does not cover what the folds keep of the fit to all
+    rows, nor the sigmoids in the scores of more than two classes. If you need a guarantee of
+    :math:`1 - \alpha` itself, set rows aside for calibration and pass this classifier to a package
+    such as MAPIE or crepes.
 
     References
     ----------
@@ -355,9 +356,9 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, Estimator)
         Returns
         -------
         p_values : ndarray of shape (n_samples, n_classes)
-            For each class, the fraction of its rows, the new one included, that conform to it no
-            better than the new row does. Small where the class is implausible. The models of all
-            folds take part.
+            For each class, the fraction of its rows, including the new one, that conform to it no
+            better than the new row does. It is small if the class is implausible. The models of all
+            folds are used.
         """
         check_is_fitted(self)
         if not self._models:

@@ -65,8 +65,8 @@ class EllipsoidalSVC(KernelParameters, SolverParameters, EllipsoidalModel, Kerne
         largest volume. Directions in which the rows have little weight compared with
         ``1 - r`` do not count. The value 1 means ``1 - 1e-9``.
     margin : {"soft", "hard"}, default="soft"
-        "hard" allows no errors, and ``nu`` has no meaning. If nothing separates the classes, a
-        warning is given and the limit of the soft margin for small ``nu`` is used.
+        "hard" allows no errors and ignores ``nu``. If nothing separates the classes, a warning is
+        given and the limit of the soft margin for small ``nu`` is used.
     formulation : {"consistent", "paper", "exact"}, default="consistent"
         "consistent": :math:`\pi_i = 1 / t_i`, :math:`C_i = r p / (n \nu t_i)`, where p is the
         dimension of the span of the rows, to double precision; the units of the rows do not
@@ -80,8 +80,8 @@ class EllipsoidalSVC(KernelParameters, SolverParameters, EllipsoidalModel, Kerne
     normalize : bool, default=False
         Whether to scale the rows, in the feature space of the kernel, to unit length.
     rank : int, default=None
-        Largest dimension of the feature space: that of the first pivots of a partial Cholesky
-        factor of the kernel matrix. By default all.
+        Largest dimension of the feature space: number of pivots of a partial Cholesky factor of the
+        kernel matrix. By default no limit.
     solver : {"auto", "ipm", "newton", "smo"}, default="auto"
         "ipm" is an interior point method, "newton" is for many rows with few features, "smo"
         moves pairs of dual weights. "auto" takes one of the first two.
@@ -98,12 +98,12 @@ class EllipsoidalSVC(KernelParameters, SolverParameters, EllipsoidalModel, Kerne
     tol : float, default=1e-6
         Largest gap between the primal and the dual objective, over ``r p``.
     max_iter : int, default=-1
-        Limit on the iterations of the solver, or -1 for one that suits it.
+        Limit on the iterations of the solver, or -1 for the solver's own default.
     class_weight : dict or "balanced", default=None
         Factors of :math:`C_i` by class.
     warm_start : bool, default=False
-        Whether a fit starts from the last one's solution, if the rows have the same shape and
-        the same classes: for a path along ``nu``.
+        Whether a fit starts from the previous solution, if the rows have the same shape and the
+        same classes. Useful for a path along ``nu``.
     cache_size : float, default=1024
         Memory in MB for blocks of kernel values in prediction.
     n_jobs : int, default=None
@@ -167,7 +167,7 @@ class EllipsoidalSVC(KernelParameters, SolverParameters, EllipsoidalModel, Kerne
     -----
     With two classes there is one problem, otherwise one for each class against all others.
 
-    The origin matters, so that a shift of the rows changes the classifier: standardise them.
+    The origin matters: shifting the rows changes the classifier. Standardise them.
 
     A row of weight two counts as two rows, and one of weight zero is ignored.
 

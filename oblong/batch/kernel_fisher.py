@@ -63,7 +63,7 @@ class KernelFisherClassifier(
     classes_ : ndarray of shape (n_classes,)
         The class labels.
     support_ : ndarray of shape (n_SV,)
-        Rows with a nonzero coefficient, grouped by class: as a rule, all.
+        Rows with a nonzero coefficient, grouped by class: usually all.
     support_vectors_ : {ndarray, CSR matrix} of shape (n_SV, n_features)
         Those rows. Empty for a precomputed kernel.
     n_support_ : ndarray of shape (n_classes,)
@@ -77,10 +77,10 @@ class KernelFisherClassifier(
     objective_ : ndarray of shape (n_pairs,)
         Primal objective of the regression that each binary problem is solved as.
     dual_gap_ : ndarray of shape (n_pairs,)
-        The certificate of the model as stored: primal minus dual objective over the primal,
-        rounding included.
+        The certificate of the model as stored: primal minus dual objective, rounding included,
+        divided by the primal.
     n_iter_ : ndarray of shape (n_pairs,)
-        Factorisations, one each.
+        Number of factorisations: one per problem.
     converged_ : bool
         Whether every gap is at most 1e-3. The method is direct: only rounding can prevent it.
     n_features_in_ : int

@@ -39,10 +39,10 @@ class LinearRelativeMarginClassifier(SolverParameters, VoteParameters, PassClass
         \min_{w, b, t \ge 1} \ \tfrac12 \|w\|^2 + \sum_i C_i \, [1 - y_i f_i]_+ + D \, t
         + \sum_i U_i \, [|f_i| - t]_+ .
 
-    Without ``nu`` the penalties :math:`U_i` are infinite; with it they are
-    :math:`D \nu s_i / \sum_j s_j`, where :math:`s` are the sample weights. The weights are found
-    directly, so that time and memory grow linearly with the number of rows, and rows in single
-    precision are never copied to double precision as a whole.
+    Without ``nu`` the penalties :math:`U_i` are infinite; with it they are :math:`D \nu s_i /
+    \sum_j s_j`, where :math:`s` are the sample weights. The weights are found directly, so time and
+    memory grow linearly with the number of rows, and rows in single precision are never copied to
+    double precision as a whole.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class LinearRelativeMarginClassifier(SolverParameters, VoteParameters, PassClass
     verbose : int, default=0
         Whether to report progress on standard error.
     random_state : int, RandomState instance or None, default=None
-        Source of the descent's orders and of random ties.
+        Seed of the order of coordinate descent and of random ties.
 
     Attributes
     ----------
@@ -106,8 +106,8 @@ class LinearRelativeMarginClassifier(SolverParameters, VoteParameters, PassClass
     objective_ : ndarray of shape (n_pairs,)
         Primal objective of each binary problem.
     dual_gap_ : ndarray of shape (n_pairs,)
-        The certificate: primal minus dual objective over the primal. No solution is better by
-        more than this fraction.
+        The certificate: primal minus dual objective, divided by the primal. No solution is better
+        by more than this fraction.
     n_iter_ : ndarray of shape (n_pairs,)
         Steps or passes taken by the solver.
     converged_ : bool
@@ -128,9 +128,9 @@ class LinearRelativeMarginClassifier(SolverParameters, VoteParameters, PassClass
 
     Notes
     -----
-    Unless ``tol`` is above 0.001, small problems are solved to all digits, at no extra cost.
-    Under a tight bound the descent can take thousands of passes: scale the features, or lower
-    ``C``.
+    Unless ``tol`` is above 0.001, small problems are solved to machine precision, at no extra cost.
+    Under a tight bound coordinate descent can take thousands of passes: scale the features, or
+    lower ``C``.
 
     References
     ----------

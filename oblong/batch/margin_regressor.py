@@ -53,14 +53,14 @@ class MarginRegressor(KernelParameters, RegressorMixin, CertifiedExpansion):
     epsilon : float, default=0.1
         Errors up to this size are not penalised. For ``loss="epsilon"`` only.
     quantile : float or sequence of float, default=0.5
-        The quantile :math:`\tau`, between 0 and 1. Several make one model each, see the notes. For
-        ``loss="quantile"`` only.
+        The quantile :math:`\tau`, between 0 and 1. A sequence gives one model for each, see the
+        notes. For ``loss="quantile"`` only.
     bounds : tuple of two floats, default=None
         Hard bounds ``(low, high)`` on the outputs of the training rows, for a target with a
-        physical range. They have to hold all targets, and need ``loss="quantile"``. Outputs of
-        other rows may leave them.
+        physical range. They must contain all targets, and need ``loss="quantile"``. Outputs of
+        other rows may exceed them.
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
-        The kernel function. The sigmoid is indefinite, so that ``bounds`` have no solution with it.
+        The kernel function. The sigmoid is indefinite, so ``bounds`` have no solution with it.
     gamma : {"scale", "auto"} or float, default="scale"
         Coefficient of "rbf", "poly" and "sigmoid": ``1 / (n_features * X.var())``,
         ``1 / n_features``, or the number itself. With ``sample_weight`` the variance is the
@@ -117,15 +117,16 @@ class MarginRegressor(KernelParameters, RegressorMixin, CertifiedExpansion):
     Notes
     -----
     Each quantile is a model of its own, and models of neighbouring quantiles may cross where rows
-    are few. With a sequence of quantiles :meth:`predict` sorts the outputs of each row, so that its
-    predictions never cross; attributes are those of the models before that.
+    are few. With a sequence of quantiles :meth:`predict` sorts the outputs of each row, so its
+    predictions never cross; the attributes describe the models before sorting.
 
     The number of targets below the model of a quantile is at most ``quantile * n``, and that of
     targets not above it at least as much (by weight, up to ``tol``).
 
     With ``kernel="linear"``, at least 400 rows and three rows per column, the weights are found
     directly by an interior point method, in time and memory that grow linearly with the rows, to a
-    relative gap of ``min(tol, 1e-6)``. So are those of fewer rows where the kernel solver stalls.
+    relative gap of ``min(tol, 1e-6)``. The same method is used for fewer rows if the kernel solver
+    stalls.
 
     References
     ----------
@@ -203,7 +204,7 @@ class MarginRegressor(KernelParameters, RegressorMixin, CertifiedExpansion):
         rows, y, weights = self._kept(X, y, weights, kept)
         if limits is not None and not (limits[0] <= y.min() and y.max() <= limits[1]):
             raise ValueError(
-                f"bounds={self.bounds!r} have to hold all targets, which are between "
+                f"bounds={self.bounds!r} must contain all targets, which are between "
                 f"{y.min():g} and {y.max():g}"
             )
         self._gamma = self._resolve_gamma(rows, None if sample_weight is None else weights)
@@ -249,7 +250,7 @@ class MarginRegressor(KernelParameters, RegressorMixin, CertifiedExpansion):
             return []
         levels = np.asarray(self.quantile, dtype=np.float64)
         if levels.ndim > 1 or levels.size == 0 or not ((levels > 0.0) & (levels < 1.0)).all():
-            raise ValueError(f"quantiles have to be between 0 and 1; got {self.quantile!r}")
+            raise ValueError(f"quantiles must be between 0 and 1; got {self.quantile!r}")
         return levels.reshape(-1).tolist()
 
     def _limits(self) -> tuple[float, float] | None:
@@ -260,10 +261,10 @@ class MarginRegressor(KernelParameters, RegressorMixin, CertifiedExpansion):
         if self.loss != "quantile":
             raise ValueError('bounds need loss="quantile"')
         if len(bounds) != 2 or not np.isfinite(np.asarray(bounds, dtype=np.float64)).all():
-            raise ValueError(f"bounds have to be two finite numbers; got {bounds!r}")
+            raise ValueError(f"bounds must be two finite numbers; got {bounds!r}")
         low, high = float(bounds[0]), float(bounds[1])
         if not low < high:
-            raise ValueError(f"bounds have to be (low, high) with low < high; got {bounds!r}")
+            raise ValueError(f"bounds must be (low, high) with low < high; got {bounds!r}")
         return low, high
 
     def _if_indefinite(self) -> str | None:

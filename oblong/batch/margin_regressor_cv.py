@@ -49,8 +49,8 @@ class MarginRegressorCV(RegressorMixin, ParameterSearch):
         Penalties of errors to try.
     gammas : sequence of {"scale", "auto"} or float, default=("scale",)
         Kernel coefficients to try. ``"scale"`` is computed from the training part of each fold.
-        Without meaning for the kernels "linear" and "precomputed" and for callables, where only
-        the first is used.
+        Only the first is used with the kernels "linear" and "precomputed" and with callables,
+        which have no gamma.
     epsilons : sequence of float, default=(0.1,)
         Half widths of the tube to try. For ``loss="epsilon"`` only.
     quantile : float, default=0.5
@@ -118,13 +118,13 @@ class MarginRegressorCV(RegressorMixin, ParameterSearch):
 
     Notes
     -----
-    The products of all rows, and one kernel matrix for each fold at work, are kept in memory: 8
+    The products of all rows, and one kernel matrix for each fold in progress, are kept in memory: 8
     bytes for each pair of rows, or 4 above 4096 rows, where single precision is used. For more rows
     than that allows use :class:`sklearn.model_selection.GridSearchCV`. A linear kernel on many rows
     needs no such matrix.
 
-    With ``sample_weight`` the scores are weighted as well, so that a row of weight two counts as
-    two rows of the same fold.
+    With ``sample_weight`` the scores are weighted as well: a row of weight two counts as two rows
+    of the same fold.
 
     Examples
     --------
@@ -159,7 +159,7 @@ class MarginRegressorCV(RegressorMixin, ParameterSearch):
             raise ValueError(f"{type(self).__name__} needs a row with a weight above zero")
         if limits is not None and not (limits[0] <= kept.min() and kept.max() <= limits[1]):
             raise ValueError(
-                f"bounds={self.bounds!r} have to hold all targets, which are between "
+                f"bounds={self.bounds!r} must contain all targets, which are between "
                 f"{kept.min():g} and {kept.max():g}"
             )
         loss = {"quantile": float(self.quantile), "bounds": limits}

@@ -62,7 +62,7 @@ class RelativeMarginClassifier(MarginParameters, ArraysAnywhere, KernelClassifie
         \min_{w, b, t \ge 1} \ \tfrac12 \|w\|^2 + \sum_i C_i \, [1 - y_i f_i]_+ + D \, t
         + \sum_i U_i \, [|f_i| - t]_+ .
 
-    Without ``nu`` the penalties :math:`U_i` are infinite, so that :math:`|f_i| \le t`; with it
+    Without ``nu`` the penalties :math:`U_i` are infinite, that is, :math:`|f_i| \le t`; with it
     they are :math:`D \nu s_i / \sum_j s_j`, where :math:`s` are the sample weights.
 
     Parameters
@@ -83,12 +83,12 @@ class RelativeMarginClassifier(MarginParameters, ArraysAnywhere, KernelClassifie
     nu : float, default=None
         With ``D``: lets rows exceed the bound, each with the penalty ``U_i``. Larger than zero. If
         the bound found is above 1, at most a fraction ``1 / nu`` of the rows (by weight) lies
-        beyond it and at least that fraction on it or beyond, so that the useful range is
-        ``nu >= 1``; below 1 the bound is always 1. The larger ``nu``, the more the bound is
-        like the hard one of ``nu=None``.
+        beyond it and at least that fraction on it or beyond. The useful range is therefore ``nu >=
+        1``; below 1 the bound is always 1. As ``nu`` grows, the bound approaches the hard one of
+        ``nu=None``.
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
-        The kernel function. The sigmoid is indefinite, so that a bound has no solution: use it
-        with ``spread=1`` and neither ``B`` nor ``D``.
+        The kernel function. The sigmoid is indefinite, so a bound has no solution: use it with
+        ``spread=1`` and neither ``B`` nor ``D``.
     gamma : {"scale", "auto"} or float, default="scale"
         Coefficient of "rbf", "poly" and "sigmoid": ``1 / (n_features * X.var())``,
         ``1 / n_features``, or the number itself. With ``sample_weight`` the variance is the
@@ -230,28 +230,13 @@ class RelativeMarginClassifier(MarginParameters, ArraysAnywhere, KernelClassifie
         self, columns: SymmetricColumns, y: np.ndarray, C: np.ndarray,
         progress: ProgressCallback | None, weights: np.ndarray,
     ) -> RelativeMarginResult:  # fmt: skip
+        limits: Any = {"tol": self.tol, "max_iter": self.max_iter, "progress": progress}
         if self.D is not None:
             return solve_variable_bound(
-                columns,
-                y,
-                C,
-                D=self.D,
-                nu=self.nu,
-                weights=weights,
-                tol=self.tol,
-                max_iter=self.max_iter,
-                progress=progress,
+                columns, y, C, D=self.D, nu=self.nu, weights=weights, **limits
             )
         return solve_relative_margin(
-            columns,
-            y,
-            C,
-            B=self.B,
-            spread=self.spread,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            progress=progress,
-            starts=self._starts,
+            columns, y, C, B=self.B, spread=self.spread, starts=self._starts, **limits
         )
 
     def _dense(self, X: Any) -> bool:

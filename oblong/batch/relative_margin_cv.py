@@ -64,8 +64,8 @@ class RelativeMarginClassifierCV(VoteParameters, ClassifierMixin, ParameterSearc
         Penalties of margin violations to try.
     gammas : sequence of {"scale", "auto"} or float, default=("scale",)
         Kernel coefficients to try. ``"scale"`` is computed from the training part of each fold.
-        Without meaning for the kernels "linear" and "precomputed" and for callables, where only
-        the first is used.
+        Only the first is used with the kernels "linear" and "precomputed" and with callables,
+        which have no gamma.
     spreads : sequence of float, default=(1, 0.5, 0.25, 0.1, 0.05, 0.02, 0)
         Spreads to try; 1 is the support vector machine.
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
@@ -160,8 +160,8 @@ class RelativeMarginClassifierCV(VoteParameters, ClassifierMixin, ParameterSearc
     "confidence" or "random", on a device, if the kernel matrices or coefficients take more than
     1 GB, and for more than 6000 rows of two classes.
 
-    With ``sample_weight`` the scores are weighted as well, so that a row of weight two counts as
-    two rows of the same fold.
+    With ``sample_weight`` the scores are weighted as well: a row of weight two counts as two rows
+    of the same fold.
 
     Examples
     --------

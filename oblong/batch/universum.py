@@ -22,9 +22,9 @@ from oblong.solvers.margin.universum import UniversumResult, solve_universum
 class UniversumSVC(MarginParameters, KernelClassifier):
     r"""Support vector machine with Universum points, which belong to no class.
 
-    Universum points [1]_ come from the same domain as the rows, but belong to neither class: of
-    two handwritten digits, the images of a third. Their outputs should be near zero, so that
-    the boundary passes through them:
+    Universum points [1]_ come from the same domain as the rows, but belong to neither class: for
+    two handwritten digits, images of a third. Their outputs should be near zero, so the boundary
+    passes through them:
 
     .. math::
 
@@ -95,7 +95,7 @@ class UniversumSVC(MarginParameters, KernelClassifier):
     objective_ : ndarray of shape (n_pairs,)
         Primal objective of each binary problem.
     dual_gap_ : ndarray of shape (n_pairs,)
-        The certificate: primal minus dual objective over the primal.
+        The certificate: primal minus dual objective, divided by the primal.
     n_iter_ : ndarray of shape (n_pairs,)
         Steps taken by the solver.
     converged_ : bool

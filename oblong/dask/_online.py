@@ -75,7 +75,7 @@ class DaskOnlineEstimator(DaskEstimator):
         for name in ("shards", "rounds"):
             value = getattr(self, name)
             if not (isinstance(value, (int, np.integer)) and value >= 1):
-                raise ValueError(f"{name} must be a whole number from 1 up, got {value!r}")
+                raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
         rows = X if hasattr(X, "n_blocks") else CollectionRows(X, y, sample_weight, 0.0)
         if not getattr(rows, "labelled", getattr(rows, "y", None) is not None):
             raise ValueError(f"{type(self).__name__} needs labels: y, or target= of a row source")

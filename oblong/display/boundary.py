@@ -73,7 +73,7 @@ class BoundaryDisplay(Display):
         y : array-like of shape (n_samples,)
             Their labels.
         grid_resolution : int, default=200
-            Grid points a side.
+            Grid points per side.
         class_names : sequence of str, optional
             How to print the sorted labels.
         axis_labels : sequence of two str, optional

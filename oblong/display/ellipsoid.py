@@ -89,7 +89,7 @@ class EllipsoidDisplay(Display):
         y : array-like of shape (n_samples,), default=None
             Their labels.
         grid_resolution : int, default=200
-            Grid points a side, from which the contour of a kernel form is found.
+            Grid points per side, from which the contour of a kernel form is found.
         class_names : sequence of str, optional
             How to print the sorted labels.
         axis_labels : sequence of two str, optional

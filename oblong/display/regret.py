@@ -19,8 +19,8 @@ from oblong.display._style import Axes, Display, as_mapping, model_style
 class RegretDisplay(Display):
     """Cumulative mistakes of online learners.
 
-    Every example is predicted before it is learned from, so that each is a test. A learner whose
-    curve is flat has learned what there is to learn; the slope is the present rate of errors.
+    Every example is predicted before it is learned from, so each one is a test. The slope of the
+    curve is the current error rate; a learner whose curve is flat makes no more mistakes.
 
     It is best made with :meth:`from_estimator` or :meth:`from_predictions`.
 

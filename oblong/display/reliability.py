@@ -94,7 +94,7 @@ class ReliabilityDisplay(Display):
             The display, plotted.
         """
         if not isinstance(n_bins, Integral) or n_bins < 1:
-            raise ValueError(f"n_bins must be a whole number from one up, got {n_bins!r}")
+            raise ValueError(f"n_bins must be a whole number of at least 1, got {n_bins!r}")
         y = column_or_1d(y)
         check_consistent_length(X, y)
         predicted, observed, counts = {}, {}, {}

@@ -18,7 +18,7 @@ class SetSizeDisplay(Display):
 
     Each confidence has the fractions of rows whose set is empty, has one class, two classes and so
     on. With labels, one line for each class shows the coverage: the fraction of its rows whose set
-    holds the class. Above the diagonal the sets keep what they promise.
+    contains the class. On or above the diagonal, the sets cover as promised.
 
     It is best made with :meth:`from_estimator`.
 
@@ -27,7 +27,7 @@ class SetSizeDisplay(Display):
     confidences : ndarray of shape (n_confidences,)
         Confidences, ascending.
     shares : ndarray of shape (n_confidences, n_classes + 1)
-        Shares of the rows with sets of 0, 1, ... classes.
+        Fractions of the rows with sets of 0, 1, ... classes.
     coverage : ndarray of shape (n_confidences, n_classes), default=None
         Coverage of each class; NaN for a class without rows.
     labels : sequence, default=None

@@ -104,6 +104,9 @@ def _parts(step: ColumnTransformer) -> list[tuple[Any, list[int]]]:
     """The transformers with the positions of their columns."""
     parts = []
     for name, part, columns in step.transformers_:
+        first = part.steps[0][1] if isinstance(part, Pipeline) else part
+        if hasattr(first, "build_analyzer"):
+            raise Unexportable(f"texts split into words, by a {type(first).__name__}")
         if isinstance(columns, (int, np.integer, str)):
             raise Unexportable("a ColumnTransformer of single columns; name them in a list")
         places = np.asarray(step._transformer_to_input_indices[name], dtype=np.intp).tolist()

@@ -77,9 +77,9 @@ class MinimumVolumeEllipsoid(UnitBallMap):
     coef0 : float, default=0.0
         Constant term of "poly" and "sigmoid".
     rank : int, default=None
-        Number of principal directions of a kernel form. By default as many as 99 % of the
-        variance in feature space need, but at most 200 and a tenth of the number of rows; all of
-        them for the linear kernel.
+        Number of principal directions of a kernel form. By default as many as explain 99 % of the
+        variance in feature space, but at most 200 and a tenth of the number of rows; all of them
+        for the linear kernel.
     ridge : float, default=None
         If given, :math:`\varepsilon > 0` on the diagonal of the moments: the ellipsoid cannot
         become flatter than that. Without it, the ellipsoid of a kernel matrix of full rank
@@ -108,15 +108,14 @@ class MinimumVolumeEllipsoid(UnitBallMap):
     rank_ : int
         Dimension of the ellipsoid, that of the affine hull of the rows.
     weights_ : ndarray of shape (n_samples,)
-        Dual weights of sum one, zero, as far as the gap is, for rows inside: :math:`\mu` is the
-        mean of the rows with these weights and :math:`\Sigma` their covariance times a factor.
+        Dual weights, which sum to one and are zero for rows inside, up to the gap: :math:`\mu` is
+        the mean of the rows with these weights and :math:`\Sigma` their covariance times a factor.
     support_ : ndarray of shape (n_support,)
         Rows that determine the ellipsoid, those on its boundary or outside.
     gap_ : float
-        The certificate of the stored ellipsoid, rounding included. With ``rank_ + 1`` (``rank_``
-        without a centre) in the place of :math:`D`, the log-determinant of the weighted moments is
-        within ``D * gap_`` of the best, and hence the volume within the factor
-        ``exp(D * gap_ / 2)``.
+        The certificate of the stored ellipsoid, rounding included. With ``D = rank_ + 1``
+        (``rank_`` without a centre), the log-determinant of the weighted moments is within ``D *
+        gap_`` of the best, and hence the volume within the factor ``exp(D * gap_ / 2)``.
     volume_, log_volume_ : float
         Volume of the ellipsoid in its own dimensions, and the logarithm, which cannot overflow.
     coverage_ : float
@@ -143,14 +142,14 @@ class MinimumVolumeEllipsoid(UnitBallMap):
     -----
     Directions in which the training rows have no extent are ignored, also for new rows.
 
-    With ``coverage=1`` no training row is an outlier. Scikit-learn demands of an estimator
-    tagged as an outlier detector that some are, so the tag is set for ``coverage < 1`` and for
-    ``E`` only; :meth:`predict` and related methods are always available.
+    With ``coverage=1`` no training row is an outlier. scikit-learn expects some from an estimator
+    tagged as an outlier detector, so the tag is set only for ``coverage < 1`` and for ``E``;
+    :meth:`predict` and related methods are always available.
 
-    A kernel matrix without truncation has no shape: its rows are the corners of a simplex.
-    ``rank`` is therefore a parameter of the model and not one of precision. Far from all training
-    rows the "rbf" kernel is zero, so that all far rows have the same coordinates, which may well
-    be inside: to detect outliers, take a polynomial kernel.
+    A kernel matrix without truncation has no shape: its rows are the corners of a simplex. ``rank``
+    is therefore a parameter of the model and not one of precision. Far from all training rows the
+    "rbf" kernel is zero, so all distant rows have the same coordinates, which may well be inside:
+    to detect outliers, use a polynomial kernel.
 
     References
     ----------
@@ -203,10 +202,10 @@ class MinimumVolumeEllipsoid(UnitBallMap):
         ----------
         X : array-like of shape (n_samples, n_features)
             Rows, or their kernel matrix of shape (n_samples, n_samples) for
-            ``kernel="precomputed"``; or a row source, see :func:`oblong.io.open_rows`, of
-            which ``E``, ``ridge`` and ``kernel`` are not for. Then ``weights_`` are those of
-            ``support_`` only, and with ``coverage < 1`` these are rows near the boundary: all
-            rows farther out have the same weight.
+            ``kernel="precomputed"``; or a row source, see :func:`oblong.io.open_rows`, without
+            ``E``, ``ridge`` and ``kernel``. Then ``weights_`` are those of ``support_`` only, and
+            with ``coverage < 1`` these are the rows near the boundary: all rows farther out have
+            the same weight.
         y : Ignored
             Not used, present for the sake of pipelines.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -356,10 +355,10 @@ class MinimumVolumeEllipsoid(UnitBallMap):
             )
         if result.is_simplex:
             warnings.warn(
-                "The ellipsoid is determined by a simplex: the distinct rows are no more than "
-                "their dimensions and one, so that none of them is inside. "
-                + ("Fewer features" if self.kernel is None else "A smaller rank")
-                + " or more rows would give it information about the shape.",
+                "The ellipsoid is determined by a simplex and carries no information: there is at "
+                "most one distinct row more than dimensions, so none of them is inside. Use "
+                + ("fewer features" if self.kernel is None else "a smaller rank")
+                + " or more rows.",
                 UserWarning,
                 stacklevel=5,
             )

@@ -84,13 +84,12 @@ class RuleClassifier(RuleParameters, OnlineClassifier):
             )
         if units:
             return (
-                "the covariance has all but vanished for some features, so that the learner can "
+                "the covariance has all but vanished for some features, so the learner can "
                 "hardly learn any more: columns have very different units. Use normalize=True, or "
                 "scale the columns."
             )
         return (
-            "the covariance has all but vanished for some features. Let an example count less: a "
-            "smaller C, or a larger r."
+            "the covariance has all but vanished for some features. Use a smaller C, or a larger r."
         )
 
     # Prediction ----------------------------------------------------------------------------------

@@ -59,8 +59,8 @@ class KernelConfidenceWeightedClassifier(RuleClassifier):
         :meth:`fit` stops when the fraction of mistakes during a pass, or the error on the held-out
         rows, no longer decreases by this much. With None it makes all passes.
     shuffle : bool, default=True
-        Whether each pass of :meth:`fit` takes the rows in a new random order, which depends on the
-        rows and not on the order in which they are given.
+        Whether each pass of :meth:`fit` takes the rows in a new random order, which does not depend
+        on the order in which they are given.
     early_stopping : bool, default=False
         Whether to hold out rows, stop when their error no longer decreases, and keep the model with
         the lowest error on them.
@@ -114,9 +114,9 @@ class KernelConfidenceWeightedClassifier(RuleClassifier):
     Notes
     -----
     An update costs the square of the size of the dictionary. The kernel recursions of the paper
-    lose accuracy, and their covariance becomes indefinite; the coordinates here are orthonormal,
-    so that with a linear kernel the learner equals the linear one up to rounding. Models of
-    different shards have no common dictionary and cannot be merged.
+    lose accuracy, and their covariance becomes indefinite; the coordinates here are orthonormal, so
+    with a linear kernel the learner equals the linear one up to rounding. Models of different
+    shards have no common dictionary and cannot be merged.
 
     References
     ----------

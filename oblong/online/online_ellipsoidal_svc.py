@@ -51,8 +51,8 @@ class OnlineEllipsoidalSVC(OnlineClassifier):
         Inverse penalty of errors, above zero: larger values tolerate more errors.
     trace_bound : {"auto"}, float or None, default="auto"
         The bound :math:`T`. "auto" is one over the largest :math:`\tau` seen so far; None is no
-        bound, for rows that span all features. A bound of :math:`T` is the same as some ``r`` of
-        :class:`EllipsoidalSVC`, a smaller one for smaller bounds.
+        bound, for rows that span all features. Each bound :math:`T` corresponds to some ``r`` of
+        :class:`EllipsoidalSVC`; smaller bounds correspond to smaller ``r``.
     formulation : {"consistent", "paper"}, default="consistent"
         "consistent": :math:`\tau_i = 1`, :math:`c = p / \nu` with the number p of features and the
         constant one; the lengths of the rows do not matter. "paper": equation (14) of the paper,
@@ -67,8 +67,8 @@ class OnlineEllipsoidalSVC(OnlineClassifier):
     tol : float, default=1e-2
         :meth:`fit` stops when the certified gap is at most this large. None for all passes.
     shuffle : bool, default=True
-        Whether each pass of :meth:`fit` takes the rows in a new random order, which depends on the
-        rows and not on the order in which they are given.
+        Whether each pass of :meth:`fit` takes the rows in a new random order, which does not depend
+        on the order in which they are given.
     early_stopping : bool, default=False
         Whether to hold out rows, stop also when their error no longer decreases, and keep the model
         with the lowest error on them.
@@ -128,10 +128,10 @@ class OnlineEllipsoidalSVC(OnlineClassifier):
     trace instead of R, the update of the inverse, and, for the weights, which the proof does not
     cover, steps divided by the root of the sum of their squares. The paper's stopping rule is not
     valid. Instead, the dual weight of a row is the fraction of its visits at which it violated its
-    constraint. These weights are feasible, so that the gap is proven. This takes memory for one
-    number per row and class, and one more pass over the rows.
+    constraint. These weights are feasible, so the gap is proven. This takes memory for one number
+    per row and class, and one more pass over the rows.
 
-    Batches continue across calls of :meth:`partial_fit`, so that the sizes of the calls make no
+    Batches continue across calls of :meth:`partial_fit`, so the sizes of the calls make no
     difference; the rows of an unfinished batch have no effect on predictions yet.
 
     With more than two classes there is one problem per class, against all others. Each has its own

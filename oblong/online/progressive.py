@@ -257,7 +257,7 @@ def _coded(X: Any, y: Any, weights: Any) -> CodedRows:
     """A batch with its labels as numbers."""
     y = np.asarray(y)
     if y.ndim != 1:
-        raise ValueError("y must hold one label per row")
+        raise ValueError("y must contain one label per row")
     X = X.tocsr() if hasattr(X, "tocsr") else X if hasattr(X, "iloc") else np.asarray(X)
     if X.ndim != 2 or X.shape[0] != len(y):
         raise ValueError(f"X has the shape {X.shape}, but y has {len(y)} labels")

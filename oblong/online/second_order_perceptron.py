@@ -45,8 +45,8 @@ class SecondOrderPerceptron(GaussianClassifier):
         :meth:`fit` stops when the fraction of mistakes during a pass, or the error on the held-out
         rows, no longer decreases by this much. With None it makes all passes.
     shuffle : bool, default=True
-        Whether each pass of :meth:`fit` takes the rows in a new random order, which depends on the
-        rows and not on the order in which they are given.
+        Whether each pass of :meth:`fit` takes the rows in a new random order, which does not depend
+        on the order in which they are given.
     early_stopping : bool, default=False
         Whether to hold out rows, stop when their error no longer decreases, and keep the model with
         the lowest error on them.

@@ -60,7 +60,7 @@ def _run(args: argparse.Namespace) -> int:
         training = training if isinstance(training, dict) else {}
         if args.proba and not hasattr(model, "predict_proba"):
             name = type(model[-1] if isinstance(model, Pipeline) else model).__name__
-            problem = f"{name} has no probabilities; drop --proba, or train with it"
+            problem = f"{name} has no probabilities; drop --proba, or train with --proba"
             raise DataFileError(args.model, problem)
         schema = _schema(model, training, args.model)
         if folder:

@@ -22,7 +22,7 @@ from oblong.persistence.journal import Journal
 _FORMAT = "oblong comparison"
 _SECONDS = ("fit_seconds", "predict_seconds", "search_seconds", "seconds")
 _NUMBERS = ("error", "balanced_error", *_SECONDS)
-_FOREIGN = "no results of oblong compare; choose another file with --state"
+_FOREIGN = "not a file of oblong compare; choose another one with --state"
 
 
 class ComparisonJournal:

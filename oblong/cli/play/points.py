@@ -101,7 +101,7 @@ def columns_of(table: Table, x: str | None = None, y: str | None = None) -> dict
     X = np.asarray(X.toarray() if sp.issparse(X) else X, dtype=float)
     whole = np.flatnonzero(np.isfinite(X).all(axis=1))
     kept = np.sort(np.random.default_rng(0).permutation(whole)[:_MOST_ROWS])
-    message = f"{len(kept)} of {len(X):,} rows are drawn." if len(kept) < len(X) else ""
+    message = f"{len(kept)} of {len(X):,} rows are shown." if len(kept) < len(X) else ""
     if count > MOST_CLASSES:
         kept, count = kept[:0], 0
         message = f"{target} has {len(table.target_names):,} classes; choose another label column."

@@ -280,7 +280,7 @@ def _scores(table: Table, pipeline: Pipeline, args: argparse.Namespace) -> dict[
         splitter = selection.StratifiedShuffleSplit(1, test_size=0.2, random_state=args.seed)
         how = "a fifth, held out once"
     if args.model is None:
-        how += ", of rows that also chose the model"
+        how += ", on rows that were also used to choose the model"
     two = len(table.target_names) == 2
     scoring = {"error": "accuracy", "balanced_error": "balanced_accuracy"}
     if hasattr(pipeline, "predict_proba"):

@@ -78,7 +78,7 @@ def whole_number(least: int) -> Callable[[str], int]:
     def parse(text: str) -> int:
         if not text.isascii() or not text.isdigit() or int(text) < least:
             raise argparse.ArgumentTypeError(
-                f"expected a whole number from {least} up, got {quote(text)}"
+                f"expected a whole number of at least {least}, got {quote(text)}"
             )
         return int(text)
 

@@ -82,7 +82,7 @@ def _stream(args: argparse.Namespace) -> int:
     if run.stopped:
         kept = "nothing is kept without --checkpoint"
         if args.checkpoint is not None:
-            kept = f"--resume goes on from {args.checkpoint}"
+            kept = f"--resume continues from {args.checkpoint}"
         print(f"oblong: stopped after {learner.rows:,} rows; {kept}", file=sys.stderr)
         return TERMINATED
     if len(learner.classes) < 2 and (args.output or not args.classes):
@@ -187,7 +187,7 @@ def _predictions(
         return
     kept = checkpoint.written if checkpoint else 0
     if kept is None or (kept and not args.predictions.exists()):
-        raise DataFileError("--predictions", "there are none of the rows before the checkpoint")
+        raise DataFileError("--predictions", "the rows before the checkpoint are missing")
     with writing(args.predictions):
         # Without a buffer, which would fail only when the file is closed.
         file = open(args.predictions, "r+b" if kept else "wb", buffering=0)  # noqa: SIM115
