@@ -8,8 +8,6 @@ examples:
   oblong completion fish > ~/.config/fish/completions/oblong.fish
 """  # noqa: D405, D406, D407
 
-from __future__ import annotations
-
 import argparse
 from importlib.resources import files
 
