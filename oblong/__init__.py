@@ -8,8 +8,6 @@ size, :mod:`oblong.bounds` with the theory, and the command ``oblong``.
 
 # ruff: noqa: F403, F405
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from oblong import batch, online

@@ -1,7 +1,5 @@
 """Models whose state is a dataclass of arrays."""
 
-from __future__ import annotations
-
 from dataclasses import fields, replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Factors of the classes, as ``class_weight`` states them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -11,8 +11,6 @@ Compiled code is kept on disk where Numba keeps it: in ``__pycache__``, in the u
 that cannot be written, or in ``NUMBA_CACHE_DIR``; see :mod:`oblong._core.compiled_code`.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

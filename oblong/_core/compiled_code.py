@@ -5,8 +5,6 @@ an edit of another compiled function that it calls. Here the code is stale as so
 differs that the function's module imports from its own package, directly or not.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -5,8 +5,6 @@ the bits of the exponent. Written out as instructions, so that both precisions v
 value in single precision and 0.5 ns in double, where ``np.exp`` takes 2 ns.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -4,8 +4,6 @@ LLVM turns a running maximum into vector code only when the selection itself car
 flag, which Numba's own ``max`` does not set; the loops run five times as fast.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

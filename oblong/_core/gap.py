@@ -1,7 +1,5 @@
 """What a primal and a dual objective prove together."""
 
-from __future__ import annotations
-
 import sys
 
 

@@ -1,7 +1,5 @@
 """Powers of two as instructions; see :mod:`oblong._core.exp2`."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

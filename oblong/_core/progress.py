@@ -1,7 +1,5 @@
 """One small callback through which long work reports how far it is."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from typing import NamedTuple, TypedDict

@@ -1,7 +1,5 @@
 """Changes of an estimator that happen completely or not at all."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

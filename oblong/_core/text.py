@@ -1,7 +1,5 @@
 """Text from outside, in messages."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 

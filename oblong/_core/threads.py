@@ -4,8 +4,6 @@ Compiled loops and NumPy release the GIL, so ordinary threads suffice. BLAS is h
 thread while chunks run, because a chunk is a whole unit of work (product and pointwise map).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext

@@ -1,7 +1,5 @@
 """Classifiers and regressors that learn from all rows at once."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from oblong._core.lazy import lazy_names

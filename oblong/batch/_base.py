@@ -1,7 +1,5 @@
 """The base of kernel classifiers that the margin solver fits."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any

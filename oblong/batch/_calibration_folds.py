@@ -1,7 +1,5 @@
 """The folds of a calibration: where metadata go, and which rows are left out together."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import dataclass, field
 from numbers import Integral

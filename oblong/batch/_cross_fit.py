@@ -1,7 +1,5 @@
 """Outputs of classifiers on rows that they have not seen, fold by fold."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

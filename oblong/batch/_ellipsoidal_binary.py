@@ -1,7 +1,5 @@
 """One binary problem of the ellipsoidal SVM: its penalties, and its limit cases."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The model of an ellipsoidal support vector machine: its outputs, and what its matrix says."""
 
-from __future__ import annotations
-
 from functools import cached_property
 from typing import Any
 

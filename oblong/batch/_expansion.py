@@ -3,8 +3,6 @@
 Classifiers and regressors share what is here; nothing of it knows of classes or targets.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext

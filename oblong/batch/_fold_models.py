@@ -4,8 +4,6 @@ The products of the rows (or their distances) are computed once, the kernel matr
 gamma, and its blocks serve every pair of classes, penalty and spread.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

@@ -4,8 +4,6 @@ The layout is that of :class:`sklearn.svm.SVC`. With two classes a positive outp
 second class; with more, a positive output of the pair ``(i, j)``, ``i < j``, means class ``i``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from itertools import combinations
 

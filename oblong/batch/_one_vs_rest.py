@@ -1,7 +1,5 @@
 """One-vs-rest: one binary problem per class, and prediction by the largest output."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Linear classifiers that are fitted to rows in files or on a cluster, in passes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """One fold of a search over C, gamma and the spread."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product

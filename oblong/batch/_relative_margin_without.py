@@ -1,7 +1,5 @@
 """Relative margin classifiers, with kernels and linear, without some of their rows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from copy import copy
 from itertools import pairwise, starmap

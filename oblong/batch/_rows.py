@@ -1,7 +1,5 @@
 """How rows are validated."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Problems of one fit, worked on at once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 

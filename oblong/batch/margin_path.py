@@ -1,7 +1,5 @@
 """The relative margin machine for many bounds, from loose to tight."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Checks of the arguments, and coordinates for rows and kernel matrices alike."""
 
-from __future__ import annotations
-
 from numbers import Real
 from typing import Any, NamedTuple
 

@@ -9,8 +9,6 @@ Least Squares Problems", 1974, chapter 23) turn it into least squares with non-n
 the residual of ``min_{u >= 0} |A'u|² + (h'u - 1)²`` points to the solution.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

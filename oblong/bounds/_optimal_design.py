@@ -11,8 +11,6 @@ of Machine Learning Research 11, 2010, theorem 10): its multipliers are ``p`` ti
 has a closed form, so no semidefinite program is needed.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Bounds on the Rademacher complexity of the three classes."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import dataclass
 from typing import Any

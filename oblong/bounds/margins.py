@@ -1,7 +1,5 @@
 """The largest margins of the three classes, for data without error."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Bounds on the mistakes of second-order online learners."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from typing import Any

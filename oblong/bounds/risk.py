@@ -1,7 +1,5 @@
 """The bounds on the risk, as far as they can be computed."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Estimates of the VC dimension of gap-tolerant classifiers in a ball and in an ellipsoid."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import dataclass
 from numbers import Integral

@@ -4,8 +4,6 @@ Exit codes: 0 for success, 1 for a run that failed, 2 for bad input, 130 for Ctr
 SIGTERM.
 """
 
-from __future__ import annotations
-
 import argparse
 import atexit
 import os

@@ -1,7 +1,5 @@
 """Estimators whose fit and prediction run on a Dask cluster."""
 
-from __future__ import annotations
-
 import inspect
 from typing import Any, ClassVar
 

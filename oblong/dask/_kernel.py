@@ -6,8 +6,6 @@ that a model should have known, which join. The dual value of the working rows, 
 others, is a lower bound for all rows, and the pass gives the upper bound.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Generator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Online learners on shards, which are merged."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Passes over rows that Dask has: the third provider, beside arrays and files."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import sys

@@ -1,7 +1,5 @@
 """Two-class problems on which the shape of the data decides."""
 
-from __future__ import annotations
-
 from numbers import Integral, Real
 
 import numpy as np

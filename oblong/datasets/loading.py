@@ -1,7 +1,5 @@
 """Data sets by name: built in, in a local folder, or on OpenML."""
 
-from __future__ import annotations
-
 import os
 import re
 import zipfile

@@ -1,7 +1,5 @@
 """Points in the plane: the input of displays that show them, and the scatter they draw over."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Colours, line styles and markers shared by the displays."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self

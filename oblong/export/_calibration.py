@@ -3,8 +3,6 @@
 The formulas are those of :mod:`oblong.solvers.calibration.maps`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

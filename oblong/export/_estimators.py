@@ -1,7 +1,5 @@
 """Predictions of each estimator as operators: labels, scores and probabilities."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

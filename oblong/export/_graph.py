@@ -1,7 +1,5 @@
 """A graph of ONNX operators, built by methods that read like formulas."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

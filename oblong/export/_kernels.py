@@ -1,7 +1,5 @@
 """Kernels and kernel coordinates as operators."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -11,8 +11,6 @@ and ``P`` is so smooth on (0, 1] that a polynomial of degree 16 gives all digits
 the logarithm too.
 """
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

@@ -4,8 +4,6 @@ skl2onnx converts most of scikit-learn's. This module covers what it does not co
 precision: the imputation of numbers, and one-hot encoding of numbers that are not integers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

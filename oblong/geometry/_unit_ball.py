@@ -1,7 +1,5 @@
 """What a fitted ellipsoid does to rows: map them to the unit ball, measure, and judge them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Files and standard input: tables as a whole, and rows a batch at a time or in several passes."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from oblong._core.lazy import lazy_names

@@ -1,7 +1,5 @@
 """NPZ archives: arrays by name."""
 
-from __future__ import annotations
-
 import io
 import lzma
 import zipfile

@@ -1,7 +1,5 @@
 """Typed columns: Parquet and Arrow."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager

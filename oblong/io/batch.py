@@ -1,7 +1,5 @@
 """Rows that were read together, and where the reader is after them."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Files as blocks of rows, each of which can be read by itself: text, NPY, Parquet and Arrow."""
 
-from __future__ import annotations
-
 import os
 import threading
 from abc import ABC, abstractmethod

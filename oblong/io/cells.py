@@ -5,8 +5,6 @@ Inside quotes there may be delimiters, line ends and doubled quotes. Blanks arou
 without anything else do not count.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from oblong._core.compile import compiled

@@ -1,7 +1,5 @@
 """What the columns of a table turn out to be: numbers, categories, dates, identifiers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 

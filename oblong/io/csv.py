@@ -1,7 +1,5 @@
 """Rows of delimited text: what its columns are, and what the tokenizer leaves to be settled."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Dates as numbers: days since the beginning of 1970."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 

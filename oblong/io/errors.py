@@ -1,7 +1,5 @@
 """The one error of all readers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 

@@ -1,7 +1,5 @@
 """What every format of rows has: delimited text, LIBSVM, JSON lines."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, NamedTuple

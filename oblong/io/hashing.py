@@ -1,7 +1,5 @@
 """Columns of named features by hashing, and rows put in order."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

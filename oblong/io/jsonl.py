@@ -1,7 +1,5 @@
 """Rows that are JSON objects, one per line."""
 
-from __future__ import annotations
-
 import json
 import math
 from typing import Any, TypeAlias

@@ -1,7 +1,5 @@
 """Words as numbers: class labels as they come, and columns of categories."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Sequence
 

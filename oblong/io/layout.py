@@ -1,7 +1,5 @@
 """What an input looks like, decided once: its format, delimiter, header and columns."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Rows in the format of LIBSVM: ``label index:value index:value … # comment``."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

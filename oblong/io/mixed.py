@@ -1,7 +1,5 @@
 """A table of numbers and words that holds both as numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

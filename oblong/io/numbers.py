@@ -18,8 +18,6 @@ Implementation, 1990. D. Lemire, "Number Parsing at a Gigabyte per Second", Soft
 Experience 51, 2021.
 """
 
-from __future__ import annotations
-
 import math
 import re
 

@@ -1,7 +1,5 @@
 """Rows to predict: the columns of a model, wherever they are in a file."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Rows of a file of any size, a batch at a time."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """Bytes of a file or of standard input, decompressed, in a buffer of whole lines."""
 
-from __future__ import annotations
-
 import codecs
 import gzip
 import hashlib

@@ -1,7 +1,5 @@
 """Labelled tables as a whole."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any

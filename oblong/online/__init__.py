@@ -30,8 +30,6 @@ Adding a learner
    ``tests/solvers/online/test_rules.py``.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from oblong._core.lazy import lazy_names

@@ -1,7 +1,5 @@
 """The base of the online learners: batches, passes, prediction."""
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from collections.abc import Iterator

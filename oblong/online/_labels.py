@@ -1,7 +1,5 @@
 """Rows, labels and weights of a batch: checked, encoded, and parted for early stopping."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

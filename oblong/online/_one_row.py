@@ -1,7 +1,5 @@
 """A batch of one row, for learners that take single examples."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from oblong.solvers.online.slots import NOTHING, SKETCH

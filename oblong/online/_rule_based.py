@@ -1,7 +1,5 @@
 """The base of the learners that follow a rule: a Gaussian, its health, probabilities."""
 
-from __future__ import annotations
-
 import warnings
 from abc import abstractmethod
 from typing import Any, ClassVar

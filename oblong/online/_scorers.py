@@ -1,7 +1,5 @@
 """Metrics of scikit-learn on predictions that were made one by one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Batches of rows in which features and classes may be new; see :mod:`oblong.online.room`."""
 
-from __future__ import annotations
-
 import itertools
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence

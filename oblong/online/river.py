@@ -4,8 +4,6 @@
 does not import this module, so River is needed only by those who use it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterator
 from importlib import import_module
 from typing import Any

@@ -1,7 +1,5 @@
 """Room in a linear model for features and classes that are new."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

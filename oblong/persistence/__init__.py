@@ -1,7 +1,5 @@
 """Models on disk, in a format that runs no code when it is loaded."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from oblong._core.lazy import lazy_names

@@ -4,8 +4,6 @@ Nothing is compressed, so that no file can ask for more memory than its own leng
 that knows ZIP shows what is inside.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

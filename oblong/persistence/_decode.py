@@ -4,8 +4,6 @@ Nothing here calls what a file names. A type is looked up in a fixed list, an em
 made, and its attributes are set; no constructor, no ``__setstate__`` and no import takes place.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import fields

@@ -8,8 +8,6 @@ JSON's own values stand for themselves. All else is an object with one key, the 
     {"random_state": …}   {"object": {"class": name, "state": {attribute: value, …}}}
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import fields

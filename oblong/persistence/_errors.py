@@ -1,7 +1,5 @@
 """The one error of model files."""
 
-from __future__ import annotations
-
 
 class ModelFileError(ValueError):
     """A model file that cannot be used, or a model that cannot be saved.

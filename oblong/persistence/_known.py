@@ -1,7 +1,5 @@
 """The types that a model file may hold: a fixed list, by names that do not move with files."""
 
-from __future__ import annotations
-
 from dataclasses import is_dataclass
 from functools import cache
 from importlib import import_module

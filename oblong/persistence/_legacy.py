@@ -1,7 +1,5 @@
 """Objects as earlier releases saved them, turned into what they are today."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -5,8 +5,6 @@ compiled loops of the online learners and LIBSVM do not look, and a file with wr
 make them read, or write, where they must not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

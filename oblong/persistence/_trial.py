@@ -5,8 +5,6 @@ not. Here all else that a changed file may hold shows itself: wrong shapes and t
 without meaning, and arrays of garbage, which give outputs that are not finite.
 """
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

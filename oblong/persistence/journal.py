@@ -1,7 +1,5 @@
 """Records in a file of JSON lines, so that an interrupted run can continue."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterable

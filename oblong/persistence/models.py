@@ -1,7 +1,5 @@
 """Saving models and loading them, without running anything that a file brings along."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re

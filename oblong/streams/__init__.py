@@ -1,7 +1,5 @@
 """Rows of files of any size, read a batch at a time in constant memory."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from oblong._core.lazy import lazy_names

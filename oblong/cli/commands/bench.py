@@ -15,8 +15,6 @@ examples:
   oblong bench train.libsvm.gz --models linear,online --rows 100000
 """  # noqa: D405, D406, D407
 
-from __future__ import annotations
-
 import argparse
 import platform
 from dataclasses import asdict

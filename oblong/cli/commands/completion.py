@@ -8,29 +8,10 @@ examples:
   oblong completion fish > ~/.config/fish/completions/oblong.fish
 """  # noqa: D405, D406, D407
 
-from __future__ import annotations
-
 import argparse
+from importlib.resources import files
 
 from oblong.cli.shared.options import add_command
-
-_BASH = """\
-_oblong() {{
-    local current="${{COMP_WORDS[COMP_CWORD]}}" words
-    case "${{COMP_WORDS[1]}}" in
-{cases}
-        *) words="" ;;
-    esac
-    if [ "$COMP_CWORD" -eq 1 ]; then
-        COMPREPLY=($(compgen -W "{commands} --help --version" -- "$current"))
-    elif [[ "$current" == -* ]]; then
-        COMPREPLY=($(compgen -W "$words" -- "$current"))
-    else
-        COMPREPLY=($(compgen -f -- "$current"))
-    fi
-}}
-complete -o filenames -F _oblong oblong
-"""
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -53,7 +34,8 @@ def _run(args: argparse.Namespace) -> int:
     if args.shell == "zsh":
         print("autoload -U +X bashcompinit && bashcompinit")
     cases = "\n".join(f'        {n}) words="{" ".join(words)}" ;;' for n, words in options.items())
-    print(_BASH.format(cases=cases, commands=" ".join(options)), end="")
+    script = files("oblong.cli.commands").joinpath("completion.bash").read_text(encoding="utf-8")
+    print(script.replace("@cases@", cases).replace("@commands@", " ".join(options)), end="")
     return 0
 
 

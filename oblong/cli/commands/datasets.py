@@ -7,8 +7,6 @@ examples:
   OBLONG_DATA=~/data oblong datasets list --json
 """  # noqa: D405, D406, D407
 
-from __future__ import annotations
-
 import argparse
 from dataclasses import asdict
 from typing import Any

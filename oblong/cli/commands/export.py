@@ -9,8 +9,6 @@ examples:
   oblong export --onnx iris.oblong --float32 -o iris.onnx
 """  # noqa: D405, D406, D407
 
-from __future__ import annotations
-
 import argparse
 import json
 from importlib.util import find_spec

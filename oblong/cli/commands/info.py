@@ -9,8 +9,6 @@ examples:
   oblong info iris.oblong --json | jq .certificate
 """  # noqa: D405, D406, D407
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator
 from typing import Any

@@ -9,8 +9,6 @@ examples:
   oblong play --no-browser --port 8000
 """  # noqa: D405, D406, D407
 
-from __future__ import annotations
-
 import argparse
 import webbrowser
 from contextlib import suppress

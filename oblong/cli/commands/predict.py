@@ -10,8 +10,6 @@ examples:
   zcat new.libsvm.gz | oblong predict news.oblong - > labels.txt
 """  # noqa: D405, D406, D407
 
-from __future__ import annotations
-
 import argparse
 import csv
 import io

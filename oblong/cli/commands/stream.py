@@ -29,8 +29,6 @@ examples:
   oblong stream big.libsvm.zst --checkpoint big.ckpt --every 1000000 --resume
 """  # noqa: D405, D406, D407
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable
 from importlib.util import find_spec

@@ -18,8 +18,6 @@ examples:
   oblong train big/*.parquet --target y --model rmm-linear -o big.oblong
 """  # noqa: D405, D406, D407
 
-from __future__ import annotations
-
 import argparse
 import time
 from typing import Any

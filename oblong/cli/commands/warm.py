@@ -4,8 +4,6 @@ Compile the loops of all estimators and of streams, once per installation: later
 disk. Useful when a container is built. It takes some minutes; a second run has nothing to do.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

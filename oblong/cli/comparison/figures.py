@@ -1,7 +1,5 @@
 """The pictures of the report, as SVG that goes into the page itself."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

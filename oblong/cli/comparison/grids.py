@@ -1,7 +1,5 @@
 """The models of the command line; :func:`register` adds one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

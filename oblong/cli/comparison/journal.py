@@ -1,7 +1,5 @@
 """Finished folds of a comparison in a file, so that a run that was stopped can go on."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Sequence

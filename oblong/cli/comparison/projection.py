@@ -1,7 +1,5 @@
 """The models again in the plane, for a picture."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The comparison itself: cross-validation of several models on the same folds."""
 
-from __future__ import annotations
-
 import math
 import multiprocessing
 import signal

@@ -1,7 +1,5 @@
 """The comparison as one HTML page that needs nothing beside itself."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from html import escape
 

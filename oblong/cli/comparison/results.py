@@ -1,7 +1,5 @@
 """What a comparison is asked and what it finds."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Is a difference in cross-validated error more than chance."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

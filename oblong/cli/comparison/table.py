@@ -1,7 +1,5 @@
 """The comparison as a table on the terminal."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from typing import Any
 

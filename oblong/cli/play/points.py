@@ -1,7 +1,5 @@
 """Points to begin with: made up, or two columns of a table."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable
 from functools import partial

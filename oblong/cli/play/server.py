@@ -1,7 +1,5 @@
 """The server behind the page: this computer only, one page, a few questions in JSON."""
 
-from __future__ import annotations
-
 import json
 import secrets
 import sys

@@ -1,7 +1,5 @@
 """The model of ``oblong train``: which one, its parameters, its threshold and its score."""
 
-from __future__ import annotations
-
 import argparse
 import inspect
 import warnings

@@ -1,7 +1,5 @@
 """Parts of an HTML page that is one file."""
 
-from __future__ import annotations
-
 import os
 import platform
 from collections.abc import Iterable, Mapping, Sequence

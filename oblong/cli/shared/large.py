@@ -1,7 +1,5 @@
 """Training and prediction of folders and of many files, which are read in passes."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

@@ -1,7 +1,5 @@
 """How much memory a piece of work takes at its peak."""
 
-from __future__ import annotations
-
 import ctypes
 import re
 from collections.abc import Iterator

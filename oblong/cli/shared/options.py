@@ -1,7 +1,5 @@
 """What the subcommands share: kinds of options, files that are written whole, and advice."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,7 +1,5 @@
 """From a table to what a classifier takes: gaps filled, text encoded, columns on one scale."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Progress on standard error: bars on a terminal, a line now and then elsewhere."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections import Counter

@@ -1,7 +1,5 @@
 """Pictures as SVG elements that go into an HTML page."""
 
-from __future__ import annotations
-
 import io
 import re
 import warnings

@@ -1,7 +1,5 @@
 """Labelled tables from the command line: which columns are what, and what to do about gaps."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from typing import Any

@@ -4,8 +4,6 @@ A checkpoint is a model file with a few words more, so it is written whole or no
 code when it is read, and can be used as a model at any time.
 """
 
-from __future__ import annotations
-
 import copy
 import glob
 import os

@@ -1,7 +1,5 @@
 """The command itself: from arguments to rows, numbers and files."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

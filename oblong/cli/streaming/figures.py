@@ -1,7 +1,5 @@
 """The picture of a stream's report."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from matplotlib.axes import Axes

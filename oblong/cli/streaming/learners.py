@@ -1,7 +1,5 @@
 """Online learners by name, and their parameters from text."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """What progressive validation has found so far, in constant memory."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Sequence

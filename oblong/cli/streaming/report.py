@@ -1,7 +1,5 @@
 """The outcome of a stream, as a page or as JSON lines."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape

@@ -1,7 +1,5 @@
 """What is timed: classifiers of the library, and peers that are installed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module

@@ -1,7 +1,5 @@
 """Times of classifiers on the same rows."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Settings of the solvers of the Bayes point."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -7,8 +7,6 @@ right when the Gaussian has the same (Minka, Expectation Propagation for Approxi
 Inference, UAI 2001).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

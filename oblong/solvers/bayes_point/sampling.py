@@ -10,8 +10,6 @@ Adams and MacKay, "Elliptical slice sampling", 2010). With slack, integrated out
 steps of the second kind. Several chains walk at once, by matrix products.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

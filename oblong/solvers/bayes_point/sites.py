@@ -1,7 +1,5 @@
 """The half-spaces of a version space: which of them count, and a point inside all of them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

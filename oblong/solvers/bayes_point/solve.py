@@ -8,8 +8,6 @@ Without slack (``λ = 0``) its mean has the direction of the centre of mass of t
 the sphere. With slack it is what the kernel matrix ``K + λI`` in the place of ``K = FF'`` gives.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 

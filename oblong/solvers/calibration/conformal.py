@@ -4,8 +4,6 @@ Vovk, "Cross-conformal predictors", Annals of Mathematics and Artificial Intelli
 each row is scored by the model that has not seen it, a new row by the models of all folds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

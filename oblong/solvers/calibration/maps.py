@@ -4,8 +4,6 @@ Two classes: Platt's sigmoid, held on its own side of one half. One-vs-one: the 
 pairs, put together by a softmax of their summed logarithms. One-vs-rest: a softmax of the outputs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -9,8 +9,6 @@ with the row weights ``v``, their sum ``N`` and their sums ``N±`` by class: one
 factorisation of ``K + α diag(1/v)``, which gives all leave-one-out outputs as well.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Settings of the classifiers in the geometry of a covariance or an ellipsoid."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -10,8 +10,6 @@ certificate. Few points matter, so a small problem is solved on a working set (a
 interior point), all distances are computed in one pass, and the farthest points join.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Settings of the solvers of ellipsoids."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from oblong.solvers.logdet.options import LogDetOptions

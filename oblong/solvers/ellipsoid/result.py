@@ -1,7 +1,5 @@
 """What is known of an ellipsoid once its weights and its scale are."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

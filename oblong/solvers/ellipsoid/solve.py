@@ -12,8 +12,6 @@ cap from weights of zero, the ellipsoid has the centre ``μ = Σ u_i x_i``, the 
 Shivaswamy and Jebara, Ellipsoidal Kernel Machines, AISTATS 2007.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

@@ -17,8 +17,6 @@ eq. 7); the ellipsoidal support vector machine has all the parts (Momma, Hatano 
 Ellipsoidal Support Vector Machines, ACML 2010, eq. 6 and 7).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Settings of the methods for problems with a log-determinant."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -1,7 +1,5 @@
 """The iterate of the log-determinant interior point method: conditions, certificate, steps."""
 
-from __future__ import annotations
-
 from functools import cached_property
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Arrays of a model that has seen nothing, and names for the numbers in them."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -14,8 +14,6 @@ entries of ``P``, ``s²`` in the present unit of the outputs, the weight of the 
 outputs behave: ``STEADY`` or ``DRIFTING``, negative while ``A`` and ``B`` are not learned.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

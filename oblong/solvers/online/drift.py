@@ -11,8 +11,6 @@ with the variance σ² of the window and its length n. After a cut the window st
 River.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

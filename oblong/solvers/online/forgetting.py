@@ -6,8 +6,6 @@ covariance gets it back whenever half of it is gone; the variances of a diagonal
 initial value, each when it is used; a sketch is renewed when it is cut.
 """
 
-from __future__ import annotations
-
 from oblong._core.compile import compiled
 from oblong.solvers.online.slots import DIAGONAL, EXPONENT, FULL, SIGMA
 from oblong.solvers.online.structures.full import add_precision

@@ -1,7 +1,5 @@
 """Features and classes that appear while a model learns."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -8,8 +8,6 @@ compiler must assume that the rows overlap. Written out, learning with 50 featur
 covariance takes a fifth less time (``benchmarks/online_against_peers.py``, part *instructions*).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Models of shards put together in their natural parameters, precision and precision times mean."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

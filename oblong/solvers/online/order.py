@@ -5,8 +5,6 @@ the shuffle is by a random hash of the row and its label, so that the given orde
 matter, copies of a row follow each other, and a row of weight two is the same as two rows.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

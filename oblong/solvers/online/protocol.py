@@ -1,7 +1,5 @@
 """What estimators need of a model, whatever is inside."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np

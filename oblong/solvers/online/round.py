@@ -5,8 +5,6 @@ updates. What they do with them is written here, once, in functions that are inl
 take the arrays they need and not a whole model, with which the compiler would not inline them.
 """
 
-from __future__ import annotations
-
 import math
 
 from oblong._core.compile import compiled

@@ -15,8 +15,6 @@ its variance (infinity if that depends on the variance): examples beyond it cost
 covariance.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -3,8 +3,6 @@
 What is here is for debugging; compiled loops get :mod:`oblong.solvers.online.instructions`.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from oblong._core.compile import instruction

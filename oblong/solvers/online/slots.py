@@ -4,8 +4,6 @@ A model is a handful of arrays, so that compiled loops, copies and files need to
 What a number in them means is said here and nowhere else: Numba treats these names as constants.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """How an example of several classes becomes examples of two."""
 
-from __future__ import annotations
-
 import math
 
 from oblong._core.compile import compiled

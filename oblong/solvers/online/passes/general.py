@@ -1,7 +1,5 @@
 """The loop over examples for any task and any structure of the covariance."""
 
-from __future__ import annotations
-
 from oblong._core.compile import compiled
 from oblong.solvers.online import slots
 from oblong.solvers.online.forgetting import hold, renew

@@ -1,7 +1,5 @@
 """One row: where it is in a batch, and a check of it that the loops do themselves."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from oblong._core.compile import compiled

@@ -1,7 +1,5 @@
 """Decision values of rows, without learning from them."""
 
-from __future__ import annotations
-
 from oblong._core.compile import compiled
 from oblong.solvers.online.calibration import decide
 from oblong.solvers.online.slots import BIAS, NOT_YET, TASK

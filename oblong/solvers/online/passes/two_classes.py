@@ -6,8 +6,6 @@ table that a later row looks up are prefetched meanwhile, half of them each time
 is read once: an update waits until the next product with the covariance needs the matrix anyway.
 """
 
-from __future__ import annotations
-
 import math
 
 from oblong._core.compile import compiled, fast_max

@@ -1,7 +1,5 @@
 """Full covariances ``σ S``, one symmetric matrix ``S`` per output in double precision."""
 
-from __future__ import annotations
-
 import math
 
 from oblong._core.compile import compiled, fast_max

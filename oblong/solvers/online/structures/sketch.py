@@ -10,8 +10,6 @@ Column 1 of the table is ``1 / D`` and column 2 the diagonal of ``Λ``, per clas
 ``B``, one row per feature, and below it the Cholesky factor.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -8,8 +8,6 @@ All examples are sparse here: those of a dense batch share the one list of all c
 in double precision whatever the type of the table.
 """
 
-from __future__ import annotations
-
 from oblong._core.compile import compiled, fast_max
 
 
