@@ -1,20 +1,17 @@
 """The Bayes point machine as a scikit-learn classifier."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, Literal
 
 import numpy as np
 from scipy.special import log_ndtr, logsumexp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 
-from oblong.batch._base import KernelClassifier, constraints_but
+from oblong._core.estimator import Count, NotNegative, Positive
+from oblong.batch._base import KernelClassifier
 from oblong.batch._one_vs_rest import OneVsRestMixin, positive_classes, solve_each
 from oblong.batch._pairwise import PairFit
 from oblong.batch._parameters import KernelParameters, SolverParameters
@@ -172,22 +169,13 @@ class BayesPointClassifier(KernelParameters, SolverParameters, OneVsRestMixin, K
            [0.  , 0.49, 0.51]])
     """
 
-    soft: float = 0.0
-    method: str = "ep"
-    n_samples: int = 10_000
+    soft: NotNegative = 0.0
+    method: Literal["ep", "sampling"] = "ep"
+    n_samples: Count = 10_000
     fit_intercept: bool = True
-    rank: int | None = None
-    tol: float = 1e-5
-    cache_size: float = 1024
-
-    _parameter_constraints: ClassVar[dict] = {
-        **constraints_but("C", "class_weight", "decision_function_shape", "break_ties"),
-        "soft": [Interval(Real, 0.0, None, closed="left")],
-        "method": [StrOptions({"ep", "sampling"})],
-        "n_samples": [Interval(Integral, 1, None, closed="left")],
-        "fit_intercept": ["boolean"],
-        "rank": [Interval(Integral, 1, None, closed="left"), None],
-    }
+    rank: Count | None = None
+    tol: Positive = 1e-5
+    cache_size: Positive = 1024
 
     # Fitting ------------------------------------------------------------------------------------
 

@@ -1,13 +1,10 @@
 """Probabilities and prediction sets for the margin classifiers."""
 
-from __future__ import annotations
-
 import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Annotated, Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,27 +13,18 @@ from sklearn.base import ClassifierMixin, MetaEstimatorMixin, _fit_context, clon
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import check_cv
 from sklearn.utils import get_tags, indexable
-from sklearn.utils._param_validation import HasMethods, Interval
+from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, _routing_enabled
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d
 
-from oblong._core.estimator import Estimator
+from oblong._core.estimator import Estimator, Folds, Positive, Verbose
 from oblong._core.rollback import all_or_nothing
 from oblong.batch._calibration_folds import check_labels, folds_of, routed
 from oblong.batch._cross_fit import MOST_KEPT, cross_fit, is_pairwise, outputs_of, predicted
 from oblong.batch._one_vs_one import pairs_of
 from oblong.batch.relative_margin import RelativeMarginClassifier
+from oblong.solvers.calibration import maps
 from oblong.solvers.calibration.conformal import conformity_of_pairs, conformity_of_rest, p_values
-from oblong.solvers.calibration.maps import (
-    fit_sigmoid,
-    fit_temperature,
-    pair_log_odds,
-    pool,
-    summed_logarithms,
-    two_class_probabilities,
-)
-
-__all__ = ["CalibratedMarginClassifier"]
 
 # A certificate of more than so many tolerances is worth a warning.
 _LOOSE = 10.0
@@ -154,28 +142,18 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, Estimator)
     (0.95, 0.95)
     """
 
-    _parameter_constraints: ClassVar[dict] = {
-        "estimator": [HasMethods(["fit", "decision_function"]), None],
-        "cv": ["cv_object"],
-        "fold_tol": [Interval(Real, 0.0, None, closed="neither")],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
-    }
-
-    estimator: Any = None
+    estimator: Annotated[Any, HasMethods(["fit", "decision_function"]), None] = None
     _: KW_ONLY
-    cv: Any = None
-    fold_tol: float = 1e-2
+    cv: Folds = None
+    fold_tol: Positive = 1e-2
     n_jobs: int | None = None
-    verbose: int = 0
+    verbose: Verbose = 0
 
     # Fitting ------------------------------------------------------------------------------------
 
     # The estimator's parameters are its own to check.
     @_fit_context(prefer_skip_nested_validation=False)
-    def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any
-    ) -> CalibratedMarginClassifier:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any) -> Self:
         """Fit the classifier to all rows and without each fold, and calibrate it.
 
         Parameters
@@ -263,12 +241,14 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, Estimator)
             for outputs, (positive, negative) in zip(self.outputs_.T, pairs_of(k)):
                 rows = (labels == positive) | (labels == negative)
                 sizes.append(weights[rows].sum())
-                sigmoids.append(fit_sigmoid(outputs[rows], labels[rows] == positive, weights[rows]))
+                sigmoids.append(
+                    maps.fit_sigmoid(outputs[rows], labels[rows] == positive, weights[rows])
+                )
             self.sigmoids_, self._sizes = np.array(sigmoids), np.array(sizes)
         elif hasattr(self, "sigmoids_"):
             del self.sigmoids_
         if k > 2:
-            factor = fit_temperature(self._scores(self.outputs_), labels, weights)
+            factor = maps.fit_temperature(self._scores(self.outputs_), labels, weights)
             self.temperature_ = 1.0 / factor
 
     def _report(self, what: str) -> None:
@@ -282,8 +262,8 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, Estimator)
         if not self._one_vs_one:
             return outputs
         k = len(self.classes_)
-        log_odds = pair_log_odds(outputs, self.sigmoids_, self._sizes)
-        return summed_logarithms(log_odds, pairs_of(k), k)
+        log_odds = maps.pair_log_odds(outputs, self.sigmoids_, self._sizes)
+        return maps.summed_logarithms(log_odds, pairs_of(k), k)
 
     def _conformity(self, outputs: np.ndarray) -> np.ndarray:
         """How well each class conforms to the outputs, of shape (n, n_classes)."""
@@ -291,7 +271,7 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, Estimator)
         if k == 2:
             return np.column_stack([-outputs[:, 0], outputs[:, 0]])
         if self._one_vs_one:
-            log_odds = pair_log_odds(outputs, self.sigmoids_, self._sizes)
+            log_odds = maps.pair_log_odds(outputs, self.sigmoids_, self._sizes)
             return conformity_of_pairs(log_odds, pairs_of(k), k)
         return conformity_of_rest(outputs)
 
@@ -344,8 +324,10 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, Estimator)
         outputs = outputs_of(self.estimator_, X)
         leaders = predicted(self.estimator_, X, outputs)
         if len(self.classes_) == 2:
-            return pool(two_class_probabilities(outputs[:, 0], *self.sigmoids_[0]), leaders)
-        return pool(softmax(self._scores(outputs) / self.temperature_, axis=1), leaders)
+            return maps.pool(
+                maps.two_class_probabilities(outputs[:, 0], *self.sigmoids_[0]), leaders
+            )
+        return maps.pool(softmax(self._scores(outputs) / self.temperature_, axis=1), leaders)
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of the probabilities of the classes.

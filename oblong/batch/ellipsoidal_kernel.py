@@ -1,20 +1,16 @@
 """The ellipsoidal kernel machine as a scikit-learn classifier."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from numbers import Integral, Real
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils._param_validation import Interval, StrOptions
 
+from oblong._core.estimator import Count, Positive, Share
 from oblong._core.progress import ProgressCallback
 from oblong._core.threads import chunks
-from oblong.batch._base import KernelClassifier
 from oblong.batch._one_vs_one import pairs_of
 from oblong.batch._pairwise import PairFit
 from oblong.batch._parameters import MarginParameters
@@ -191,27 +187,16 @@ class EllipsoidalKernelClassifier(MarginParameters, PassClassifier):
     True
     """
 
-    coverage: float = 1.0
-    E: float | None = None
+    coverage: Share = 1.0
+    E: Positive | None = None
     center: bool = True
-    shape: str = "mvee"
-    rank: int | None = None
-    ridge: float | None = None
-    estimator_tol: float = 1e-6
+    shape: Literal["mvee", "covariance", "none"] = "mvee"
+    rank: Count | None = None
+    ridge: Positive | None = None
+    estimator_tol: Positive = 1e-6
 
     ellipsoid_: MinimumVolumeEllipsoid | None = field(init=False)
     _kernel_coef: np.ndarray | None = field(init=False)
-
-    _parameter_constraints: ClassVar[dict] = {
-        **KernelClassifier._parameter_constraints,
-        "coverage": [Interval(Real, 0.0, 1.0, closed="both")],
-        "E": [Interval(Real, 0.0, None, closed="neither"), None],
-        "center": ["boolean"],
-        "shape": [StrOptions({"mvee", "covariance", "none"})],
-        "rank": [Interval(Integral, 1, None, closed="left"), None],
-        "ridge": [Interval(Real, 0.0, None, closed="neither"), None],
-        "estimator_tol": [Interval(Real, 0.0, None, closed="neither")],
-    }
 
     def _fit_pairs(
         self, X: Any, labels: np.ndarray, penalties: np.ndarray, weights: np.ndarray

@@ -1,25 +1,21 @@
 """The ellipsoidal support vector machine as a scikit-learn classifier."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, Literal
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
 
-from oblong.batch._base import KernelClassifier, constraints_but
-from oblong.batch._ellipsoid_metric import EllipsoidMetricMixin
+from oblong._core.estimator import ClassWeight, Count, Positive, PositiveShare
+from oblong.batch._base import KernelClassifier
 from oblong.batch._ellipsoidal_binary import (
     BinarySolution,
     EllipsoidalSetting,
     solve_binary,
 )
-from oblong.batch._ellipsoidal_outputs import EllipsoidalOutputsMixin
+from oblong.batch._ellipsoidal_model import EllipsoidalModel
 from oblong.batch._one_vs_rest import solve_each
 from oblong.batch._pairwise import PairFit
 from oblong.batch._parameters import KernelParameters, SolverParameters
@@ -41,13 +37,7 @@ _CANCELLED = 1e-6
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class EllipsoidalSVC(
-    KernelParameters,
-    SolverParameters,
-    EllipsoidMetricMixin,
-    EllipsoidalOutputsMixin,
-    KernelClassifier,
-):
+class EllipsoidalSVC(KernelParameters, SolverParameters, EllipsoidalModel, KernelClassifier):
     r"""Ellipsoidal support vector machine: the centre of an ellipsoid in the version space.
 
     The weight vectors that classify all training rows correctly make up the version space.
@@ -202,31 +192,18 @@ class EllipsoidalSVC(
     (3, 2)
     """
 
-    nu: float = 0.2
-    r: float = 0.99
-    margin: str = "soft"
-    formulation: str = "consistent"
-    fit_intercept: bool | str = True
+    nu: Positive = 0.2
+    r: PositiveShare = 0.99
+    margin: Literal["soft", "hard"] = "soft"
+    formulation: Literal["consistent", "paper", "exact"] = "consistent"
+    fit_intercept: bool | Literal["augment"] = True
     normalize: bool = False
-    rank: int | None = None
-    solver: str = "auto"
-    tol: float = 1e-6
-    class_weight: Any = None
+    rank: Count | None = None
+    solver: Literal["auto", "ipm", "newton", "smo"] = "auto"
+    tol: Positive = 1e-6
+    class_weight: ClassWeight = None
     warm_start: bool = False
-    cache_size: float = 1024
-
-    _parameter_constraints: ClassVar[dict] = {
-        **constraints_but("C", "decision_function_shape", "break_ties"),
-        "nu": [Interval(Real, 0.0, None, closed="neither")],
-        "r": [Interval(Real, 0.0, 1.0, closed="right")],
-        "margin": [StrOptions({"soft", "hard"})],
-        "formulation": [StrOptions({"consistent", "paper", "exact"})],
-        "fit_intercept": ["boolean", StrOptions({"augment"})],
-        "normalize": ["boolean"],
-        "rank": [Interval(Integral, 1, None, closed="left"), None],
-        "solver": [StrOptions({"auto", "ipm", "newton", "smo"})],
-        "warm_start": ["boolean"],
-    }
+    cache_size: Positive = 1024
 
     _round_off = 1e-8
 

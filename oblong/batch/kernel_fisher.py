@@ -1,17 +1,14 @@
 """The regularised kernel Fisher discriminant as a scikit-learn classifier."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Real
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import Interval
 
+from oblong._core.estimator import Positive
 from oblong.batch._pairwise import PairFit, PairwiseKernelClassifier
 from oblong.batch._parameters import KernelParameters, RunParameters, VoteParameters
 from oblong.solvers.covariance.kernel_fisher import KernelFisherResult, solve_kernel_fisher
@@ -120,12 +117,7 @@ class KernelFisherClassifier(
     array([0.  , 0.  , 0.04])
     """
 
-    alpha: float = 1.0
-
-    _parameter_constraints: ClassVar[dict] = {
-        **PairwiseKernelClassifier._parameter_constraints,
-        "alpha": [Interval(Real, 0.0, None, closed="neither")],
-    }
+    alpha: Positive = 1.0
 
     def _fit_pair(
         self, X: Any, y: np.ndarray, penalties: np.ndarray, weights: np.ndarray, threads: int

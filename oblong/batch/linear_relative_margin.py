@@ -1,18 +1,14 @@
 """The linear relative margin machine as a scikit-learn classifier."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 
-from oblong.batch._base import constraints_but
+from oblong._core.estimator import AtLeastOne, ClassWeight, Limit, NotNegative, Positive, Share
 from oblong.batch._pairwise import PairFit
 from oblong.batch._parameters import SolverParameters, VoteParameters, check_bound
 from oblong.batch._passes import PassClassifier
@@ -155,26 +151,16 @@ class LinearRelativeMarginClassifier(SolverParameters, VoteParameters, PassClass
     True
     """
 
-    C: float = 1.0
-    B: float | None = None
-    spread: float = 0.5
-    D: float | None = None
-    nu: float | None = None
+    C: Positive = 1.0
+    B: AtLeastOne | None = None
+    spread: Share = 0.5
+    D: NotNegative | None = None
+    nu: Positive | None = None
     fit_intercept: bool = True
-    solver: str = "auto"
-    tol: float = 1e-4
-    max_iter: int = 1000
-    class_weight: Any = None
-
-    _parameter_constraints: ClassVar[dict] = {
-        **constraints_but("kernel", "gamma", "degree", "coef0", "cache_size"),
-        "B": [Interval(Real, 1.0, None, closed="left"), None],
-        "spread": [Interval(Real, 0.0, 1.0, closed="both")],
-        "D": [Interval(Real, 0.0, None, closed="left"), None],
-        "nu": [Interval(Real, 0.0, None, closed="neither"), None],
-        "fit_intercept": ["boolean"],
-        "solver": [StrOptions({"auto", "interior-point", "descent", "bands"})],
-    }
+    solver: Literal["auto", "interior-point", "descent", "bands"] = "auto"
+    tol: Positive = 1e-4
+    max_iter: Limit = 1000
+    class_weight: ClassWeight = None
 
     # Parameters of the kernel classifiers that have one value here.
     kernel = "linear"

@@ -1,29 +1,27 @@
 """Regression with kernels as a scikit-learn regressor."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from numbers import Real
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin, _fit_context
-from sklearn.utils._param_validation import Interval, StrOptions
 
+from oblong._core.estimator import ArrayLike, InnerShare, Limit, NotNegative, Positive, Verbose
 from oblong._core.rollback import all_or_nothing
 from oblong._core.threads import available_threads
 from oblong.batch._expansion import CertifiedExpansion, PairFit
+from oblong.batch._parameters import KernelParameters
 from oblong.linalg.columns import SymmetricColumns
 from oblong.solvers.linear.regression import solve_linear_regression, suits_linear_regression
 from oblong.solvers.margin.regression import solve_regression
-
-__all__ = ["LINEAR_GAP", "MarginRegressor"]
 
 # Relative gap of linear models: the last digits cost next to nothing there.
 LINEAR_GAP = 1e-6
 
 
-class MarginRegressor(RegressorMixin, CertifiedExpansion):
+@dataclass(kw_only=True, eq=False, repr=False)
+class MarginRegressor(KernelParameters, RegressorMixin, CertifiedExpansion):
     r"""Support vector regression, and quantile regression with kernels.
 
     The model is :math:`f(x) = w \cdot \varphi(x) + b` with
@@ -159,49 +157,20 @@ class MarginRegressor(RegressorMixin, CertifiedExpansion):
     (200, 2)
     """
 
-    _in_units = "the columns and the targets"
-    _parameter_constraints: ClassVar[dict] = {
-        **CertifiedExpansion._parameter_constraints,
-        **CertifiedExpansion._certified_constraints,
-        "loss": [StrOptions({"epsilon", "quantile"})],
-        "epsilon": [Interval(Real, 0.0, None, closed="left")],
-        "quantile": [Interval(Real, 0.0, 1.0, closed="neither"), "array-like"],
-        "bounds": ["array-like", None],
-    }
+    loss: Literal["epsilon", "quantile"] = "epsilon"
+    C: Positive = 1.0
+    epsilon: NotNegative = 0.1
+    quantile: InnerShare | ArrayLike = 0.5
+    bounds: ArrayLike | None = None
+    tol: Positive = 1e-3
+    max_iter: Limit = -1
+    cache_size: Positive = 1024
+    verbose: Verbose = 0
 
-    def __init__(
-        self,
-        *,
-        loss: str = "epsilon",
-        C: float = 1.0,
-        epsilon: float = 0.1,
-        quantile: Any = 0.5,
-        bounds: tuple[float, float] | None = None,
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        tol: float = 1e-3,
-        max_iter: int = -1,
-        cache_size: float = 1024,
-        verbose: int = 0,
-    ) -> None:
-        self.loss = loss
-        self.C = C
-        self.epsilon = epsilon
-        self.quantile = quantile
-        self.bounds = bounds
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.tol = tol
-        self.max_iter = max_iter
-        self.cache_size = cache_size
-        self.verbose = verbose
+    _in_units = "the columns and the targets"
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> MarginRegressor:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the regressor.
 
         Parameters
@@ -273,17 +242,7 @@ class MarginRegressor(RegressorMixin, CertifiedExpansion):
         found = solve_linear_regression(
             X, y, C, tol=min(self.tol, LINEAR_GAP), threads=available_threads(), **how
         )
-        return PairFit(
-            found,
-            found.dual_coef,
-            found.bias,
-            found.objective,
-            found.relative_gap,
-            found.n_iter,
-            found.status,
-            found.coef,
-            found.rounding > 0.5 * found.gap,
-        )
+        return PairFit.of_linear(found)
 
     def _levels(self) -> list[float]:
         """The quantiles, before any work starts; none for the other loss."""

@@ -1,17 +1,14 @@
 """The relative margin machine as a scikit-learn classifier."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 from joblib import effective_n_jobs
-from sklearn.utils._param_validation import Interval
 
+from oblong._core.estimator import AtLeastOne, NotNegative, Positive, Share
 from oblong._core.progress import ProgressCallback
 from oblong._core.threads import single_threaded_blas
 from oblong.batch._base import KernelClassifier
@@ -37,8 +34,6 @@ from oblong.solvers.margin.batch.solve import solve_batch
 from oblong.solvers.margin.options import DEFAULTS
 from oblong.solvers.margin.relative import RelativeMarginResult, solve_relative_margin
 from oblong.solvers.margin.variable_bound import solve_variable_bound
-
-__all__ = ["RelativeMarginClassifier"]
 
 # Classes, and rows in all, up to which pairs are solved one by one.
 _FEW_CLASSES, _FEW_ROWS = 5, 1024
@@ -207,24 +202,15 @@ class RelativeMarginClassifier(MarginParameters, ArraysAnywhere, KernelClassifie
     True
     """
 
-    B: float | None = None
-    spread: float = 0.5
-    D: float | None = None
-    nu: float | None = None
+    B: AtLeastOne | None = None
+    spread: Share = 0.5
+    D: NotNegative | None = None
+    nu: Positive | None = None
     shrinking: bool = True
     probability: bool = False
 
     # Coefficients that a search found for two classes, for its last fit.
     _starts: ClassVar[np.ndarray | None] = None
-    _parameter_constraints: ClassVar[dict] = {
-        **KernelClassifier._parameter_constraints,
-        "B": [Interval(Real, 1.0, None, closed="left"), None],
-        "spread": [Interval(Real, 0.0, 1.0, closed="both")],
-        "D": [Interval(Real, 0.0, None, closed="left"), None],
-        "nu": [Interval(Real, 0.0, None, closed="neither"), None],
-        "shrinking": ["boolean"],
-        "probability": ["boolean"],
-    }
 
     def _check_rows(self, X: Any) -> None:
         super()._check_rows(X)
@@ -244,28 +230,13 @@ class RelativeMarginClassifier(MarginParameters, ArraysAnywhere, KernelClassifie
         self, columns: SymmetricColumns, y: np.ndarray, C: np.ndarray,
         progress: ProgressCallback | None, weights: np.ndarray,
     ) -> RelativeMarginResult:  # fmt: skip
+        limits: Any = {"tol": self.tol, "max_iter": self.max_iter, "progress": progress}
         if self.D is not None:
             return solve_variable_bound(
-                columns,
-                y,
-                C,
-                D=self.D,
-                nu=self.nu,
-                weights=weights,
-                tol=self.tol,
-                max_iter=self.max_iter,
-                progress=progress,
+                columns, y, C, D=self.D, nu=self.nu, weights=weights, **limits
             )
         return solve_relative_margin(
-            columns,
-            y,
-            C,
-            B=self.B,
-            spread=self.spread,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            progress=progress,
-            starts=self._starts,
+            columns, y, C, B=self.B, spread=self.spread, starts=self._starts, **limits
         )
 
     def _dense(self, X: Any) -> bool:
@@ -428,17 +399,8 @@ class RelativeMarginClassifier(MarginParameters, ArraysAnywhere, KernelClassifie
         if fit is not None and not linear.relative_gap < fit.relative_gap:
             return fit
         coef = np.where(np.abs(linear.dual_coef) > 1e-9 * self._penalty, linear.dual_coef, 0.0)
-        return PairFit(
-            found,
-            coef,
-            linear.bias,
-            linear.objective,
-            linear.relative_gap,
-            found.n_iter + (0 if fit is None else fit.n_iter),
-            linear.status,
-            linear.coef,
-            linear.rounding > 0.5 * linear.gap,
-        )
+        n_iter = found.n_iter + (0 if fit is None else fit.n_iter)
+        return PairFit.of_linear(linear, solution=found, coef=coef, n_iter=n_iter)
 
     def _keep(
         self,

@@ -1,17 +1,13 @@
 """The Σ-SVM as a scikit-learn classifier."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
-from sklearn.utils._param_validation import Interval
 
-from oblong.batch._base import KernelClassifier
+from oblong._core.estimator import Count, ShareBelowOne
 from oblong.batch._one_vs_one import pairs_of
 from oblong.batch._pairwise import PairFit
 from oblong.batch._parameters import MarginParameters
@@ -21,12 +17,12 @@ from oblong.linalg.first_pass import FirstLook, Frame
 from oblong.linalg.low_rank import LowRank, pivoted_cholesky
 from oblong.linalg.row_passes import Passes
 from oblong.solvers.covariance.sigma import (
+    SigmaFactor,
     certified_kernel,
     solve_sigma_kernel,
     solve_sigma_linear,
     solve_sigma_low_rank,
 )
-from oblong.solvers.covariance.sigma_geometry import SigmaFactor
 
 # Beyond this many rows a low-rank approximation takes the place of the kernel matrix.
 _LARGEST_EXACT = 10_000
@@ -156,14 +152,8 @@ class SigmaSVC(MarginParameters, PassClassifier):
     True
     """
 
-    D: float = 0.5
-    rank: int | None = None
-
-    _parameter_constraints: ClassVar[dict] = {
-        **KernelClassifier._parameter_constraints,
-        "D": [Interval(Real, 0.0, 1.0, closed="left")],
-        "rank": [Interval(Integral, 1, None, closed="left"), None],
-    }
+    D: ShareBelowOne = 0.5
+    rank: Count | None = None
 
     def _if_indefinite(self) -> str:
         return "there is no covariance; use another kernel"

@@ -1,18 +1,15 @@
 """The support vector machine with a Universum as a scikit-learn classifier."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
 
+from oblong._core.estimator import Natural, NotNegative, Positive
 from oblong._core.rollback import all_or_nothing
 from oblong.batch._base import KernelClassifier
 from oblong.batch._pairwise import PairFit
@@ -137,21 +134,12 @@ class UniversumSVC(MarginParameters, KernelClassifier):
     array([5, 8])
     """
 
-    C_universum: float = 1.0
-    epsilon: float = 0.1
-    n_averages: int = 0
-
-    _parameter_constraints: ClassVar[dict] = {
-        **KernelClassifier._parameter_constraints,
-        "C_universum": [Interval(Real, 0.0, None, closed="neither")],
-        "epsilon": [Interval(Real, 0.0, None, closed="left")],
-        "n_averages": [Interval(Integral, 0, None, closed="left")],
-    }
+    C_universum: Positive = 1.0
+    epsilon: NotNegative = 0.1
+    n_averages: Natural = 0
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(
-        self, X: Any, y: Any, X_universum: Any = None, sample_weight: Any = None
-    ) -> UniversumSVC:
+    def fit(self, X: Any, y: Any, X_universum: Any = None, sample_weight: Any = None) -> Self:
         """Fit the classifier.
 
         Parameters

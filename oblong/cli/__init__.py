@@ -55,6 +55,13 @@ class _Parser(argparse.ArgumentParser):
         """Say what is wrong in one line; the usage is a --help away."""
         self.exit(BAD_INPUT, f"oblong: error: {message} (see {self.prog} --help)\n")
 
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Let a full disk be an error, which argparse passes over."""
+        if file is sys.stdout:
+            file.write(message)
+        else:
+            super()._print_message(message, file)
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code.
@@ -220,7 +227,7 @@ def _option(parameter: str) -> str:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from oblong.cli.shared.errors import RunError
+    from oblong.cli.shared.options import RunError
     from oblong.io.errors import DataFileError
     from oblong.persistence import ModelFileError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,10 +13,7 @@ from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.multiclass import unique_labels
 from sklearn.utils.validation import _num_samples, check_consistent_length
 
-from oblong.display._style import Display, as_mapping, model_style
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from oblong.display._style import Axes, Display, as_mapping, model_style
 
 
 class RegretDisplay(Display):

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.stats import beta
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
-from oblong.display._style import INK, Display, as_mapping, model_style
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from oblong.display._style import INK, Axes, Display, as_mapping, model_style
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
-from oblong.display._style import INK, Display, class_style, require_pyplot
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from oblong.display._style import INK, Axes, Display, class_style, require_pyplot
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

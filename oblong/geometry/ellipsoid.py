@@ -1,18 +1,16 @@
 """The minimum-volume ellipsoid as a scikit-learn transformer and outlier detector."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import dataclass, field
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Annotated, Any, Self
 
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
+from oblong._core.estimator import Count, Finite, Gamma, Natural, Positive, Share, Verbose
 from oblong._core.progress import print_pass, print_progress
 from oblong._core.rollback import all_or_nothing
 from oblong._core.threads import available_threads
@@ -179,41 +177,25 @@ class MinimumVolumeEllipsoid(UnitBallMap):
     True
     """
 
-    coverage: float = 1.0
-    E: float | None = None
+    coverage: Share = 1.0
+    E: Positive | None = None
     center: bool = True
-    kernel: Any = None
-    gamma: Any = "scale"
-    degree: int = 3
-    coef0: float = 0.0
-    rank: int | None = None
-    ridge: float | None = None
-    tol: float = 1e-6
-    max_iter: int = 1000
+    kernel: Annotated[Any, StrOptions(set(KERNELS)), callable, None] = None
+    gamma: Gamma = "scale"
+    degree: Natural = 3
+    coef0: Finite = 0.0
+    rank: Count | None = None
+    ridge: Positive | None = None
+    tol: Positive = 1e-6
+    max_iter: Count = 1000
     warm_start: bool = False
-    verbose: int = 0
+    verbose: Verbose = 0
 
     support_: np.ndarray = field(init=False)
     _kernel_rows: KernelizedRows | None = field(init=False)
 
-    _parameter_constraints: ClassVar[dict] = {
-        "coverage": [Interval(Real, 0.0, 1.0, closed="both")],
-        "E": [Interval(Real, 0.0, None, closed="neither"), None],
-        "center": ["boolean"],
-        "kernel": [StrOptions(set(KERNELS)), callable, None],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="left")],
-        "degree": [Interval(Integral, 0, None, closed="left")],
-        "coef0": [Interval(Real, None, None, closed="neither")],
-        "rank": [Interval(Integral, 1, None, closed="left"), None],
-        "ridge": [Interval(Real, 0.0, None, closed="neither"), None],
-        "tol": [Interval(Real, 0.0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "warm_start": ["boolean"],
-        "verbose": ["verbose"],
-    }
-
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MinimumVolumeEllipsoid:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find the ellipsoid.
 
         Parameters

@@ -1,13 +1,8 @@
 """Adaptive regularisation of weights."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from numbers import Real
-from typing import Any, ClassVar
 
-from sklearn.utils._param_validation import Interval, StrOptions
-
+from oblong._core.estimator import ClassWeight, Positive
 from oblong.online._linear import GaussianClassifier
 from oblong.solvers.online.rules import Rule, arow
 
@@ -126,14 +121,8 @@ class AROWClassifier(GaussianClassifier):
     (569,)
     """
 
-    r: float = 1.0
-    class_weight: Any = None
-
-    _parameter_constraints: ClassVar[dict] = {
-        **GaussianClassifier._parameter_constraints,
-        "class_weight": [dict, StrOptions({"balanced"}), None],
-        "r": [Interval(Real, 0.0, None, closed="neither")],
-    }
+    r: Positive = 1.0
+    class_weight: ClassWeight = None
 
     def _rule(self, n_features: int) -> Rule:
         return arow(float(self.r))

@@ -1,13 +1,8 @@
 """Gaussian herding."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from numbers import Real
-from typing import Any, ClassVar
 
-from sklearn.utils._param_validation import Interval, StrOptions
-
+from oblong._core.estimator import ClassWeight, Positive
 from oblong.online._linear import GaussianClassifier
 from oblong.solvers.online.rules import Rule, normal_herd
 
@@ -128,14 +123,8 @@ class NormalHerdClassifier(GaussianClassifier):
     True
     """
 
-    C: float = 1.0
-    class_weight: Any = None
-
-    _parameter_constraints: ClassVar[dict] = {
-        **GaussianClassifier._parameter_constraints,
-        "class_weight": [dict, StrOptions({"balanced"}), None],
-        "C": [Interval(Real, 0.0, None, closed="neither")],
-    }
+    C: Positive = 1.0
+    class_weight: ClassWeight = None
 
     def _rule(self, n_features: int) -> Rule:
         return normal_herd(float(self.C))

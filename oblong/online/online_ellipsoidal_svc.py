@@ -1,17 +1,14 @@
 """The linear ellipsoidal support vector machine, learned online."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import dataclass, field
-from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import Interval, StrOptions
 
+from oblong._core.estimator import Count, NotNegative, Positive
 from oblong.online._base import OnlineClassifier
 from oblong.online._labels import encode
 from oblong.online.room import columns_of
@@ -160,26 +157,18 @@ class OnlineEllipsoidalSVC(OnlineClassifier):
     True
     """
 
-    nu: float = 0.2
-    trace_bound: float | str | None = "auto"
-    formulation: str = "consistent"
-    batch_size: int | str = "auto"
-    max_iter: int = 1000
-    tol: float | None = 1e-2
+    nu: Positive = 0.2
+    trace_bound: Literal["auto"] | Positive | None = "auto"
+    formulation: Literal["consistent", "paper"] = "consistent"
+    batch_size: Literal["auto"] | Count = "auto"
+    max_iter: Count = 1000
+    tol: NotNegative | None = 1e-2
     average: bool = True
 
     # There is one binary problem per class.
     multi_class = "ovr"
     _state: OnlineEllipsoidalState = field(init=False)
     _forgotten = ("_state", "_vocabulary")
-
-    _parameter_constraints: ClassVar[dict] = {
-        **OnlineClassifier._parameter_constraints,
-        "nu": [Interval(Real, 0.0, None, closed="neither")],
-        "trace_bound": [StrOptions({"auto"}), Interval(Real, 0.0, None, closed="neither"), None],
-        "formulation": [StrOptions({"consistent", "paper"})],
-        "batch_size": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
-    }
 
     # The model -----------------------------------------------------------------------------------
 

@@ -227,7 +227,7 @@ def _check_count(name: str, value: Any, least: int) -> None:
 def _batches(rows: Any) -> Iterable[Any]:
     """Batches of a reader, or of an Arrow stream; else the rows themselves."""
     if hasattr(rows, "__arrow_c_stream__"):
-        from oblong.io.arrow_rows import ArrowReader
+        from oblong.io.arrow import ArrowReader
 
         rows = ArrowReader(rows)
     if not hasattr(rows, "spellings"):

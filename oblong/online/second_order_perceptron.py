@@ -1,13 +1,8 @@
 """The second-order perceptron."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from numbers import Real
-from typing import ClassVar
 
-from sklearn.utils._param_validation import Interval
-
+from oblong._core.estimator import Positive
 from oblong.online._linear import GaussianClassifier
 from oblong.solvers.online.rules import Rule, second_order_perceptron
 
@@ -121,12 +116,7 @@ class SecondOrderPerceptron(GaussianClassifier):
     True
     """
 
-    a: float = 1.0
-
-    _parameter_constraints: ClassVar[dict] = {
-        **GaussianClassifier._parameter_constraints,
-        "a": [Interval(Real, 0.0, None, closed="neither")],
-    }
+    a: Positive = 1.0
 
     def _rule(self, n_features: int) -> Rule:
         return second_order_perceptron()

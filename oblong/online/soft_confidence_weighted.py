@@ -1,14 +1,11 @@
 """Soft confidence-weighted learning."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import ClassVar
+from typing import Literal
 
 from scipy.special import ndtri
-from sklearn.utils._param_validation import Interval, Options
 
+from oblong._core.estimator import Confidence, Positive
 from oblong.online._linear import GaussianClassifier
 from oblong.online.confidence_weighted import FLOOR
 from oblong.solvers.online.rules import Rule, soft_confidence_weighted
@@ -140,18 +137,10 @@ class SoftConfidenceWeightedClassifier(GaussianClassifier):
     True
     """
 
-    confidence: float = 0.9
-    C: float = 1.0
-    variant: int = 1
-    initial_variance: float = 1.0
-
-    _parameter_constraints: ClassVar[dict] = {
-        **GaussianClassifier._parameter_constraints,
-        "confidence": [Interval(Real, 0.5, 1.0, closed="neither")],
-        "C": [Interval(Real, 0.0, None, closed="neither")],
-        "variant": [Options(Integral, {1, 2})],
-        "initial_variance": [Interval(Real, 0.0, None, closed="neither")],
-    }
+    confidence: Confidence = 0.9
+    C: Positive = 1.0
+    variant: Literal[1, 2] = 1
+    initial_variance: Positive = 1.0
 
     def _rule(self, n_features: int) -> Rule:
         phi, squared = float(ndtri(self.confidence)), self.variant == 2

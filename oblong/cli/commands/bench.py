@@ -29,8 +29,15 @@ from joblib import cpu_count
 from sklearn.model_selection import train_test_split
 
 from oblong._core.text import quote
-from oblong.cli.shared.errors import RunError
-from oblong.cli.shared.options import add_command, adder, busy, print_json, seed, whole_number
+from oblong.cli.shared.options import (
+    RunError,
+    add_command,
+    adder,
+    busy,
+    print_json,
+    seed,
+    whole_number,
+)
 from oblong.cli.shared.preparation import make_pipeline
 from oblong.cli.shared.tables import add_table_options, check_labels, labelled_table
 from oblong.datasets import DataFileError

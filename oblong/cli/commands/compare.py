@@ -50,7 +50,6 @@ from oblong.cli.comparison.journal import ComparisonJournal
 from oblong.cli.comparison.protocol import OutOfTime, check_classes
 from oblong.cli.comparison.results import FoldResult, Settings
 from oblong.cli.shared import options
-from oblong.cli.shared.errors import RunError
 from oblong.cli.shared.tables import add_table_options, labelled_numbers, table_words
 from oblong.datasets import DataFileError, Dataset
 from oblong.datasets.loading import BUILT_IN
@@ -264,7 +263,9 @@ def _too_late() -> Iterator[None]:
     try:
         yield
     except OutOfTime:
-        raise RunError("the time ran out before two folds were done; allow more --time") from None
+        raise options.RunError(
+            "the time ran out before two folds were done; allow more --time"
+        ) from None
 
 
 @contextmanager

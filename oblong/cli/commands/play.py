@@ -19,8 +19,6 @@ from oblong.cli.shared.options import add_command, adder, busy, whole_number
 from oblong.cli.shared.tables import add_table_options, labelled_table
 from oblong.datasets import DataFileError
 
-__all__ = ["add_parser"]
-
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add the subcommand."""

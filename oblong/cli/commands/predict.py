@@ -24,7 +24,6 @@ import scipy.sparse as sp
 from sklearn.pipeline import Pipeline
 
 from oblong.cli.shared import large, options
-from oblong.cli.shared.errors import RunError
 from oblong.cli.shared.tables import add_dialect_options, dialect_of
 from oblong.datasets import DataFileError, load
 from oblong.io.dataset import Schema
@@ -137,7 +136,7 @@ def _predict(
             problem = "expected a dense table, as in training, got sparse rows"
             raise DataFileError(args.data, problem) from None
         reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise RunError(f"{args.model} cannot predict {args.data}: {reason}") from None
+        raise options.RunError(f"{args.model} cannot predict {args.data}: {reason}") from None
     if predicted.ndim == 2:
         writer.writerows(predicted.tolist())
         return stream.getvalue()

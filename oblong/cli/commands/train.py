@@ -30,7 +30,6 @@ from joblib import cpu_count
 from oblong._core.text import quote
 from oblong.cli.comparison.grids import listing, select
 from oblong.cli.shared import large, options
-from oblong.cli.shared.errors import RunError
 from oblong.cli.shared.fitting import Fitted, classifier_of, train
 from oblong.cli.shared.tables import add_table_options, check_labels, labelled_table
 from oblong.datasets import DataFileError
@@ -98,7 +97,7 @@ def _run(args: argparse.Namespace) -> int:
     try:
         save(fitted.pipeline, args.output, training=training)
     except ModelFileError as problem:
-        raise RunError(str(problem)) from None
+        raise options.RunError(str(problem)) from None
     more = ("cross_validation", "scores", "search", "threshold")
     options.tell_saved(args, fitted.name, training, seconds, more, _lines(table, fitted))
     return 0

@@ -20,8 +20,6 @@ from sklearn.preprocessing import StandardScaler
 
 import oblong
 
-__all__ = ["MODELS", "SETTINGS", "BadRequest", "State", "as_python", "describe", "fit"]
-
 # Cells of the grid along each side, on which decision functions are evaluated.
 _GRID = 64
 # Seconds after which an answer is sent with the models that are done; the page asks for the rest.

@@ -16,8 +16,6 @@ from oblong.cli.play.models import MOST_CLASSES, BadRequest
 from oblong.datasets import DataFileError, make_parallel_lines, make_tilted_gaussians
 from oblong.io.tables import Table, read_training_table
 
-__all__ = ["PRESETS", "columns_of", "preset", "uploaded"]
-
 # Rows of a table that are drawn; more would be a cloud, and slow to fit while a point is dragged.
 _MOST_ROWS = 300
 

@@ -17,8 +17,6 @@ from oblong.cli.play.models import BadRequest, as_python, describe, fit
 from oblong.cli.play.points import PRESETS, columns_of, preset, uploaded
 from oblong.io.tables import Table
 
-__all__ = ["PlayServer"]
-
 # Bytes of a request: 2,000 points, or a small table.
 MOST_BYTES = 1 << 22
 _PAGES = {

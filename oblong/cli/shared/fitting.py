@@ -23,7 +23,7 @@ from oblong.batch import CalibratedMarginClassifier
 from oblong.cli.comparison.grids import Model, select
 from oblong.cli.comparison.protocol import choose, some_rows
 from oblong.cli.comparison.results import Settings
-from oblong.cli.shared.errors import RunError
+from oblong.cli.shared.options import RunError
 from oblong.cli.shared.preparation import make_pipeline, spread_of, suited
 from oblong.datasets import DataFileError
 from oblong.io.tables import Table

@@ -18,8 +18,7 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from oblong._core.atomic import atomic_write
 from oblong._core.threads import available_threads
 from oblong.batch._passes import PassClassifier
-from oblong.cli.shared.errors import RunError
-from oblong.cli.shared.options import adder, plain_warnings, tell_saved
+from oblong.cli.shared.options import RunError, adder, plain_warnings, tell_saved, writing
 from oblong.datasets import DataFileError
 from oblong.io.dataset import Schema
 from oblong.io.row_source import FileRows, open_rows
@@ -233,8 +232,5 @@ def write_predictions(parts: Iterable[str], output: Any) -> None:
         else:
             sys.stdout.writelines(content.decode(errors="replace") for content in contents)
         return
-    try:
-        with atomic_write(output) as stream:
-            stream.writelines(contents)
-    except OSError as error:
-        raise RunError(f"{output} cannot be written: {error.strerror or error}") from None
+    with writing(output), atomic_write(output) as stream:
+        stream.writelines(contents)

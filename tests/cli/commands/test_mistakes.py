@@ -175,6 +175,7 @@ def test_a_request_to_end_is_answered(folder, capsys, monkeypatch):
     ("words", "streams", "code", "message"),
     [
         ("info m", ">/dev/full", 1, "oblong: error: No space left on device\n"),
+        ("--help", ">/dev/full", 1, "oblong: error: No space left on device\n"),
         ("info m", ">&-", 0, ""),
         ("info none", "2>&-", 2, ""),
         ("predict m -", "<&-", 2, "oblong: error: standard input: the file is empty\n"),
@@ -183,5 +184,9 @@ def test_a_request_to_end_is_answered(folder, capsys, monkeypatch):
 )
 def test_streams_that_are_full_or_closed(folder, words, streams, code, message):
     command = f'"{sys.executable}" -m oblong.cli {words} {streams}'
-    found = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=120)
+    # Without a buffer the first line fails, and with one the end.
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1" if words == "--help" else ""}
+    found = subprocess.run(
+        ["sh", "-c", command], env=environment, capture_output=True, text=True, timeout=120
+    )
     assert (found.returncode, found.stderr) == (code, message)
