@@ -139,7 +139,7 @@ def test_only_problems_without_version_space_get_slack():
 
 def test_warnings_of_convergence():
     X, y = far_apart(40)
-    with pytest.warns(ConvergenceWarning, match=r"in 2 sweeps.*disagreement of moments left is"):
+    with pytest.warns(ConvergenceWarning, match=r"in 2 sweeps.*remaining disagreement of"):
         model = fit(X, y, max_iter=2)
     assert not model.converged_
     assert model.n_iter_[0] == 2

@@ -386,7 +386,7 @@ def test_bad_input_is_refused():
     CalibratedMarginClassifier(cv=3).fit(X, few)
     with pytest.raises(ValueError, match="every row exactly once"):
         CalibratedMarginClassifier(cv=[(np.arange(20), np.arange(20, 40))]).fit(X, y)
-    with pytest.raises(ValueError, match="use fewer folds, or stratified ones"):
+    with pytest.raises(ValueError, match="use fewer folds, or stratified folds"):
         CalibratedMarginClassifier(cv=KFold(2)).fit(X, np.arange(40) // 20)
     with pytest.raises(ValueError, match="Negative values"):
         CalibratedMarginClassifier().fit(X, y, sample_weight=-np.ones(40))
