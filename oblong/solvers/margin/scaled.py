@@ -145,8 +145,11 @@ def _by_pivoting(
     K, target = rows @ rows.T, y * sizes
     squares = K.diagonal()
     # One of equal rows is enough, and two have no factor.
-    counts = ~np.any(
-        np.tril(squares[:, None] + squares - 2.0 * K < options.pivot_equal, -1), axis=1
+    counts = np.array(
+        [
+            not np.any(squares[i] + squares[:i] - 2.0 * K[i, :i] < options.pivot_equal)
+            for i in range(len(y))
+        ]
     )
     distinct, fewest, idle = counts.copy(), len(y) + 1, 0
     for n_iter in range(1, options.pivot_rounds + 1):

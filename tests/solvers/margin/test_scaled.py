@@ -6,6 +6,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
+import oblong.solvers.margin.scaled as scaled
 from oblong.solvers.margin.hard import solve_hard_margin
 from oblong.solvers.margin.options import MarginOptions
 from oblong.solvers.margin.scaled import solve_scaled_margin
@@ -70,3 +71,28 @@ def test_a_row_without_size_only_takes_a_side():
     F, y = np.array([[1.0], [-1.0], [0.0]]), np.array([1.0, -1.0, 1.0])
     result = solve_scaled_margin(F, y, np.array([1.0, 1.0, 0.0]))
     assert result.margin == pytest.approx(1.0, rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("patience", [0, 5])
+def test_independent_rows_by_linear_systems(monkeypatch, seed, fit_intercept, patience):
+    """Also with rows that are there twice, and if one row at a time changes sides."""
+    monkeypatch.setattr(scaled, "_coefficients", None)
+    F, y, sizes = problem(60, d=80, seed=seed)
+    F, y, sizes = np.vstack([F, F[:3]]), np.append(y, y[:3]), np.append(sizes, sizes[:3])
+    rho, w, _ = reference(F, y, sizes, fit_intercept)
+    options = MarginOptions(pivot_from=0, pivot_patience=patience)
+    result = solve_scaled_margin(F, y, sizes, fit_intercept=fit_intercept, options=options)
+    assert result.margin == pytest.approx(rho, rel=1e-6)
+    assert result.margin <= result.upper_bound * (1 + 1e-12)
+    assert result.upper_bound == pytest.approx(rho, rel=1e-6)
+    np.testing.assert_allclose(result.w, w, atol=1e-3)
+
+
+def test_linear_systems_without_end_are_left():
+    F, y, sizes = problem(60, d=80)
+    few = solve_scaled_margin(F, y, sizes, options=MarginOptions(pivot_from=0, pivot_rounds=1))
+    whole = solve_scaled_margin(F, y, sizes, options=MarginOptions(pivot_from=0))
+    assert few.margin == pytest.approx(whole.margin, rel=1e-8)
+    assert few.n_iter > whole.n_iter
