@@ -288,7 +288,7 @@ class KernelColumns(ExplicitColumns):
         if not in_tiles(self.kernel, self._rows):
             return self.image(rows, rows, coef)
         result = np.zeros(rows.size)
-        parts = [slice(*ends) for ends in chunks(rows.size, _IMAGE_ROWS)]
+        parts = [slice(*ends) for ends in chunks(rows.size, _IMAGE_COLUMNS)]
         for k, some in enumerate(parts):
             A = self._doubled(rows[some])
             for other in parts[k:]:
