@@ -196,16 +196,22 @@ class KernelColumns(ExplicitColumns):
     def write_rows(
         self, rows: np.ndarray, others: np.ndarray, into: np.ndarray, out: np.ndarray
     ) -> None:
-        """Compute ``K[rows, others]`` and write it to the rows ``into`` of ``out``."""
+        """Compute ``K[rows, others]`` and write it to the rows ``into`` of ``out``, ascending."""
         left = self._rows.left[self._X.at[rows]]
         right = np.asfortranarray(self._rows.right[self._X.at[others]]).T
 
         def write(start: int, stop: int) -> None:
             for first, last in chunks(stop - start, _BLOCK_ROWS):
                 some = slice(start + first, start + last)
+                place = into[some]
+                if place[-1] - place[0] == last - first - 1:
+                    tile = out[place[0] : place[-1] + 1]
+                    np.matmul(left[some], right, out=tile[:, : others.size])
+                    self.kernel.map_columns(tile, 0, others.size)
+                    continue
                 tile = left[some] @ right
                 self.kernel.map_columns(tile, 0, others.size)
-                out[into[some], : others.size] = tile
+                out[place, : others.size] = tile
 
         run_chunks(write, rows.size, max(_BLOCK_ROWS, -(-rows.size // self.threads)), self.threads)
 
