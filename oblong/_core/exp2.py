@@ -56,7 +56,29 @@ def _add_plain(values: np.ndarray, coef: np.ndarray, out: np.ndarray) -> None:
     out += np.exp2(np.minimum(values, 0.0)) @ coef
 
 
+def _add_both_loop(values, down, along, outs, sums):
+    for r in range(values.shape[0]):
+        v = values[r]
+        own = down[r]
+        total = 0.0
+        for i in range(v.size):
+            power = exp2(v[i])
+            total += along[i] * power
+            sums[i] += own * power
+        outs[r] += total
+
+
+def _add_both_plain(
+    values: np.ndarray, down: np.ndarray, along: np.ndarray, outs: np.ndarray, sums: np.ndarray
+) -> None:
+    _raise_plain(values, 0, values.shape[1])
+    outs += values @ along
+    sums += down @ values
+
+
 # Raise two to the values in columns of a matrix, in place.
 raise_two = _raise_plain if _DISABLED else compiled(_raise_loop)
 # Add sums of the powers, times coefficients in the same precision, along the rows of a matrix.
 add_powers = _add_plain if _DISABLED else compiled(_add_loop, reassociate=True)
+# The same along the rows and down the columns of a matrix in double precision.
+add_powers_both_ways = _add_both_plain if _DISABLED else compiled(_add_both_loop, reassociate=True)

@@ -61,7 +61,8 @@ class ExplicitColumns:
     ``definite`` says whether the formula of the kernel makes the matrix positive semidefinite.
     ``inverse`` is that of the matrix, where many problems share it and it has been computed, and
     ``held`` the block that the last of them worked on. Where ``direct`` is true, products and
-    blocks are computed from the rows, and only some columns are kept.
+    blocks are computed from the rows, and only some columns are kept; where ``fleeting`` is, none,
+    so that ``add_to`` some rows costs no more than their share.
 
     Parameters
     ----------
@@ -74,6 +75,7 @@ class ExplicitColumns:
     exact = True
     definite = False
     direct = False
+    fleeting = False
     inverse: np.ndarray | None = None
     held: PrincipalBlock | None = None
 
@@ -105,6 +107,12 @@ class ExplicitColumns:
         ``again`` says of which columns to expect that they are asked for again; None of none.
         """
         add_columns(image, self, indices, coef)
+
+    def add_to(
+        self, image: np.ndarray, rows: np.ndarray, indices: np.ndarray, coef: np.ndarray
+    ) -> None:
+        """Add ``K[rows, indices] @ coef`` to ``image`` on some rows."""
+        image[rows] += self.image(rows, indices, coef)
 
     def image(self, rows: np.ndarray, columns: np.ndarray, coef: np.ndarray) -> np.ndarray:
         """Product ``K[rows, columns] @ coef`` in double precision."""

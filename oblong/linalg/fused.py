@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from oblong._core.exp2 import add_powers
+from oblong._core.exp2 import add_powers, add_powers_both_ways
 from oblong._core.threads import chunks, run_chunks
 from oblong.kernels import Kernel, KernelRows
 
@@ -17,7 +17,7 @@ from oblong.kernels import Kernel, KernelRows
 _TILE = 1 << 19
 _COLUMNS = 512
 # Rows and columns of a tile that is used in both directions.
-_SQUARE = 256
+_SQUARE = 192
 # Rows that chunks of several threads are a multiple of.
 _ROWS = 128
 # Entries computed at a time where there are no tiles: sparse rows, kernels that are functions.
@@ -100,6 +100,7 @@ def add_both_products(
 ) -> None:
     """Add ``k(A, B) @ coefs[1]`` to ``outs[0]`` and ``k(B, A) @ coefs[0]`` to ``outs[1]``.
 
+    In double precision.
     If ``A`` is ``B``, add ``k(A, A) @ coefs[0]`` to ``outs[0]`` alone, from half of the matrix.
     """
     same = A is B
@@ -116,9 +117,15 @@ def add_both_products(
                     continue
                 some = tile.reshape(-1)[: (last - first) * (end - left)].reshape(-1, end - left)
                 np.matmul(A.left[rows], right[:, left:end], out=some)
+                once = same and left == rows.start
+                if kernel.name == "rbf":
+                    down = np.zeros(last - first) if once else coefs[0][rows]
+                    out = outs[0][rows]
+                    add_powers_both_ways(some, down, coefs[1][left:end], out, sums[left:end])
+                    continue
                 kernel.map_columns(some, 0, end - left)
                 outs[0][rows] += some @ coefs[1][left:end]
-                if not same or left > rows.start:
+                if not once:
                     sums[left:end] += coefs[0][rows] @ some
 
     run_chunks(tiles, A.n, _SQUARE if threads > 1 else A.n, threads)

@@ -116,6 +116,8 @@ class KernelColumns(ExplicitColumns):
         self._slot_of = np.full(self.n, -1, dtype=np.intp)
         self._direct_above = direct_above
         self.direct = self.n > direct_above and in_tiles(kernel, self._rows)
+        self._keeps = self._X.shape[1] >= _KEPT_WIDTH
+        self.fleeting = self.direct and self.definite and not self._keeps
         # Which columns were used before, and which of these are to be kept; which ones were
         # missing when a block was asked for.
         self._uses = np.zeros(self.n if self.direct else 0, dtype=np.int8)
@@ -124,6 +126,8 @@ class KernelColumns(ExplicitColumns):
         self._last_use = np.zeros(self.capacity, dtype=np.int64)
         self._clock = 0
         self._filled = 0
+        # The rows of the last product that was one of some of them.
+        self._part = np.empty(0, dtype=np.intp), self._rows.take(slice(0))
         # The last product of support vectors among themselves.
         self._own = (np.empty(0, dtype=np.intp), np.empty(0), np.empty(0))
 
@@ -179,7 +183,7 @@ class KernelColumns(ExplicitColumns):
         """Slots of the columns, -1 for those that are not there and need not be."""
         if not self.direct:
             return self.fetch(indices)
-        if self._X.shape[1] >= _KEPT_WIDTH:
+        if self._keeps:
             missing = indices[self._slot_of[indices] < 0]
             # If nearly all that were missing here before have been kept since, the columns are
             # computed right away: that saves computing this part of them as well.
@@ -192,16 +196,22 @@ class KernelColumns(ExplicitColumns):
     def write_rows(
         self, rows: np.ndarray, others: np.ndarray, into: np.ndarray, out: np.ndarray
     ) -> None:
-        """Compute ``K[rows, others]`` and write it to the rows ``into`` of ``out``."""
+        """Compute ``K[rows, others]`` and write it to the rows ``into`` of ``out``, ascending."""
         left = self._rows.left[self._X.at[rows]]
         right = np.asfortranarray(self._rows.right[self._X.at[others]]).T
 
         def write(start: int, stop: int) -> None:
             for first, last in chunks(stop - start, _BLOCK_ROWS):
                 some = slice(start + first, start + last)
+                place = into[some]
+                if place[-1] - place[0] == last - first - 1:
+                    tile = out[place[0] : place[-1] + 1]
+                    np.matmul(left[some], right, out=tile[:, : others.size])
+                    self.kernel.map_columns(tile, 0, others.size)
+                    continue
                 tile = left[some] @ right
                 self.kernel.map_columns(tile, 0, others.size)
-                out[into[some], : others.size] = tile
+                out[place, : others.size] = tile
 
         run_chunks(write, rows.size, max(_BLOCK_ROWS, -(-rows.size // self.threads)), self.threads)
 
@@ -214,7 +224,7 @@ class KernelColumns(ExplicitColumns):
         """
         if self.direct:
             missing = self._slot_of[indices] < 0
-            if again is not None and self._X.shape[1] >= _KEPT_WIDTH:
+            if again is not None and self._keeps:
                 self._uses[indices] = 1 + (again | (self._uses[indices] > 0))
                 pays = missing & (self._uses[indices] > 1)
                 # Those to be kept come first.
@@ -229,6 +239,17 @@ class KernelColumns(ExplicitColumns):
             indices, coef = indices[~missing], coef[~missing]
         for first, last in chunks(indices.size, self.capacity):
             add_columns(image, self, self.fetch(indices[first:last]), coef[first:last])
+
+    def add_to(
+        self, image: np.ndarray, rows: np.ndarray, indices: np.ndarray, coef: np.ndarray
+    ) -> None:
+        """Add ``K[rows, indices] @ coef`` to ``image`` on some rows."""
+        if self._part[0] is not rows:
+            self._part = rows, self._X.take(rows)
+        some = self._X.take(indices)
+        product = np.zeros(rows.size)
+        add_product(self.kernel, self._part[1], some, coef, product, self.threads)
+        image[rows] += product
 
     def _add_new(self, image: np.ndarray, indices: np.ndarray, coef: np.ndarray, kept: int) -> None:
         """Add columns that are not there to ``image``, and keep the first ``kept`` of them.
@@ -288,7 +309,7 @@ class KernelColumns(ExplicitColumns):
         if not in_tiles(self.kernel, self._rows):
             return self.image(rows, rows, coef)
         result = np.zeros(rows.size)
-        parts = [slice(*ends) for ends in chunks(rows.size, _IMAGE_ROWS)]
+        parts = [slice(*ends) for ends in chunks(rows.size, _IMAGE_COLUMNS)]
         for k, some in enumerate(parts):
             A = self._doubled(rows[some])
             for other in parts[k:]:

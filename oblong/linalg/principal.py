@@ -12,6 +12,8 @@ from oblong.linalg.columns import SymmetricColumns
 _GROWTH = 1.6
 # Columns mirrored together, so that the rows they come from stay in first-level cache.
 _TILE = 16
+# Share of a computed block below which its rows are not kept.
+_FEW = 0.4
 # Fewest rows worth another thread.
 _SHARE = 64
 
@@ -71,6 +73,9 @@ class PrincipalBlock:
         place[self.rows] = np.arange(self.rows.size)
         at = place[rows]
         stays = (at >= 0) & (at < rows.size)
+        if (slots < 0).all() and np.count_nonzero(stays) < _FEW * rows.size:
+            # To write whole rows, one after the other, takes less time than to save a few.
+            stays[:] = False
         fresh = np.ones(rows.size, dtype=np.bool_)
         fresh[at[stays]] = False
         into = np.flatnonzero(fresh)

@@ -38,6 +38,23 @@ def test_rows_come_and_go(dtype, threads):
         np.testing.assert_array_equal(block.rows[: before.size][kept], before[:size][kept])
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("kernel", [Kernel("rbf", 0.2), Kernel("poly", 0.2, 3, 1.0)])
+def test_blocks_that_are_computed(kernel, threads):
+    """Whether most rows stay or few do."""
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(700, 4))
+    columns = KernelColumns(kernel, X, dtype=np.float64, direct_above=0, threads=threads)
+    K, block, rows = kernel(X), PrincipalBlock(), np.arange(200)
+    for share, size in ((0.0, 300), (0.9, 310), (0.1, 400), (0.5, 350), (0.95, 340), (0.2, 90)):
+        stay = rng.permutation(rows)[: int(share * size)]
+        others = np.setdiff1d(np.arange(700), rows)
+        rows = np.sort(np.concatenate([stay, rng.permutation(others)[: size - stay.size]]))
+        block.hold(columns, rows)
+        np.testing.assert_array_equal(np.sort(block.rows), rows)
+        np.testing.assert_allclose(block.values, K[np.ix_(block.rows, block.rows)], rtol=1e-10)
+
+
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.sets(st.integers(0, 24), min_size=1, max_size=25), min_size=1, max_size=6))
 def test_any_sequence_of_rows(sets):

@@ -58,6 +58,7 @@ class Ascent:
         self.largest_set = max(self.smallest_set, options.large_working_set, cached)
         # The rows of the last working set.
         self.last: np.ndarray | None = None
+        self._all_awake()
         self.progress_watch = _Watch(options)
         # Pair steps on blocks that they left unsolved; their number when an interior point method
         # last took over on all rows; and whether it did not solve the problem either.
@@ -86,6 +87,9 @@ class Ascent:
     def round(self, limit: int) -> MarginResult | None:
         """Do one round; return the result if it was the last one."""
         m, M = self.interval
+        if self.resting and m - M <= self.target:
+            self._wake()
+            m, M = self.interval
         if m - M <= self.target:
             result = self._converged(m, M)
             if result is not None:
@@ -99,8 +103,13 @@ class Ascent:
             self._promote()
         elif not self.columns.exact and self.n_iter > self.options.single_steps * self.columns.n:
             self._promote()
+        chosen = self._choose(m, M)
+        if self.resting and np.setdiff1d(chosen, self.awake, assume_unique=True).size:
+            self._wake()
+            return None
+        self._rest(m, M)
         try:
-            self._improve(self._choose(m, M), m - M, limit - self.n_iter)
+            self._improve(chosen, m - M, limit - self.n_iter)
             check_definite(self.pieces, self.c, self.u, self.tol)
         except NoMaximum:
             return self._without_maximum()
@@ -232,7 +241,10 @@ class Ascent:
             change = c - self.c[rows]
             moved = change != 0
             free = outcome.right == outcome.left
-            self.columns.add(self.u, chosen[moved], change[moved], free[moved])
+            if self.resting:
+                self.columns.add_to(self.u, self.awake, chosen[moved], change[moved])
+            else:
+                self.columns.add(self.u, chosen[moved], change[moved], free[moved])
         self.c[rows] = c
         self.right[rows] = outcome.right
         self.left[rows] = outcome.left
@@ -244,6 +256,38 @@ class Ascent:
         cost = outcome.steps + (interior + outcome.newton_steps / 20) * crawl(chosen.size)
         self.work += cost * chosen.size / (self.columns.n * crawl(self.columns.n))
         self.last = chosen
+
+    def _all_awake(self) -> None:
+        # Rows whose image is that of earlier coefficients, with these; the others; and the least
+        # violation at which rows were told apart.
+        self.resting: list[tuple[np.ndarray, np.ndarray]] = []
+        self.awake = np.arange(self.columns.n)
+        self.least = np.inf
+
+    def _rest(self, m: float, M: float) -> None:
+        """Let rows rest that are farther inside their intervals than ``far`` times the violation.
+
+        None of them is likely to be chosen before the others are solved, and a coefficient that
+        has moved several times by then costs them one product.
+        """
+        options = self.options
+        if not self.columns.fleeting or m - M > 0.8 * self.least:
+            return
+        self.least = m - M
+        u = self.u[self.awake]
+        inside = np.minimum(M + u - self.right[self.awake], self.left[self.awake] - u - m)
+        rests = inside > options.far * (m - M)
+        if np.count_nonzero(rests) > options.rest_share * rests.size:
+            self.resting.append((self.awake[rests], self.c.copy()))
+            self.awake = self.awake[~rests]
+
+    def _wake(self) -> None:
+        """Bring the image of all rows up to date."""
+        for rows, c in self.resting:
+            change = self.c - c
+            moved = np.flatnonzero(change)
+            self.columns.add_to(self.u, rows, moved, change[moved])
+        self._all_awake()
 
     def _hold(self, rows: np.ndarray) -> PrincipalBlock:
         """Have the block of some rows, in the memory of the problem before where there was one."""
@@ -274,6 +318,7 @@ class Ascent:
                 if not np.isfinite(self.c @ self.u):
                     # No coefficients are better than some beyond all numbers.
                     self.c[...] = self.u[...] = 0.0
+                    self._all_awake()
                     self.right, self.left = self.pieces.slopes_at(self.c)
             return self.result("stalled")
         if not self.pieces.bounded:
@@ -320,6 +365,7 @@ class Ascent:
         """Go on with columns in double precision."""
         self.columns = self.columns.promoted()
         self.last = None
+        self._all_awake()
         self.refreshes = self.crawled = 0
         self.inside, self.exhausted = self.n_iter, False
         self.progress_watch = _Watch(self.options)
@@ -328,6 +374,7 @@ class Ascent:
 
     def result(self, status: str, rough: bool = False) -> MarginResult:
         """Certify the coefficients as they are; ``rough`` takes the image as it is, no proof."""
+        self._wake()
         if status != "converged":
             balance(self.c, self.right, self.left)
         expansion = self._expansion(rough or self.rough)

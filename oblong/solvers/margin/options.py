@@ -30,6 +30,11 @@ class MarginOptions:
         It has at least this many rows.
     sample_tol : float
         Its tolerance as a multiple of ``tol``.
+    far : float
+        Rows so many times the violation inside their intervals are left out of changes of the
+        image, where columns are not kept, until the other rows are solved.
+    rest_share : float
+        Least share of the rows for which that pays.
     patience : int
         Rounds in which neither the violation nor the duality gap falls by a tenth before the
         solver counts as stalled.
@@ -137,6 +142,8 @@ class MarginOptions:
     sample_fraction: int = 5
     smallest_sample: int = 2048
     sample_tol: float = 30.0
+    far: float = 0.5
+    rest_share: float = 0.1
     patience: int = 40
     idle_work: float = 2.0
     refreshes: int = 8

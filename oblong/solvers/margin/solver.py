@@ -13,10 +13,11 @@ The method is decomposition with a large working set. Each round takes the worst
 solves their problem with the others held fixed (maximal violating pairs with second-order
 choice and exact steps over kinks, sped up by Newton steps on the free coefficients) and adds
 the change to ``u``. With many dense rows no columns are stored: blocks and changes of ``u`` are
-computed from the rows, and the start comes from a sample. It stops when ``m - M <= tol``,
-LIBSVM's rule, and the certificate of :mod:`oblong.solvers.margin.result` proves the gap that a
-converged solution promises. Where pair steps crawl, an interior point method on the block takes
-over; where nothing helps any more, the solver stops as stalled, with the gap it reached.
+computed from the rows, the start comes from a sample, and rows far inside their intervals get the
+changes of many rounds at once. It stops when ``m - M <= tol``, LIBSVM's rule, and the certificate
+of :mod:`oblong.solvers.margin.result` proves the gap that a converged solution promises. Where pair
+steps crawl, an interior point method on the block takes over; where nothing helps any more, the
+solver stops as stalled, with the gap it reached.
 """
 
 from __future__ import annotations

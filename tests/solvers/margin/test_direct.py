@@ -71,6 +71,9 @@ def test_products_and_blocks(dtype, threads):
         coef = rng.normal(size=90)
         columns.add(image, some, coef, rng.random(90) < 0.3)
         exact += K[:, some] @ coef
+        others = np.sort(rng.choice(400, 70, replace=False))
+        columns.add_to(image, others, some, coef)
+        exact[others] += K[np.ix_(others, some)] @ coef
         rows = np.sort(rng.choice(400, 50, replace=False))
         out = np.full((60, 400), np.nan, dtype=dtype)
         columns.write_rows(rows, some, np.arange(50) + 5, out)
@@ -78,6 +81,40 @@ def test_products_and_blocks(dtype, threads):
     np.testing.assert_allclose(image, exact, atol=1e-3 if dtype == np.float32 else 1e-10)
     # Those that were asked for again are kept.
     assert (columns.slots(np.arange(400)) >= 0).any()
+
+
+class _Counted(KernelColumns):
+    entries = 0
+
+    def add(self, image, indices, coef, again):
+        self.entries += image.size * indices.size
+        super().add(image, indices, coef, again)
+
+    def add_to(self, image, rows, indices, coef):
+        self.entries += rows.size * indices.size
+        super().add_to(image, rows, indices, coef)
+
+
+@pytest.mark.parametrize("limit", [-1, 1000])
+@pytest.mark.parametrize("B", [np.inf, 1.2])
+def test_rows_that_rest_are_up_to_date_at_the_end(B, limit):
+    """Even where rows rest that do not stay satisfied, and where the solver stops early."""
+    X, y = _noisy(800, seed=5)
+    kernel = Kernel("rbf", 0.3)
+    K = kernel(X)
+    pieces = svm_pieces(y, np.ones(800))
+    if np.isfinite(B):
+        pieces = relative_margin_pieces(y, np.ones(800), B)
+    entries = {}
+    for far in (np.inf, 0.5, -0.3):
+        columns = _Counted(kernel, X, dtype=np.float32, direct_above=50)
+        options = replace(SMALL, far=far, sample_above=800)
+        found = solve_margin(columns, pieces, options=options, max_iter=limit)
+        assert found.status == ("converged" if limit < 0 else "max_iter")
+        np.testing.assert_allclose(found.image, K @ found.dual_coef, rtol=0, atol=2e-4)
+        assert limit > 0 or found.relative_gap <= 1e-3
+        entries[far] = columns.entries
+    assert limit > 0 or entries[0.5] < 0.9 * entries[np.inf]
 
 
 @pytest.mark.parametrize("rows", [1024, 1025, 3000, 3001, 4096, 4097])
