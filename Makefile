@@ -22,6 +22,11 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 # One test process per core; threads inside each would only compete for the cores.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 
+# Byte code is kept with the installed packages, also where the environment forbids it beside the
+# sources: without it, every process that the tests start compiles thousands of modules.
+export PYTHONPYCACHEPREFIX := $(abspath $(VENV))/pycache
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help install demo test test-plain boundscheck coverage test-lowest fuzz lint format docs bench clean

@@ -102,7 +102,7 @@ def interleaved(
     least: float = 0.0,
     processor: bool = False,
 ) -> dict[str, float]:
-    """Median seconds of each task, after one warm-up, in turns so that drift hits all alike.
+    """Median seconds of each task, after one warm-up, alternating so that drift affects all alike.
 
     In its turn a task is run as often as it takes to fill ``least`` seconds, so that tasks of a
     millisecond are not measured with the caches that another has left behind. With ``processor``

@@ -58,8 +58,8 @@ def main() -> None:
         "column_growth",
         "Growth with the number of columns",
         f"{ROWS:,} generated rows with two classes, the rbf kernel, C = 1, tol 1e-3. The same "
-        "problem of ten columns is rotated into more. Median processor seconds of a warm fit, in "
-        "turns, one thread.",
+        "problem of ten columns is rotated into more. Median processor seconds of a warm fit, "
+        "alternating, one thread.",
         list(dict.fromkeys(name for row in rows for name in row)),
         rows,
     )

@@ -169,7 +169,7 @@ def main() -> None:
         "cross_validation",
         "Choosing C, gamma and the spread",
         "Median seconds of a search with five stratified folds at tol 1e-3, the last fit to all "
-        "rows included, in turns; of the processor where that is the clock. A ratio above one "
+        "rows included, alternating; of the processor where that is the clock. A ratio above one "
         "means that RelativeMarginClassifierCV is faster. GridSearchCV searches over "
         "RelativeMarginClassifier with the same combinations, "
         "GridSearchCV(SVC) without the spreads. A score is the mean accuracy of a combination.",

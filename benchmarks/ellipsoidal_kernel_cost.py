@@ -81,7 +81,7 @@ def main() -> None:
     write(
         "ellipsoidal_kernel_cost",
         "The ellipsoidal kernel machine next to an eigendecomposition",
-        "Median seconds of a warm fit with the RBF kernel, in turns with `scipy.linalg.eigh` of "
+        "Median seconds of a warm fit with the RBF kernel, alternating with `scipy.linalg.eigh` of "
         "the kernel matrix.",
         COLUMNS,
         measured(__file__, __doc__, measure),

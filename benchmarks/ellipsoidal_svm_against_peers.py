@@ -293,7 +293,7 @@ def main() -> None:
         "above one means that oblong is faster. The peer's gap is measured by a much tighter "
         "solution where the peer has no certificate of this kind. The time of cvxpy is what its "
         "user waits for, the translation of the problem included; that of Clarabel alone is "
-        "beside it; both are run in turns of a tenth of a second. The estimator checks its input "
+        "beside it; both alternate every tenth of a second. The estimator checks its input "
         "and, up to 200 rows, goes on to the last digits. Kernel models start from a factor of "
         "the kernel matrix, which neither time "
         "contains; the sequential algorithm is asked for the gap that the other one has reached, "

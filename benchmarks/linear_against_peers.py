@@ -238,11 +238,11 @@ def main() -> None:
     write(
         "linear_against_peers",
         "Linear models next to their peers",
-        "Median processor seconds of a warm fit to a relative objective gap of 1e-3, C = 1, in "
-        "turns, those of peers that take more than 15 s once; a ratio of peer to oblong above one "
-        "means that oblong is faster. Peers regularise the bias or have none, and are held to the "
-        "optimum of their own problem; a dash means that no setting that was tried reached the "
-        "gap.",
+        "Median processor seconds of a warm fit to a relative objective gap of 1e-3, C = 1, "
+        "alternating, those of peers that take more than 15 s once; a ratio of peer to oblong "
+        "above one means that oblong is faster. Peers regularise the bias or have none, and are "
+        "held to the optimum of their own problem; a dash means that no setting that was tried "
+        "reached the gap.",
         # A peer that is not installed has no column.
         [column for column in COLUMNS if any(column in row for row in rows)],
         rows,

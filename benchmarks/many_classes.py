@@ -98,7 +98,7 @@ def main() -> None:
     write(
         "many_classes",
         "Many classes, one against one",
-        "The rbf kernel, C = 1, tol 1e-3, columns of unit variance, SVC in turns with "
+        "The rbf kernel, C = 1, tol 1e-3, columns of unit variance, SVC alternating with "
         "RelativeMarginClassifier at spread 1 (the same model) and at spread 0.5. Ratios of "
         "processor time, except where it says wall; above one means that oblong is faster. SVC "
         "uses one thread.",

@@ -91,7 +91,7 @@ def timed(task: Callable[[], Any]) -> tuple[float, float]:
 def turns(
     tasks: dict[str, Callable[[], Any]], repeats: int, slow: int = 1
 ) -> dict[str, np.ndarray]:
-    """Medians of both times, in turns; SVC is timed ``slow`` times only."""
+    """Medians of both times, alternating; SVC is timed ``slow`` times only."""
     times: dict[str, list] = {name: [] for name in tasks}
     for k in range(repeats):
         for name, task in tasks.items():
@@ -158,7 +158,7 @@ def main() -> None:
     write(
         "noisy_against_peers",
         "Large and noisy problems next to their peers",
-        "Median seconds at tol 1e-3 and C = 1, in turns, SVC once; a ratio above one means that "
+        "Median seconds at tol 1e-3 and C = 1, alternating, SVC once; a ratio above one means that "
         "oblong is faster, on the clock or in processor time. Their caches have 1 GB. "
         "First / second is the processor time of the first fit on the data over the second.",
         COLUMNS,

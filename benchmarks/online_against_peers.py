@@ -391,10 +391,10 @@ def main() -> None:
     write(
         NAME,
         "Online learners next to their peers",
-        "Microseconds per row of learning, with all that a call does: medians of warm runs, in "
-        "turns. The next column is the time over that of the first method of the part. Rows of "
-        "the first call are single cold and warm runs of a fresh process; those of text are whole "
-        "fits of several passes, with the error on the test set.",
+        "Microseconds per row of learning, with all that a call does: medians of warm runs, "
+        "alternating. The next column is the time over that of the first method of the part. Rows "
+        "of the first call are single cold and warm runs of a fresh process; those of text are "
+        "whole fits of several passes, with the error on the test set.",
         COLUMNS,
         sorted(rows, key=lambda line: (places[line["part"]], line["data"], line["threads"])),
     )

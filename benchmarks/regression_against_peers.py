@@ -217,8 +217,8 @@ def main() -> None:
     write(
         "regression_against_peers",
         "Regression next to its peers",
-        "Median seconds of a warm fit at tol 1e-3, in turns, in a process that keeps the memory it "
-        "has freed, by processor time on one thread; a ratio above one means that oblong is "
+        "Median seconds of a warm fit at tol 1e-3, alternating, in a process that keeps the memory "
+        "it has freed, by processor time on one thread; a ratio above one means that oblong is "
         "faster. SVR and intelex have a cache of 1 GB. Linear peers that take more than five "
         "seconds are timed once; those without a time were stopped after a minute. The objective "
         "difference is relative: of the dual objectives for kernels; for linear models by how much "

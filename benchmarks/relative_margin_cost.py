@@ -58,7 +58,7 @@ def main() -> None:
     write(
         "relative_margin_cost",
         "The relative margin machine next to the SVM",
-        "Median seconds of a warm fit at tol 1e-3 and C = 1, in turns, the fit of the SVM that "
+        "Median seconds of a warm fit at tol 1e-3 and C = 1, alternating, the fit of the SVM that "
         "settles the bound included.",
         COLUMNS,
         measured(__file__, __doc__, measure),

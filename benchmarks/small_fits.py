@@ -136,8 +136,8 @@ def main() -> None:
     write(
         NAME,
         "Small tasks",
-        "Milliseconds of processor time, the median of turns of a tenth of a second. A ratio above "
-        "one means that oblong takes longer. LinearRelativeMarginClassifier solves a support "
+        "Milliseconds of processor time, the median of rounds of a tenth of a second. A ratio "
+        "above one means that oblong takes longer. LinearRelativeMarginClassifier solves a support "
         "vector machine and then the problem with the bound; its kernel form is "
         "RelativeMarginClassifier with the linear kernel. Sparse predictions are those of 20 "
         "slices of 31 rows, and of all rows at once.",

@@ -80,8 +80,8 @@ def main() -> None:
     write(
         "svm_against_peers",
         "The SVM special case next to its peers",
-        "Median seconds of a warm fit at tol 1e-3 and C = 1, in turns, in a process that keeps the "
-        "memory it has freed; a ratio above one means "
+        "Median seconds of a warm fit at tol 1e-3 and C = 1, alternating, in a process that keeps "
+        "the memory it has freed; a ratio above one means "
         "that oblong is faster. SVC and intelex have a cache of 1 GB. The dual difference is "
         "relative, between oblong and SVC.",
         COLUMNS,

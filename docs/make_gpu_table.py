@@ -94,17 +94,15 @@ def numbers(stored: dict[str, Any]) -> str:
     duals = max(row.get("largest difference of dual objectives", 0.0) for row in pairs)
     penalised = max(row.get("largest difference of objectives", 0.0) for row in pairs)
     differ = [row["labels that differ"] for row in pairs]
-    same = "the same class for every one" if max(differ) == 0 else (
-        f"the same class for all but {max(differ)} or fewer"
-    )  # fmt: skip
+    same = f"all but {max(differ)} or fewer" if max(differ) else "all"
     text = (
         f"Relative duality gaps are at most {largest:.1e}, and {covtype:.1e} for covtype. "
-        f"Of MNIST's 10,000 test images, the models on the device and on cores name {same}, with "
-        "spread 1 and 1/2, and fitted to 10,000 rows with D, and with D and nu; their dual "
-        f"objectives for the same bounds agree to {duals:.1e}, and the objectives with a penalty "
-        f"to {penalised:.1e}. "
-        f"Prediction takes {min(predictions):.0f} to {max(predictions):.0f} ms for these images, "
-        f"by {round(min(vectors), -3):,} to {round(max(vectors), -3):,} support vectors."
+        f"The models on the device and on the CPU predict the same class for {same} of MNIST's "
+        "10,000 test images, with spread 1 and 1/2 and, fitted to 10,000 rows, with D alone and "
+        f"with nu; their dual objectives for the same bounds agree to {duals:.1e}, and the "
+        f"objectives with a penalty to {penalised:.1e}. Prediction takes {min(predictions):.0f} to "
+        f"{max(predictions):.0f} ms for these images, with {round(min(vectors), -3):,} to "
+        f"{round(max(vectors), -3):,} support vectors."
     )
     lines += ["", *textwrap.wrap(text, 99, break_long_words=False, break_on_hyphens=False)]
     on_cores = {row["revision"] for row in every if "cores" in row["settings"]}

@@ -102,13 +102,15 @@ def facts() -> str:
         f"{best}, the fastest other solver: {peers[best]:.2g} s),\n  all to the same accuracy.\n"
         f"- **On a GPU too.** All ten digits of MNIST, 60,000 images: {digits['seconds']:.1f} s on "
         f"an NVIDIA H200, {many['seconds']:.1f} s on 16\n  cores; {many['labels that differ']} of "
-        "10,000 test labels differ.\n"
+        "the 10,000 test labels differ between the two.\n"
         f"- **Accurate.** With the same search, significantly fewer errors than the SVM on "
         f"{verdicts.count('confirmed')} of {len(verdicts)} public sets\n"
-        f"  with several classes, more on {worse}. With two classes they are level on average.\n"
+        f"  with several classes, and more on {worse}. With two classes they are level on "
+        "average.\n"
         "- **Certified.** Every fit of a convex model comes with a bound on its distance from the "
         "optimum.\n"
-        "- **Familiar.** The API of scikit-learn: pipelines, searches, sample weights, sparse rows."
+        "- **Familiar.** scikit-learn's API: pipelines, grid search, sample weights, sparse "
+        "matrices."
     )
 
 

@@ -35,8 +35,8 @@ for name, title in (("svm", "SVM"), ("sigma", "Sigma-SVM"), ("rmm", "relative ma
 
 # %%
 # In toy 1 the wide direction is the one that matters and the norm is the right measure: the curves
-# rise with ``D``. In toy 2 they fall by half. Nobody knows beforehand which toy one is in, and that
-# is why ``D`` (or the bound of the relative margin machine) is chosen by validation.
+# rise with ``D``. In toy 2 they fall by half. You do not know beforehand which of the two cases you
+# have, so choose ``D`` (or the bound of the relative margin machine) by validation.
 grid = 1 - np.logspace(0, -4, 25)
 fig, axes = plt.subplots(1, 2, figsize=(9, 3.4), sharey=True, layout="constrained")
 for toy, ax in zip((1, 2), axes):

@@ -30,8 +30,8 @@ EllipsoidDisplay.from_estimator(models, X)
 plt.show()
 
 # %%
-# The certificate ``gap_`` bounds how much smaller the volume could be. ``support_`` are the rows on
-# the boundary or outside; without the others the ellipsoid would be the same.
+# The certificate ``gap_`` bounds how much smaller the volume could be. ``support_`` contains the
+# rows on the boundary or outside; without the others the ellipsoid would be the same.
 print("coverage   inside   area      gap   rows that matter")
 for model in models.values():
     print(
@@ -55,11 +55,11 @@ for model in models.values():
 # %%
 # Outliers among the data itself
 # ------------------------------
-# It is harder if the odd points are part of the data. A row outside has a weight, like those on the
-# boundary, and so it influences the shape. ``coverage`` limits the weight of a single row: one over
-# the number of rows that may be outside. Leave out many more rows than there are outliers, and rank
-# the rows by ``score_samples``. Scikit-learn's estimator, which fits a covariance to the most
-# compact half of the points, resists the odd ones better.
+# This is harder, because the odd points are part of the data. A row outside has a weight, like
+# those on the boundary, and so it influences the shape. ``coverage`` limits the weight of a single
+# row: one over the number of rows that may be outside. Leave out many more rows than there are
+# outliers, and rank the rows by ``score_samples``. Scikit-learn's estimator, which fits a
+# covariance to the most compact half of the points, resists the odd ones better.
 both = np.vstack([X, odd])
 truth = np.repeat([1, -1], [len(X), len(odd)])
 spoiled = {
@@ -104,7 +104,7 @@ print(f"largest difference of the lengths: {np.abs(lengths[0] - lengths[1]).max(
 # --------------
 # Points on a ring are not like an ellipse at all. With a kernel the ellipsoid lies in the feature
 # space, on the first ``rank`` principal directions there. The five features of a quadratic kernel
-# suffice for a ring: its boundary in the plane is where the squared distance is one.
+# are enough for a ring. The boundary in the plane is where the squared distance is one.
 angle = rng.uniform(0, 2 * np.pi, size=300)
 ring = np.column_stack([np.cos(angle), np.sin(angle)]) + 0.08 * rng.normal(size=(300, 2))
 quadratic = {"kernel": "poly", "degree": 2, "gamma": 1, "coef0": 1, "rank": 5}

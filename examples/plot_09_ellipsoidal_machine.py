@@ -108,10 +108,9 @@ for column, (name, model) in enumerate(models.items()):
 plt.show()
 
 # %%
-# What the width is worth depends on the extent of the data. Squared diameter over
-# squared width is what bounds the number of points that can be labelled in every way: for the
-# support vector machine in the smallest circle, for the ellipsoidal kernel machine in the unit
-# circle.
+# How good a width is depends on the extent of the data. The squared diameter divided by the squared
+# width bounds the number of points that can be labelled in every way: for the support vector
+# machine in the smallest circle, for the ellipsoidal kernel machine in the unit circle.
 print(f"SVM in its circle          {vc_sphere(X, y).ratio:6.2f}")
 print(f"EKM in its ellipse         {vc_ellipsoid(X, y).ratio:6.2f}")
 print(f"gap of the ellipse         {ellipsoid.gap_:6.0e}")

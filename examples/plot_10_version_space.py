@@ -3,7 +3,7 @@ Three centres of a version space
 ================================
 
 All weight vectors that classify the training rows without an error make up the version space. Any
-of them will do for these rows; for others it seems best to take one that lies well inside. The
+of them is right for these rows; for new rows it seems best to take one that lies well inside. The
 support vector machine, the ellipsoidal support vector machine and the Bayes point machine mean
 different things by that: the centre of the largest ball, the centre of a large ellipsoid, and the
 centre of mass.

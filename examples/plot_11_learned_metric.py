@@ -2,9 +2,9 @@
 A metric from the ellipsoidal support vector machine
 ====================================================
 
-Nearest neighbours are as good as the distance they are measured by. The ellipsoidal support vector
+A nearest-neighbour classifier is only as good as its distance. The ellipsoidal support vector
 machine finds a matrix along with its weights: large in directions in which the labels leave much
-room, small in those along which the rows that matter are long. This uses it as the metric of
+room, small in those along which the important rows are long. This example uses it as the metric of
 nearest neighbours, without and with a kernel.
 """
 
@@ -19,7 +19,7 @@ from oblong import EllipsoidalSVC
 # %%
 # Two stretched stripes
 # ---------------------
-# Nothing but the second feature tells the classes apart, but the first is much longer: the nearest
+# Only the second feature separates the classes, but the first has a much larger range: the nearest
 # neighbour of a point is often on the other stripe. The ellipses are points at the same distance
 # from the centre, for the plain distance and for the learned one; the picture shortens the first
 # feature.
@@ -43,7 +43,8 @@ ax.legend(frameon=False)
 plt.show()
 
 # %%
-# With the linear kernel the metric is a matrix, which nearest neighbours take as they are.
+# With the linear kernel the metric is a matrix, which scikit-learn's nearest neighbours accept
+# directly.
 folds = RepeatedStratifiedKFold(n_splits=5, n_repeats=4, random_state=0)
 
 

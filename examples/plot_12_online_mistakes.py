@@ -2,12 +2,12 @@
 Mistakes on a stream: when second order helps
 =============================================
 
-An online learner sees one example after the other: it predicts, is told the label, and learns. What
-counts is the number of mistakes. First-order learners move their weights along the example;
+An online learner sees one example at a time: it predicts, is told the label, and learns. It is
+judged by its number of mistakes. First-order learners move their weights along the example;
 second-order learners also keep a covariance, which says how uncertain each direction of the weights
-still is, and move farther where the uncertainty is larger. Here they run side by side on
-the synthetic stream of Crammer, Dredze and Pereira, "Exact Convex Confidence-Weighted Learning"
-(2008), on a noisy version of it, and on handwritten digits.
+still is, and move farther where the uncertainty is larger. Here they run side by side on the
+synthetic stream of Crammer, Dredze and Pereira, "Exact Convex Confidence-Weighted Learning" (2008),
+on a noisy version of it, and on handwritten digits.
 """
 
 import warnings

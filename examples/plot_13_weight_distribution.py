@@ -3,8 +3,8 @@ What a confidence-weighted learner knows after 50 examples
 ==========================================================
 
 The model of a confidence-weighted learner is a Gaussian over weight vectors: a best guess, and how
-much it is in doubt, direction by direction. This repeats figure 3 of Crammer, Dredze and Pereira,
-"Exact Convex Confidence-Weighted Learning" (2008).
+uncertain it is in each direction. This repeats figure 3 of Crammer, Dredze and Pereira, "Exact
+Convex Confidence-Weighted Learning" (2008).
 """
 
 import matplotlib.pyplot as plt
@@ -28,10 +28,10 @@ print(f"{model.n_mistakes_} mistakes in the first 50 examples, {model.n_updates_
 # standard deviation around its mean; the first pair is that of the informative features. All weight
 # vectors on the dotted line classify every example correctly.
 #
-# The black ellipse is narrow: across the dotted line there is little doubt. Along it the doubt is
-# large, because the length of the weight vector does not matter. The pairs of noise are close to
-# circles, with centres near the origin: the learner has no reason to use these features, and is not
-# yet sure that it should not.
+# The black ellipse is narrow: across the dotted line there is little uncertainty. Along it the
+# uncertainty is large, because the length of the weight vector does not matter. The pairs of noise
+# are close to circles, with centres near the origin: the learner has no reason to use these
+# features, and is not yet sure that it should not.
 angle = np.linspace(0.0, 2.0 * np.pi, 200)
 circle = np.column_stack([np.cos(angle), np.sin(angle)])
 

@@ -3,8 +3,8 @@ Which label to ask for
 ======================
 
 Labels cost money, rows do not. A Gaussian learner knows the mean and the standard deviation of the
-output on every row, and can ask for the label of the row on which it is least sure of its own sign:
-the one with the smallest mean in units of the standard deviation.
+output on every row, and can ask for the label of the row whose sign is the most uncertain: the one
+with the smallest mean in units of the standard deviation.
 """
 
 import matplotlib.pyplot as plt
@@ -76,5 +76,5 @@ ax.spines[["top", "right"]].set_visible(False)
 plt.show()
 
 # %%
-# Asking for the labels in doubt needs about half as many of them for the same error. The standard
-# deviation makes a further, smaller difference.
+# Asking for the labels of uncertain rows needs about half as many labels for the same error. The
+# standard deviation makes a further, smaller difference.

@@ -4,8 +4,8 @@ An ellipsoid that learns from a stream
 
 The ellipsoidal support vector machine takes the centre of a large ellipsoid of weight vectors that
 classify the rows correctly. :class:`oblong.EllipsoidalSVC` solves for it with all rows in memory;
-:class:`oblong.OnlineEllipsoidalSVC` takes small batches, one after the other, and after a fit
-says how far it can be from the solution at most.
+:class:`oblong.OnlineEllipsoidalSVC` takes small batches, one after the other, and reports after a
+fit how far it is from the solution at most.
 """
 
 import matplotlib.pyplot as plt
@@ -24,8 +24,9 @@ X_train, X_test, y_train, y_test = X[:2000], X[2000:], y[:2000], y[2000:]
 # %%
 # The same problem
 # ----------------
-# The online learner bounds the trace of the matrix :math:`B`, the other one weighs it, by ``r``.
-# With the trace of the batch solution, both solve the same problem.
+# The online learner bounds the trace of the matrix :math:`B`; the batch model penalises it, with a
+# weight set by ``r``. With the trace of the batch solution as the bound, both solve the same
+# problem.
 batch = EllipsoidalSVC(kernel="linear", r=0.5, fit_intercept="augment").fit(X_train, y_train)
 trace = np.trace(batch.B_)
 best = (batch.objective_[0] - (1 - batch.r) * trace) / batch.r

@@ -3,7 +3,7 @@ Regression with quantiles
 =========================
 
 `oblong.MarginRegressor` has the loss of support vector regression, or that of a quantile. Here the
-noise grows with `x`: one curve through the middle says nothing of that, three quantiles do.
+noise grows with `x`: one curve through the middle does not show this, but three quantiles do.
 `oblong.MarginRegressorCV` chooses the parameters.
 """
 
@@ -29,7 +29,7 @@ tube = MarginRegressor(epsilon=0.3, **settings).fit(X, y)
 print(f"{tube.n_support_[0]} support vectors, a duality gap of {tube.dual_gap_:.1e}")
 
 # %%
-# Each quantile is a model of its own. The fraction of targets below it is the quantile, up to the
+# Each quantile is a separate model. The fraction of targets below it is the quantile, up to the
 # rows that the curve passes through.
 levels = [0.1, 0.5, 0.9]
 quantiles = MarginRegressor(loss="quantile", quantile=levels, **settings).fit(X, y)

@@ -2,9 +2,9 @@
 Rows that are read in passes
 ============================
 
-A linear classifier depends on few rows: those near the margin. `oblong.io.open_rows` gives it rows
-of files, a block at a time; what it may keep between two passes grows like the square root of their
-number.
+A linear classifier depends on few rows: those near the margin. `oblong.io.open_rows` reads the rows
+of files, a block at a time; what the classifier keeps between two passes grows like the square root
+of the number of rows.
 """
 
 import tempfile
@@ -37,8 +37,8 @@ print(f"{model.n_passes_} passes, {model.working_rows_[0]} of 50,000 rows kept")
 print(f"relative gap {model.dual_gap_[0]:.1e}")
 
 # %%
-# Rows near the margin are kept as they are. All others are on one linear piece of the loss, where
-# the mean of a group says as much as its rows.
+# Rows near the margin are kept as they are. All others are on one linear piece of the loss, where a
+# group can be replaced by its mean.
 X, y = rows(4000)
 f = model.decision_function(X)
 near = np.abs(1 - y * f) < 0.12

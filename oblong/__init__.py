@@ -6,80 +6,31 @@ are also :mod:`oblong.svm` with the classes of :mod:`sklearn.svm`, :mod:`oblong.
 size, :mod:`oblong.bounds` with the theory, and the command ``oblong``.
 """
 
+# ruff: noqa: F403, F405
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from oblong import batch, online
 from oblong._core.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from oblong.batch import (
-        BayesPointClassifier,
-        CalibratedMarginClassifier,
-        EllipsoidalKernelClassifier,
-        EllipsoidalSVC,
-        KernelFisherClassifier,
-        LinearRelativeMarginClassifier,
-        MarginRegressor,
-        MarginRegressorCV,
-        RelativeMarginClassifier,
-        RelativeMarginClassifierCV,
-        RelativeMarginPath,
-        SigmaSVC,
-        UniversumSVC,
-        relative_margin_path,
-    )
+    from oblong.batch import *
     from oblong.geometry import MinimumVolumeEllipsoid
     from oblong.io import read_table
-    from oblong.online import (
-        AROWClassifier,
-        ClassicalEllipsoidClassifier,
-        ConfidenceWeightedClassifier,
-        ImprovedEllipsoidClassifier,
-        KernelConfidenceWeightedClassifier,
-        NormalHerdClassifier,
-        OnlineEllipsoidalSVC,
-        PassiveAggressiveClassifier,
-        SecondOrderPerceptron,
-        SoftConfidenceWeightedClassifier,
-    )
+    from oblong.online import *
 
 __version__ = "0.2.0"
 
 # Names are imported when they are first used. The package itself then costs nothing, and a command
 # is in charge, of Ctrl-C above all, before the second that scikit-learn may take to load.
 _HOMES = {
-    "oblong.batch": (
-        "BayesPointClassifier",
-        "CalibratedMarginClassifier",
-        "EllipsoidalKernelClassifier",
-        "EllipsoidalSVC",
-        "KernelFisherClassifier",
-        "LinearRelativeMarginClassifier",
-        "MarginRegressor",
-        "MarginRegressorCV",
-        "RelativeMarginClassifier",
-        "RelativeMarginClassifierCV",
-        "RelativeMarginPath",
-        "SigmaSVC",
-        "UniversumSVC",
-        "relative_margin_path",
-    ),
+    "oblong.batch": batch.__all__,
     "oblong.export": ("to_onnx",),
     "oblong.geometry": ("MinimumVolumeEllipsoid",),
     "oblong.io": ("read_table",),
-    "oblong.online": (
-        "AROWClassifier",
-        "ClassicalEllipsoidClassifier",
-        "ConfidenceWeightedClassifier",
-        "ImprovedEllipsoidClassifier",
-        "KernelConfidenceWeightedClassifier",
-        "NormalHerdClassifier",
-        "OnlineEllipsoidalSVC",
-        "PassiveAggressiveClassifier",
-        "SecondOrderPerceptron",
-        "SoftConfidenceWeightedClassifier",
-    ),
+    "oblong.online": [name for name in online.__all__ if name[0].isupper()],
     "oblong.persistence": ("ModelFileError", "load", "save"),
 }
 __getattr__, __dir__ = lazy_names(

@@ -23,8 +23,6 @@ from oblong._core.compile import compiled
 from oblong._core.exp2 import LOG2_E, raise_two
 from oblong._core.threads import available_threads, chunks, run_chunks
 
-__all__ = ["KERNELS", "Kernel", "KernelRows", "resolve_gamma"]
-
 KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
 
 Matrix: TypeAlias = Any  # a dense array or a CSR matrix

@@ -36,7 +36,6 @@ _LONG = {
     "test_array_api.py",
     "test_calibration.py",
     "test_compare.py",
-    "test_cuda_simulator.py",
     "test_dask.py",
     "test_documentation.py",
     "test_river.py",

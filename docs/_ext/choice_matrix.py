@@ -27,7 +27,7 @@ SIZES = {
     "RelativeMarginClassifier": ("tens of thousands", "rows × support vectors"),
     "LinearRelativeMarginClassifier": ("millions", "rows × columns² if dense, entries if sparse"),
     "RelativeMarginClassifierCV": ("tens of thousands", "the same, all folds and spreads at once"),
-    "CalibratedMarginClassifier": ("as its classifier", "that of the classifier, times 2 to 6"),
+    "CalibratedMarginClassifier": ("as its classifier", "that of the classifier, times 1.4 to 6"),
     "SigmaSVC": ("thousands; linear: millions", "rows²"),
     "EllipsoidalKernelClassifier": ("thousands; linear: millions", "rows², rank³"),
     "EllipsoidalSVC": ("thousands; linear: millions", "rows³ with a kernel"),

@@ -55,7 +55,7 @@ def class_factors(
         raise ValueError(f"The classes, {missing}, are not in class_weight")
     factors = np.array([float(class_weight.get(name, 1.0)) for name in names])
     if allow_zero and not np.all((factors >= 0.0) & (factors < np.inf)):
-        raise ValueError("class_weight must hold finite, non-negative numbers")
+        raise ValueError("class_weight must contain finite, non-negative numbers")
     if not allow_zero and not np.all((factors > 0.0) & (factors < np.inf)):
-        raise ValueError("class_weight must hold finite numbers above zero")
+        raise ValueError("class_weight must contain finite numbers above zero")
     return factors

@@ -70,7 +70,7 @@ class _Cache(FunctionCache):
 def _announce() -> None:
     """Say on a terminal, and nowhere else, why the first fit takes longer."""
     if sys.stderr is not None and sys.stderr.isatty():
-        print("oblong: compiling, once per installation ...", file=sys.stderr, flush=True)
+        print("oblong: compiling (once per installation) ...", file=sys.stderr, flush=True)
 
 
 class _CacheFile(IndexDataCacheFile):

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-from sklearn.utils._param_validation import StrOptions
 
 from oblong._core.class_weights import class_factors
 from oblong._core.progress import ProgressCallback
@@ -23,12 +22,6 @@ class KernelClassifier(CertifiedExpansion, PairwiseKernelClassifier):
     (:meth:`_solve_pair`) or from its rows (:meth:`_fit_pair`), and keeps what it needs of the
     solutions (:meth:`_keep`).
     """
-
-    _parameter_constraints: ClassVar[dict] = {
-        **PairwiseKernelClassifier._parameter_constraints,
-        **CertifiedExpansion._certified_constraints,
-        "class_weight": [StrOptions({"balanced"}), dict, None],
-    }
 
     @abstractmethod
     def _solve_pair(
@@ -58,9 +51,3 @@ class KernelClassifier(CertifiedExpansion, PairwiseKernelClassifier):
         bias = margin.bias - columns.offset(margin.coef, margin.direction)
         columns.release()
         return self._pair_fit(solution, margin.coef, bias, margin.direction)
-
-
-def constraints_but(*names: str) -> dict[str, Any]:
-    """Constraints of all parameters of a kernel classifier, but for some."""
-    every = KernelClassifier._parameter_constraints
-    return {name: rule for name, rule in every.items() if name not in names}

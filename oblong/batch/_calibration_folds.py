@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any
 
@@ -13,7 +14,34 @@ from sklearn.utils.metadata_routing import _routing_enabled, process_routing
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import has_fit_parameter
 
-__all__ = ["check_labels", "folds_of", "routed", "stratified"]
+
+@dataclass(frozen=True)
+class CrossFit:
+    """What the folds give.
+
+    Attributes
+    ----------
+    outputs : ndarray of shape (n, n_problems)
+        Outputs of every binary problem on each row, by the model that has not seen it.
+    models : list of estimator
+        The model of each fold; empty for too many folds.
+    gap : float
+        Largest relative duality gap of a fold; NaN where the models prove none.
+    n_iter : int
+        Steps of the solver in all.
+    converged : bool
+        Whether every model met its tolerance.
+    train : list of ndarray of int or None
+        For precomputed kernels: the rows that the model of each fold wants values against, unless
+        these are all rows.
+    """
+
+    outputs: np.ndarray
+    models: list[Any] = field(default_factory=list)
+    gap: float = np.nan
+    n_iter: int = 0
+    converged: bool = True
+    train: list[np.ndarray] | None = None
 
 
 def routed(
@@ -103,6 +131,6 @@ def folds_of(
     if whole.size:
         raise ValueError(
             f"without fold {whole[0]} no row of the class {classes.tolist()[gone[0]]!r} is left: "
-            f"use fewer folds, or stratified ones"
+            f"use fewer folds, or stratified folds"
         )
     return folds, fold_of

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,58 +12,22 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from oblong.batch._linear_without import leave_out_linear
+from oblong.batch._calibration_folds import CrossFit
 from oblong.batch._one_vs_one import class_scores, pair_outcomes
 from oblong.batch._one_vs_rest import OneVsRestMixin
 from oblong.batch._pairwise import PairwiseKernelClassifier
-from oblong.batch._relative_margin_without import RelativeMarginWithout, can_leave_out
+from oblong.batch._relative_margin_without import (
+    RelativeMarginWithout,
+    can_leave_out,
+    leave_out_linear,
+)
 from oblong.batch.linear_relative_margin import LinearRelativeMarginClassifier
 from oblong.batch.relative_margin import RelativeMarginClassifier
 from oblong.batch.relative_margin_cv import RelativeMarginClassifierCV
 from oblong.batch.universum import UniversumSVC
 
-__all__ = [
-    "MOST_KEPT",
-    "CrossFit",
-    "cross_fit",
-    "is_pairwise",
-    "outputs_of",
-    "predicted",
-    "settled",
-]
-
 # Models of more folds than this are not kept for the prediction of sets.
 MOST_KEPT = 50
-
-
-@dataclass(frozen=True)
-class CrossFit:
-    """What the folds give.
-
-    Attributes
-    ----------
-    outputs : ndarray of shape (n, n_problems)
-        Outputs of every binary problem on each row, by the model that has not seen it.
-    models : list of estimator
-        The model of each fold; empty for too many folds.
-    gap : float
-        Largest relative duality gap of a fold; NaN where the models prove none.
-    n_iter : int
-        Steps of the solver in all.
-    converged : bool
-        Whether every model met its tolerance.
-    train : list of ndarray of int or None
-        For precomputed kernels: the rows that the model of each fold wants values against, unless
-        these are all rows.
-    """
-
-    outputs: np.ndarray
-    models: list[Any] = field(default_factory=list)
-    gap: float = np.nan
-    n_iter: int = 0
-    converged: bool = True
-    train: list[np.ndarray] | None = None
-
 
 # Models from outside ------------------------------------------------------------------------------
 
@@ -186,16 +149,16 @@ def cross_fit(
     inner = settled(fitted)
     if can_leave_out(inner) and not fit_params:
         problem = RelativeMarginWithout(inner, X, y, kept, weights, folds)
-        return CrossFit(*problem.solve(tol, keep=len(folds) <= MOST_KEPT))
+        return problem.solve(tol, keep=len(folds) <= MOST_KEPT)
     if type(inner) is LinearRelativeMarginClassifier and not fit_params:
         keep = len(folds) <= MOST_KEPT
-        return CrossFit(
-            *leave_out_linear(inner, X, y, kept, weights, folds, tol=tol, keep=keep, n_jobs=n_jobs)
+        return leave_out_linear(
+            inner, X, y, kept, weights, folds, tol=tol, keep=keep, n_jobs=n_jobs
         )
     template = _tolerant(fitted, tol)
 
     def fit(test: np.ndarray) -> tuple[Any, np.ndarray]:
-        train = _others(kept, test)
+        train = np.delete(kept, test)
         model = clone(template)
         options = {
             key: _some(value, train, key, _num_samples(X)) for key, value in fit_params.items()
@@ -225,13 +188,8 @@ def cross_fit(
         float(max(gaps, default=np.nan)),
         int(sum(np.sum(count) for count in steps if count is not None)),
         all(getattr(final, "converged_", True) for final in finals),
-        [_others(kept, test) for test in folds] if precomputed else None,
+        [np.delete(kept, test) for test in folds] if precomputed else None,
     )
-
-
-def _others(kept: np.ndarray, test: np.ndarray) -> np.ndarray:
-    """Rows that are kept, without those of a fold."""
-    return np.delete(kept, test)
 
 
 def _some(value: Any, rows: np.ndarray, name: str, n_samples: int) -> Any:

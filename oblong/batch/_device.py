@@ -304,7 +304,7 @@ def _check_ready() -> None:
         ) from error
     if not ready:
         raise ImportError(
-            "X is on a CUDA device, and Numba cannot use it: pip install 'oblong[gpu]', or move X "
+            "X is on a CUDA device, which Numba cannot use: pip install 'oblong[gpu]', or move X "
             "to NumPy"
         )
 

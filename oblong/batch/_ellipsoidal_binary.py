@@ -31,16 +31,16 @@ _SMALL_PROBLEM = 200
 _CONIC_TOL = 1e-5
 
 _INSEPARABLE = (
-    'no hyperplane separates the classes, and margin="hard" has no solution: used the soft margin '
-    f"with nu={_SMALL_NU:g}, whose direction is that of the limit"
+    'no hyperplane separates the classes, so margin="hard" has no solution; fitted the soft margin '
+    f"with nu={_SMALL_NU:g} instead, which has the direction of the limit of small nu"
 )
 _ROUND = (
     "r={r:g} is not above r_star_={r_star:.3g}: the ellipsoid is a ball and does not determine "
-    "the direction; used the one with the largest margin, which is the support vector machine"
+    "the direction; fitted the one with the largest margin, which is the support vector machine"
 )
 _FLAT = (
-    "no direction is better than a constant output, which is what was fitted: the rows of the "
-    "classes lie on top of each other, or balance each other"
+    "no direction is better than a constant output, so a constant was fitted: the rows of the "
+    "classes coincide, or cancel each other out"
 )
 
 

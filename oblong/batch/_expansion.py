@@ -9,21 +9,19 @@ import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields, replace
-from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from oblong._core.estimator import Estimator
 from oblong._core.progress import ProgressCallback, Run, print_progress
 from oblong._core.threads import available_threads, chunks, single_threaded_blas
 from oblong.batch._rows import validated_rows
-from oblong.kernels import KERNELS, Kernel, KernelRows, resolve_gamma
+from oblong.kernels import Kernel, KernelRows, resolve_gamma
 from oblong.linalg.columns import ExplicitColumns, SymmetricColumns
 from oblong.linalg.definite import check_kernel_definite
 from oblong.linalg.fused import add_product
@@ -79,6 +77,13 @@ class PairFit:
     rounded: bool = False
 
     @classmethod
+    def of_linear(cls, found: Any, /, **other: Any) -> Self:
+        """The model of a weight vector; its ``dual_coef`` are the coefficients of the rows."""
+        rounded = found.rounding > 0.5 * found.gap
+        own = {"coef": found.dual_coef, "direction": found.coef, "rounded": rounded}
+        return cls.of(found, **own | other)
+
+    @classmethod
     def of(cls, found: Any, /, **other: Any) -> Self:
         """The model of a solution that has these fields, but for the ``other`` ones."""
         names = [field.name for field in fields(cls) if hasattr(found, field.name)]
@@ -102,13 +107,6 @@ class KernelExpansion(Estimator):
     intercept_: np.ndarray
     n_iter_: Any
     _gamma: float
-
-    _parameter_constraints: ClassVar[dict] = {
-        "kernel": [StrOptions(set(KERNELS)), callable],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="left")],
-        "degree": [Interval(Integral, 0, None, closed="left")],
-        "coef0": [Interval(Real, None, None, closed="neither")],
-    }
 
     def _training_data(
         self, X: Any, y: Any, sample_weight: Any, **targets: Any
@@ -265,13 +263,6 @@ class CertifiedExpansion(KernelExpansion):
     _indefinite, _round_off = False, 1e-5
     # What has units.
     _in_units = "the columns"
-    _certified_constraints: ClassVar[dict] = {
-        "C": [Interval(Real, 0.0, None, closed="neither")],
-        "tol": [Interval(Real, 0.0, None, closed="neither")],
-        "max_iter": [Interval(Integral, -1, None, closed="left")],
-        "cache_size": [Interval(Real, 0.0, None, closed="neither")],
-        "verbose": ["verbose"],
-    }
 
     @property
     def _title(self) -> str:
@@ -353,7 +344,7 @@ class CertifiedExpansion(KernelExpansion):
                 why, remedy = f"max_iter={self.max_iter} was reached", "Increase max_iter."
             elif worst.status == "indefinite":
                 why = (
-                    "the kernel matrix is not positive semidefinite, so that the solution is a "
+                    "the kernel matrix is not positive semidefinite, so the solution is only a "
                     "stationary point and no gap can be proved"
                 )
                 remedy = "Use another kernel."

@@ -19,8 +19,6 @@ from oblong.solvers.margin.batch.problem import BatchResult, GramTiles, MarginBa
 from oblong.solvers.margin.batch.solve import BatchSolver
 from oblong.solvers.margin.options import DEFAULTS
 
-__all__ = ["STAGED_ROWS", "PairModels", "PairSolver", "SearchKernel"]
-
 # Rows of a pair up to which coarse solutions come from the loop of small problems.
 STAGED_ROWS = 6000
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.utils.validation import check_is_fitted
 
-from oblong._core.threads import chunks, single_threaded_blas
+from oblong._core.threads import chunks
 from oblong.batch._rows import validated_rows
+from oblong.batch._workers import Result, in_threads
 from oblong.linalg.feature_map import FeatureMap
-
-Result = TypeVar("Result")
 
 
 def positive_classes(n_classes: int) -> list[int]:
@@ -31,12 +29,7 @@ def solve_each(
     """Call ``solve(k, y)`` for every problem ``k`` with its labels -1 and +1."""
     problems = positive_classes(n_classes)
     signs = [np.where(labels == positive, 1.0, -1.0) for positive in problems]
-    jobs = min(len(problems), effective_n_jobs(n_jobs))
-    if jobs == 1:
-        return [solve(k, y) for k, y in enumerate(signs)]
-    with single_threaded_blas():
-        tasks = (delayed(solve)(k, y) for k, y in enumerate(signs))
-        return Parallel(n_jobs=jobs, prefer="threads")(tasks)
+    return in_threads(solve, list(enumerate(signs)), n_jobs)
 
 
 def stacked(values: Sequence[np.ndarray], n_classes: int) -> np.ndarray:

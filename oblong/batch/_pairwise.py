@@ -5,19 +5,17 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import effective_n_jobs
 from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from oblong._core.rollback import all_or_nothing
-from oblong._core.threads import available_threads, single_threaded_blas
+from oblong._core.threads import available_threads
 from oblong.batch._expansion import KernelExpansion, PairFit
 from oblong.batch._one_vs_one import (
     class_scores,
@@ -26,6 +24,7 @@ from oblong.batch._one_vs_one import (
     places_of,
     unpack_coefficients,
 )
+from oblong.batch._workers import in_threads
 
 
 @dataclass(frozen=True)
@@ -85,14 +84,6 @@ class PairwiseKernelClassifier(ClassifierMixin, KernelExpansion):
     A subclass says how one binary problem is solved (:meth:`_fit_pair`) and keeps what it
     needs of the solutions (:meth:`_keep`).
     """
-
-    _parameter_constraints: ClassVar[dict] = {
-        **KernelExpansion._parameter_constraints,
-        "decision_function_shape": [StrOptions({"ovo", "ovr"})],
-        "break_ties": [StrOptions({"first", "confidence", "random"}), "boolean"],
-        "n_jobs": [Integral, None],
-        "random_state": ["random_state"],
-    }
 
     @abstractmethod
     def _fit_pair(
@@ -206,12 +197,7 @@ class PairwiseKernelClassifier(ClassifierMixin, KernelExpansion):
             y = np.where(labels[rows] == positive, 1.0, -1.0)
             return self._fit_pair(part, y, penalties[rows], weights[rows], threads)
 
-        tasks = [delayed(fit)(parts[g], members[g], pairs[g][0]) for g in first]
-        if jobs == 1:
-            found = [task(*arguments) for task, arguments, _ in tasks]
-        else:
-            with single_threaded_blas():
-                found = Parallel(n_jobs=jobs, prefer="threads")(tasks)
+        found = in_threads(fit, [(parts[g], members[g], pairs[g][0]) for g in first], jobs)
         return [found[place] for place in np.argsort(first)], members
 
     def _rows_of_pairs(

@@ -4,10 +4,24 @@ Classifiers are dataclasses by keyword, so that an ``__init__`` that stores its 
 scikit-learn asks for, is written by Python from the parameters of a classifier and of its bases.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from sklearn.utils._param_validation import StrOptions
+
+from oblong._core.estimator import (
+    ClassWeight,
+    Finite,
+    Gamma,
+    Limit,
+    Natural,
+    Positive,
+    RandomState,
+    Verbose,
+)
+from oblong.kernels import KERNELS
+
+KernelName = Annotated[Any, StrOptions(set(KERNELS)), callable]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -15,62 +29,43 @@ class RunParameters:
     """Threads, and random numbers."""
 
     n_jobs: int | None = None
-    random_state: Any = None
+    random_state: RandomState = None
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SolverParameters(RunParameters):
     """When a solver stops, and what it prints."""
 
-    tol: float = 1e-3
-    max_iter: int = -1
-    verbose: int = 0
+    tol: Positive = 1e-3
+    max_iter: Limit = -1
+    verbose: Verbose = 0
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class KernelParameters:
     """The kernel."""
 
-    kernel: Any = "rbf"
-    gamma: Any = "scale"
-    degree: int = 3
-    coef0: float = 0.0
+    kernel: KernelName = "rbf"
+    gamma: Gamma = "scale"
+    degree: Natural = 3
+    coef0: Finite = 0.0
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class VoteParameters:
     """How the outputs of pairs of classes decide."""
 
-    decision_function_shape: str = "ovr"
-    break_ties: str | bool = "first"
+    decision_function_shape: Literal["ovo", "ovr"] = "ovr"
+    break_ties: Literal["first", "confidence", "random"] | bool = "first"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class MarginParameters(KernelParameters, SolverParameters, VoteParameters):
     """Parameters of a support vector machine, and with that of those that extend it."""
 
-    C: float = 1.0
-    class_weight: Any = None
-    cache_size: float = 1024
-
-
-@dataclass(kw_only=True, eq=False, repr=False)
-class SearchParameters:
-    """A search over penalties and kernel coefficients."""
-
-    Cs: Any = (0.1, 1.0, 10.0, 100.0)
-    gammas: Any = ("scale",)
-    kernel: Any = "rbf"
-    degree: int = 3
-    coef0: float = 0.0
-    cv: Any = None
-    scoring: Any = None
-    tol: float = 1e-3
-    max_iter: int = -1
-    cache_size: float = 1024
-    refit: bool = True
-    n_jobs: int | None = None
-    verbose: int = 0
+    C: Positive = 1.0
+    class_weight: ClassWeight = None
+    cache_size: Positive = 1024
 
 
 def check_bound(B: float | None, D: float | None, nu: float | None) -> None:

@@ -19,8 +19,6 @@ from oblong.batch._one_vs_one import class_scores, pairs_of, votes_of
 from oblong.kernels import Kernel, resolve_gamma
 from oblong.linalg.definite import check_kernel_definite
 
-__all__ = ["Fold", "FoldScores", "Grid", "GridFold", "mean_coefficients"]
-
 # Outputs computed at once.
 _OUTPUTS = 1 << 23
 # By which multiple of the violation outputs near zero still change on the way to the solution, as a

@@ -1,19 +1,23 @@
-"""The relative margin classifier without some of its rows."""
+"""Relative margin classifiers, with kernels and linear, without some of their rows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from itertools import pairwise, starmap
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import effective_n_jobs
 
-from oblong._core.threads import single_threaded_blas
+from oblong._core.threads import available_threads, single_threaded_blas
+from oblong.batch._calibration_folds import CrossFit
 from oblong.batch._one_vs_one import pairs_of, places_of, unpack_coefficients
 from oblong.batch._pairwise import PairTable
 from oblong.batch._rows import validated_rows
+from oblong.batch._workers import in_threads
+from oblong.batch.linear_relative_margin import LinearRelativeMarginClassifier
 from oblong.batch.relative_margin import RelativeMarginClassifier
 from oblong.solvers.margin.batch.problem import STATUS, GramTiles, RowTiles
 from oblong.solvers.margin.batch.without import (
@@ -26,8 +30,6 @@ from oblong.solvers.margin.batch.without import (
 from oblong.solvers.margin.folds import image_of, inside, solve_without
 from oblong.solvers.margin.problem import Pieces, relaxed_margin_pieces, svm_pieces
 
-__all__ = ["LeftOutFit", "RelativeMarginWithout", "can_leave_out"]
-
 # Rows of a pair above which its folds are solved one after the other, by working sets.
 _TOGETHER = 6000
 
@@ -35,16 +37,6 @@ _TOGETHER = 6000
 def can_leave_out(model: Any) -> bool:
     """Whether the folds of a fitted model are its own problem without some rows."""
     return type(model) is RelativeMarginClassifier and not model._indefinite
-
-
-class LeftOutFit(NamedTuple):
-    """What :meth:`RelativeMarginWithout.solve` finds; see there."""
-
-    outputs: np.ndarray
-    models: list[RelativeMarginClassifier]
-    gap: float
-    n_iter: int
-    converged: bool
 
 
 class RelativeMarginWithout:
@@ -130,7 +122,7 @@ class RelativeMarginWithout:
             U = model.D * model.nu * own / np.bincount(self.pair_of, own)[self.pair_of]
         return relaxed_margin_pieces(self.y, penalties, model.B_[self.pair_of], U)
 
-    def solve(self, tol: float, *, keep: bool) -> LeftOutFit:
+    def solve(self, tol: float, *, keep: bool) -> CrossFit:
         """Solve every pair of classes without each fold.
 
         Parameters
@@ -157,12 +149,7 @@ class RelativeMarginWithout:
         with single_threaded_blas():
             found = self._together(tol, keep, jobs)
             left = np.flatnonzero((found.status == STATUS.index("unsolved")).any(axis=1)).tolist()
-            if jobs == 1 or len(left) < 2:
-                for g in left:
-                    self._alone(g, found, tol)
-            else:
-                tasks = (delayed(self._alone)(g, found, tol) for g in left)
-                Parallel(n_jobs=min(jobs, len(left)), prefer="threads")(tasks)
+            in_threads(self._alone, [(g, found, tol) for g in left], jobs)
             same = found.status == UNCHANGED
             packed, models = self._models(found, same) if keep else (None, [])
             outputs = np.empty((self.kept.size, n_pairs))
@@ -182,7 +169,7 @@ class RelativeMarginWithout:
                 if not known.all() or n_pairs > 1:
                     outputs[self.order] = self.model._outputs(self.X[self.kept])
                 outputs[self.order[self.rows[known]], self.pair_of[known]] = found.outputs[known]
-        return LeftOutFit(
+        return CrossFit(
             outputs,
             models,
             float(found.relative_gap[~same].max(initial=0.0)),
@@ -279,8 +266,7 @@ class RelativeMarginWithout:
         by_class, models = np.argsort(self.labels, kind="stable"), []
         for fold in range(len(coefs)):
             # A clone would check the parameters again.
-            model = object.__new__(type(full))
-            model.__dict__.update(vars(full))
+            model = copy(full)
             directions: Sequence[np.ndarray | None] = ()
             if full.kernel == "linear":
                 directions = list(
@@ -334,3 +320,60 @@ class RelativeMarginWithout:
             )
             outputs += unpack_coefficients(packed[:, rest], counts) @ values
         return outputs.T
+
+
+def leave_out_linear(
+    model: LinearRelativeMarginClassifier,
+    X: Any,
+    y: np.ndarray,
+    kept: np.ndarray,
+    weights: np.ndarray | None,
+    folds: Sequence[np.ndarray],
+    *,
+    tol: float,
+    keep: bool,
+    n_jobs: int | None,
+) -> CrossFit:
+    """Solve every pair of classes of a fitted model without each fold.
+
+    The class weights and the bounds remain those of all rows: to find a bound takes a solution
+    more. The solutions themselves start again, as an interior point gains nothing by another's.
+    Parameters and results are those of
+    :class:`~oblong.batch._relative_margin_without.RelativeMarginWithout`.
+    """
+    X = validated_rows(model, X, reset=False)
+    labels, pairs = np.searchsorted(model.classes_, y[kept]), pairs_of(len(model.classes_))
+    own = np.ones(kept.size) if weights is None else weights[kept]
+    penalties = model._penalties(labels, own)
+    held = model.D != 0.0 and model.nu is None and (model.D is not None or model.spread < 1.0)
+    parts = [copy(model) for _ in pairs]
+    for part, B in zip(parts, model.B_):
+        part.tol = tol
+        if part.B is None and held:
+            part.B, part.D = max(1.0, float(B)), None
+    jobs = min(len(folds), effective_n_jobs(n_jobs))
+    threads = 1 if jobs > 1 else available_threads()
+
+    def solve(test: np.ndarray) -> tuple[LinearRelativeMarginClassifier, np.ndarray]:
+        rest, fits = np.delete(np.arange(kept.size), test), []
+        for part, (positive, negative) in zip(parts, pairs):
+            first = labels[rest] == positive
+            pair = first | (labels[rest] == negative)
+            rows, signs = rest[pair], np.where(first[pair], 1.0, -1.0)
+            fits.append(part._fit_pair(X[kept[rows]], signs, penalties[rows], own[rows], threads))
+        found = copy(model)
+        found._store_weights(fits)
+        found._keep([fit.solution for fit in fits])
+        return found, found._evaluate(X[kept[test]])
+
+    found = in_threads(solve, [(test,) for test in folds], jobs)
+    models, outputs = [each for each, _ in found], np.empty((kept.size, len(pairs)))
+    for test, (_, values) in zip(folds, found):
+        outputs[test] = values
+    return CrossFit(
+        outputs,
+        models if keep else [],
+        float(max(each.dual_gap_.max() for each in models)),
+        int(sum(each.n_iter_.sum() for each in models)),
+        all(each.converged_ for each in models),
+    )

@@ -1,14 +1,13 @@
 """What searches over a grid of parameters share: grid, folds, table, and the chosen model."""
 
-from __future__ import annotations
-
 import sys
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from numbers import Integral, Real
-from typing import Any, ClassVar, TypeVar
+from dataclasses import dataclass, field
+from numbers import Real
+from typing import Annotated, Any, Self
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
@@ -16,79 +15,28 @@ from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import get_scorer_names
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from oblong._core.estimator import (
+    ArrayLike,
+    Estimator,
+    Finite,
+    Folds,
+    Limit,
+    Natural,
+    Positive,
+    Verbose,
+)
 from oblong._core.rollback import all_or_nothing
 from oblong._core.threads import available_threads, single_threaded_blas
 from oblong.batch._expansion import KernelExpansion
-from oblong.batch._parameters import SearchParameters
+from oblong.batch._parameters import KernelName
 from oblong.batch._rows import validated_rows
-from oblong.kernels import KERNELS
-
-__all__ = [
-    "TIE",
-    "ParameterSearch",
-    "checked_gammas",
-    "checked_numbers",
-    "documented",
-    "fold_workers",
-    "refitted",
-    "settings",
-    "splits_of",
-]
 
 # Scores closer than this are equal but for rounding.
 TIE = 1e-10
-_Class = TypeVar("_Class", bound=type)
-_Search = TypeVar("_Search", bound="ParameterSearch")
-# Parts of the docstrings of all searches.
-_SHARED = {
-    "gammas": """gammas : sequence of {"scale", "auto"} or float, default=("scale",)
-        Kernel coefficients to try. ``"scale"`` is computed from the training part of each fold.
-        Without meaning for the kernels "linear" and "precomputed" and for callables, where only
-        the first is used.""",
-    "kernel": """\
-kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
-        The kernel function.
-    degree : int, default=3
-        Degree of the polynomial kernel.
-    coef0 : float, default=0.0
-        Constant term of "poly" and "sigmoid".""",
-    "run": """cache_size : float, default=1024
-        Memory limit in MB of the kernel cache of the last fit. The folds have no such limit,
-        see the notes.
-    refit : bool, default=True
-        Whether to fit the best model to all rows in the end.
-    n_jobs : int, default=None
-        Folds to work on at once, in threads.
-    verbose : int, default=0
-        Whether to report progress on standard error.""",
-    "best": """C_ : float
-        Its penalty.
-    gamma_ : {"scale", "auto"} or float
-        Its gamma.
-    best_score_ : float
-        Its mean score over the folds.
-    best_index_ : int
-        Its place in ``cv_results_``.
-    n_splits_ : int
-        Number of folds.
-    n_iter_ : int
-        Steps of the solver in all folds.
-    n_features_in_ : int
-        Number of features seen in :meth:`fit`.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features, if ``X`` had string names.""",
-}
-
-
-def documented(cls: _Class) -> _Class:
-    """Fill in what the docstrings of searches share."""
-    if cls.__doc__ is not None:
-        cls.__doc__ %= _SHARED
-    return cls
 
 
 def settings(search: BaseEstimator, model: Any) -> dict[str, Any]:
@@ -123,7 +71,7 @@ def checked_gammas(gammas: Any, kernel: Any) -> list:
                 f'gammas must be "scale", "auto" or finite numbers of at least 0, got {gamma!r}'
             )
     if not gammas:
-        raise ValueError("gammas must hold at least one value")
+        raise ValueError("gammas must contain at least one value")
     gammas = [gamma if isinstance(gamma, str) else float(gamma) for gamma in gammas]
     return gammas if kernel in ("rbf", "poly", "sigmoid") else gammas[:1]
 
@@ -152,37 +100,33 @@ def fold_workers(
         yield each, threads
 
 
-class ParameterSearch(SearchParameters, BaseEstimator):
+@dataclass(kw_only=True, eq=False, repr=False)
+class ParameterSearch(Estimator):
     """Base of estimators whose parameters are chosen by cross-validation.
 
     A subclass says how (:meth:`_fit`).
     """
 
-    cv_results_: dict[str, Any]
-    best_estimator_: Any
-
-    _parameter_constraints: ClassVar[dict] = {
-        "Cs": ["array-like"],
-        "gammas": ["array-like"],
-        "kernel": [StrOptions(set(KERNELS)), callable],
-        "degree": [Interval(Integral, 0, None, closed="left")],
-        "coef0": [Interval(Real, None, None, closed="neither")],
-        "cv": ["cv_object"],
-        "scoring": [StrOptions(set(get_scorer_names())), callable, None],
-        "tol": [Interval(Real, 0.0, None, closed="neither")],
-        "max_iter": [Interval(Integral, -1, None, closed="left")],
-        "cache_size": [Interval(Real, 0.0, None, closed="neither")],
-        "refit": ["boolean"],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
-    }
+    Cs: ArrayLike = (0.1, 1.0, 10.0, 100.0)
+    gammas: ArrayLike = ("scale",)
+    kernel: KernelName = "rbf"
+    degree: Natural = 3
+    coef0: Finite = 0.0
+    cv: Folds = None
+    scoring: Annotated[Any, StrOptions(set(get_scorer_names())), callable, None] = None
+    tol: Positive = 1e-3
+    max_iter: Limit = -1
+    cache_size: Positive = 1024
+    refit: bool = True
+    n_jobs: int | None = None
+    verbose: Verbose = 0
+    cv_results_: dict[str, Any] = field(init=False)
+    best_estimator_: Any = field(init=False)
 
     _training_data = KernelExpansion._training_data
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(
-        self: _Search, X: Any, y: Any, sample_weight: Any = None, groups: Any = None
-    ) -> _Search:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Choose the parameters and fit the model.
 
         Parameters

@@ -1,20 +1,17 @@
 """The Bayes point machine as a scikit-learn classifier."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, Literal
 
 import numpy as np
 from scipy.special import log_ndtr, logsumexp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 
-from oblong.batch._base import KernelClassifier, constraints_but
+from oblong._core.estimator import Count, NotNegative, Positive
+from oblong.batch._base import KernelClassifier
 from oblong.batch._one_vs_rest import OneVsRestMixin, positive_classes, solve_each
 from oblong.batch._pairwise import PairFit
 from oblong.batch._parameters import KernelParameters, SolverParameters
@@ -64,9 +61,9 @@ class BayesPointClassifier(KernelParameters, SolverParameters, OneVsRestMixin, K
     Parameters
     ----------
     soft : float, default=0.0
-        The slack variance :math:`\lambda`, in the units of the kernel: the kernel matrix
-        :math:`K + \lambda I` in the place of :math:`K`. If it is zero and nothing separates the
-        classes, a warning is given and a thousandth of the mean of :math:`k(x_i, x_i)` is used.
+        The slack variance :math:`\lambda`, in the units of the kernel: the kernel matrix :math:`K +
+        \lambda I` replaces :math:`K`. If it is zero and nothing separates the classes, a warning is
+        given and a thousandth of the mean of :math:`k(x_i, x_i)` is used.
     method : {"ep", "sampling"}, default="ep"
         Expectation propagation, deterministic; or sampling, exact in the limit of many draws,
         but slow to get there where the kernel matrix is ill conditioned.
@@ -75,8 +72,8 @@ class BayesPointClassifier(KernelParameters, SolverParameters, OneVsRestMixin, K
     fit_intercept : bool, default=True
         Whether there is an intercept, as the weight of a feature that is always one.
     rank : int, default=None
-        Largest dimension of the feature space: that of the first pivots of a partial Cholesky
-        factor of the kernel matrix. By default all.
+        Largest dimension of the feature space: number of pivots of a partial Cholesky factor of the
+        kernel matrix. By default no limit.
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
         The kernel function. It has to be positive semidefinite.
     gamma : {"scale", "auto"} or float, default="scale"
@@ -116,8 +113,8 @@ class BayesPointClassifier(KernelParameters, SolverParameters, OneVsRestMixin, K
     soft_ : ndarray of shape (n_problems,)
         The slack variance used: ``soft`` itself, unless the version space is empty.
     residual_ : ndarray of shape (n_problems,)
-        For expectation propagation, the largest disagreement of moments left; for sampling, the
-        standard error of the Bayes point over its length.
+        For expectation propagation, the largest remaining disagreement of moments; for sampling,
+        the standard error of the Bayes point divided by its length.
     support_ : ndarray of shape (n_SV,)
         Rows in terms of which the Bayes points are written: the pivots of the Cholesky factor.
     support_vectors_ : {ndarray, CSR matrix} of shape (n_SV, n_features)
@@ -150,8 +147,7 @@ class BayesPointClassifier(KernelParameters, SolverParameters, OneVsRestMixin, K
     fraction :math:`\omega` of one has the slack variance :math:`\lambda / \omega`. Without slack a
     row counts the same however often it is repeated, and no other weight makes a difference.
 
-    The origin matters, so that a shift of the rows changes a linear classifier: standardise
-    them.
+    The origin matters: shifting the rows changes even a linear classifier. Standardise them.
 
     References
     ----------
@@ -173,22 +169,13 @@ class BayesPointClassifier(KernelParameters, SolverParameters, OneVsRestMixin, K
            [0.  , 0.49, 0.51]])
     """
 
-    soft: float = 0.0
-    method: str = "ep"
-    n_samples: int = 10_000
+    soft: NotNegative = 0.0
+    method: Literal["ep", "sampling"] = "ep"
+    n_samples: Count = 10_000
     fit_intercept: bool = True
-    rank: int | None = None
-    tol: float = 1e-5
-    cache_size: float = 1024
-
-    _parameter_constraints: ClassVar[dict] = {
-        **constraints_but("C", "class_weight", "decision_function_shape", "break_ties"),
-        "soft": [Interval(Real, 0.0, None, closed="left")],
-        "method": [StrOptions({"ep", "sampling"})],
-        "n_samples": [Interval(Integral, 1, None, closed="left")],
-        "fit_intercept": ["boolean"],
-        "rank": [Interval(Integral, 1, None, closed="left"), None],
-    }
+    rank: Count | None = None
+    tol: Positive = 1e-5
+    cache_size: Positive = 1024
 
     # Fitting ------------------------------------------------------------------------------------
 
@@ -307,8 +294,8 @@ class BayesPointClassifier(KernelParameters, SolverParameters, OneVsRestMixin, K
         if any(each.empty for each in solutions):
             slack = max(each.soft for each in solutions)
             warnings.warn(
-                f"{type(self).__name__}: no hyperplane separates the classes, and soft=0 leaves "
-                f"no version space: used the slack soft={slack:.3g}. Choose soft > 0, or another "
+                f"{type(self).__name__}: no hyperplane separates the classes, so soft=0 leaves no "
+                f"version space; used soft={slack:.3g} instead. Choose soft > 0, or another "
                 f"kernel.",
                 UserWarning,
                 stacklevel=5,
@@ -327,7 +314,7 @@ class BayesPointClassifier(KernelParameters, SolverParameters, OneVsRestMixin, K
         else:
             message = (
                 f"expectation propagation did not converge to tol={self.tol:g} in "
-                f"{failed[0].n_iter} sweeps. The largest disagreement of moments left is "
+                f"{failed[0].n_iter} sweeps. The largest remaining disagreement of moments is "
                 f"{worst:.3g}. Scaling the features, or soft > 0, may help."
             )
         warnings.warn(f"{type(self).__name__}: {message}", ConvergenceWarning, stacklevel=5)
@@ -400,9 +387,9 @@ class BayesPointClassifier(KernelParameters, SolverParameters, OneVsRestMixin, K
     def predict_proba(self, X: Any) -> np.ndarray:
         r"""Probabilities of the classes.
 
-        With two classes :math:`\Phi(\mathrm{E} f / \sqrt{\lambda + \mathrm{Var} f})` for the
-        second one, with the mean and the variance of the output over the version space. With more,
-        these values of all classes over their sum.
+        With two classes :math:`\Phi(\mathrm{E} f / \sqrt{\lambda + \mathrm{Var} f})` for the second
+        one, with the mean and the variance of the output over the version space. With more, these
+        values of all classes, divided by their sum.
 
         Parameters
         ----------

@@ -1,13 +1,10 @@
 """Probabilities and prediction sets for the margin classifiers."""
 
-from __future__ import annotations
-
 import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Annotated, Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,27 +13,18 @@ from sklearn.base import ClassifierMixin, MetaEstimatorMixin, _fit_context, clon
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import check_cv
 from sklearn.utils import get_tags, indexable
-from sklearn.utils._param_validation import HasMethods, Interval
+from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, _routing_enabled
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d
 
-from oblong._core.estimator import Estimator
+from oblong._core.estimator import Estimator, Folds, Positive, Verbose
 from oblong._core.rollback import all_or_nothing
 from oblong.batch._calibration_folds import check_labels, folds_of, routed
 from oblong.batch._cross_fit import MOST_KEPT, cross_fit, is_pairwise, outputs_of, predicted
 from oblong.batch._one_vs_one import pairs_of
 from oblong.batch.relative_margin import RelativeMarginClassifier
+from oblong.solvers.calibration import maps
 from oblong.solvers.calibration.conformal import conformity_of_pairs, conformity_of_rest, p_values
-from oblong.solvers.calibration.maps import (
-    fit_sigmoid,
-    fit_temperature,
-    pair_log_odds,
-    pool,
-    summed_logarithms,
-    two_class_probabilities,
-)
-
-__all__ = ["CalibratedMarginClassifier"]
 
 # A certificate of more than so many tolerances is worth a warning.
 _LOOSE = 10.0
@@ -48,10 +36,10 @@ _ROUND_OFF = 1e-12
 class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, Estimator):
     r"""Probabilities and prediction sets that agree with a classifier's predictions.
 
-    The classifier is fitted to all rows, and this model predicts. It is fitted again without each
-    of a few folds, which gives every row an output of a model that has not seen it. From these
-    outputs come probabilities [1]_ that never contradict the prediction, and prediction sets with
-    a coverage that is guaranteed for each class [2]_ [3]_.
+    The classifier is fitted to all rows, and this model makes the predictions. It is also fitted
+    without each of a few folds, which gives every row an output from a model that has not seen it.
+    These outputs give probabilities [1]_ that never contradict the prediction, and prediction sets
+    with a guaranteed coverage for each class [2]_ [3]_.
 
     Parameters
     ----------
@@ -66,8 +54,8 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, Estimator)
         Tolerance of the models of the folds, for the margin classifiers of this library. The model
         that predicts keeps its own ``tol``.
     n_jobs : int, default=None
-        Folds to fit at once, unless they are solved from the solution with all rows; then
-        ``n_jobs`` of the estimator says how many pairs of classes are solved at once.
+        Number of folds to fit at once. If the folds are solved from the solution with all rows,
+        ``n_jobs`` of the estimator applies instead: the number of pairs of classes solved at once.
     verbose : int, default=0
         Whether to report progress on standard error.
 
@@ -109,8 +97,9 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, Estimator)
     indicates. With more classes, each pair of classes gets such a sigmoid; the probabilities are a
     softmax of the summed logarithms, divided by a temperature. In the few rows where the votes
     predict another class than the most probable one, both get the average of their probabilities,
-    and the predicted class a billionth more. Of classes that tie under ``break_ties="random"`` all
-    get the same. Classifiers that separate each class from the rest get a softmax of their outputs.
+    and the predicted class a billionth more. Classes that tie under ``break_ties="random"`` get
+    equal probabilities. Classifiers that separate each class from the rest get a softmax of their
+    outputs.
 
     The folds of :class:`RelativeMarginClassifier` are solved together, from the solution with all
     rows, and keep its kernel parameter, class weights and bounds. With a numeric ``gamma``, no
@@ -123,10 +112,10 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, Estimator)
     The p-values are cross-conformal. For exchangeable rows the theory guarantees that at least
     :math:`1 - 2\alpha` of the rows of each class are covered at the confidence
     :math:`1 - \alpha`, less a term that falls with the size of the class [3]_; in practice
-    :math:`1 - \alpha` or more are. What the folds keep of the fit to all rows, and the sigmoids in
-    the scores of more than two classes, are outside the theorem. If :math:`1 - \alpha` itself has
-    to be guaranteed, split off rows for calibration and give this classifier to a package such as
-    MAPIE or crepes.
+    :math:`1 - \alpha` or more are. The theorem does not cover what the folds keep of the fit to all
+    rows, nor the sigmoids in the scores of more than two classes. If you need a guarantee of
+    :math:`1 - \alpha` itself, set rows aside for calibration and pass this classifier to a package
+    such as MAPIE or crepes.
 
     References
     ----------
@@ -153,28 +142,18 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, Estimator)
     (0.95, 0.95)
     """
 
-    _parameter_constraints: ClassVar[dict] = {
-        "estimator": [HasMethods(["fit", "decision_function"]), None],
-        "cv": ["cv_object"],
-        "fold_tol": [Interval(Real, 0.0, None, closed="neither")],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
-    }
-
-    estimator: Any = None
+    estimator: Annotated[Any, HasMethods(["fit", "decision_function"]), None] = None
     _: KW_ONLY
-    cv: Any = None
-    fold_tol: float = 1e-2
+    cv: Folds = None
+    fold_tol: Positive = 1e-2
     n_jobs: int | None = None
-    verbose: int = 0
+    verbose: Verbose = 0
 
     # Fitting ------------------------------------------------------------------------------------
 
     # The estimator's parameters are its own to check.
     @_fit_context(prefer_skip_nested_validation=False)
-    def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any
-    ) -> CalibratedMarginClassifier:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any) -> Self:
         """Fit the classifier to all rows and without each fold, and calibrate it.
 
         Parameters
@@ -262,12 +241,14 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, Estimator)
             for outputs, (positive, negative) in zip(self.outputs_.T, pairs_of(k)):
                 rows = (labels == positive) | (labels == negative)
                 sizes.append(weights[rows].sum())
-                sigmoids.append(fit_sigmoid(outputs[rows], labels[rows] == positive, weights[rows]))
+                sigmoids.append(
+                    maps.fit_sigmoid(outputs[rows], labels[rows] == positive, weights[rows])
+                )
             self.sigmoids_, self._sizes = np.array(sigmoids), np.array(sizes)
         elif hasattr(self, "sigmoids_"):
             del self.sigmoids_
         if k > 2:
-            factor = fit_temperature(self._scores(self.outputs_), labels, weights)
+            factor = maps.fit_temperature(self._scores(self.outputs_), labels, weights)
             self.temperature_ = 1.0 / factor
 
     def _report(self, what: str) -> None:
@@ -281,8 +262,8 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, Estimator)
         if not self._one_vs_one:
             return outputs
         k = len(self.classes_)
-        log_odds = pair_log_odds(outputs, self.sigmoids_, self._sizes)
-        return summed_logarithms(log_odds, pairs_of(k), k)
+        log_odds = maps.pair_log_odds(outputs, self.sigmoids_, self._sizes)
+        return maps.summed_logarithms(log_odds, pairs_of(k), k)
 
     def _conformity(self, outputs: np.ndarray) -> np.ndarray:
         """How well each class conforms to the outputs, of shape (n, n_classes)."""
@@ -290,7 +271,7 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, Estimator)
         if k == 2:
             return np.column_stack([-outputs[:, 0], outputs[:, 0]])
         if self._one_vs_one:
-            log_odds = pair_log_odds(outputs, self.sigmoids_, self._sizes)
+            log_odds = maps.pair_log_odds(outputs, self.sigmoids_, self._sizes)
             return conformity_of_pairs(log_odds, pairs_of(k), k)
         return conformity_of_rest(outputs)
 
@@ -343,8 +324,10 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, Estimator)
         outputs = outputs_of(self.estimator_, X)
         leaders = predicted(self.estimator_, X, outputs)
         if len(self.classes_) == 2:
-            return pool(two_class_probabilities(outputs[:, 0], *self.sigmoids_[0]), leaders)
-        return pool(softmax(self._scores(outputs) / self.temperature_, axis=1), leaders)
+            return maps.pool(
+                maps.two_class_probabilities(outputs[:, 0], *self.sigmoids_[0]), leaders
+            )
+        return maps.pool(softmax(self._scores(outputs) / self.temperature_, axis=1), leaders)
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of the probabilities of the classes.
@@ -373,9 +356,9 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, Estimator)
         Returns
         -------
         p_values : ndarray of shape (n_samples, n_classes)
-            For each class, the fraction of its rows, the new one included, that conform to it no
-            better than the new row does. Small where the class is implausible. The models of all
-            folds take part.
+            For each class, the fraction of its rows, including the new one, that conform to it no
+            better than the new row does. It is small if the class is implausible. The models of all
+            folds are used.
         """
         check_is_fitted(self)
         if not self._models:

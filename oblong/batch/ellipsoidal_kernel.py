@@ -1,20 +1,16 @@
 """The ellipsoidal kernel machine as a scikit-learn classifier."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from numbers import Integral, Real
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils._param_validation import Interval, StrOptions
 
+from oblong._core.estimator import Count, Positive, Share
 from oblong._core.progress import ProgressCallback
 from oblong._core.threads import chunks
-from oblong.batch._base import KernelClassifier
 from oblong.batch._one_vs_one import pairs_of
 from oblong.batch._pairwise import PairFit
 from oblong.batch._parameters import MarginParameters
@@ -44,11 +40,11 @@ class _KernelFit(PairFit):
 class EllipsoidalKernelClassifier(MarginParameters, PassClassifier):
     r"""Ellipsoidal kernel machine: a support vector machine in the geometry of an ellipsoid.
 
-    The bounds that speak for a large margin compare it with the size of a ball around the data.
-    Data seldom fills a ball. The ellipsoidal kernel machine [1]_ takes the ellipsoid of least
-    volume around the rows, whatever their labels,
-    :math:`\{x : (x-\mu)^\top \Sigma^{-1} (x-\mu) \le 1\}`, maps it to the unit ball by
-    :math:`t = \Sigma^{-1/2} (x - \mu)`, and is the support vector machine there:
+    The theory behind large margins compares the margin with the size of a ball around the data, but
+    data seldom fills a ball. The ellipsoidal kernel machine [1]_ takes the ellipsoid of least
+    volume around the rows, whatever their labels, :math:`\{x : (x-\mu)^\top \Sigma^{-1} (x-\mu) \le
+    1\}`, maps it to the unit ball by :math:`t = \Sigma^{-1/2} (x - \mu)`, and is the support vector
+    machine there:
 
     .. math::
 
@@ -62,9 +58,8 @@ class EllipsoidalKernelClassifier(MarginParameters, PassClassifier):
     Parameters
     ----------
     C : float, default=1.0
-        Penalty of margin violations, larger than zero. Rows lie in the unit ball after the
-        map, so that useful values are larger than for standardised data: try ``2**-5`` to
-        ``2**15``.
+        Penalty of margin violations, larger than zero. Rows lie in the unit ball after the map, so
+        useful values are larger than for standardised data: try ``2**-5`` to ``2**15``.
     coverage : float, default=1.0
         Fraction of the rows inside the ellipsoid, from 0 to 1: at most ``1 - coverage`` of them
         are outside, and at least that many outside or on the boundary.
@@ -74,15 +69,15 @@ class EllipsoidalKernelClassifier(MarginParameters, PassClassifier):
     center : bool, default=True
         Whether the centre of the ellipsoid is free; otherwise it is the origin.
     shape : {"mvee", "covariance", "none"}, default="mvee"
-        What makes the geometry: the ellipsoid of least volume, the mean and the covariance of
-        the rows (the paper's "Gaussian" comparator), or nothing, which is the support vector
-        machine itself. ``coverage``, ``E`` and ``ridge`` have a meaning for "mvee" only;
-        ``center`` and ``rank`` have none for "none".
+        What defines the geometry: the ellipsoid of least volume, the mean and the covariance of the
+        rows (the paper's "Gaussian" baseline), or nothing, which is the support vector machine
+        itself. ``coverage``, ``E`` and ``ridge`` apply to "mvee" only; ``center`` and ``rank`` do
+        not apply to "none".
     rank : int, default=None
-        Number of principal directions in the feature space of the kernel. By default as many
-        as 99 % of the variance there need, but at most 200 and a tenth of the number of rows;
-        all of them for the linear kernel. Without truncation the rows of a nonsingular kernel
-        matrix are the corners of a simplex, and the ellipsoid carries no information.
+        Number of principal directions in the feature space of the kernel. By default as many as
+        explain 99 % of the variance there, but at most 200 and a tenth of the number of rows; all
+        of them for the linear kernel. Without truncation the rows of a nonsingular kernel matrix
+        are the corners of a simplex, and the ellipsoid carries no information.
     ridge : float, default=None
         A number above zero that is added to the diagonal of :math:`\Sigma`, in squared units of
         the rows or of the feature space. It replaces the truncated rank there: the model then
@@ -144,7 +139,7 @@ class EllipsoidalKernelClassifier(MarginParameters, PassClassifier):
     objective_ : ndarray of shape (n_pairs,)
         Primal objective of each binary problem.
     dual_gap_ : ndarray of shape (n_pairs,)
-        The certificate of the classifiers: primal minus dual objective over the primal.
+        The certificate of the classifiers: primal minus dual objective, divided by the primal.
     n_iter_ : ndarray of shape (n_pairs,)
         Steps taken by the solver.
     converged_ : bool
@@ -192,27 +187,16 @@ class EllipsoidalKernelClassifier(MarginParameters, PassClassifier):
     True
     """
 
-    coverage: float = 1.0
-    E: float | None = None
+    coverage: Share = 1.0
+    E: Positive | None = None
     center: bool = True
-    shape: str = "mvee"
-    rank: int | None = None
-    ridge: float | None = None
-    estimator_tol: float = 1e-6
+    shape: Literal["mvee", "covariance", "none"] = "mvee"
+    rank: Count | None = None
+    ridge: Positive | None = None
+    estimator_tol: Positive = 1e-6
 
     ellipsoid_: MinimumVolumeEllipsoid | None = field(init=False)
     _kernel_coef: np.ndarray | None = field(init=False)
-
-    _parameter_constraints: ClassVar[dict] = {
-        **KernelClassifier._parameter_constraints,
-        "coverage": [Interval(Real, 0.0, 1.0, closed="both")],
-        "E": [Interval(Real, 0.0, None, closed="neither"), None],
-        "center": ["boolean"],
-        "shape": [StrOptions({"mvee", "covariance", "none"})],
-        "rank": [Interval(Integral, 1, None, closed="left"), None],
-        "ridge": [Interval(Real, 0.0, None, closed="neither"), None],
-        "estimator_tol": [Interval(Real, 0.0, None, closed="neither")],
-    }
 
     def _fit_pairs(
         self, X: Any, labels: np.ndarray, penalties: np.ndarray, weights: np.ndarray

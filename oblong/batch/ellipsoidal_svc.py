@@ -1,25 +1,21 @@
 """The ellipsoidal support vector machine as a scikit-learn classifier."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, Literal
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
 
-from oblong.batch._base import KernelClassifier, constraints_but
-from oblong.batch._ellipsoid_metric import EllipsoidMetricMixin
+from oblong._core.estimator import ClassWeight, Count, Positive, PositiveShare
+from oblong.batch._base import KernelClassifier
 from oblong.batch._ellipsoidal_binary import (
     BinarySolution,
     EllipsoidalSetting,
     solve_binary,
 )
-from oblong.batch._ellipsoidal_outputs import EllipsoidalOutputsMixin
+from oblong.batch._ellipsoidal_model import EllipsoidalModel
 from oblong.batch._one_vs_rest import solve_each
 from oblong.batch._pairwise import PairFit
 from oblong.batch._parameters import KernelParameters, SolverParameters
@@ -41,13 +37,7 @@ _CANCELLED = 1e-6
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class EllipsoidalSVC(
-    KernelParameters,
-    SolverParameters,
-    EllipsoidMetricMixin,
-    EllipsoidalOutputsMixin,
-    KernelClassifier,
-):
+class EllipsoidalSVC(KernelParameters, SolverParameters, EllipsoidalModel, KernelClassifier):
     r"""Ellipsoidal support vector machine: the centre of an ellipsoid in the version space.
 
     The weight vectors that classify all training rows correctly make up the version space.
@@ -75,8 +65,8 @@ class EllipsoidalSVC(
         largest volume. Directions in which the rows have little weight compared with
         ``1 - r`` do not count. The value 1 means ``1 - 1e-9``.
     margin : {"soft", "hard"}, default="soft"
-        "hard" allows no errors, and ``nu`` has no meaning. If nothing separates the classes, a
-        warning is given and the limit of the soft margin for small ``nu`` is used.
+        "hard" allows no errors and ignores ``nu``. If nothing separates the classes, a warning is
+        given and the limit of the soft margin for small ``nu`` is used.
     formulation : {"consistent", "paper", "exact"}, default="consistent"
         "consistent": :math:`\pi_i = 1 / t_i`, :math:`C_i = r p / (n \nu t_i)`, where p is the
         dimension of the span of the rows, to double precision; the units of the rows do not
@@ -90,8 +80,8 @@ class EllipsoidalSVC(
     normalize : bool, default=False
         Whether to scale the rows, in the feature space of the kernel, to unit length.
     rank : int, default=None
-        Largest dimension of the feature space: that of the first pivots of a partial Cholesky
-        factor of the kernel matrix. By default all.
+        Largest dimension of the feature space: number of pivots of a partial Cholesky factor of the
+        kernel matrix. By default no limit.
     solver : {"auto", "ipm", "newton", "smo"}, default="auto"
         "ipm" is an interior point method, "newton" is for many rows with few features, "smo"
         moves pairs of dual weights. "auto" takes one of the first two.
@@ -108,12 +98,12 @@ class EllipsoidalSVC(
     tol : float, default=1e-6
         Largest gap between the primal and the dual objective, over ``r p``.
     max_iter : int, default=-1
-        Limit on the iterations of the solver, or -1 for one that suits it.
+        Limit on the iterations of the solver, or -1 for the solver's own default.
     class_weight : dict or "balanced", default=None
         Factors of :math:`C_i` by class.
     warm_start : bool, default=False
-        Whether a fit starts from the last one's solution, if the rows have the same shape and
-        the same classes: for a path along ``nu``.
+        Whether a fit starts from the previous solution, if the rows have the same shape and the
+        same classes. Useful for a path along ``nu``.
     cache_size : float, default=1024
         Memory in MB for blocks of kernel values in prediction.
     n_jobs : int, default=None
@@ -177,7 +167,7 @@ class EllipsoidalSVC(
     -----
     With two classes there is one problem, otherwise one for each class against all others.
 
-    The origin matters, so that a shift of the rows changes the classifier: standardise them.
+    The origin matters: shifting the rows changes the classifier. Standardise them.
 
     A row of weight two counts as two rows, and one of weight zero is ignored.
 
@@ -202,31 +192,18 @@ class EllipsoidalSVC(
     (3, 2)
     """
 
-    nu: float = 0.2
-    r: float = 0.99
-    margin: str = "soft"
-    formulation: str = "consistent"
-    fit_intercept: bool | str = True
+    nu: Positive = 0.2
+    r: PositiveShare = 0.99
+    margin: Literal["soft", "hard"] = "soft"
+    formulation: Literal["consistent", "paper", "exact"] = "consistent"
+    fit_intercept: bool | Literal["augment"] = True
     normalize: bool = False
-    rank: int | None = None
-    solver: str = "auto"
-    tol: float = 1e-6
-    class_weight: Any = None
+    rank: Count | None = None
+    solver: Literal["auto", "ipm", "newton", "smo"] = "auto"
+    tol: Positive = 1e-6
+    class_weight: ClassWeight = None
     warm_start: bool = False
-    cache_size: float = 1024
-
-    _parameter_constraints: ClassVar[dict] = {
-        **constraints_but("C", "decision_function_shape", "break_ties"),
-        "nu": [Interval(Real, 0.0, None, closed="neither")],
-        "r": [Interval(Real, 0.0, 1.0, closed="right")],
-        "margin": [StrOptions({"soft", "hard"})],
-        "formulation": [StrOptions({"consistent", "paper", "exact"})],
-        "fit_intercept": ["boolean", StrOptions({"augment"})],
-        "normalize": ["boolean"],
-        "rank": [Interval(Integral, 1, None, closed="left"), None],
-        "solver": [StrOptions({"auto", "ipm", "newton", "smo"})],
-        "warm_start": ["boolean"],
-    }
+    cache_size: Positive = 1024
 
     _round_off = 1e-8
 

@@ -1,17 +1,14 @@
 """The regularised kernel Fisher discriminant as a scikit-learn classifier."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Real
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import Interval
 
+from oblong._core.estimator import Positive
 from oblong.batch._pairwise import PairFit, PairwiseKernelClassifier
 from oblong.batch._parameters import KernelParameters, RunParameters, VoteParameters
 from oblong.solvers.covariance.kernel_fisher import KernelFisherResult, solve_kernel_fisher
@@ -66,7 +63,7 @@ class KernelFisherClassifier(
     classes_ : ndarray of shape (n_classes,)
         The class labels.
     support_ : ndarray of shape (n_SV,)
-        Rows with a nonzero coefficient, grouped by class: as a rule, all.
+        Rows with a nonzero coefficient, grouped by class: usually all.
     support_vectors_ : {ndarray, CSR matrix} of shape (n_SV, n_features)
         Those rows. Empty for a precomputed kernel.
     n_support_ : ndarray of shape (n_classes,)
@@ -80,10 +77,10 @@ class KernelFisherClassifier(
     objective_ : ndarray of shape (n_pairs,)
         Primal objective of the regression that each binary problem is solved as.
     dual_gap_ : ndarray of shape (n_pairs,)
-        The certificate of the model as stored: primal minus dual objective over the primal,
-        rounding included.
+        The certificate of the model as stored: primal minus dual objective, rounding included,
+        divided by the primal.
     n_iter_ : ndarray of shape (n_pairs,)
-        Factorisations, one each.
+        Number of factorisations: one per problem.
     converged_ : bool
         Whether every gap is at most 1e-3. The method is direct: only rounding can prevent it.
     n_features_in_ : int
@@ -120,12 +117,7 @@ class KernelFisherClassifier(
     array([0.  , 0.  , 0.04])
     """
 
-    alpha: float = 1.0
-
-    _parameter_constraints: ClassVar[dict] = {
-        **PairwiseKernelClassifier._parameter_constraints,
-        "alpha": [Interval(Real, 0.0, None, closed="neither")],
-    }
+    alpha: Positive = 1.0
 
     def _fit_pair(
         self, X: Any, y: np.ndarray, penalties: np.ndarray, weights: np.ndarray, threads: int

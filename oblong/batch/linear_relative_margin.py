@@ -1,18 +1,14 @@
 """The linear relative margin machine as a scikit-learn classifier."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 
-from oblong.batch._base import constraints_but
+from oblong._core.estimator import AtLeastOne, ClassWeight, Limit, NotNegative, Positive, Share
 from oblong.batch._pairwise import PairFit
 from oblong.batch._parameters import SolverParameters, VoteParameters, check_bound
 from oblong.batch._passes import PassClassifier
@@ -43,10 +39,10 @@ class LinearRelativeMarginClassifier(SolverParameters, VoteParameters, PassClass
         \min_{w, b, t \ge 1} \ \tfrac12 \|w\|^2 + \sum_i C_i \, [1 - y_i f_i]_+ + D \, t
         + \sum_i U_i \, [|f_i| - t]_+ .
 
-    Without ``nu`` the penalties :math:`U_i` are infinite; with it they are
-    :math:`D \nu s_i / \sum_j s_j`, where :math:`s` are the sample weights. The weights are found
-    directly, so that time and memory grow linearly with the number of rows, and rows in single
-    precision are never copied to double precision as a whole.
+    Without ``nu`` the penalties :math:`U_i` are infinite; with it they are :math:`D \nu s_i /
+    \sum_j s_j`, where :math:`s` are the sample weights. The weights are found directly, so time and
+    memory grow linearly with the number of rows, and rows in single precision are never copied to
+    double precision as a whole.
 
     Parameters
     ----------
@@ -90,7 +86,7 @@ class LinearRelativeMarginClassifier(SolverParameters, VoteParameters, PassClass
     verbose : int, default=0
         Whether to report progress on standard error.
     random_state : int, RandomState instance or None, default=None
-        Source of the descent's orders and of random ties.
+        Seed of the order of coordinate descent and of random ties.
 
     Attributes
     ----------
@@ -110,8 +106,8 @@ class LinearRelativeMarginClassifier(SolverParameters, VoteParameters, PassClass
     objective_ : ndarray of shape (n_pairs,)
         Primal objective of each binary problem.
     dual_gap_ : ndarray of shape (n_pairs,)
-        The certificate: primal minus dual objective over the primal. No solution is better by
-        more than this fraction.
+        The certificate: primal minus dual objective, divided by the primal. No solution is better
+        by more than this fraction.
     n_iter_ : ndarray of shape (n_pairs,)
         Steps or passes taken by the solver.
     converged_ : bool
@@ -132,9 +128,9 @@ class LinearRelativeMarginClassifier(SolverParameters, VoteParameters, PassClass
 
     Notes
     -----
-    Unless ``tol`` is above 0.001, small problems are solved to all digits, at no extra cost.
-    Under a tight bound the descent can take thousands of passes: scale the features, or lower
-    ``C``.
+    Unless ``tol`` is above 0.001, small problems are solved to machine precision, at no extra cost.
+    Under a tight bound coordinate descent can take thousands of passes: scale the features, or
+    lower ``C``.
 
     References
     ----------
@@ -155,26 +151,16 @@ class LinearRelativeMarginClassifier(SolverParameters, VoteParameters, PassClass
     True
     """
 
-    C: float = 1.0
-    B: float | None = None
-    spread: float = 0.5
-    D: float | None = None
-    nu: float | None = None
+    C: Positive = 1.0
+    B: AtLeastOne | None = None
+    spread: Share = 0.5
+    D: NotNegative | None = None
+    nu: Positive | None = None
     fit_intercept: bool = True
-    solver: str = "auto"
-    tol: float = 1e-4
-    max_iter: int = 1000
-    class_weight: Any = None
-
-    _parameter_constraints: ClassVar[dict] = {
-        **constraints_but("kernel", "gamma", "degree", "coef0", "cache_size"),
-        "B": [Interval(Real, 1.0, None, closed="left"), None],
-        "spread": [Interval(Real, 0.0, 1.0, closed="both")],
-        "D": [Interval(Real, 0.0, None, closed="left"), None],
-        "nu": [Interval(Real, 0.0, None, closed="neither"), None],
-        "fit_intercept": ["boolean"],
-        "solver": [StrOptions({"auto", "interior-point", "descent", "bands"})],
-    }
+    solver: Literal["auto", "interior-point", "descent", "bands"] = "auto"
+    tol: Positive = 1e-4
+    max_iter: Limit = 1000
+    class_weight: ClassWeight = None
 
     # Parameters of the kernel classifiers that have one value here.
     kernel = "linear"

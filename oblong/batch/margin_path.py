@@ -109,13 +109,13 @@ class RelativeMarginPath:
     objective : ndarray of shape (n_spreads,)
         Primal objectives.
     dual_gap : ndarray of shape (n_spreads,)
-        Certificates: primal minus dual objective over the primal.
+        Certificates: primal minus dual objective, divided by the primal.
     relative_margin : ndarray of shape (n_spreads,)
         Margin over the spread of the training outputs, ``1 / max |f_i|``.
     n_iter : ndarray of shape (n_spreads,)
         Steps taken by the solver for each spread.
     converged : bool
-        Whether every solution met ``tol``, that of the support vector machine included.
+        Whether every solution, including the support vector machine, met ``tol``.
     """
 
     spreads: np.ndarray

@@ -1,29 +1,27 @@
 """Regression with kernels as a scikit-learn regressor."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from numbers import Real
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin, _fit_context
-from sklearn.utils._param_validation import Interval, StrOptions
 
+from oblong._core.estimator import ArrayLike, InnerShare, Limit, NotNegative, Positive, Verbose
 from oblong._core.rollback import all_or_nothing
 from oblong._core.threads import available_threads
 from oblong.batch._expansion import CertifiedExpansion, PairFit
+from oblong.batch._parameters import KernelParameters
 from oblong.linalg.columns import SymmetricColumns
 from oblong.solvers.linear.regression import solve_linear_regression, suits_linear_regression
 from oblong.solvers.margin.regression import solve_regression
-
-__all__ = ["LINEAR_GAP", "MarginRegressor"]
 
 # Relative gap of linear models: the last digits cost next to nothing there.
 LINEAR_GAP = 1e-6
 
 
-class MarginRegressor(RegressorMixin, CertifiedExpansion):
+@dataclass(kw_only=True, eq=False, repr=False)
+class MarginRegressor(KernelParameters, RegressorMixin, CertifiedExpansion):
     r"""Support vector regression, and quantile regression with kernels.
 
     The model is :math:`f(x) = w \cdot \varphi(x) + b` with
@@ -55,14 +53,14 @@ class MarginRegressor(RegressorMixin, CertifiedExpansion):
     epsilon : float, default=0.1
         Errors up to this size are not penalised. For ``loss="epsilon"`` only.
     quantile : float or sequence of float, default=0.5
-        The quantile :math:`\tau`, between 0 and 1. Several make one model each, see the notes. For
-        ``loss="quantile"`` only.
+        The quantile :math:`\tau`, between 0 and 1. A sequence gives one model for each, see the
+        notes. For ``loss="quantile"`` only.
     bounds : tuple of two floats, default=None
         Hard bounds ``(low, high)`` on the outputs of the training rows, for a target with a
-        physical range. They have to hold all targets, and need ``loss="quantile"``. Outputs of
-        other rows may leave them.
+        physical range. They must contain all targets, and need ``loss="quantile"``. Outputs of
+        other rows may exceed them.
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
-        The kernel function. The sigmoid is indefinite, so that ``bounds`` have no solution with it.
+        The kernel function. The sigmoid is indefinite, so ``bounds`` have no solution with it.
     gamma : {"scale", "auto"} or float, default="scale"
         Coefficient of "rbf", "poly" and "sigmoid": ``1 / (n_features * X.var())``,
         ``1 / n_features``, or the number itself. With ``sample_weight`` the variance is the
@@ -119,15 +117,16 @@ class MarginRegressor(RegressorMixin, CertifiedExpansion):
     Notes
     -----
     Each quantile is a model of its own, and models of neighbouring quantiles may cross where rows
-    are few. With a sequence of quantiles :meth:`predict` sorts the outputs of each row, so that its
-    predictions never cross; attributes are those of the models before that.
+    are few. With a sequence of quantiles :meth:`predict` sorts the outputs of each row, so its
+    predictions never cross; the attributes describe the models before sorting.
 
     The number of targets below the model of a quantile is at most ``quantile * n``, and that of
     targets not above it at least as much (by weight, up to ``tol``).
 
     With ``kernel="linear"``, at least 400 rows and three rows per column, the weights are found
     directly by an interior point method, in time and memory that grow linearly with the rows, to a
-    relative gap of ``min(tol, 1e-6)``. So are those of fewer rows where the kernel solver stalls.
+    relative gap of ``min(tol, 1e-6)``. The same method is used for fewer rows if the kernel solver
+    stalls.
 
     References
     ----------
@@ -158,49 +157,20 @@ class MarginRegressor(RegressorMixin, CertifiedExpansion):
     (200, 2)
     """
 
-    _in_units = "the columns and the targets"
-    _parameter_constraints: ClassVar[dict] = {
-        **CertifiedExpansion._parameter_constraints,
-        **CertifiedExpansion._certified_constraints,
-        "loss": [StrOptions({"epsilon", "quantile"})],
-        "epsilon": [Interval(Real, 0.0, None, closed="left")],
-        "quantile": [Interval(Real, 0.0, 1.0, closed="neither"), "array-like"],
-        "bounds": ["array-like", None],
-    }
+    loss: Literal["epsilon", "quantile"] = "epsilon"
+    C: Positive = 1.0
+    epsilon: NotNegative = 0.1
+    quantile: InnerShare | ArrayLike = 0.5
+    bounds: ArrayLike | None = None
+    tol: Positive = 1e-3
+    max_iter: Limit = -1
+    cache_size: Positive = 1024
+    verbose: Verbose = 0
 
-    def __init__(
-        self,
-        *,
-        loss: str = "epsilon",
-        C: float = 1.0,
-        epsilon: float = 0.1,
-        quantile: Any = 0.5,
-        bounds: tuple[float, float] | None = None,
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        tol: float = 1e-3,
-        max_iter: int = -1,
-        cache_size: float = 1024,
-        verbose: int = 0,
-    ) -> None:
-        self.loss = loss
-        self.C = C
-        self.epsilon = epsilon
-        self.quantile = quantile
-        self.bounds = bounds
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.tol = tol
-        self.max_iter = max_iter
-        self.cache_size = cache_size
-        self.verbose = verbose
+    _in_units = "the columns and the targets"
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> MarginRegressor:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the regressor.
 
         Parameters
@@ -234,7 +204,7 @@ class MarginRegressor(RegressorMixin, CertifiedExpansion):
         rows, y, weights = self._kept(X, y, weights, kept)
         if limits is not None and not (limits[0] <= y.min() and y.max() <= limits[1]):
             raise ValueError(
-                f"bounds={self.bounds!r} have to hold all targets, which are between "
+                f"bounds={self.bounds!r} must contain all targets, which are between "
                 f"{y.min():g} and {y.max():g}"
             )
         self._gamma = self._resolve_gamma(rows, None if sample_weight is None else weights)
@@ -272,17 +242,7 @@ class MarginRegressor(RegressorMixin, CertifiedExpansion):
         found = solve_linear_regression(
             X, y, C, tol=min(self.tol, LINEAR_GAP), threads=available_threads(), **how
         )
-        return PairFit(
-            found,
-            found.dual_coef,
-            found.bias,
-            found.objective,
-            found.relative_gap,
-            found.n_iter,
-            found.status,
-            found.coef,
-            found.rounding > 0.5 * found.gap,
-        )
+        return PairFit.of_linear(found)
 
     def _levels(self) -> list[float]:
         """The quantiles, before any work starts; none for the other loss."""
@@ -290,7 +250,7 @@ class MarginRegressor(RegressorMixin, CertifiedExpansion):
             return []
         levels = np.asarray(self.quantile, dtype=np.float64)
         if levels.ndim > 1 or levels.size == 0 or not ((levels > 0.0) & (levels < 1.0)).all():
-            raise ValueError(f"quantiles have to be between 0 and 1; got {self.quantile!r}")
+            raise ValueError(f"quantiles must be between 0 and 1; got {self.quantile!r}")
         return levels.reshape(-1).tolist()
 
     def _limits(self) -> tuple[float, float] | None:
@@ -301,10 +261,10 @@ class MarginRegressor(RegressorMixin, CertifiedExpansion):
         if self.loss != "quantile":
             raise ValueError('bounds need loss="quantile"')
         if len(bounds) != 2 or not np.isfinite(np.asarray(bounds, dtype=np.float64)).all():
-            raise ValueError(f"bounds have to be two finite numbers; got {bounds!r}")
+            raise ValueError(f"bounds must be two finite numbers; got {bounds!r}")
         low, high = float(bounds[0]), float(bounds[1])
         if not low < high:
-            raise ValueError(f"bounds have to be (low, high) with low < high; got {bounds!r}")
+            raise ValueError(f"bounds must be (low, high) with low < high; got {bounds!r}")
         return low, high
 
     def _if_indefinite(self) -> str | None:

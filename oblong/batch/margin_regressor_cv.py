@@ -1,26 +1,22 @@
 """Regression with kernels, its parameters chosen by cross-validation."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.metrics import get_scorer, mean_pinball_loss, r2_score
 from sklearn.model_selection import check_cv
-from sklearn.utils._param_validation import Interval, StrOptions
 
+from oblong._core.estimator import ArrayLike, InnerShare
 from oblong.batch._fold_models import SearchKernel
 from oblong.batch._search import (
     ParameterSearch,
     checked_gammas,
     checked_numbers,
-    documented,
     fold_workers,
     settings,
     splits_of,
@@ -31,13 +27,10 @@ from oblong.linalg.definite import check_kernel_definite
 from oblong.solvers.linear.regression import solve_linear_regression, suits_linear_regression
 from oblong.solvers.margin.regression import solve_regressions
 
-__all__ = ["MarginRegressorCV"]
-
 # Folds of more rows than this profit from several threads.
 _THREADS_ABOVE = 2048
 
 
-@documented
 @dataclass(kw_only=True, eq=False, repr=False)
 class MarginRegressorCV(RegressorMixin, ParameterSearch):
     r"""Support vector or quantile regression whose parameters are chosen by cross-validation.
@@ -54,14 +47,22 @@ class MarginRegressorCV(RegressorMixin, ParameterSearch):
         The loss, see :class:`MarginRegressor`.
     Cs : sequence of float, default=(0.1, 1.0, 10.0, 100.0)
         Penalties of errors to try.
-    %(gammas)s
+    gammas : sequence of {"scale", "auto"} or float, default=("scale",)
+        Kernel coefficients to try. ``"scale"`` is computed from the training part of each fold.
+        Only the first is used with the kernels "linear" and "precomputed" and with callables,
+        which have no gamma.
     epsilons : sequence of float, default=(0.1,)
         Half widths of the tube to try. For ``loss="epsilon"`` only.
     quantile : float, default=0.5
         The quantile. For ``loss="quantile"`` only.
     bounds : tuple of two floats, default=None
         Hard bounds on the outputs of the training rows, see :class:`MarginRegressor`.
-    %(kernel)s
+    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
+        The kernel function.
+    degree : int, default=3
+        Degree of the polynomial kernel.
+    coef0 : float, default=0.0
+        Constant term of "poly" and "sigmoid".
     cv : int, cross-validation splitter or iterable, default=None
         How to split: five folds by default, as in scikit-learn.
     scoring : str or callable, default=None
@@ -71,7 +72,15 @@ class MarginRegressorCV(RegressorMixin, ParameterSearch):
         Largest violation of the optimality conditions, on the scale of the targets.
     max_iter : int, default=-1
         Limit on the solver's steps for each problem, or -1 for none.
-    %(run)s
+    cache_size : float, default=1024
+        Memory limit in MB of the kernel cache of the last fit. The folds have no such limit,
+        see the notes.
+    refit : bool, default=True
+        Whether to fit the best model to all rows in the end.
+    n_jobs : int, default=None
+        Folds to work on at once, in threads.
+    verbose : int, default=0
+        Whether to report progress on standard error.
 
     Attributes
     ----------
@@ -79,7 +88,22 @@ class MarginRegressorCV(RegressorMixin, ParameterSearch):
         The best combination, with the keys "C", "gamma" and, for ``loss="epsilon"``, "epsilon".
         Among equal scores the smallest ``C`` wins, then the largest epsilon, then the gamma named
         first.
-    %(best)s
+    C_ : float
+        Its penalty.
+    gamma_ : {"scale", "auto"} or float
+        Its gamma.
+    best_score_ : float
+        Its mean score over the folds.
+    best_index_ : int
+        Its place in ``cv_results_``.
+    n_splits_ : int
+        Number of folds.
+    n_iter_ : int
+        Steps of the solver in all folds.
+    n_features_in_ : int
+        Number of features seen in :meth:`fit`.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the features, if ``X`` had string names.
     epsilon_ : float or None
         Its epsilon; None for ``loss="quantile"``.
     cv_results_ : dict of str to array
@@ -94,13 +118,13 @@ class MarginRegressorCV(RegressorMixin, ParameterSearch):
 
     Notes
     -----
-    The products of all rows, and one kernel matrix for each fold at work, are kept in memory: 8
+    The products of all rows, and one kernel matrix for each fold in progress, are kept in memory: 8
     bytes for each pair of rows, or 4 above 4096 rows, where single precision is used. For more rows
     than that allows use :class:`sklearn.model_selection.GridSearchCV`. A linear kernel on many rows
     needs no such matrix.
 
-    With ``sample_weight`` the scores are weighted as well, so that a row of weight two counts as
-    two rows of the same fold.
+    With ``sample_weight`` the scores are weighted as well: a row of weight two counts as two rows
+    of the same fold.
 
     Examples
     --------
@@ -117,18 +141,10 @@ class MarginRegressorCV(RegressorMixin, ParameterSearch):
     0.47
     """
 
-    loss: str = "epsilon"
-    epsilons: Any = (0.1,)
-    quantile: float = 0.5
-    bounds: tuple[float, float] | None = None
-
-    _parameter_constraints: ClassVar[dict] = {
-        **ParameterSearch._parameter_constraints,
-        "loss": [StrOptions({"epsilon", "quantile"})],
-        "epsilons": ["array-like"],
-        "quantile": [Interval(Real, 0.0, 1.0, closed="neither")],
-        "bounds": ["array-like", None],
-    }
+    loss: Literal["epsilon", "quantile"] = "epsilon"
+    epsilons: ArrayLike = (0.1,)
+    quantile: InnerShare = 0.5
+    bounds: ArrayLike | None = None
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> None:
         Cs, gammas = checked_numbers("Cs", self.Cs), checked_gammas(self.gammas, self.kernel)
@@ -143,7 +159,7 @@ class MarginRegressorCV(RegressorMixin, ParameterSearch):
             raise ValueError(f"{type(self).__name__} needs a row with a weight above zero")
         if limits is not None and not (limits[0] <= kept.min() and kept.max() <= limits[1]):
             raise ValueError(
-                f"bounds={self.bounds!r} have to hold all targets, which are between "
+                f"bounds={self.bounds!r} must contain all targets, which are between "
                 f"{kept.min():g} and {kept.max():g}"
             )
         loss = {"quantile": float(self.quantile), "bounds": limits}

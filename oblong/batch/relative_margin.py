@@ -1,17 +1,14 @@
 """The relative margin machine as a scikit-learn classifier."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 from joblib import effective_n_jobs
-from sklearn.utils._param_validation import Interval
 
+from oblong._core.estimator import AtLeastOne, NotNegative, Positive, Share
 from oblong._core.progress import ProgressCallback
 from oblong._core.threads import single_threaded_blas
 from oblong.batch._base import KernelClassifier
@@ -37,8 +34,6 @@ from oblong.solvers.margin.batch.solve import solve_batch
 from oblong.solvers.margin.options import DEFAULTS
 from oblong.solvers.margin.relative import RelativeMarginResult, solve_relative_margin
 from oblong.solvers.margin.variable_bound import solve_variable_bound
-
-__all__ = ["RelativeMarginClassifier"]
 
 # Classes, and rows in all, up to which pairs are solved one by one.
 _FEW_CLASSES, _FEW_ROWS = 5, 1024
@@ -67,7 +62,7 @@ class RelativeMarginClassifier(MarginParameters, ArraysAnywhere, KernelClassifie
         \min_{w, b, t \ge 1} \ \tfrac12 \|w\|^2 + \sum_i C_i \, [1 - y_i f_i]_+ + D \, t
         + \sum_i U_i \, [|f_i| - t]_+ .
 
-    Without ``nu`` the penalties :math:`U_i` are infinite, so that :math:`|f_i| \le t`; with it
+    Without ``nu`` the penalties :math:`U_i` are infinite, that is, :math:`|f_i| \le t`; with it
     they are :math:`D \nu s_i / \sum_j s_j`, where :math:`s` are the sample weights.
 
     Parameters
@@ -88,12 +83,12 @@ class RelativeMarginClassifier(MarginParameters, ArraysAnywhere, KernelClassifie
     nu : float, default=None
         With ``D``: lets rows exceed the bound, each with the penalty ``U_i``. Larger than zero. If
         the bound found is above 1, at most a fraction ``1 / nu`` of the rows (by weight) lies
-        beyond it and at least that fraction on it or beyond, so that the useful range is
-        ``nu >= 1``; below 1 the bound is always 1. The larger ``nu``, the more the bound is
-        like the hard one of ``nu=None``.
+        beyond it and at least that fraction on it or beyond. The useful range is therefore ``nu >=
+        1``; below 1 the bound is always 1. As ``nu`` grows, the bound approaches the hard one of
+        ``nu=None``.
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
-        The kernel function. The sigmoid is indefinite, so that a bound has no solution: use it
-        with ``spread=1`` and neither ``B`` nor ``D``.
+        The kernel function. The sigmoid is indefinite, so a bound has no solution: use it with
+        ``spread=1`` and neither ``B`` nor ``D``.
     gamma : {"scale", "auto"} or float, default="scale"
         Coefficient of "rbf", "poly" and "sigmoid": ``1 / (n_features * X.var())``,
         ``1 / n_features``, or the number itself. With ``sample_weight`` the variance is the
@@ -207,24 +202,15 @@ class RelativeMarginClassifier(MarginParameters, ArraysAnywhere, KernelClassifie
     True
     """
 
-    B: float | None = None
-    spread: float = 0.5
-    D: float | None = None
-    nu: float | None = None
+    B: AtLeastOne | None = None
+    spread: Share = 0.5
+    D: NotNegative | None = None
+    nu: Positive | None = None
     shrinking: bool = True
     probability: bool = False
 
     # Coefficients that a search found for two classes, for its last fit.
     _starts: ClassVar[np.ndarray | None] = None
-    _parameter_constraints: ClassVar[dict] = {
-        **KernelClassifier._parameter_constraints,
-        "B": [Interval(Real, 1.0, None, closed="left"), None],
-        "spread": [Interval(Real, 0.0, 1.0, closed="both")],
-        "D": [Interval(Real, 0.0, None, closed="left"), None],
-        "nu": [Interval(Real, 0.0, None, closed="neither"), None],
-        "shrinking": ["boolean"],
-        "probability": ["boolean"],
-    }
 
     def _check_rows(self, X: Any) -> None:
         super()._check_rows(X)
@@ -244,28 +230,13 @@ class RelativeMarginClassifier(MarginParameters, ArraysAnywhere, KernelClassifie
         self, columns: SymmetricColumns, y: np.ndarray, C: np.ndarray,
         progress: ProgressCallback | None, weights: np.ndarray,
     ) -> RelativeMarginResult:  # fmt: skip
+        limits: Any = {"tol": self.tol, "max_iter": self.max_iter, "progress": progress}
         if self.D is not None:
             return solve_variable_bound(
-                columns,
-                y,
-                C,
-                D=self.D,
-                nu=self.nu,
-                weights=weights,
-                tol=self.tol,
-                max_iter=self.max_iter,
-                progress=progress,
+                columns, y, C, D=self.D, nu=self.nu, weights=weights, **limits
             )
         return solve_relative_margin(
-            columns,
-            y,
-            C,
-            B=self.B,
-            spread=self.spread,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            progress=progress,
-            starts=self._starts,
+            columns, y, C, B=self.B, spread=self.spread, starts=self._starts, **limits
         )
 
     def _dense(self, X: Any) -> bool:
@@ -428,17 +399,8 @@ class RelativeMarginClassifier(MarginParameters, ArraysAnywhere, KernelClassifie
         if fit is not None and not linear.relative_gap < fit.relative_gap:
             return fit
         coef = np.where(np.abs(linear.dual_coef) > 1e-9 * self._penalty, linear.dual_coef, 0.0)
-        return PairFit(
-            found,
-            coef,
-            linear.bias,
-            linear.objective,
-            linear.relative_gap,
-            found.n_iter + (0 if fit is None else fit.n_iter),
-            linear.status,
-            linear.coef,
-            linear.rounding > 0.5 * linear.gap,
-        )
+        n_iter = found.n_iter + (0 if fit is None else fit.n_iter)
+        return PairFit.of_linear(linear, solution=found, coef=coef, n_iter=n_iter)
 
     def _keep(
         self,

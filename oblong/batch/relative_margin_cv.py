@@ -1,20 +1,17 @@
 """The relative margin machine with its parameters chosen by cross-validation."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import check_cv
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from oblong._core.estimator import ArrayLike, ClassWeight, Positive, RandomState
 from oblong.batch._device import SearchOnDevice, fit_anywhere, out_of_memory, same_place
 from oblong.batch._fold_models import STAGED_ROWS
 from oblong.batch._parameters import VoteParameters
@@ -30,7 +27,6 @@ from oblong.batch._search import (
     ParameterSearch,
     checked_gammas,
     checked_numbers,
-    documented,
     fold_workers,
     refitted,
     settings,
@@ -38,8 +34,6 @@ from oblong.batch._search import (
 )
 from oblong.batch.margin_path import SPREADS, check_spreads
 from oblong.batch.relative_margin import RelativeMarginClassifier
-
-__all__ = ["RelativeMarginClassifierCV"]
 
 # Pairs of more rows than this profit from several threads.
 _THREADS_ABOVE = 2048
@@ -53,7 +47,6 @@ _CHEAP = 4.0
 _KEPT = 2.0**30
 
 
-@documented
 @dataclass(kw_only=True, eq=False, repr=False)
 class RelativeMarginClassifierCV(VoteParameters, ClassifierMixin, ParameterSearch):
     r"""Relative margin machine whose C, gamma and spread are chosen by cross-validation.
@@ -69,10 +62,18 @@ class RelativeMarginClassifierCV(VoteParameters, ClassifierMixin, ParameterSearc
     ----------
     Cs : sequence of float, default=(0.1, 1.0, 10.0, 100.0)
         Penalties of margin violations to try.
-    %(gammas)s
+    gammas : sequence of {"scale", "auto"} or float, default=("scale",)
+        Kernel coefficients to try. ``"scale"`` is computed from the training part of each fold.
+        Only the first is used with the kernels "linear" and "precomputed" and with callables,
+        which have no gamma.
     spreads : sequence of float, default=(1, 0.5, 0.25, 0.1, 0.05, 0.02, 0)
         Spreads to try; 1 is the support vector machine.
-    %(kernel)s
+    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
+        The kernel function.
+    degree : int, default=3
+        Degree of the polynomial kernel.
+    coef0 : float, default=0.0
+        Constant term of "poly" and "sigmoid".
     cv : int, cross-validation splitter or iterable, default=None
         How to split: five stratified folds by default, as in scikit-learn.
     scoring : str or callable, default=None
@@ -87,7 +88,15 @@ class RelativeMarginClassifierCV(VoteParameters, ClassifierMixin, ParameterSearc
         Limit on the solver's steps for each binary problem, or -1 for none.
     class_weight : dict or "balanced", default=None
         Factors of ``C`` by class.
-    %(run)s
+    cache_size : float, default=1024
+        Memory limit in MB of the kernel cache of the last fit. The folds have no such limit,
+        see the notes.
+    refit : bool, default=True
+        Whether to fit the best model to all rows in the end.
+    n_jobs : int, default=None
+        Folds to work on at once, in threads.
+    verbose : int, default=0
+        Whether to report progress on standard error.
     decision_function_shape : {"ovr", "ovo"}, default="ovr"
         Shape of :meth:`decision_function` with more than two classes.
     break_ties : {"first", "confidence", "random"}, default="first"
@@ -100,7 +109,22 @@ class RelativeMarginClassifierCV(VoteParameters, ClassifierMixin, ParameterSearc
     best_params_ : dict
         The best combination, with the keys "C", "gamma" and "spread". Among equal scores the
         largest spread wins, then the smallest ``C``, then the gamma named first.
-    %(best)s
+    C_ : float
+        Its penalty.
+    gamma_ : {"scale", "auto"} or float
+        Its gamma.
+    best_score_ : float
+        Its mean score over the folds.
+    best_index_ : int
+        Its place in ``cv_results_``.
+    n_splits_ : int
+        Number of folds.
+    n_iter_ : int
+        Steps of the solver in all folds.
+    n_features_in_ : int
+        Number of features seen in :meth:`fit`.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the features, if ``X`` had string names.
     spread_ : float
         Its spread.
     cv_results_ : dict of str to array
@@ -136,8 +160,8 @@ class RelativeMarginClassifierCV(VoteParameters, ClassifierMixin, ParameterSearc
     "confidence" or "random", on a device, if the kernel matrices or coefficients take more than
     1 GB, and for more than 6000 rows of two classes.
 
-    With ``sample_weight`` the scores are weighted as well, so that a row of weight two counts as
-    two rows of the same fold.
+    With ``sample_weight`` the scores are weighted as well: a row of weight two counts as two rows
+    of the same fold.
 
     Examples
     --------
@@ -153,21 +177,12 @@ class RelativeMarginClassifierCV(VoteParameters, ClassifierMixin, ParameterSearc
     0.99
     """
 
-    spreads: Any = SPREADS
-    fold_tol: float = 0.3
-    class_weight: Any = None
-    random_state: Any = None
+    spreads: ArrayLike = SPREADS
+    fold_tol: Positive = 0.3
+    class_weight: ClassWeight = None
+    random_state: RandomState = None
 
     _rows_on_device: ClassVar[Any] = None
-    _parameter_constraints: ClassVar[dict] = {
-        **ParameterSearch._parameter_constraints,
-        "spreads": ["array-like"],
-        "fold_tol": [Interval(Real, 0.0, None, closed="neither")],
-        "class_weight": [StrOptions({"balanced"}), dict, None],
-        "decision_function_shape": [StrOptions({"ovo", "ovr"})],
-        "break_ties": [StrOptions({"first", "confidence", "random"}), "boolean"],
-        "random_state": ["random_state"],
-    }
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> None:
         fit_anywhere(self, self._fit_arrays, X, y, sample_weight, groups)

@@ -1,17 +1,13 @@
 """The Σ-SVM as a scikit-learn classifier."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
-from sklearn.utils._param_validation import Interval
 
-from oblong.batch._base import KernelClassifier
+from oblong._core.estimator import Count, ShareBelowOne
 from oblong.batch._one_vs_one import pairs_of
 from oblong.batch._pairwise import PairFit
 from oblong.batch._parameters import MarginParameters
@@ -21,12 +17,12 @@ from oblong.linalg.first_pass import FirstLook, Frame
 from oblong.linalg.low_rank import LowRank, pivoted_cholesky
 from oblong.linalg.row_passes import Passes
 from oblong.solvers.covariance.sigma import (
+    SigmaFactor,
     certified_kernel,
     solve_sigma_kernel,
     solve_sigma_linear,
     solve_sigma_low_rank,
 )
-from oblong.solvers.covariance.sigma_geometry import SigmaFactor
 
 # Beyond this many rows a low-rank approximation takes the place of the kernel matrix.
 _LARGEST_EXACT = 10_000
@@ -59,10 +55,10 @@ class SigmaSVC(MarginParameters, PassClassifier):
         support vector machine; near 1 the classifier hardly depends on affine maps of the data.
     rank : int, default=None
         Number of columns of the kernel matrix to use: the matrix is replaced by its partial
-        Cholesky factorisation with pivots, and the certificate is that of the problem so
-        approximated. By default the matrix is used whole up to 10,000 rows of a pair of
-        classes, and 1000 columns beyond. Ignored for a linear kernel with fewer features than
-        rows, whose exact solution costs less.
+        Cholesky factorisation with pivots, and the certificate refers to the approximate problem.
+        By default the whole matrix is used up to 10,000 rows per pair of classes, and 1000 columns
+        beyond. Ignored for a linear kernel with fewer features than rows, whose exact solution
+        costs less.
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
         The kernel function. It has to be positive semidefinite.
     gamma : {"scale", "auto"} or float, default="scale"
@@ -114,7 +110,7 @@ class SigmaSVC(MarginParameters, PassClassifier):
     objective_ : ndarray of shape (n_pairs,)
         Primal objective of each binary problem.
     dual_gap_ : ndarray of shape (n_pairs,)
-        The certificate: primal minus dual objective over the primal.
+        The certificate: primal minus dual objective, divided by the primal.
     n_iter_ : ndarray of shape (n_pairs,)
         Steps taken by the solver.
     converged_ : bool
@@ -131,8 +127,8 @@ class SigmaSVC(MarginParameters, PassClassifier):
 
     Notes
     -----
-    The mean and the covariance belong to the rows of the pair of classes at hand and are
-    weighted by ``sample_weight``, so that a row of weight two counts as two rows.
+    The mean and the covariance belong to the rows of the pair of classes at hand and are weighted
+    by ``sample_weight``: a row of weight two counts as two rows.
 
     References
     ----------
@@ -141,8 +137,8 @@ class SigmaSVC(MarginParameters, PassClassifier):
 
     Examples
     --------
-    Stretched along a direction that says nothing about the classes, the data turns the support
-    vector machine, but not the Σ-SVM:
+    Stretching the data along a direction that says nothing about the classes turns the boundary of
+    the support vector machine, but not that of the Σ-SVM:
 
     >>> from oblong import SigmaSVC
     >>> from oblong.datasets import make_parallel_lines
@@ -156,14 +152,8 @@ class SigmaSVC(MarginParameters, PassClassifier):
     True
     """
 
-    D: float = 0.5
-    rank: int | None = None
-
-    _parameter_constraints: ClassVar[dict] = {
-        **KernelClassifier._parameter_constraints,
-        "D": [Interval(Real, 0.0, 1.0, closed="left")],
-        "rank": [Interval(Integral, 1, None, closed="left"), None],
-    }
+    D: ShareBelowOne = 0.5
+    rank: Count | None = None
 
     def _if_indefinite(self) -> str:
         return "there is no covariance; use another kernel"

@@ -1,18 +1,15 @@
 """The support vector machine with a Universum as a scikit-learn classifier."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
 
+from oblong._core.estimator import Natural, NotNegative, Positive
 from oblong._core.rollback import all_or_nothing
 from oblong.batch._base import KernelClassifier
 from oblong.batch._pairwise import PairFit
@@ -25,9 +22,9 @@ from oblong.solvers.margin.universum import UniversumResult, solve_universum
 class UniversumSVC(MarginParameters, KernelClassifier):
     r"""Support vector machine with Universum points, which belong to no class.
 
-    Universum points [1]_ come from the same domain as the rows, but belong to neither class: of
-    two handwritten digits, the images of a third. Their outputs should be near zero, so that
-    the boundary passes through them:
+    Universum points [1]_ come from the same domain as the rows, but belong to neither class: for
+    two handwritten digits, images of a third. Their outputs should be near zero, so the boundary
+    passes through them:
 
     .. math::
 
@@ -98,7 +95,7 @@ class UniversumSVC(MarginParameters, KernelClassifier):
     objective_ : ndarray of shape (n_pairs,)
         Primal objective of each binary problem.
     dual_gap_ : ndarray of shape (n_pairs,)
-        The certificate: primal minus dual objective over the primal.
+        The certificate: primal minus dual objective, divided by the primal.
     n_iter_ : ndarray of shape (n_pairs,)
         Steps taken by the solver.
     converged_ : bool
@@ -137,21 +134,12 @@ class UniversumSVC(MarginParameters, KernelClassifier):
     array([5, 8])
     """
 
-    C_universum: float = 1.0
-    epsilon: float = 0.1
-    n_averages: int = 0
-
-    _parameter_constraints: ClassVar[dict] = {
-        **KernelClassifier._parameter_constraints,
-        "C_universum": [Interval(Real, 0.0, None, closed="neither")],
-        "epsilon": [Interval(Real, 0.0, None, closed="left")],
-        "n_averages": [Interval(Integral, 0, None, closed="left")],
-    }
+    C_universum: Positive = 1.0
+    epsilon: NotNegative = 0.1
+    n_averages: Natural = 0
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(
-        self, X: Any, y: Any, X_universum: Any = None, sample_weight: Any = None
-    ) -> UniversumSVC:
+    def fit(self, X: Any, y: Any, X_universum: Any = None, sample_weight: Any = None) -> Self:
         """Fit the classifier.
 
         Parameters

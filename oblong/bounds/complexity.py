@@ -190,7 +190,7 @@ def rademacher_rmm(
     gap = 1.0 - np.sqrt(1.0 - result.gap)
     if result.status != "converged" and gap > 1e-8:
         warnings.warn(
-            f"the design ended with a relative gap of {gap:.1e}; the bound holds, but may not be "
+            f"the design stopped at a relative gap of {gap:.1e}; the bound holds, but may not be "
             "the smallest",
             ConvergenceWarning,
             stacklevel=2,

@@ -194,7 +194,7 @@ def _class_margin(worst: float, size: float, distance: float, E: float) -> Class
     gap = max(0.0, float(1.0 - distance * max(ratio, 0.0)))
     if gap > 1e-6:
         warnings.warn(
-            f"the margin is known to a relative gap of {gap:.1e} only: scale X, or lower D",
+            f"the margin is known only to a relative gap of {gap:.1e}: scale X, or lower D",
             ConvergenceWarning,
             stacklevel=3,
         )

@@ -45,7 +45,7 @@ def mistake_bound_cellip(gamma: float, a: float = 1.0) -> float:
     -----
     It holds for two classes, the full shape matrix and the ellipsoid of the paper, whether mistakes
     only or all small margins cut. If there is an intercept, :math:`x` is the example with a
-    constant feature of one, so that rows have to be shorter.
+    constant feature of one, so the rows themselves must be shorter.
 
     It replaces theorem 3 of [1]_, which mixes two initial ellipsoids. The new one lies inside
     :math:`\prod_i (1 - A_i^2)` times the first, :math:`A_i` being the depth of the cuts in units of

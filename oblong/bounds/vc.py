@@ -277,7 +277,7 @@ def _estimate(rows: np.ndarray, sign: np.ndarray) -> VCEstimate:
     gap = max(0.0, 1.0 - (least / ratio) ** 2)
     if gap > _COARSE:
         warnings.warn(
-            f"the ratio is known to a relative gap of {gap:.1e} only: scale X",
+            f"the ratio is known only to a relative gap of {gap:.1e}: scale X",
             ConvergenceWarning,
             stacklevel=3,
         )

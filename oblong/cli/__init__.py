@@ -26,16 +26,16 @@ OK, FAILED, BAD_INPUT, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 # Modules of `oblong.cli.commands` and what they do. A module is loaded when its command is named,
 # so that --version and --help need none of the libraries.
 _COMMANDS = {
-    "play": "open a page to put points on and watch the boundaries",
-    "compare": "decide between models and baselines on a data set",
+    "play": "open a page to draw points on and watch the boundaries",
+    "compare": "find out which classifier suits a data set",
     "train": "fit one model to a file and save it",
     "predict": "predict the rows of a file with a saved model",
     "info": "show what a model file contains",
     "export": "write a saved model as an ONNX graph",
     "datasets": "list the data sets that can be given by name",
     "stream": "run an online learner over a stream of rows",
-    "bench": "time models and their peers on a data set",
-    "completion": "print a script that completes commands in a shell",
+    "bench": "compare the speed with other libraries on a data set",
+    "completion": "print a script for completing commands in a shell",
     "warm": "compile in advance what the first fits would compile",
 }
 # Other distributions add commands by an entry point of this group, which names a function like
@@ -44,7 +44,7 @@ _GROUP = "oblong.commands"
 # Commands of distributions that are known, what they do, and how to get them.
 _ELSEWHERE = {
     "reproduce": (
-        "run the experiments of the papers, next to the published numbers",
+        "run the experiments of the papers and compare the numbers",
         "pip install oblong-reproduction, or, in a checkout, pip install -e reproduction",
     )
 }
@@ -54,6 +54,13 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Say what is wrong in one line; the usage is a --help away."""
         self.exit(BAD_INPUT, f"oblong: error: {message} (see {self.prog} --help)\n")
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Let a full disk be an error, which argparse passes over."""
+        if file is sys.stdout:
+            file.write(message)
+        else:
+            super()._print_message(message, file)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -82,7 +89,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _discard_output()
         return OK
     except MemoryError as error:
-        reason = (str(error).splitlines() or ["no more can be had"])[0]
+        reason = (str(error).splitlines() or ["no more is available"])[0]
         return _complain(f"error: out of memory: {reason}", FAILED)
     except OSError as error:
         _discard_output()
@@ -187,7 +194,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace | int:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     words = sys.argv[1:] if argv is None else argv
     if any("\0" in word for word in words):
-        return _complain("no argument may have a null character", BAD_INPUT)
+        return _complain("arguments must not contain a null character", BAD_INPUT)
     first = words[0] if words else ""
     if first in _COMMANDS:
         import_module(f"oblong.cli.commands.{first}").add_parser(commands)
@@ -220,7 +227,7 @@ def _option(parameter: str) -> str:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from oblong.cli.shared.errors import RunError
+    from oblong.cli.shared.options import RunError
     from oblong.io.errors import DataFileError
     from oblong.persistence import ModelFileError
 

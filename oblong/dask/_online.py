@@ -9,18 +9,11 @@ import dask
 import numpy as np
 from dask import delayed
 
+from oblong import online
 from oblong.batch._passes import take_columns
 from oblong.dask._estimators import DaskEstimator, over_a_cluster
 from oblong.dask._passes import CollectionRows, blocks_of, compute
 from oblong.linalg.row_passes import Block
-from oblong.online import (
-    AROWClassifier,
-    ConfidenceWeightedClassifier,
-    NormalHerdClassifier,
-    PassiveAggressiveClassifier,
-    SecondOrderPerceptron,
-    SoftConfidenceWeightedClassifier,
-)
 
 _SHARDS = """
     shards : int, default=8
@@ -82,7 +75,7 @@ class DaskOnlineEstimator(DaskEstimator):
         for name in ("shards", "rounds"):
             value = getattr(self, name)
             if not (isinstance(value, (int, np.integer)) and value >= 1):
-                raise ValueError(f"{name} must be a whole number from 1 up, got {value!r}")
+                raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
         rows = X if hasattr(X, "n_blocks") else CollectionRows(X, y, sample_weight, 0.0)
         if not getattr(rows, "labelled", getattr(rows, "y", None) is not None):
             raise ValueError(f"{type(self).__name__} needs labels: y, or target= of a row source")
@@ -137,9 +130,9 @@ def _learner(local: type) -> Any:
     return over_a_cluster(*methods, parameters=_SHARDS, shards=8, rounds=2)(kind)
 
 
-DaskAROWClassifier = _learner(AROWClassifier)
-DaskConfidenceWeightedClassifier = _learner(ConfidenceWeightedClassifier)
-DaskNormalHerdClassifier = _learner(NormalHerdClassifier)
-DaskPassiveAggressiveClassifier = _learner(PassiveAggressiveClassifier)
-DaskSecondOrderPerceptron = _learner(SecondOrderPerceptron)
-DaskSoftConfidenceWeightedClassifier = _learner(SoftConfidenceWeightedClassifier)
+DaskAROWClassifier = _learner(online.AROWClassifier)
+DaskConfidenceWeightedClassifier = _learner(online.ConfidenceWeightedClassifier)
+DaskNormalHerdClassifier = _learner(online.NormalHerdClassifier)
+DaskPassiveAggressiveClassifier = _learner(online.PassiveAggressiveClassifier)
+DaskSecondOrderPerceptron = _learner(online.SecondOrderPerceptron)
+DaskSoftConfidenceWeightedClassifier = _learner(online.SoftConfidenceWeightedClassifier)

@@ -7,13 +7,6 @@ from numbers import Integral, Real
 import numpy as np
 from sklearn.utils import check_random_state, check_scalar
 
-__all__ = [
-    "make_bound_toys",
-    "make_parallel_lines",
-    "make_rotated_stripe",
-    "make_tilted_gaussians",
-]
-
 
 def make_parallel_lines(
     n_samples: int = 100,

@@ -19,8 +19,6 @@ from oblong.io.dataset import Dataset
 from oblong.io.errors import DataFileError
 from oblong.io.labels import decode_labels
 
-__all__ = ["BUILT_IN", "DatasetSummary", "available", "load", "summaries"]
-
 _BUNDLED = {
     "breast_cancer": (
         bundled.load_breast_cancer,

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+else:
+    # The displays can be imported without matplotlib.
+    Axes = Any
 
 INK = "#3b4252"
 

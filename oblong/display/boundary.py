@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from oblong.display._plane import draw_points, grid_around, plane_points
-from oblong.display._style import Display, as_mapping, model_style
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from oblong.display._style import Axes, Display, as_mapping, model_style
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -76,7 +73,7 @@ class BoundaryDisplay(Display):
         y : array-like of shape (n_samples,)
             Their labels.
         grid_resolution : int, default=200
-            Grid points a side.
+            Grid points per side.
         class_names : sequence of str, optional
             How to print the sorted labels.
         axis_labels : sequence of two str, optional

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from oblong.display._plane import draw_points, grid_around, plane_points
-from oblong.display._style import INK, Display, as_mapping, model_style, require_pyplot, split_steps
+from oblong.display._style import (
+    INK,
+    Axes,
+    Display,
+    as_mapping,
+    model_style,
+    require_pyplot,
+    split_steps,
+)
 from oblong.geometry import MinimumVolumeEllipsoid
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 # Corners of an ellipse as it is drawn.
 _CORNERS = 256
@@ -84,7 +89,7 @@ class EllipsoidDisplay(Display):
         y : array-like of shape (n_samples,), default=None
             Their labels.
         grid_resolution : int, default=200
-            Grid points a side, from which the contour of a kernel form is found.
+            Grid points per side, from which the contour of a kernel form is found.
         class_names : sequence of str, optional
             How to print the sorted labels.
         axis_labels : sequence of two str, optional

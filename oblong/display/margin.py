@@ -5,16 +5,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
-from oblong.display._style import INK, Display, as_mapping, model_style, split_steps
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from oblong.display._style import INK, Axes, Display, as_mapping, model_style, split_steps
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

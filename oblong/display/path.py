@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from oblong.batch import RelativeMarginClassifierCV, RelativeMarginPath
-from oblong.display._style import Display, model_style, split_steps
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from oblong.display._style import Axes, Display, model_style, split_steps
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

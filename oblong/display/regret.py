@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,17 +13,14 @@ from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.multiclass import unique_labels
 from sklearn.utils.validation import _num_samples, check_consistent_length
 
-from oblong.display._style import Display, as_mapping, model_style
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from oblong.display._style import Axes, Display, as_mapping, model_style
 
 
 class RegretDisplay(Display):
     """Cumulative mistakes of online learners.
 
-    Every example is predicted before it is learned from, so that each is a test. A learner whose
-    curve is flat has learned what there is to learn; the slope is the present rate of errors.
+    Every example is predicted before it is learned from, so each one is a test. The slope of the
+    curve is the current error rate; a learner whose curve is flat makes no more mistakes.
 
     It is best made with :meth:`from_estimator` or :meth:`from_predictions`.
 

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.stats import beta
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
-from oblong.display._style import INK, Display, as_mapping, model_style
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from oblong.display._style import INK, Axes, Display, as_mapping, model_style
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -97,7 +94,7 @@ class ReliabilityDisplay(Display):
             The display, plotted.
         """
         if not isinstance(n_bins, Integral) or n_bins < 1:
-            raise ValueError(f"n_bins must be a whole number from one up, got {n_bins!r}")
+            raise ValueError(f"n_bins must be a whole number of at least 1, got {n_bins!r}")
         y = column_or_1d(y)
         check_consistent_length(X, y)
         predicted, observed, counts = {}, {}, {}

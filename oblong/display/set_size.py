@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
-from oblong.display._style import INK, Display, class_style, require_pyplot
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from oblong.display._style import INK, Axes, Display, class_style, require_pyplot
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -21,7 +18,7 @@ class SetSizeDisplay(Display):
 
     Each confidence has the fractions of rows whose set is empty, has one class, two classes and so
     on. With labels, one line for each class shows the coverage: the fraction of its rows whose set
-    holds the class. Above the diagonal the sets keep what they promise.
+    contains the class. On or above the diagonal, the sets cover as promised.
 
     It is best made with :meth:`from_estimator`.
 
@@ -30,7 +27,7 @@ class SetSizeDisplay(Display):
     confidences : ndarray of shape (n_confidences,)
         Confidences, ascending.
     shares : ndarray of shape (n_confidences, n_classes + 1)
-        Shares of the rows with sets of 0, 1, ... classes.
+        Fractions of the rows with sets of 0, 1, ... classes.
     coverage : ndarray of shape (n_confidences, n_classes), default=None
         Coverage of each class; NaN for a class without rows.
     labels : sequence, default=None

@@ -13,8 +13,6 @@ from oblong.export._graph import Graph
 from oblong.export._normal import sigmoid
 from oblong.solvers.calibration.maps import LEAD, LEAST_SLOPE
 
-__all__ = ["pair_scores", "pooled", "two_class_chances"]
-
 
 def _log_odds(graph: Graph, f: str, slope: np.ndarray, offset: np.ndarray) -> str:
     """Log odds of the sigmoids, with the sign of the outputs."""

@@ -20,23 +20,9 @@ from oblong.batch import (
 )
 from oblong.batch._one_vs_one import pairs_of, unpack_coefficients
 from oblong.batch._pairwise import PairwiseKernelClassifier
+from oblong.export import _kernels, _normal
 from oblong.export._calibration import pair_scores, pooled, two_class_chances
 from oblong.export._graph import Graph, Unexportable
-from oblong.export._kernels import (
-    coordinates,
-    kernel_diagonals,
-    kernel_values,
-    lengths_of,
-    pivot_products,
-)
-from oblong.export._normal import (
-    against_best_other,
-    both_sides,
-    log_normal,
-    normal,
-    shares,
-    sigmoid,
-)
 from oblong.geometry import MinimumVolumeEllipsoid
 from oblong.kernels import Kernel
 from oblong.online._base import OnlineClassifier
@@ -136,7 +122,7 @@ def _expansion(graph: Graph, X: str, model: Any) -> str:
         if model.kernel != "precomputed" and vectors.shape[0] == 0:
             # No support vectors: a constant.
             vectors, coef = np.zeros((1, model.n_features_in_)), np.zeros((len(coef), 1))
-        outputs = graph.times(kernel_values(graph, X, model._kernel(), vectors), coef.T)
+        outputs = graph.times(_kernels.kernel_values(graph, X, model._kernel(), vectors), coef.T)
     return graph.plus(outputs, model.intercept_)
 
 
@@ -144,7 +130,7 @@ def _regressor(graph: Graph, X: str, model: MarginRegressor) -> Outputs:
     outputs = _expansion(graph, X, model)
     if not model._several:
         return Outputs(prediction=graph.column(outputs))
-    count = graph.constant([len(model.quantile)], np.int64)
+    count = graph.constant([np.size(model.quantile)], np.int64)
     ordered, _ = graph.nodes_of("TopK", 2, outputs, count, axis=1, largest=0, sorted=1)
     ranks = np.argsort(np.argsort(model.quantile, kind="stable"))
     return Outputs(prediction=graph.part(ordered, *ranks.tolist()))
@@ -160,7 +146,7 @@ def _svc(graph: Graph, X: str, model: SVC) -> Outputs:
     kernel = Kernel(model.kernel, float(model._gamma), int(model.degree), float(model.coef0))
     dual = model.dual_coef_.toarray() if model._sparse else model.dual_coef_
     coef = unpack_coefficients(np.asarray(dual), model.n_support_)
-    values = kernel_values(graph, X, kernel, model.support_vectors_)
+    values = _kernels.kernel_values(graph, X, kernel, model.support_vectors_)
     outputs = graph.plus(graph.times(values, coef.T), model.intercept_)
     ties = "confidence" if model.break_ties else "first"
     return _one_vs_one(graph, outputs, model.classes_, model.decision_function_shape, ties)
@@ -187,9 +173,9 @@ def _ellipsoidal(graph: Graph, X: str, model: EllipsoidalSVC) -> Outputs:
     if model.kernel == "linear":
         outputs = graph.times(X, model.coef_.T)
         if model.normalize:
-            outputs = graph.node("Div", outputs, lengths_of(graph, graph.squares(X)))
+            outputs = graph.node("Div", outputs, _kernels.lengths_of(graph, graph.squares(X)))
     else:
-        outputs = graph.times(pivot_products(graph, X, model._map), model._pivot_coef.T)
+        outputs = graph.times(_kernels.pivot_products(graph, X, model._map), model._pivot_coef.T)
     return _one_vs_rest(graph, graph.plus(outputs, model.intercept_), model.classes_)
 
 
@@ -197,8 +183,8 @@ def _bayes_point(graph: Graph, X: str, model: BayesPointClassifier) -> Outputs:
     if model.kernel == "linear":
         means = graph.plus(graph.times(X, model.coef_.T), model.intercept_)
     else:
-        means = graph.times(pivot_products(graph, X, model._map), model.dual_coef_.T)
-    phi, lengths = coordinates(graph, X, model._map)
+        means = graph.times(_kernels.pivot_products(graph, X, model._map), model.dual_coef_.T)
+    phi, lengths = _kernels.coordinates(graph, X, model._map)
     parts = [graph.squares(graph.times(phi, root)) for root in model._roots]
     variances = graph.node("Concat", *parts, axis=1)
     if lengths is not None:
@@ -208,10 +194,10 @@ def _bayes_point(graph: Graph, X: str, model: BayesPointClassifier) -> Outputs:
     if len(model.classes_) == 2:
         # The sign needs no variance.
         places, found = graph.positive(means), graph.column(scores)
-        chances = both_sides(graph, scores)
+        chances = _normal.both_sides(graph, scores)
     else:
         places, found = graph.largest(scores), scores
-        chances = shares(graph, log_normal(graph, scores))
+        chances = _normal.shares(graph, _normal.log_normal(graph, scores))
     return Outputs(graph.labels(places, model.classes_), found, chances, scores, places)
 
 
@@ -235,12 +221,12 @@ def _online(graph: Graph, X: str, model: OnlineClassifier) -> Outputs:
         outputs, chances = _calibrated(graph, outputs, model)
         scores = outputs
     elif variances is not None and model.multilabel_:
-        chances = normal(graph, graph.standardised(outputs, variances))
+        chances = _normal.normal(graph, graph.standardised(outputs, variances))
     elif variances is not None and not single:
-        chances = against_best_other(graph, outputs, variances, k)
+        chances = _normal.against_best_other(graph, outputs, variances, k)
     elif variances is not None:
         scores = graph.standardised(outputs, variances)
-        chances = both_sides(graph, scores)
+        chances = _normal.both_sides(graph, scores)
     if model.multilabel_:
         above = graph.node("Greater", outputs, graph.constant(0.0))
         return Outputs(graph.node("Cast", above, to=7), scores, chances)
@@ -263,11 +249,11 @@ def _calibrated(graph: Graph, outputs: str, model: OnlineClassifier) -> tuple[st
         rival = graph.node("Where", graph.node("Equal", outputs, best), second, best)
         outputs = graph.node("Sub", outputs, rival)
     scores = graph.plus(graph.scaled(outputs, slopes), offsets)
-    p = sigmoid(graph, scores)
+    p = _normal.sigmoid(graph, scores)
     if model.multilabel_:
         return scores, p
     if state.task == SINGLE:
-        other = sigmoid(graph, graph.node("Neg", scores))
+        other = _normal.sigmoid(graph, graph.node("Neg", scores))
         return scores, graph.node("Concat", other, p, axis=1)
     return scores, graph.node("Div", p, graph.sum(p))
 
@@ -309,17 +295,17 @@ def _linear_variance(graph: Graph, row: str, state: OnlineState, k: int) -> str:
 
 
 def _kernel_outputs(graph: Graph, X: str, state: KernelState) -> str:
-    values = kernel_values(graph, X, state.kernel, _dictionary(state))
+    values = _kernels.kernel_values(graph, X, state.kernel, _dictionary(state))
     bias = state.inner.bias * state.inner.weights()[0]
     return graph.plus(graph.times(values, state.dual_coef().T), bias)
 
 
 def _kernel_variances(graph: Graph, X: str, state: KernelState) -> str:
     inner, m = state.inner, state.size
-    values = kernel_values(graph, X, state.kernel, _dictionary(state))
+    values = _kernels.kernel_values(graph, X, state.kernel, _dictionary(state))
     inverse = solve_triangular(state.factor[:m, :m], np.eye(m), lower=True)
     Q = graph.times(values, inverse.T)
-    lengths = kernel_diagonals(graph, X, state.kernel)
+    lengths = _kernels.kernel_diagonals(graph, X, state.kernel)
     rest = graph.node("Sub", lengths, graph.squares(Q))
     out = graph.number(graph.node("Less", graph.scaled(lengths, _KERNEL_ROUND_OFF), rest))
     priors = inner.prior().astype(np.float64)
@@ -339,7 +325,7 @@ def _dictionary(state: KernelState) -> Any:
 def _ellipsoid(graph: Graph, X: str, model: MinimumVolumeEllipsoid) -> Outputs:
     known = model._kernel_rows
     if known is not None:
-        values = kernel_values(graph, X, known.kernel, known.rows, known.shift)
+        values = _kernels.kernel_values(graph, X, known.kernel, known.rows, known.shift)
         X = graph.times(graph.plus(values, -known.basis.means), known.basis.directions)
     image = graph.times(graph.plus(X, -model.center_), model.factor_)
     scores = graph.plus(graph.scaled(graph.squares(image), -1.0), -model.offset_)
@@ -366,7 +352,7 @@ def _calibrated_margin(graph: Graph, X: str, model: CalibratedMarginClassifier) 
     scores = found.outputs
     if model._one_vs_one:
         scores = pair_scores(graph, scores, model.sigmoids_, model._sizes, pairs_of(k))
-    chances = shares(graph, graph.scaled(scores, 1.0 / model.temperature_))
+    chances = _normal.shares(graph, graph.scaled(scores, 1.0 / model.temperature_))
     return found._replace(probabilities=pooled(graph, chances, found.places, k))
 
 

@@ -18,7 +18,7 @@ def kernel_values(
 ) -> str:
     """Kernel values of ``X`` against constant rows."""
     if callable(kernel.name):
-        raise Unexportable("a kernel that is a function of Python")
+        raise Unexportable("a kernel that is a Python function")
     if kernel.name == "precomputed":
         raise Unexportable("a precomputed kernel, whose rows the model has not stored")
     rows = np.asarray(rows.toarray() if sp.issparse(rows) else rows, dtype=np.float64)

@@ -70,8 +70,8 @@ def to_onnx(
         raise ImportError(
             'ONNX export needs the package onnx: pip install "oblong[onnx]"'
         ) from error
-    from oblong.export._columns import Inputs, text_columns, write_columns, write_steps
     from oblong.export._estimators import write_estimator
+    from oblong.export._transformers import Inputs, text_columns, write_columns, write_steps
 
     if input_type not in ("float64", "float32"):
         raise ValueError(f"input_type must be 'float64' or 'float32', got {input_type!r}")

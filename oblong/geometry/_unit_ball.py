@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import (
-    BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
     OutlierMixin,
     TransformerMixin,
@@ -15,13 +14,14 @@ from sklearn.base import (
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from oblong._core.estimator import Estimator
 from oblong._core.threads import chunks
 
 # Numbers of a block of rows in double precision.
 _BLOCK = 1 << 20
 
 
-class UnitBallMap(ClassNamePrefixFeaturesOutMixin, OutlierMixin, TransformerMixin, BaseEstimator):
+class UnitBallMap(ClassNamePrefixFeaturesOutMixin, OutlierMixin, TransformerMixin, Estimator):
     """Base of ellipsoids: the methods, given what ``fit`` finds.
 
     That is the centre, a factor that maps the ellipsoid to the unit ball with the one that maps

@@ -1,18 +1,16 @@
 """The minimum-volume ellipsoid as a scikit-learn transformer and outlier detector."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import dataclass, field
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Annotated, Any, Self
 
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
+from oblong._core.estimator import Count, Finite, Gamma, Natural, Positive, Share, Verbose
 from oblong._core.progress import print_pass, print_progress
 from oblong._core.rollback import all_or_nothing
 from oblong._core.threads import available_threads
@@ -79,9 +77,9 @@ class MinimumVolumeEllipsoid(UnitBallMap):
     coef0 : float, default=0.0
         Constant term of "poly" and "sigmoid".
     rank : int, default=None
-        Number of principal directions of a kernel form. By default as many as 99 % of the
-        variance in feature space need, but at most 200 and a tenth of the number of rows; all of
-        them for the linear kernel.
+        Number of principal directions of a kernel form. By default as many as explain 99 % of the
+        variance in feature space, but at most 200 and a tenth of the number of rows; all of them
+        for the linear kernel.
     ridge : float, default=None
         If given, :math:`\varepsilon > 0` on the diagonal of the moments: the ellipsoid cannot
         become flatter than that. Without it, the ellipsoid of a kernel matrix of full rank
@@ -110,15 +108,14 @@ class MinimumVolumeEllipsoid(UnitBallMap):
     rank_ : int
         Dimension of the ellipsoid, that of the affine hull of the rows.
     weights_ : ndarray of shape (n_samples,)
-        Dual weights of sum one, zero, as far as the gap is, for rows inside: :math:`\mu` is the
-        mean of the rows with these weights and :math:`\Sigma` their covariance times a factor.
+        Dual weights, which sum to one and are zero for rows inside, up to the gap: :math:`\mu` is
+        the mean of the rows with these weights and :math:`\Sigma` their covariance times a factor.
     support_ : ndarray of shape (n_support,)
         Rows that determine the ellipsoid, those on its boundary or outside.
     gap_ : float
-        The certificate of the stored ellipsoid, rounding included. With ``rank_ + 1`` (``rank_``
-        without a centre) in the place of :math:`D`, the log-determinant of the weighted moments is
-        within ``D * gap_`` of the best, and hence the volume within the factor
-        ``exp(D * gap_ / 2)``.
+        The certificate of the stored ellipsoid, rounding included. With ``D = rank_ + 1``
+        (``rank_`` without a centre), the log-determinant of the weighted moments is within ``D *
+        gap_`` of the best, and hence the volume within the factor ``exp(D * gap_ / 2)``.
     volume_, log_volume_ : float
         Volume of the ellipsoid in its own dimensions, and the logarithm, which cannot overflow.
     coverage_ : float
@@ -145,14 +142,14 @@ class MinimumVolumeEllipsoid(UnitBallMap):
     -----
     Directions in which the training rows have no extent are ignored, also for new rows.
 
-    With ``coverage=1`` no training row is an outlier. Scikit-learn demands of an estimator
-    tagged as an outlier detector that some are, so the tag is set for ``coverage < 1`` and for
-    ``E`` only; :meth:`predict` and related methods are always available.
+    With ``coverage=1`` no training row is an outlier. scikit-learn expects some from an estimator
+    tagged as an outlier detector, so the tag is set only for ``coverage < 1`` and for ``E``;
+    :meth:`predict` and related methods are always available.
 
-    A kernel matrix without truncation has no shape: its rows are the corners of a simplex.
-    ``rank`` is therefore a parameter of the model and not one of precision. Far from all training
-    rows the "rbf" kernel is zero, so that all far rows have the same coordinates, which may well
-    be inside: to detect outliers, take a polynomial kernel.
+    A kernel matrix without truncation has no shape: its rows are the corners of a simplex. ``rank``
+    is therefore a parameter of the model and not one of precision. Far from all training rows the
+    "rbf" kernel is zero, so all distant rows have the same coordinates, which may well be inside:
+    to detect outliers, use a polynomial kernel.
 
     References
     ----------
@@ -180,51 +177,35 @@ class MinimumVolumeEllipsoid(UnitBallMap):
     True
     """
 
-    coverage: float = 1.0
-    E: float | None = None
+    coverage: Share = 1.0
+    E: Positive | None = None
     center: bool = True
-    kernel: Any = None
-    gamma: Any = "scale"
-    degree: int = 3
-    coef0: float = 0.0
-    rank: int | None = None
-    ridge: float | None = None
-    tol: float = 1e-6
-    max_iter: int = 1000
+    kernel: Annotated[Any, StrOptions(set(KERNELS)), callable, None] = None
+    gamma: Gamma = "scale"
+    degree: Natural = 3
+    coef0: Finite = 0.0
+    rank: Count | None = None
+    ridge: Positive | None = None
+    tol: Positive = 1e-6
+    max_iter: Count = 1000
     warm_start: bool = False
-    verbose: int = 0
+    verbose: Verbose = 0
 
     support_: np.ndarray = field(init=False)
     _kernel_rows: KernelizedRows | None = field(init=False)
 
-    _parameter_constraints: ClassVar[dict] = {
-        "coverage": [Interval(Real, 0.0, 1.0, closed="both")],
-        "E": [Interval(Real, 0.0, None, closed="neither"), None],
-        "center": ["boolean"],
-        "kernel": [StrOptions(set(KERNELS)), callable, None],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="left")],
-        "degree": [Interval(Integral, 0, None, closed="left")],
-        "coef0": [Interval(Real, None, None, closed="neither")],
-        "rank": [Interval(Integral, 1, None, closed="left"), None],
-        "ridge": [Interval(Real, 0.0, None, closed="neither"), None],
-        "tol": [Interval(Real, 0.0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "warm_start": ["boolean"],
-        "verbose": ["verbose"],
-    }
-
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MinimumVolumeEllipsoid:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find the ellipsoid.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Rows, or their kernel matrix of shape (n_samples, n_samples) for
-            ``kernel="precomputed"``; or a row source, see :func:`oblong.io.open_rows`, of
-            which ``E``, ``ridge`` and ``kernel`` are not for. Then ``weights_`` are those of
-            ``support_`` only, and with ``coverage < 1`` these are rows near the boundary: all
-            rows farther out have the same weight.
+            ``kernel="precomputed"``; or a row source, see :func:`oblong.io.open_rows`, without
+            ``E``, ``ridge`` and ``kernel``. Then ``weights_`` are those of ``support_`` only, and
+            with ``coverage < 1`` these are the rows near the boundary: all rows farther out have
+            the same weight.
         y : Ignored
             Not used, present for the sake of pipelines.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -374,10 +355,10 @@ class MinimumVolumeEllipsoid(UnitBallMap):
             )
         if result.is_simplex:
             warnings.warn(
-                "The ellipsoid is determined by a simplex: the distinct rows are no more than "
-                "their dimensions and one, so that none of them is inside. "
-                + ("Fewer features" if self.kernel is None else "A smaller rank")
-                + " or more rows would give it information about the shape.",
+                "The ellipsoid is determined by a simplex and carries no information: there is at "
+                "most one distinct row more than dimensions, so none of them is inside. Use "
+                + ("fewer features" if self.kernel is None else "a smaller rank")
+                + " or more rows.",
                 UserWarning,
                 stacklevel=5,
             )

@@ -129,7 +129,7 @@ def check_categories(words: Sequence[str], n: int, label: str, source: str, gues
             raise DataFileError(source, problem, column=label, advice=advice)
     if 2 * count > n and count > (_MOST_GUESSED if guessed else _MOST_CATEGORIES):
         problem = f"{count} different texts in {n} rows are names, not categories"
-        advice = "leave the column out with drop= or take its words with text="
+        advice = "leave the column out with drop= or split it into words with text="
         raise DataFileError(source, problem, column=label, advice=advice)
 
 

@@ -68,7 +68,7 @@ class Dialect:
             return number(standard)
         advice, cause = other_spelling(text, self), "spelling"
         if advice is None and text in ("-", "--", ".", "*", "unknown", "missing"):
-            advice = f"missing= {text} takes it for a missing value"
+            advice = f"missing= {text} treats it as a missing value"
         elif advice is None and looks_like_dates([text], 1):
             advice = "dates= reads columns of dates"
         if advice is None:

@@ -58,7 +58,7 @@ class Parsed(NamedTuple):
 
 def bad_weight(value: float) -> str:
     """What is wrong with a weight below zero."""
-    return f"expected a weight from 0 up, got {value:g}"
+    return f"expected a weight of at least 0, got {value:g}"
 
 
 class Format(ABC):

@@ -251,7 +251,8 @@ class LabelCodes(Words):
         """Number of a label; a :class:`RowError` says why there is none."""
         word = unquoted(token)
         if is_missing(word):
-            raise RowError("expected a class label, got a missing value")
+            problem = "expected a class label, got a missing value"
+            raise RowError(problem, advice="skip_bad= skips such rows")
         if _CONTROL.search(word):
             raise RowError(f"expected a class label, got {quote(word)}")
         value = _canonical(word)

@@ -255,7 +255,7 @@ class LIBSVM(Format):
         # A longer text is no number that Python would like to convert.
         column = int(name[-4000:]) - self.first
         if column < 0:
-            problem = "expected an index from 1 up, got 0"
+            problem = "expected an index of at least 1, got 0"
             raise RowError(problem, advice="zero_based= counts from 0")
         if column >= self.limit:
             raise RowError(

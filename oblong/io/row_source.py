@@ -63,19 +63,20 @@ def open_rows(
     ----------
     source : str, path-like, list of them, Arrow data or array
         A file, a folder, or a pattern such as ``"data/*.parquet"``: Parquet, Arrow, NPY, or CSV and
-        LIBSVM, which may be compressed. An array or a memory map is taken as it is, and whatever
-        exports an Arrow stream as a table.
+        LIBSVM, which may be compressed. An array or a memory map is used as it is; any object that
+        exports an Arrow stream is read as a table.
     target : str or int, default=None
-        Name of the labels, or their column in NPY files; by default there are none, but in LIBSVM
-        files, where they come first. The labels themselves for arrays.
+        Name of the label column, or its number in NPY files; by default there are no labels, except
+        in LIBSVM files, where they come first. For arrays, the labels themselves.
     columns : sequence of str, default=None
         Names of the features; by default all other columns.
     weight : str, default=None
-        Name of the weights; by default every row has the weight one. The weights for arrays.
+        Name of the weight column; by default every row has the weight one. For arrays, the weights
+        themselves.
     format : {"parquet", "arrow", "csv", "tsv", "libsvm", "npy"}, default=None
-        The format; by default that of the extension.
+        The format; by default it follows from the extension.
     batch_size : int, default=131072
-        Rows of a block, about. Parquet files are cut between row groups only.
+        Approximate number of rows per block. Parquet files are split between row groups only.
     memory : str or float, default="256MB"
         Bytes for rows that an estimator keeps between passes. If all rows fit, they are kept.
 

@@ -210,10 +210,10 @@ class RowReader(Rows):
         Names of features are hashed to this many bits; 0 for no hashing. Words in tables and in
         JSON objects then become features ``name=word``.
     text : sequence of str, default=()
-        Names of columns whose texts are cut into words when they are hashed; ``name=word`` counts
+        Names of columns whose texts are split into words when they are hashed; ``name=word`` counts
         how often a word occurs.
     n_features : int, default=None
-        Number of columns of LIBSVM rows; by default it is found out as they come.
+        Number of columns of LIBSVM rows; by default it grows as rows are read.
     zero_based : bool, default=None
         Whether the indices of LIBSVM rows count from 0; by default they do if the first of the
         first row is 0.
@@ -222,10 +222,10 @@ class RowReader(Rows):
     skip_bad : bool, default=False
         Whether a row that is wrong is skipped and counted, or an error.
     steady_labels : bool, default=False
-        Whether labels that start as whole numbers must remain so, as learners need that go row by
-        row. Otherwise all labels become words when the first word comes.
+        Whether labels that start as whole numbers must remain so, as learners that take rows one by
+        one need. Otherwise all labels become strings when the first word appears.
     state : dict, default=None
-        What :meth:`state` returned in an earlier run over the same input, which goes on there.
+        What :meth:`state` returned in an earlier run over the same input; reading continues there.
     vocabulary : sequence of str, default=()
         What :meth:`vocabulary` returned then.
 
@@ -234,9 +234,9 @@ class RowReader(Rows):
     labels : list of int or str
         The labels seen so far, or declared.
     spellings : list of str
-        How each of them was spelled when it first came.
+        How each of them was spelled when it first appeared.
     n_columns : int or None
-        Number of columns if it is known.
+        Number of columns, if it is known.
     names : list of str or None
         Names of the columns so far, where there are such.
 
@@ -259,10 +259,10 @@ class RowReader(Rows):
     _advice: ClassVar = {
         "width": "skip_bad= skips such rows",
         "encoding": "save the file as UTF-8",
-        "spelling": "hash_bits= takes words",
-        "text": "hash_bits= takes words",
-        "name": "hash_bits= takes names",
-        "index": "n_features= or hash_bits= takes more",
+        "spelling": "hash_bits= hashes words",
+        "text": "hash_bits= hashes words",
+        "name": "hash_bits= hashes names",
+        "index": "n_features= or hash_bits= allows more",
     }
 
     def __init__(

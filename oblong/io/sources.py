@@ -63,9 +63,7 @@ def _open(path: AnyPath, encoding: str | None = None) -> Any:
         raise DataFileError(source, f"cannot be read: {error.strerror or error}") from None
     if magic.startswith((b"BZh", b"\xfd7zX")):
         problem = f"expected text, got {'bzip2' if magic[:1] == b'B' else 'xz'}"
-        raise DataFileError(
-            source, problem, advice="of compressed files, gzip and Zstandard are read"
-        )
+        raise DataFileError(source, problem, advice="gzip and Zstandard can be read")
     if magic.startswith(_GZIP):
         meter = _Meter(stream)
         expanded: Any = gzip.GzipFile(fileobj=meter)

@@ -264,13 +264,14 @@ def kernel_diagonal(kernel: Kernel, X: Any, shift: np.ndarray | None = None) -> 
 
 
 def row_norms(X: Any) -> np.ndarray:
-    """Lengths of the rows, in double precision; a chunk at a time, as squares may overflow."""
-    if sp.issparse(X):
-        return np.sqrt(np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel())
-    out = np.empty(len(X))
-    for start, stop in chunks(len(X), max(1, (1 << 18) // max(1, X.shape[1]))):
-        out[start:stop] = np.linalg.norm(X[start:stop].astype(np.float64, copy=False), axis=1)
-    return out
+    """Lengths of the rows, in double precision; a chunk at a time. Squares may overflow."""
+    with np.errstate(over="ignore"):
+        if sp.issparse(X):
+            return np.sqrt(np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel())
+        out = np.empty(len(X))
+        for start, stop in chunks(len(X), max(1, (1 << 18) // max(1, X.shape[1]))):
+            out[start:stop] = np.linalg.norm(X[start:stop].astype(np.float64, copy=False), axis=1)
+        return out
 
 
 def combination(a: np.ndarray, F: np.ndarray) -> np.ndarray:

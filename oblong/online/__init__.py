@@ -20,7 +20,7 @@ Adding a learner
 2. *The estimator*, one file here: a subclass of
    :class:`~oblong.online._linear.GaussianClassifier` (or of ``SecondOrderClassifier`` if outputs
    have no probabilities, of ``LinearOnlineClassifier`` if there is no covariance), a dataclass of
-   its own parameters, with constraints and ``_rule``. ``_variance`` gives the initial one. Class
+   its own parameters and ``_rule``. ``_variance`` gives the initial one. Class
    attributes: ``_multilabel`` (indicator matrices are taken; a parameter
    ``multilabel="ovr" | "rank"`` goes with it) and ``_product`` (merged models multiply, which takes
    ``λ = 1``).

@@ -5,26 +5,26 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterator
-from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
 from sklearn.utils.multiclass import unique_labels
 from sklearn.utils.validation import check_is_fitted
 
+from oblong._core.estimator import Estimator
 from oblong._core.rollback import all_or_nothing
 from oblong.online._labels import (
     check_weights,
+    checked_rows,
     class_weighted,
     encode,
+    hold_out,
     indicator,
     is_multilabel,
 )
 from oblong.online._parameters import PassParameters
-from oblong.online._rows import checked_rows, hold_out
 from oblong.online.room import checked
 from oblong.solvers.online.order import row_keys, shuffled
 from oblong.solvers.online.protocol import State
@@ -32,14 +32,14 @@ from oblong.solvers.online.rows import Rows
 from oblong.solvers.online.slots import EACH, RANK, SINGLE, TOP
 
 
-class OnlineClassifier(PassParameters, ClassifierMixin, BaseEstimator):
+class OnlineClassifier(PassParameters, ClassifierMixin, Estimator):
     """Base of the online learners: input, passes and prediction.
 
     A subclass gives a :class:`~oblong.solvers.online.state.State` that has seen nothing
     (:meth:`_new_state`) and says whether weights may be fractions (:meth:`_is_soft`).
     """
 
-    multi_class: str
+    multi_class: Any
 
     classes_: np.ndarray
     multilabel_: bool
@@ -55,18 +55,6 @@ class OnlineClassifier(PassParameters, ClassifierMixin, BaseEstimator):
     _multilabel: ClassVar[bool] = False
     # What only one call of fit knows, and the next one forgets.
     _forgotten: ClassVar[tuple[str, ...]] = ("_state",)
-
-    _parameter_constraints: ClassVar[dict] = {
-        "fit_intercept": ["boolean"],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0.0, None, closed="left"), None],
-        "shuffle": ["boolean"],
-        "early_stopping": ["boolean"],
-        "validation_fraction": [Interval(Real, 0.0, 1.0, closed="neither")],
-        "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
-        "average": ["boolean"],
-        "random_state": ["random_state"],
-    }
 
     # What a learner says -------------------------------------------------------------------------
 

@@ -1,17 +1,14 @@
 """The bases of the linear learners: features and classes may appear, models may be merged."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
-from sklearn.utils._param_validation import Interval, StrOptions
 
+from oblong._core.estimator import Count, PositiveShare
 from oblong.online._merge import merge_models
 from oblong.online._one_row import OneRow
 from oblong.online._parameters import LinearParameters
@@ -35,12 +32,6 @@ _STRUCTURES = {"full": FULL, "diag": DIAGONAL, "sketch": SKETCH}
 
 class LinearOnlineClassifier(LinearParameters, RuleClassifier):
     """Base of the linear learners, which take one example at a time, new features and classes."""
-
-    _parameter_constraints: ClassVar[dict] = {
-        **RuleClassifier._parameter_constraints,
-        "allow_new_classes": ["boolean"],
-        "normalize": ["boolean"],
-    }
 
     _state: OnlineState
     # The one class there is so far, and its examples.
@@ -364,16 +355,10 @@ class LinearOnlineClassifier(LinearParameters, RuleClassifier):
 class SecondOrderClassifier(LinearOnlineClassifier):
     """Base of the learners that have a covariance of a chosen structure."""
 
-    covariance: str = "full"
-    sketch_size: int = 16
+    covariance: Literal["full", "diag", "sketch"] = "full"
+    sketch_size: Count = 16
 
     _has_covariance = True
-
-    _parameter_constraints: ClassVar[dict] = {
-        **LinearOnlineClassifier._parameter_constraints,
-        "covariance": [StrOptions(set(_STRUCTURES))],
-        "sketch_size": [Interval(Integral, 1, None, closed="left")],
-    }
 
     def _structure(self) -> int:
         return _STRUCTURES[self.covariance]
@@ -401,11 +386,6 @@ class SecondOrderClassifier(LinearOnlineClassifier):
 class GaussianClassifier(SecondOrderClassifier):
     """Base of the learners whose covariance is that of a Gaussian over weight vectors."""
 
-    forgetting: float = 1.0
+    forgetting: PositiveShare = 1.0
 
     _gaussian = True
-
-    _parameter_constraints: ClassVar[dict] = {
-        **SecondOrderClassifier._parameter_constraints,
-        "forgetting": [Interval(Real, 0.0, 1.0, closed="right")],
-    }

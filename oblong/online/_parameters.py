@@ -4,10 +4,10 @@ Learners are dataclasses by keyword, so that an ``__init__`` that stores its arg
 scikit-learn asks for, is written by Python from the parameters of a learner and of its bases.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal
+
+from oblong._core.estimator import Count, InnerShare, NotNegative, RandomState
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -15,23 +15,23 @@ class PassParameters:
     """Parameters of the passes over the rows."""
 
     fit_intercept: bool = True
-    max_iter: int = 5
-    tol: float | None = 1e-3
+    max_iter: Count = 5
+    tol: NotNegative | None = 1e-3
     shuffle: bool = True
     early_stopping: bool = False
-    validation_fraction: float = 0.1
-    n_iter_no_change: int = 5
+    validation_fraction: InnerShare = 0.1
+    n_iter_no_change: Count = 5
     average: bool = False
-    random_state: Any = None
+    random_state: RandomState = None
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class RuleParameters:
     """Parameters of the learners that follow a rule."""
 
-    multi_class: str = "top1"
-    k_best: int = 3
-    calibration: str | None = None
+    multi_class: Literal["top1", "kbest", "ovr"] = "top1"
+    k_best: Count = 3
+    calibration: Literal["platt"] | None = None
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

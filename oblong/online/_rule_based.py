@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import expit, ndtr
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 
 from oblong.online._base import OnlineClassifier
+from oblong.online._labels import checked_rows
 from oblong.online._parameters import RuleParameters
-from oblong.online._rows import checked_rows
 from oblong.solvers.online.protocol import Health, RuleState
 from oblong.solvers.online.rows import Rows
 from oblong.solvers.online.rules import Rule
@@ -34,13 +32,6 @@ def has_probabilities(estimator: Any) -> bool:
 
 class RuleClassifier(RuleParameters, OnlineClassifier):
     """Base of the learners whose examples follow a rule (:meth:`_rule`)."""
-
-    _parameter_constraints: ClassVar[dict] = {
-        **OnlineClassifier._parameter_constraints,
-        "multi_class": [StrOptions({"top1", "kbest", "ovr"})],
-        "k_best": [Interval(Integral, 1, None, closed="left")],
-        "calibration": [StrOptions({"platt"}), None],
-    }
 
     _state: RuleState
 
@@ -93,13 +84,12 @@ class RuleClassifier(RuleParameters, OnlineClassifier):
             )
         if units:
             return (
-                "the covariance has all but vanished for some features, so that the learner can "
+                "the covariance has all but vanished for some features, so the learner can "
                 "hardly learn any more: columns have very different units. Use normalize=True, or "
                 "scale the columns."
             )
         return (
-            "the covariance has all but vanished for some features. Let an example count less: a "
-            "smaller C, or a larger r."
+            "the covariance has all but vanished for some features. Use a smaller C, or a larger r."
         )
 
     # Prediction ----------------------------------------------------------------------------------

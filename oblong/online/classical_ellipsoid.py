@@ -1,14 +1,11 @@
 """The classical ellipsoid method as an online learner."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, Literal
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
 
+from oblong._core.estimator import Positive, PositiveShare
 from oblong.online._linear import SecondOrderClassifier
 from oblong.solvers.online.rows import Rows
 from oblong.solvers.online.rules import MISTAKE, Rule, classical_ellipsoid
@@ -69,8 +66,8 @@ class ClassicalEllipsoidClassifier(SecondOrderClassifier):
         :meth:`fit` stops when the fraction of mistakes during a pass, or the error on the held-out
         rows, no longer decreases by this much. With None it makes all passes.
     shuffle : bool, default=True
-        Whether each pass of :meth:`fit` takes the rows in a new random order, which depends on the
-        rows and not on the order in which they are given.
+        Whether each pass of :meth:`fit` takes the rows in a new random order, which does not depend
+        on the order in which they are given.
     early_stopping : bool, default=False
         Whether to hold out rows, stop when their error no longer decreases, and keep the model with
         the lowest error on them.
@@ -148,25 +145,15 @@ class ClassicalEllipsoidClassifier(SecondOrderClassifier):
     1.0
     """
 
-    gamma: float = 0.1
-    a: float = 1.0
-    trigger: str = "margin"
-    ellipsoid: str = "paper"
-    on_infeasible: str = "reset"
-    multilabel: str = "ovr"
+    gamma: Positive = 0.1
+    a: PositiveShare = 1.0
+    trigger: Literal["margin", "mistake"] = "margin"
+    ellipsoid: Literal["paper", "minvol"] = "paper"
+    on_infeasible: Literal["reset", "skip", "raise"] = "reset"
+    multilabel: Literal["ovr", "rank"] = "ovr"
 
     _multilabel = True
     _product = False
-
-    _parameter_constraints: ClassVar[dict] = {
-        **SecondOrderClassifier._parameter_constraints,
-        "gamma": [Interval(Real, 0.0, None, closed="neither")],
-        "a": [Interval(Real, 0.0, 1.0, closed="right")],
-        "trigger": [StrOptions({"margin", "mistake"})],
-        "ellipsoid": [StrOptions({"paper", "minvol"})],
-        "on_infeasible": [StrOptions({"reset", "skip", "raise"})],
-        "multilabel": [StrOptions({"ovr", "rank"})],
-    }
 
     def _rule(self, n_features: int) -> Rule:
         margin = float(self.a * self.gamma)

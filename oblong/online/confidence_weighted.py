@@ -1,14 +1,11 @@
 """Confidence-weighted learning."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from numbers import Real
-from typing import ClassVar
+from typing import Literal
 
 from scipy.special import ndtri
-from sklearn.utils._param_validation import Interval, StrOptions
 
+from oblong._core.estimator import Confidence, Positive
 from oblong.online._linear import GaussianClassifier
 from oblong.solvers.online.rules import Rule, confidence_weighted
 
@@ -61,8 +58,8 @@ class ConfidenceWeightedClassifier(GaussianClassifier):
         :meth:`fit` stops when the fraction of mistakes during a pass, or the error on the held-out
         rows, no longer decreases by this much. With None it makes all passes.
     shuffle : bool, default=True
-        Whether each pass of :meth:`fit` takes the rows in a new random order, which depends on the
-        rows and not on the order in which they are given.
+        Whether each pass of :meth:`fit` takes the rows in a new random order, which does not depend
+        on the order in which they are given.
     early_stopping : bool, default=False
         Whether to hold out rows, stop when their error no longer decreases, and keep the model with
         the lowest error on them.
@@ -144,18 +141,11 @@ class ConfidenceWeightedClassifier(GaussianClassifier):
     array([ True, False, False])
     """
 
-    confidence: float = 0.9
-    variant: str = "stdev"
-    initial_variance: float = 1.0
+    confidence: Confidence = 0.9
+    variant: Literal["stdev", "var"] = "stdev"
+    initial_variance: Positive = 1.0
 
     _warns_unit = True
-
-    _parameter_constraints: ClassVar[dict] = {
-        **GaussianClassifier._parameter_constraints,
-        "confidence": [Interval(Real, 0.5, 1.0, closed="neither")],
-        "variant": [StrOptions({"stdev", "var"})],
-        "initial_variance": [Interval(Real, 0.0, None, closed="neither")],
-    }
 
     def _rule(self, n_features: int) -> Rule:
         phi, of_variance = float(ndtri(self.confidence)), self.variant == "var"

@@ -1,15 +1,12 @@
 """The improved ellipsoid method as an online learner."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
-from numbers import Real
-from typing import Any, ClassVar, Self
+from typing import Any, Literal, Self
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
 
+from oblong._core.estimator import Positive, PositiveShare, ShareBelowOne
 from oblong.online._linear import SecondOrderClassifier
 from oblong.solvers.online.balance import rebalance
 from oblong.solvers.online.rows import Rows
@@ -78,8 +75,8 @@ class ImprovedEllipsoidClassifier(SecondOrderClassifier):
         :meth:`fit` stops when the fraction of mistakes during a pass, or the error on the held-out
         rows, no longer decreases by this much. With None it makes all passes.
     shuffle : bool, default=True
-        Whether each pass of :meth:`fit` takes the rows in a new random order, which depends on the
-        rows and not on the order in which they are given.
+        Whether each pass of :meth:`fit` takes the rows in a new random order, which does not depend
+        on the order in which they are given.
     early_stopping : bool, default=False
         Whether to hold out rows, stop when their error no longer decreases, and keep the model with
         the lowest error on them.
@@ -150,27 +147,16 @@ class ImprovedEllipsoidClassifier(SecondOrderClassifier):
     True
     """
 
-    gamma: float = 0.1
-    b: float = 0.3
-    c: float = 0.1
-    initial_scale: float = 1.0
-    trigger: str = "margin"
-    decay_on: str = "updates"
-    multilabel: str = "ovr"
+    gamma: Positive = 0.1
+    b: PositiveShare = 0.3
+    c: ShareBelowOne = 0.1
+    initial_scale: Positive = 1.0
+    trigger: Literal["margin", "mistake"] = "margin"
+    decay_on: Literal["updates", "rounds"] = "updates"
+    multilabel: Literal["ovr", "rank"] = "ovr"
 
     _multilabel = True
     _product = False
-
-    _parameter_constraints: ClassVar[dict] = {
-        **SecondOrderClassifier._parameter_constraints,
-        "gamma": [Interval(Real, 0.0, None, closed="neither")],
-        "b": [Interval(Real, 0.0, 1.0, closed="right")],
-        "c": [Interval(Real, 0.0, 1.0, closed="left")],
-        "initial_scale": [Interval(Real, 0.0, None, closed="neither")],
-        "trigger": [StrOptions({"margin", "mistake"})],
-        "decay_on": [StrOptions({"updates", "rounds"})],
-        "multilabel": [StrOptions({"ovr", "rank"})],
-    }
 
     def _rule(self, n_features: int) -> Rule:
         gamma = float(self.gamma)

@@ -1,15 +1,13 @@
 """Confidence-weighted learning with kernels."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
-from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from scipy.special import ndtri
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
+from oblong._core.estimator import Confidence, Count, Finite, Gamma, Natural, ShareBelowOne
 from oblong.kernels import KERNELS, Kernel
 from oblong.online._rule_based import RuleClassifier
 from oblong.solvers.online.kernel import KernelState
@@ -61,8 +59,8 @@ class KernelConfidenceWeightedClassifier(RuleClassifier):
         :meth:`fit` stops when the fraction of mistakes during a pass, or the error on the held-out
         rows, no longer decreases by this much. With None it makes all passes.
     shuffle : bool, default=True
-        Whether each pass of :meth:`fit` takes the rows in a new random order, which depends on the
-        rows and not on the order in which they are given.
+        Whether each pass of :meth:`fit` takes the rows in a new random order, which does not depend
+        on the order in which they are given.
     early_stopping : bool, default=False
         Whether to hold out rows, stop when their error no longer decreases, and keep the model with
         the lowest error on them.
@@ -116,9 +114,9 @@ class KernelConfidenceWeightedClassifier(RuleClassifier):
     Notes
     -----
     An update costs the square of the size of the dictionary. The kernel recursions of the paper
-    lose accuracy, and their covariance becomes indefinite; the coordinates here are orthonormal,
-    so that with a linear kernel the learner equals the linear one up to rounding. Models of
-    different shards have no common dictionary and cannot be merged.
+    lose accuracy, and their covariance becomes indefinite; the coordinates here are orthonormal, so
+    with a linear kernel the learner equals the linear one up to rounding. Models of different
+    shards have no common dictionary and cannot be merged.
 
     References
     ----------
@@ -137,29 +135,18 @@ class KernelConfidenceWeightedClassifier(RuleClassifier):
     True
     """
 
-    confidence: float = 0.9
-    kernel: Any = "rbf"
-    gamma: Any = "scale"
-    degree: int = 3
-    coef0: float = 0.0
-    budget: int | None = None
-    dictionary_tol: float = 1e-4
+    confidence: Confidence = 0.9
+    kernel: Annotated[Any, StrOptions(set(KERNELS) - {"precomputed"}), callable] = "rbf"
+    gamma: Gamma = "scale"
+    degree: Natural = 3
+    coef0: Finite = 0.0
+    budget: Count | None = None
+    dictionary_tol: ShareBelowOne = 1e-4
 
     _has_covariance = True
     _gaussian = True
     _warns_unit = True
     _state: KernelState = field(init=False)
-
-    _parameter_constraints: ClassVar[dict] = {
-        **RuleClassifier._parameter_constraints,
-        "confidence": [Interval(Real, 0.5, 1.0, closed="neither")],
-        "kernel": [StrOptions(set(KERNELS) - {"precomputed"}), callable],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="left")],
-        "degree": [Interval(Integral, 0, None, closed="left")],
-        "coef0": [Interval(Real, None, None, closed="neither")],
-        "budget": [Interval(Integral, 1, None, closed="left"), None],
-        "dictionary_tol": [Interval(Real, 0.0, 1.0, closed="left")],
-    }
 
     def _rule(self, n_features: int) -> Rule:
         return confidence_weighted(float(ndtri(self.confidence)))

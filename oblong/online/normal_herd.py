@@ -1,13 +1,8 @@
 """Gaussian herding."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from numbers import Real
-from typing import Any, ClassVar
 
-from sklearn.utils._param_validation import Interval, StrOptions
-
+from oblong._core.estimator import ClassWeight, Positive
 from oblong.online._linear import GaussianClassifier
 from oblong.solvers.online.rules import Rule, normal_herd
 
@@ -53,8 +48,8 @@ class NormalHerdClassifier(GaussianClassifier):
         :meth:`fit` stops when the fraction of mistakes during a pass, or the error on the held-out
         rows, no longer decreases by this much. With None it makes all passes.
     shuffle : bool, default=True
-        Whether each pass of :meth:`fit` takes the rows in a new random order, which depends on the
-        rows and not on the order in which they are given.
+        Whether each pass of :meth:`fit` takes the rows in a new random order, which does not depend
+        on the order in which they are given.
     early_stopping : bool, default=False
         Whether to hold out rows, stop when their error no longer decreases, and keep the model with
         the lowest error on them.
@@ -128,14 +123,8 @@ class NormalHerdClassifier(GaussianClassifier):
     True
     """
 
-    C: float = 1.0
-    class_weight: Any = None
-
-    _parameter_constraints: ClassVar[dict] = {
-        **GaussianClassifier._parameter_constraints,
-        "class_weight": [dict, StrOptions({"balanced"}), None],
-        "C": [Interval(Real, 0.0, None, closed="neither")],
-    }
+    C: Positive = 1.0
+    class_weight: ClassWeight = None
 
     def _rule(self, n_features: int) -> Rule:
         return normal_herd(float(self.C))

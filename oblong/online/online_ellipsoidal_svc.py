@@ -1,17 +1,14 @@
 """The linear ellipsoidal support vector machine, learned online."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import dataclass, field
-from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import Interval, StrOptions
 
+from oblong._core.estimator import Count, NotNegative, Positive
 from oblong.online._base import OnlineClassifier
 from oblong.online._labels import encode
 from oblong.online.room import columns_of
@@ -54,8 +51,8 @@ class OnlineEllipsoidalSVC(OnlineClassifier):
         Inverse penalty of errors, above zero: larger values tolerate more errors.
     trace_bound : {"auto"}, float or None, default="auto"
         The bound :math:`T`. "auto" is one over the largest :math:`\tau` seen so far; None is no
-        bound, for rows that span all features. A bound of :math:`T` is the same as some ``r`` of
-        :class:`EllipsoidalSVC`, a smaller one for smaller bounds.
+        bound, for rows that span all features. Each bound :math:`T` corresponds to some ``r`` of
+        :class:`EllipsoidalSVC`; smaller bounds correspond to smaller ``r``.
     formulation : {"consistent", "paper"}, default="consistent"
         "consistent": :math:`\tau_i = 1`, :math:`c = p / \nu` with the number p of features and the
         constant one; the lengths of the rows do not matter. "paper": equation (14) of the paper,
@@ -70,8 +67,8 @@ class OnlineEllipsoidalSVC(OnlineClassifier):
     tol : float, default=1e-2
         :meth:`fit` stops when the certified gap is at most this large. None for all passes.
     shuffle : bool, default=True
-        Whether each pass of :meth:`fit` takes the rows in a new random order, which depends on the
-        rows and not on the order in which they are given.
+        Whether each pass of :meth:`fit` takes the rows in a new random order, which does not depend
+        on the order in which they are given.
     early_stopping : bool, default=False
         Whether to hold out rows, stop also when their error no longer decreases, and keep the model
         with the lowest error on them.
@@ -131,10 +128,10 @@ class OnlineEllipsoidalSVC(OnlineClassifier):
     trace instead of R, the update of the inverse, and, for the weights, which the proof does not
     cover, steps divided by the root of the sum of their squares. The paper's stopping rule is not
     valid. Instead, the dual weight of a row is the fraction of its visits at which it violated its
-    constraint. These weights are feasible, so that the gap is proven. This takes memory for one
-    number per row and class, and one more pass over the rows.
+    constraint. These weights are feasible, so the gap is proven. This takes memory for one number
+    per row and class, and one more pass over the rows.
 
-    Batches continue across calls of :meth:`partial_fit`, so that the sizes of the calls make no
+    Batches continue across calls of :meth:`partial_fit`, so the sizes of the calls make no
     difference; the rows of an unfinished batch have no effect on predictions yet.
 
     With more than two classes there is one problem per class, against all others. Each has its own
@@ -160,26 +157,18 @@ class OnlineEllipsoidalSVC(OnlineClassifier):
     True
     """
 
-    nu: float = 0.2
-    trace_bound: float | str | None = "auto"
-    formulation: str = "consistent"
-    batch_size: int | str = "auto"
-    max_iter: int = 1000
-    tol: float | None = 1e-2
+    nu: Positive = 0.2
+    trace_bound: Literal["auto"] | Positive | None = "auto"
+    formulation: Literal["consistent", "paper"] = "consistent"
+    batch_size: Literal["auto"] | Count = "auto"
+    max_iter: Count = 1000
+    tol: NotNegative | None = 1e-2
     average: bool = True
 
     # There is one binary problem per class.
     multi_class = "ovr"
     _state: OnlineEllipsoidalState = field(init=False)
     _forgotten = ("_state", "_vocabulary")
-
-    _parameter_constraints: ClassVar[dict] = {
-        **OnlineClassifier._parameter_constraints,
-        "nu": [Interval(Real, 0.0, None, closed="neither")],
-        "trace_bound": [StrOptions({"auto"}), Interval(Real, 0.0, None, closed="neither"), None],
-        "formulation": [StrOptions({"consistent", "paper"})],
-        "batch_size": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
-    }
 
     # The model -----------------------------------------------------------------------------------
 

@@ -1,14 +1,10 @@
 """Passive-aggressive learning."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import ClassVar
+from typing import Literal
 
-from sklearn.utils._param_validation import Interval, Options, StrOptions
-
+from oblong._core.estimator import Positive
 from oblong.online._linear import LinearOnlineClassifier
 from oblong.solvers.online.rules import Rule, passive_aggressive
 
@@ -55,8 +51,8 @@ class PassiveAggressiveClassifier(LinearOnlineClassifier):
         :meth:`fit` stops when the fraction of mistakes during a pass, or the error on the held-out
         rows, no longer decreases by this much. With None it makes all passes.
     shuffle : bool, default=True
-        Whether each pass of :meth:`fit` takes the rows in a new random order, which depends on the
-        rows and not on the order in which they are given.
+        Whether each pass of :meth:`fit` takes the rows in a new random order, which does not depend
+        on the order in which they are given.
     early_stopping : bool, default=False
         Whether to hold out rows, stop when their error no longer decreases, and keep the model with
         the lowest error on them.
@@ -118,18 +114,11 @@ class PassiveAggressiveClassifier(LinearOnlineClassifier):
     True
     """
 
-    C: float = 1.0
-    variant: int = 0
-    multilabel: str = "ovr"
+    C: Positive = 1.0
+    variant: Literal[0, 1, 2] = 0
+    multilabel: Literal["ovr", "rank"] = "ovr"
 
     _multilabel = True
-
-    _parameter_constraints: ClassVar[dict] = {
-        **LinearOnlineClassifier._parameter_constraints,
-        "C": [Interval(Real, 0.0, None, closed="neither")],
-        "variant": [Options(Integral, {0, 1, 2})],
-        "multilabel": [StrOptions({"ovr", "rank"})],
-    }
 
     def _rule(self, n_features: int) -> Rule:
         cap = float(self.C) if self.variant == 1 else math.inf

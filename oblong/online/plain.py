@@ -163,6 +163,6 @@ def check_copies(weights: np.ndarray, soft: bool) -> None:
     """Refuse fractional weights for a rule without a loss to scale."""
     if not soft and not np.array_equal(weights, np.floor(weights)):
         raise ValueError(
-            "sample_weight must hold whole numbers for this learner, which has no loss to scale; "
+            "sample_weight must be whole numbers for this learner, which has no loss to scale; "
             "they count copies of a row."
         )

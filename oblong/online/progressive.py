@@ -227,7 +227,7 @@ def _check_count(name: str, value: Any, least: int) -> None:
 def _batches(rows: Any) -> Iterable[Any]:
     """Batches of a reader, or of an Arrow stream; else the rows themselves."""
     if hasattr(rows, "__arrow_c_stream__"):
-        from oblong.io.arrow_rows import ArrowReader
+        from oblong.io.arrow import ArrowReader
 
         rows = ArrowReader(rows)
     if not hasattr(rows, "spellings"):
@@ -257,7 +257,7 @@ def _coded(X: Any, y: Any, weights: Any) -> CodedRows:
     """A batch with its labels as numbers."""
     y = np.asarray(y)
     if y.ndim != 1:
-        raise ValueError("y must hold one label per row")
+        raise ValueError("y must contain one label per row")
     X = X.tocsr() if hasattr(X, "tocsr") else X if hasattr(X, "iloc") else np.asarray(X)
     if X.ndim != 2 or X.shape[0] != len(y):
         raise ValueError(f"X has the shape {X.shape}, but y has {len(y)} labels")

@@ -1,7 +1,7 @@
 """The online learners as classifiers of River.
 
-`River <https://riverml.xyz>`_ is a library for streams of dictionaries. This module is not imported
-by the rest of the package, so that River has to be there only for those who use it.
+`River <https://riverml.xyz>`_ is a library for streams of dictionaries. The rest of the package
+does not import this module, so River is needed only by those who use it.
 """
 
 from __future__ import annotations
@@ -45,9 +45,8 @@ class RiverClassifier(_Base):
     many entries as the square of their number. Text and categories have to be turned into numbers
     first, as for every linear model of River.
 
-    The learner that has learned is ``model_``; it can be saved, merged, and asked for predictions
-    of whole matrices. ``learn_many`` takes a frame at a time, and does what ``learn_one`` does on
-    each of its rows.
+    The trained learner is ``model_``; it can be saved and merged, and predicts whole matrices.
+    ``learn_many`` takes a data frame and gives the same result as ``learn_one`` row by row.
 
     Examples
     --------

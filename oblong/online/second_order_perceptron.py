@@ -1,13 +1,8 @@
 """The second-order perceptron."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from numbers import Real
-from typing import ClassVar
 
-from sklearn.utils._param_validation import Interval
-
+from oblong._core.estimator import Positive
 from oblong.online._linear import GaussianClassifier
 from oblong.solvers.online.rules import Rule, second_order_perceptron
 
@@ -50,8 +45,8 @@ class SecondOrderPerceptron(GaussianClassifier):
         :meth:`fit` stops when the fraction of mistakes during a pass, or the error on the held-out
         rows, no longer decreases by this much. With None it makes all passes.
     shuffle : bool, default=True
-        Whether each pass of :meth:`fit` takes the rows in a new random order, which depends on the
-        rows and not on the order in which they are given.
+        Whether each pass of :meth:`fit` takes the rows in a new random order, which does not depend
+        on the order in which they are given.
     early_stopping : bool, default=False
         Whether to hold out rows, stop when their error no longer decreases, and keep the model with
         the lowest error on them.
@@ -121,12 +116,7 @@ class SecondOrderPerceptron(GaussianClassifier):
     True
     """
 
-    a: float = 1.0
-
-    _parameter_constraints: ClassVar[dict] = {
-        **GaussianClassifier._parameter_constraints,
-        "a": [Interval(Real, 0.0, None, closed="neither")],
-    }
+    a: Positive = 1.0
 
     def _rule(self, n_features: int) -> Rule:
         return second_order_perceptron()

@@ -1,14 +1,11 @@
 """Soft confidence-weighted learning."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import ClassVar
+from typing import Literal
 
 from scipy.special import ndtri
-from sklearn.utils._param_validation import Interval, Options
 
+from oblong._core.estimator import Confidence, Positive
 from oblong.online._linear import GaussianClassifier
 from oblong.online.confidence_weighted import FLOOR
 from oblong.solvers.online.rules import Rule, soft_confidence_weighted
@@ -59,8 +56,8 @@ class SoftConfidenceWeightedClassifier(GaussianClassifier):
         :meth:`fit` stops when the fraction of mistakes during a pass, or the error on the held-out
         rows, no longer decreases by this much. With None it makes all passes.
     shuffle : bool, default=True
-        Whether each pass of :meth:`fit` takes the rows in a new random order, which depends on the
-        rows and not on the order in which they are given.
+        Whether each pass of :meth:`fit` takes the rows in a new random order, which does not depend
+        on the order in which they are given.
     early_stopping : bool, default=False
         Whether to hold out rows, stop when their error no longer decreases, and keep the model with
         the lowest error on them.
@@ -140,18 +137,10 @@ class SoftConfidenceWeightedClassifier(GaussianClassifier):
     True
     """
 
-    confidence: float = 0.9
-    C: float = 1.0
-    variant: int = 1
-    initial_variance: float = 1.0
-
-    _parameter_constraints: ClassVar[dict] = {
-        **GaussianClassifier._parameter_constraints,
-        "confidence": [Interval(Real, 0.5, 1.0, closed="neither")],
-        "C": [Interval(Real, 0.0, None, closed="neither")],
-        "variant": [Options(Integral, {1, 2})],
-        "initial_variance": [Interval(Real, 0.0, None, closed="neither")],
-    }
+    confidence: Confidence = 0.9
+    C: Positive = 1.0
+    variant: Literal[1, 2] = 1
+    initial_variance: Positive = 1.0
 
     def _rule(self, n_features: int) -> Rule:
         phi, squared = float(ndtri(self.confidence)), self.variant == 2

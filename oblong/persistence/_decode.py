@@ -82,11 +82,11 @@ class Decoder:
             key, value = _list(pair, 2)
             key = self.decode(key)
             if not isinstance(key, (str, int, float, bool, tuple, type(None), np.generic)):
-                _refuse("a key of a dictionary that is none")
+                _refuse("an invalid key of a dictionary")
             try:
                 result[key] = self.decode(value)
             except TypeError:
-                _refuse("a key of a dictionary that is none")
+                _refuse("an invalid key of a dictionary")
         return result
 
     def _make_slice(self, body: Any) -> slice:

@@ -22,23 +22,9 @@ from oblong.linalg.feature_map import LinearMap, PivotMap
 from oblong.online._base import OnlineClassifier
 from oblong.solvers.esvm.online.passes import BATCH
 from oblong.solvers.esvm.online.state import OnlineEllipsoidalState
+from oblong.solvers.online import slots
 from oblong.solvers.online.arrays import initial_columns, scratch
 from oblong.solvers.online.kernel import KernelState
-from oblong.solvers.online.slots import (
-    DIAGONAL,
-    EACH,
-    FULL,
-    N_CALIBRATED,
-    N_CODES,
-    N_COUNTERS,
-    N_PLAIN,
-    N_SETTINGS,
-    NONE,
-    RANK,
-    SINGLE,
-    SKETCH,
-    TOP,
-)
 from oblong.solvers.online.state import OnlineState
 
 _MOST_FEATURES = 2**31
@@ -136,16 +122,19 @@ def _check_kernel(kernel: Kernel) -> None:
 
 
 def _check_online_state(state: OnlineState) -> None:
-    codes = _numbers(state.codes, "i", N_CODES)
+    codes = _numbers(state.codes, "i", slots.N_CODES)
     structure, task, steps = state.structure, state.task, state.steps
-    _require(structure in (NONE, DIAGONAL, FULL, SKETCH), "structure")
-    _require(task in (SINGLE, TOP, EACH, RANK) and 1 <= steps < _MOST_FEATURES, "task")
+    _require(structure in (slots.NONE, slots.DIAGONAL, slots.FULL, slots.SKETCH), "structure")
+    _require(
+        task in (slots.SINGLE, slots.TOP, slots.EACH, slots.RANK) and 1 <= steps < _MOST_FEATURES,
+        "task",
+    )
     scale = _doubles(state.scale, None, None)
     # With a sigmoid for each output, or without.
-    _require(scale.shape[1] in (N_PLAIN, N_CALIBRATED), "numbers of the outputs")
+    _require(scale.shape[1] in (slots.N_PLAIN, slots.N_CALIBRATED), "numbers of the outputs")
     outputs = len(scale)
-    _require(outputs >= 1 and (task != SINGLE or outputs == 1), "outputs")
-    _require(task not in (EACH, RANK) or steps <= outputs, "steps")
+    _require(outputs >= 1 and (task != slots.SINGLE or outputs == 1), "outputs")
+    _require(task not in (slots.EACH, slots.RANK) or steps <= outputs, "steps")
     groups = len(initial_columns(structure, 1.0))
     table = _numbers(state.table, "f", None, groups * outputs)
     _require(table.dtype in (np.float32, np.float64), "table")
@@ -154,9 +143,9 @@ def _check_online_state(state: OnlineState) -> None:
     _require(type(n) is int and 0 <= n < room, "n_features")
     covariance = _doubles(state.covariance, None, None, None)
     sides = covariance.shape
-    if structure == FULL:
+    if structure == slots.FULL:
         _require(sides == (outputs, room, room), "covariance")
-    elif structure == SKETCH:
+    elif structure == slots.SKETCH:
         width = sides[2]
         _require(sides == (outputs, room + width, width) and steps <= width, "covariance")
         _require(all(0 <= rank <= width for rank in state.ranks), "directions of a sketch")
@@ -164,13 +153,13 @@ def _check_online_state(state: OnlineState) -> None:
         _require(sides[1:] == (0, 0), "covariance")
     total = _doubles(state.total, None, outputs)
     _require(len(total) in (0, room), "total")
-    _require(_numbers(state.counters, "i", N_COUNTERS).dtype == np.int64, "counters")
+    _require(_numbers(state.counters, "i", slots.N_COUNTERS).dtype == np.int64, "counters")
     _doubles(state.work, len(scratch(structure, outputs, covariance)))
-    _doubles(state.settings, N_SETTINGS)
+    _doubles(state.settings, slots.N_SETTINGS)
     units = _doubles(state.units, None)
     _require(len(units) in (0, room), "units")
     # The row of no feature, which tells what the prior is.
-    _require(len(units) == 0 or structure in (NONE, FULL) or n + 1 < room, "units")
+    _require(len(units) == 0 or structure in (slots.NONE, slots.FULL) or n + 1 < room, "units")
     for array in (scale, table, covariance, total, units):
         _require(np.abs(array).max(initial=0.0) <= _LARGEST_STATE, "size of numbers")
     for array in (codes, scale, table, covariance, total, state.counters, units):
@@ -179,7 +168,7 @@ def _check_online_state(state: OnlineState) -> None:
 
 
 def _check_kernel_state(state: KernelState) -> None:
-    _require(isinstance(state.inner, OnlineState) and state.inner.structure == FULL, "state")
+    _require(isinstance(state.inner, OnlineState) and state.inner.structure == slots.FULL, "state")
     _require(isinstance(state.kernel, Kernel), "kernel")
     _require(type(state.budget) is int and isinstance(state.tol, float), "budget")
     factor = _doubles(state.factor, None, None)
@@ -202,7 +191,7 @@ def _check_ellipsoidal_state(state: OnlineEllipsoidalState) -> None:
         _doubles(array, outputs)
     _doubles(state.numbers, 3)
     _doubles(state.settings, 6)
-    _require(_numbers(state.counters, "i", N_COUNTERS).dtype == np.int64, "counters")
+    _require(_numbers(state.counters, "i", slots.N_COUNTERS).dtype == np.int64, "counters")
     _require(isinstance(state.averaged, bool), "averaged")
     _require(state.settings[BATCH] >= 1.0, "rows of a batch")
 
@@ -216,9 +205,9 @@ def _check_online(model: OnlineClassifier) -> None:
     _require(isinstance(model.multilabel_, bool), "labels")
     inner = state.inner if isinstance(state, KernelState) else state
     task = inner.task
-    expected = {SINGLE: 1, RANK: classes + 1}.get(task, classes)
+    expected = {slots.SINGLE: 1, slots.RANK: classes + 1}.get(task, classes)
     _require(inner.n_outputs == expected, "a weight vector for each class")
-    _require(task != SINGLE or classes == 2, "classes")
+    _require(task != slots.SINGLE or classes == 2, "classes")
     if isinstance(state, KernelState):
         if state.dictionary is not None:
             _require(state.dictionary.shape[1] == n, "dictionary")

@@ -1,4 +1,4 @@
-"""Records in a file of JSON lines, so that a run that was stopped can go on."""
+"""Records in a file of JSON lines, so that an interrupted run can continue."""
 
 from __future__ import annotations
 

@@ -33,8 +33,8 @@ def save(
 ) -> None:
     """Save a model to a file that runs no code when it is loaded.
 
-    The file is complete or not there: it is written under another name, made to last and then put
-    in place. The same model gives the same bytes.
+    The file is either complete or absent: it is written under another name, flushed to disk and
+    then renamed. The same model gives the same bytes.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def save(
     path : str or path-like
         The file. The customary extension is ``.oblong``.
     training : dict, default=None
-        What to remember of the training data, as JSON values: :func:`read_manifest` returns it.
+        What to record about the training data, as JSON values: :func:`read_manifest` returns it.
 
     Raises
     ------
@@ -91,10 +91,10 @@ def save(
 def load(path: str | os.PathLike[str]) -> Any:
     r"""Load a model that :func:`save` wrote.
 
-    Nothing in the file is executed. Its types are looked up in a fixed list, every array is
-    checked before it is made, and the file is compared with its digests. The model is tried on a
-    few rows, so that one that cannot predict is refused here and not later. A file can still hold
-    a model that predicts nonsense: only load files from a source that you trust.
+    Nothing in the file is executed. Its types are looked up in a fixed list, every array is checked
+    before it is made, and the file is compared with its digests. The model has to predict a few
+    rows, so one that cannot is refused here and not later. A file can still contain a model that
+    predicts nonsense: only rely on models from a source that you trust.
 
     Parameters
     ----------

@@ -8,8 +8,8 @@ from oblong._core.lazy import lazy_names
 from oblong.io.rows import Batch, Position, RowReader
 
 if TYPE_CHECKING:
-    from oblong.io.arrow_rows import ArrowReader
+    from oblong.io.arrow import ArrowReader
 
-__getattr__, __dir__ = lazy_names(__name__, {"oblong.io.arrow_rows": ["ArrowReader"]})
+__getattr__, __dir__ = lazy_names(__name__, {"oblong.io.arrow": ["ArrowReader"]})
 
 __all__ = ["ArrowReader", "Batch", "Position", "RowReader"]

@@ -1,36 +1,27 @@
 """SVC and SVR with the signatures of scikit-learn."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
+from oblong._core.estimator import Positive
 from oblong.batch._expansion import CertifiedExpansion
 from oblong.batch.margin_regressor import MarginRegressor
 from oblong.batch.relative_margin import RelativeMarginClassifier
 
-__all__ = ["SVC", "SVR"]
-
 _EVERYTHING_MASKED = "Invalid input - all samples have zero or negative weights."
+Penalty = Annotated[float, Interval(Real, 0.0, None, closed="right")]
 # A penalty that no coefficient reaches, in place of an infinite one.
 _HARD = 1e10
 
 
 class _Conventions(CertifiedExpansion):
     """Conventions of LIBSVM that differ from those of our estimators, and its attribute names."""
-
-    _parameter_constraints: ClassVar[dict] = {
-        **CertifiedExpansion._parameter_constraints,
-        **CertifiedExpansion._certified_constraints,
-        "C": [Interval(Real, 0.0, None, closed="right")],
-        "shrinking": ["boolean"],
-    }
 
     def _training_data(
         self, X: Any, y: Any, sample_weight: Any, **targets: Any
@@ -149,17 +140,10 @@ class SVC(_Conventions, RelativeMarginClassifier):
     (True, 0)
     """
 
-    _parameter_constraints: ClassVar[dict] = {
-        **_Conventions._parameter_constraints,
-        "class_weight": [StrOptions({"balanced"}), dict, None],
-        "decision_function_shape": [StrOptions({"ovo", "ovr"})],
-        "break_ties": ["boolean"],
-        "random_state": ["random_state"],
-    }
-
+    C: Penalty = 1.0
     shrinking: bool = True
-    cache_size: float = 200
-    break_ties: str | bool = False
+    cache_size: Positive = 200
+    break_ties: bool = False
     # What the estimator below calls by these names is settled here.
     B: float | None = field(default=None, init=False)
     spread: float = field(default=1.0, init=False)
@@ -268,23 +252,10 @@ class SVR(_Conventions, MarginRegressor):
     0.67
     """
 
-    _parameter_constraints: ClassVar[dict] = {
-        **_Conventions._parameter_constraints,
-        "epsilon": [Interval(Real, 0.0, None, closed="left")],
-    }
-
-    kernel: Any = "rbf"
-    degree: int = 3
-    gamma: Any = "scale"
-    coef0: float = 0.0
-    tol: float = 1e-3
-    C: float = 1.0
-    epsilon: float = 0.1
+    C: Penalty = 1.0
     shrinking: bool = True
-    cache_size: float = 200
-    verbose: int = 0
-    max_iter: int = -1
+    cache_size: Positive = 200
     # What the estimator below calls by these names is settled here.
-    loss = "epsilon"
-    quantile = 0.5
-    bounds = None
+    loss: Literal["epsilon", "quantile"] = field(default="epsilon", init=False)
+    quantile: Any = field(default=0.5, init=False)
+    bounds: tuple[float, float] | None = field(default=None, init=False)

@@ -1,34 +1,29 @@
 """LinearSVC with the signature of scikit-learn."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, _fit_context
+from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model._base import LinearClassifierMixin, SparseCoefMixin
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
+from oblong._core.estimator import ClassWeight, Estimator, Natural, Positive, RandomState, Verbose
 from oblong._core.rollback import all_or_nothing
 from oblong.batch._one_vs_rest import solve_each
 from oblong.batch._rows import validated_rows
 from oblong.solvers.linear.relative import solve_linear_relative_margin
 from oblong.solvers.linear.squared_hinge import SquaredHingeResult, solve_squared_hinge
 
-__all__ = ["LinearSVC"]
-
 
 @dataclass(eq=False, repr=False)
-class LinearSVC(LinearClassifierMixin, SparseCoefMixin, BaseEstimator):
+class LinearSVC(LinearClassifierMixin, SparseCoefMixin, Estimator):
     """Linear support vector classification, with the signature of :class:`sklearn.svm.LinearSVC`.
 
     The problem is that of scikit-learn: one class against the rest, and a bias that is the weight
@@ -101,37 +96,22 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, BaseEstimator):
     (3, 4)
     """
 
-    _parameter_constraints: ClassVar[dict] = {
-        "penalty": [StrOptions({"l1", "l2"})],
-        "loss": [StrOptions({"hinge", "squared_hinge"})],
-        "dual": ["boolean", StrOptions({"auto"})],
-        "tol": [Interval(Real, 0.0, None, closed="neither")],
-        "C": [Interval(Real, 0.0, None, closed="neither")],
-        "multi_class": [StrOptions({"ovr", "crammer_singer"})],
-        "fit_intercept": ["boolean"],
-        "intercept_scaling": [Interval(Real, 0, None, closed="neither")],
-        "class_weight": [None, dict, StrOptions({"balanced"})],
-        "verbose": ["verbose"],
-        "random_state": ["random_state"],
-        "max_iter": [Interval(Integral, 0, None, closed="left")],
-    }
-
-    penalty: str = "l2"
-    loss: str = "squared_hinge"
+    penalty: Literal["l1", "l2"] = "l2"
+    loss: Literal["hinge", "squared_hinge"] = "squared_hinge"
     _: KW_ONLY
-    dual: str | bool = "auto"
-    tol: float = 1e-4
-    C: float = 1.0
-    multi_class: str = "ovr"
+    dual: bool | Literal["auto"] = "auto"
+    tol: Positive = 1e-4
+    C: Positive = 1.0
+    multi_class: Literal["ovr", "crammer_singer"] = "ovr"
     fit_intercept: bool = True
-    intercept_scaling: float = 1
-    class_weight: Any = None
-    verbose: int = 0
-    random_state: Any = None
-    max_iter: int = 1000
+    intercept_scaling: Positive = 1
+    class_weight: ClassWeight = None
+    verbose: Verbose = 0
+    random_state: RandomState = None
+    max_iter: Natural = 1000
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LinearSVC:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the classifier.
 
         Parameters

@@ -130,11 +130,11 @@ class Choice:
 
     @property
     def edge(self) -> str:
-        """Which end of the grid it is, "smallest" or "largest"; empty if it is neither."""
+        """Which end of the grid it is, "smallest", "largest" or "natural"; empty if it is none."""
         ends = {"smallest": min(self.grid), "largest": max(self.grid)}
         for end, value in ends.items() if ends["smallest"] < ends["largest"] else ():
-            if np.isclose(self.value, value, rtol=1e-9) and value not in self.natural:
-                return end
+            if np.isclose(self.value, value, rtol=1e-9):
+                return "natural" if value in self.natural else end
         return ""
 
 

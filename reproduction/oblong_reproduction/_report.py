@@ -77,11 +77,17 @@ def _not_run(document: Mapping[str, Any]) -> list[str]:
 
 def edges(document: Mapping[str, Any]) -> str:
     """Parameters that were chosen at the end of their grid, in a sentence; empty if none was."""
-    found = [
-        f"{one['what']} {one['value']:g} ({one['end']}) in {one['count']} of {one['of']}"
-        for one in document.get("edges", [])
-    ]
-    return f"At the edge of the grid, which should be wider: {'; '.join(found)}." if found else ""
+    found: dict[bool, list[str]] = {False: [], True: []}
+    for one in document.get("edges", []):
+        natural = one["end"] == "natural"
+        end = "" if natural else f" ({one['end']})"
+        text = f"{one['what']} {one['value']:.8g}{end} in {one['count']} of {one['of']}"
+        found[natural].append(text)
+    begin = {
+        False: "At the edge of the grid, which should be wider",
+        True: "At an end beyond which there is no other value",
+    }
+    return " ".join(f"{begin[kind]}: {'; '.join(texts)}." for kind, texts in found.items() if texts)
 
 
 def _made(document: Mapping[str, Any]) -> str:

@@ -200,7 +200,7 @@ def _edges(experiment: Experiment, results: Results) -> list[dict[str, Any]]:
         made[choice.what] += 1
         if choice.edge:
             # Values that differ by rounding alone are one.
-            ends[choice.what, choice.edge, float(f"{choice.value:.6g}")] += 1
+            ends[choice.what, choice.edge, float(f"{choice.value:.8g}")] += 1
     return [
         {"what": what, "end": end, "value": value, "count": count, "of": made[what]}
         for (what, end, value), count in ends.items()

@@ -37,7 +37,7 @@ def test_a_headline_is_confirmed_by_all_its_rows_only(words, verdict):
         (0.1 + 1e-12, (), "smallest"),
         (1.0, (), ""),
         (10.0, (), "largest"),
-        (10.0, (10.0,), ""),
+        (10.0, (10.0,), "natural"),
         (30.0, (), ""),
     ],
 )

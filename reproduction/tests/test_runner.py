@@ -296,11 +296,12 @@ def test_choices_at_the_edge_of_a_grid_are_flagged(tmp_path, nowhere):
     toy = experiment(choices=choices)
     document = run_experiment(toy, nowhere, RunSettings(), tmp_path)
     assert document["edges"] == [
-        {"what": "SVM, C", "end": "largest", "value": 6.0, "count": 1, "of": 4}
+        {"what": "SVM, C", "end": "natural", "value": 0.0, "count": 1, "of": 4},
+        {"what": "SVM, C", "end": "largest", "value": 6.0, "count": 1, "of": 4},
     ]
-    assert (
-        "which should be wider: SVM, C 6 (largest) in 1 of 4" in (tmp_path / "toy.md").read_text()
-    )
+    page = (tmp_path / "toy.md").read_text()
+    assert "which should be wider: SVM, C 6 (largest) in 1 of 4." in page
+    assert "beyond which there is no other value: SVM, C 0 in 1 of 4." in page
 
 
 def test_cells_of_another_experiment_are_shared(tmp_path, nowhere):

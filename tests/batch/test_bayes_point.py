@@ -207,6 +207,19 @@ def test_rank_bounds_the_dimension():
     assert np.mean(full.predict(X) == model.predict(X)) > 0.9
 
 
+@pytest.mark.filterwarnings("error")
+def test_rows_of_another_unit_have_the_same_version_space():
+    X, y = far_apart()
+    one, other = (fit(2.0**k * X, y, kernel="linear", fit_intercept=False) for k in (0, 332))
+    assert one.n_iter_ == other.n_iter_ > 2
+    assert other.residual_[0] == pytest.approx(one.residual_[0], rel=1e-6)
+    np.testing.assert_allclose(
+        other.predict_proba(2.0**332 * X), one.predict_proba(X), rtol=0.0, atol=1e-9
+    )
+    with pytest.raises(ValueError, match="not finite: scale the data"):
+        fit(2.0**600 * X, y, kernel="linear")
+
+
 def test_far_from_the_rows_nothing_is_known():
     X, y = far_apart(40)
     model = fit(X, y, fit_intercept=False)

@@ -184,7 +184,7 @@ def test_tables():
     assert found["columns"] == ["length", "width"]
     assert set(found["all"]) == {"when", "length", "width", "kind"}
     assert len(found["points"]) == 300
-    assert found["message"] == "300 of 400 rows are drawn."
+    assert found["message"] == "300 of 400 rows are shown."
     assert all(y == x * x and c == x % 2 for x, y, c in found["points"] if x < 300)
     turned = uploaded({"text": text, "x": "width", "y": "length", "target": "when"})
     assert len(turned["classes"]) == 5

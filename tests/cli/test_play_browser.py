@@ -210,12 +210,12 @@ def test_keys_and_names_are_enough(visit):
     for key in ("Shift+ArrowUp", "ArrowRight", "3"):
         page.keyboard.press(key)
     # Before the summary of the models, which follows, is said.
-    assert page.inner_text("#said").startswith("put point 61 of 61, class 3, x ")
+    assert page.inner_text("#said").startswith("added point 61 of 61, class 3, x ")
     settle(page)
     assert state_of(page)["points"][-1][2] == 2
     for key in ("p", "Enter", "Shift+ArrowLeft", "Enter"):
         page.keyboard.press(key)
-    assert page.inner_text("#said").startswith("let go of point 60 of 61")
+    assert page.inner_text("#said").startswith("dropped point 60 of 61")
     page.keyboard.press("Delete")
     settle(page)
     assert len(state_of(page)["points"]) == 60

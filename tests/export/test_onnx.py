@@ -138,7 +138,7 @@ def precomputed(kind, **settings):
         (lambda: precomputed(oblong.BayesPointClassifier, soft=0.3), "a precomputed kernel"),
         (
             lambda: oblong.RelativeMarginClassifier(kernel=lambda A, B: A @ B.T).fit(*rows()),
-            "a function of Python",
+            "a Python function",
         ),
         (
             lambda: oblong.RelativeMarginClassifier(break_ties="random").fit(*rows()),

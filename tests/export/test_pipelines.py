@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
-from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.feature_extraction.text import HashingVectorizer, TfidfVectorizer
 from sklearn.impute import SimpleImputer
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
@@ -176,6 +176,7 @@ def words_and_numbers():
             [("a", OneHotEncoder(), [0]), ("b", OrdinalEncoder(), [0])],
             "a OrdinalEncoder of columns of text",
         ),
+        ([("a", HashingVectorizer(n_features=8), 0)], "texts split into words, by a Hashing"),
     ],
 )
 def test_encodings_that_onnx_does_not_express(parts, message):

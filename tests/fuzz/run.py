@@ -248,8 +248,8 @@ def main(arguments: list[str] | None = None) -> int:
 def _report(found: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
     return (
-        f"{found['problems']} problems from seed {found['seed']}, each fit ended after "
-        f"{found['fit_limit_s']:g} processor seconds; {versions}; long double with "
+        f"{found['problems']} problems from seed {found['seed']}, with a limit of "
+        f"{found['fit_limit_s']:g} processor seconds per fit; {versions}; long double with "
         f"{found['long_double_bits']} bits.\n\n{table(found)}\n"
     )
 

@@ -103,7 +103,7 @@ def test_delimiters_at_the_ends_of_rows(tmp_path):
     ("columns", "head", "options", "message"),
     [
         ((KINDS, VALUES), "y,a", {}, 'if these are the labels, give target= "y"'),
-        ((["-"] * N, KINDS), "a,y", {}, "missing= - takes it for a missing value"),
+        ((["-"] * N, KINDS), "a,y", {}, "missing= - treats it as a missing value"),
         ((["1,5"] * N, KINDS), "a,y", {}, "decimal= , reads decimal commas"),
         ((["9,999,999"] * N, KINDS), "a,y", {}, "thousands= , reads it"),
         ((["€ 5"] * N, KINDS), "a,y", {}, "without its unit"),

@@ -65,7 +65,7 @@ def test_libsvm_comments_queries_blanks_and_carriage_returns(tmp_path):
         ("1 x:1", "row 3, column 2: expected index:value"),
         ("1 2:1 1:1", "row 3, column 3: expected an index above 2"),
         ("1 2:1 2:1", "row 3, column 3: expected an index above 2"),
-        ("1 0:1", "row 3, column 2: expected an index from 1 up, got 0; zero_based="),
+        ("1 0:1", "row 3, column 2: expected an index of at least 1, got 0; zero_based="),
         ("1 1:", "row 3, column 2: expected a number, got a missing value"),
         ("1 1:nan", "row 3, column 2: expected a number, got a missing value"),
         ("1 1:1e200", "row 3, column 2: expected a number of at most 1e\\+150"),

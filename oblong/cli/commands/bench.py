@@ -1,9 +1,9 @@
-"""``oblong bench``: how fast the library is on one's own data, next to peers.
+"""``oblong bench``: how fast the library is on your own data, compared with other libraries.
 
-Time classifiers of the library next to those of scikit-learn, and next to scikit-learn-intelex and
-lightning where these are installed, on your data: fits and predictions in turns, after a warm-up.
-All have their default parameters, on scaled columns; the error on held-out rows shows
-whether speed costs accuracy.
+Time classifiers of the library against those of scikit-learn, and of scikit-learn-intelex and
+lightning if these are installed, on your data. The models take turns, after a warm-up. All have
+their default parameters, on scaled columns; the error on held-out rows shows whether speed costs
+accuracy.
 
 models:
 {models}
@@ -29,8 +29,15 @@ from joblib import cpu_count
 from sklearn.model_selection import train_test_split
 
 from oblong._core.text import quote
-from oblong.cli.shared.errors import RunError
-from oblong.cli.shared.options import add_command, adder, busy, print_json, seed, whole_number
+from oblong.cli.shared.options import (
+    RunError,
+    add_command,
+    adder,
+    busy,
+    print_json,
+    seed,
+    whole_number,
+)
 from oblong.cli.shared.preparation import make_pipeline
 from oblong.cli.shared.tables import add_table_options, check_labels, labelled_table
 from oblong.datasets import DataFileError
@@ -53,9 +60,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     add_table_options(parser)
     about = "models or groups, separated by commas; the reference of each group is added"
     add("--models NAME,…", about, _names)
-    about = "rows at most, drawn at random, a fifth of them to predict (default: %(default)s)"
+    about = "use at most N random rows, a fifth of them to predict (default: %(default)s)"
     add("--rows N", about, whole_number(10), 5000)
-    add("--repeats N", "turns of each model (default: %(default)s)", whole_number(1), 5)
+    add("--repeats N", "how often each model is timed (default: %(default)s)", whole_number(1), 5)
     add("--seed N", "seed (default: %(default)s)", seed, 0)
     add("--json", "print JSON instead of the table")
     parser.set_defaults(run=_run)
@@ -154,10 +161,10 @@ def _print(record: dict[str, Any]) -> None:
     grid.add_column("model")
     for name in ("fit", "ratio", "predict", "ratio", "error %"):
         grid.add_column(name, justify="right")
-    turns = "1 turn" if record["repeats"] == 1 else f"{record['repeats']} turns"
+    rounds = "1 round" if record["repeats"] == 1 else f"{record['repeats']} rounds"
     notes = [
-        f"Medians of {turns}, after a warm-up; {record['machine']}.",
-        "ratio: time over that of the first model of the group.",
+        f"Medians of {rounds} after a warm-up; {record['machine']}.",
+        "ratio: time divided by that of the first model of the group.",
     ]
     group = None
     for model in record["models"]:
@@ -175,7 +182,7 @@ def _print(record: dict[str, Any]) -> None:
         if model["failure"]:
             notes.append(f"{model['title']} failed: {model['failure']}")
     if not all(model["converged"] for model in record["models"]):
-        notes.append("*: stopped at its limit of iterations before it had converged.")
+        notes.append("*: reached its iteration limit before converging.")
     facts = (
         f"  {record['fit_rows']:,} rows to fit, {record['predict_rows']:,} to predict of "
         f"{record['rows']:,}, {record['features']:,} features, {record['classes']} classes"

@@ -1,16 +1,16 @@
-"""``oblong compare``: the models of the family against the SVM and baselines.
+"""``oblong compare``: the library's models against the SVM and baselines.
 
-Compare classifiers and baselines on a data set by nested cross-validation: on every fold each
-model's parameters are chosen on the training rows alone, then the held-out rows are predicted.
+Compare classifiers and baselines on a data set by nested cross-validation: in every fold, each
+model's parameters are chosen on the training rows alone before the held-out rows are predicted.
 Prints a table and a verdict, and writes one self-contained HTML report. If all rows would take too
-long, parameters are chosen and kernel models fitted on some of them, and a message says so first.
+long, parameters are chosen and kernel models fitted on some of them, after a message that says so.
 Finished folds are kept: after an interruption, --resume computes only what is missing.
 
 data:
   a built-in set    {sets}
-  a folder of sets  <name>.npz in the folder that the variable OBLONG_DATA names
+  a folder of sets  <name>.npz in the folder named by the variable OBLONG_DATA
   a file            .csv .tsv (with or without a header), .libsvm .svmlight .svm,
-                    .parquet, .npz, or any of these with .gz or .zst
+                    .jsonl, .parquet, .npz, or any of these with .gz or .zst
   -                 standard input
 
 models:
@@ -45,12 +45,11 @@ from typing import TYPE_CHECKING
 from joblib import cpu_count
 
 from oblong._core.text import quote
-from oblong.cli.comparison.grids import Model, default_models, select
+from oblong.cli.comparison.grids import Model, default_models, listing, select
 from oblong.cli.comparison.journal import ComparisonJournal
 from oblong.cli.comparison.protocol import OutOfTime, check_classes
 from oblong.cli.comparison.results import FoldResult, Settings
 from oblong.cli.shared import options
-from oblong.cli.shared.errors import RunError
 from oblong.cli.shared.tables import add_table_options, labelled_numbers, table_words
 from oblong.datasets import DataFileError, Dataset
 from oblong.datasets.loading import BUILT_IN
@@ -72,7 +71,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add the subcommand."""
     defaults = [model.name for model in select()]
     sets = ("\n" + 20 * " ").join(BUILT_IN)
-    listed = "\n".join(f"  {model.name:<16}  {model.title}" for model in select(["all"]))
+    listed = listing(select(["all"]))
     parser = options.add_command(subparsers, "compare", __doc__, sets=sets, models=listed)
     add = options.adder(parser)
     sets = f"built-in sets, files, or - for standard input (default: {' and '.join(DEFAULT_DATA)})"
@@ -95,10 +94,10 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     about = "choose parameters inside every fold, or once on all rows, which is faster but "
     how = {"action": argparse.BooleanOptionalAction, "default": True}
     add("--nested", about + "optimistically biased (default: inside)", **how)
-    about = "where finished folds are kept (default: beside the report, until it is written)"
+    about = "where finished folds are kept (default: next to the report, until it is written)"
     add("--state FILE", about, options.output_file)
     add("--resume", "continue an interrupted run")
-    about = "how long it may take, in s, m or h; rows, folds and models are left out to keep it"
+    about = "time limit, in s, m or h; rows, folds and models are left out to meet it"
     add("--time 5m", about, _duration)
     add("--full", "use all rows for everything, however long it takes")
     add("--json", "print JSON instead of the table")
@@ -264,7 +263,9 @@ def _too_late() -> Iterator[None]:
     try:
         yield
     except OutOfTime:
-        raise RunError("the time ran out before two folds were done; allow more --time") from None
+        raise options.RunError(
+            "the time ran out before two folds were done; allow more --time"
+        ) from None
 
 
 @contextmanager

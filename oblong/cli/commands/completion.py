@@ -1,6 +1,6 @@
 """``oblong completion``: the Tab key of a shell.
 
-Print a script by which a shell completes commands, options and files.
+Print a script for completing commands, options and files in a shell.
 
 examples:
   source <(oblong completion bash)          for this shell; in ~/.bashrc for every one

@@ -27,7 +27,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
     parser.set_defaults(run=show_help)
     actions = parser.add_subparsers(title="commands", metavar="COMMAND")
-    about = "List the sets that are built in, and those in the folder that the variable "
+    about = "List the built-in sets, and those in the folder that the variable "
     kind = argparse.RawDescriptionHelpFormatter
     how: Any = {"epilog": parser.epilog, "formatter_class": kind, "help": "list them"}
     listing = actions.add_parser("list", description=about + "OBLONG_DATA names.", **how)

@@ -1,7 +1,7 @@
-"""``oblong play``: a page on this computer, on which points are moved and boundaries follow.
+"""``oblong play``: a local page for moving points and watching the boundaries follow.
 
-Open a page in the browser: put and drag points, choose classifiers, move sliders, stretch the data,
-and see which boundaries turn. The page is served to this computer only, and nothing leaves it.
+Open a page in the browser: add and drag points, choose classifiers, move sliders, stretch the data,
+and see which boundaries turn. The page is served to this computer only, and no data leaves it.
 
 examples:
   oblong play
@@ -19,19 +19,17 @@ from oblong.cli.shared.options import add_command, adder, busy, whole_number
 from oblong.cli.shared.tables import add_table_options, labelled_table
 from oblong.datasets import DataFileError
 
-__all__ = ["add_parser"]
-
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add the subcommand."""
     parser = add_command(subparsers, "play", __doc__)
     add = adder(parser)
-    add("data DATA", "built-in set or file to begin with (default: generated points)", nargs="?")
+    add("data DATA", "built-in set or file to start with (default: generated points)", nargs="?")
     add_table_options(parser)
     about = "columns to draw, by name or number (default: the first two that are numbers)"
     add("--columns X,Y", about, _pair)
     add("--port N", "port (default: a free one)", whole_number(0), 0)
-    add("--no-browser", "print the address and open nothing")
+    add("--no-browser", "print the address without opening a browser")
     parser.set_defaults(run=_run)
 
 

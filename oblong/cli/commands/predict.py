@@ -24,7 +24,6 @@ import scipy.sparse as sp
 from sklearn.pipeline import Pipeline
 
 from oblong.cli.shared import large, options
-from oblong.cli.shared.errors import RunError
 from oblong.cli.shared.tables import add_dialect_options, dialect_of
 from oblong.datasets import DataFileError, load
 from oblong.io.dataset import Schema
@@ -61,7 +60,7 @@ def _run(args: argparse.Namespace) -> int:
         training = training if isinstance(training, dict) else {}
         if args.proba and not hasattr(model, "predict_proba"):
             name = type(model[-1] if isinstance(model, Pipeline) else model).__name__
-            problem = f"{name} has no probabilities; drop --proba, or train with it"
+            problem = f"{name} has no probabilities; drop --proba, or train with --proba"
             raise DataFileError(args.model, problem)
         schema = _schema(model, training, args.model)
         if folder:
@@ -137,7 +136,7 @@ def _predict(
             problem = "expected a dense table, as in training, got sparse rows"
             raise DataFileError(args.data, problem) from None
         reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise RunError(f"{args.model} cannot predict {args.data}: {reason}") from None
+        raise options.RunError(f"{args.model} cannot predict {args.data}: {reason}") from None
     if predicted.ndim == 2:
         writer.writerows(predicted.tolist())
         return stream.getvalue()

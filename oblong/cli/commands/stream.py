@@ -54,19 +54,19 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     add("--learner NAME", "online learner (default: %(default)s)", learner_name, "arow")
     about = 'parameter of the learner; covariance is "diag" for sparse rows unless given'
     add("--param K=V", about, options.parameter, [], action="append")
-    about = "do not scale the columns (default: by their largest absolute values so far)"
+    about = "do not divide the columns by their largest absolute values so far"
     add("--no-normalize", about)
     about = "start from a saved linear online learner, in place of --learner and --param"
     add("-i --initial MODEL", about, Path)
     add("--test-only", "predict the rows and learn nothing; needs -i")
-    about = "passes over the rows, the later ones over a temporary binary file; the errors "
+    about = "number of passes over the rows; later ones read a temporary file, and the errors "
     add(
         "--passes N",
         about + "are those of the first (default: %(default)s)",
         options.whole_number(1),
         1,
     )
-    about = "rows that come between a row and its label (default: %(default)s)"
+    about = "number of rows that arrive between a row and its label (default: %(default)s)"
     add("--delay N", about, options.whole_number(0), 0)
     about = "report where errors have grown, by adaptive windowing"
     add("--drift", about, choices=("adwin",))
@@ -88,14 +88,14 @@ def _add_input(add: Callable[..., None]) -> None:
     about = "number of features of LIBSVM rows (default: grows with the rows)"
     add("--features N", about, options.whole_number(1))
     add("--zero-based", "indices of LIBSVM rows count from 0")
-    add("--no-header", "the first row of a table is a row, not names")
+    add("--no-header", "the first row of a table is data, not a header")
     add("--skip-bad", "skip and count rows that are malformed")
 
 
 def _add_output(add: Callable[..., None]) -> None:
-    about = "rows of a window of the metrics (default: %(default)s)"
+    about = "number of rows per window of the metrics (default: %(default)s)"
     add("--window N", about, options.whole_number(1), 10_000)
-    about = "metrics over windows beside the error: " + ", ".join(SCORES)
+    about = "metrics over windows in addition to the error: " + ", ".join(SCORES)
     add("--metrics NAME,…", about, _metrics, [])
     add("--checkpoint FILE", "where to write checkpoints", options.output_file)
     about = "rows between checkpoints (default: %(default)s)"
@@ -104,7 +104,7 @@ def _add_output(add: Callable[..., None]) -> None:
     about = "write the class predicted for each row before it is learned from"
     add("--predictions FILE", about, options.output_file)
     add("-o --output FILE", "save the model", options.output_file)
-    about = "write the curve of the errors, as HTML or, for .json and .jsonl, as JSON lines"
+    about = "write the error curve, as HTML or, for .json and .jsonl, as JSON lines"
     add("--report FILE", about, options.output_file)
     add("--json", "print JSON lines, one per window")
 
@@ -137,9 +137,10 @@ def _run(args: argparse.Namespace) -> int:
     if args.test_only and args.initial is None:
         raise DataFileError("--test-only", "needs a model: -i MODEL")
     if args.text and not args.hash_bits and args.initial is None:
-        raise DataFileError("--text", "needs --hash-bits, the columns of the words")
+        raise DataFileError("--text", "needs --hash-bits, for the columns of the words")
     if args.delay and args.passes > 1:
-        raise DataFileError("--delay", "cannot go with --passes: no label is late the second time")
+        problem = "cannot be combined with --passes: labels are late in the first pass only"
+        raise DataFileError("--delay", problem)
     options.check_apart([args.data], [args.checkpoint, args.output, args.report, args.predictions])
     page = args.report is not None and args.report.suffix.lower() not in (".json", ".jsonl")
     if page and find_spec("matplotlib") is None:

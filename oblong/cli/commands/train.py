@@ -1,12 +1,12 @@
 """``oblong train``: fit one model to a file and save it.
 
-Train one model on a file and save it with all that prediction needs: the scaling of the
-columns, the encoding of text, the values for gaps, the spelling of the labels. Without --model a
-quick search decides which. Prints the error on held-out rows, by cross-validation.
+Train one model on a file and save it with everything that prediction needs: the scaling of the
+columns, the encoding of text, the values for missing cells, the spelling of the labels. Without
+--model, a quick search chooses the model. Prints the error on held-out rows, by cross-validation.
 
 models:
 {models}
-  or the name of a classifier of the library, such as AROWClassifier
+  or the name of any classifier of the library, such as AROWClassifier
 
 examples:
   oblong train patients.csv --target outcome -o patients.oblong
@@ -28,9 +28,8 @@ import numpy as np
 from joblib import cpu_count
 
 from oblong._core.text import quote
-from oblong.cli.comparison.grids import select
+from oblong.cli.comparison.grids import listing, select
 from oblong.cli.shared import large, options
-from oblong.cli.shared.errors import RunError
 from oblong.cli.shared.fitting import Fitted, classifier_of, train
 from oblong.cli.shared.tables import add_table_options, check_labels, labelled_table
 from oblong.datasets import DataFileError
@@ -41,21 +40,20 @@ _LISTED = 1000
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add the subcommand."""
-    models = [m for m in select(["all"]) if m.kind != "baseline"]
-    listed = "\n".join(f"  {m.name:<16}  {m.title}" for m in models)
+    listed = listing([m for m in select(["all"]) if m.kind != "baseline"])
     parser = options.add_command(subparsers, "train", __doc__, models=listed)
     add = options.adder(parser)
     data = "file, name of a data set, or - for standard input; a folder or several files are "
     add("data DATA", data + "read in passes", nargs="+")
-    add("--model NAME", "what to train (default: a quick search decides)")
+    add("--model NAME", "which model to train (default: chosen by a quick search)")
     large.add_options(parser)
     about = "parameter of the model; may be given several times"
     add("--param K=V", about, options.parameter, [], action="append")
     about = "choose the other parameters by cross-validation with K folds (5)"
     add("--cv K", about, options.whole_number(2), nargs="?", const=5)
-    about = "weights of the classes: against their frequency, or as given"
+    about = "weights of the classes: inversely proportional to their frequency, or as given"
     add("--class-weight balanced|A=2,…", about, _class_weight)
-    add("--proba", "calibrate the model, so that it has probabilities")
+    add("--proba", "calibrate the model to give probabilities")
     about = "decide between two classes where the balanced accuracy or the F1 score of the second "
     about += "is best on held-out rows, or at X: a probability, or else a decision value"
     add("--threshold balanced|f1|X", about, _threshold)
@@ -99,7 +97,7 @@ def _run(args: argparse.Namespace) -> int:
     try:
         save(fitted.pipeline, args.output, training=training)
     except ModelFileError as problem:
-        raise RunError(str(problem)) from None
+        raise options.RunError(str(problem)) from None
     more = ("cross_validation", "scores", "search", "threshold")
     options.tell_saved(args, fitted.name, training, seconds, more, _lines(table, fitted))
     return 0

@@ -97,7 +97,13 @@ def select(names: Sequence[str] | None = None) -> list[Model]:
     return references[:1] + [model for model in chosen if model is not references[0]]
 
 
-# From here on linear models are worth their time beside kernels, and online learners beside both.
+def listing(models: Sequence[Model]) -> str:
+    """Names, titles and classes of models, one per line, for the help of a command."""
+    rows = ((m.name, m.title, type(m.factory()).__name__) for m in models)
+    return "\n".join(f"  {name:<16}  {title:<15}  {kind}" for name, title, kind in rows)
+
+
+# With this many rows, linear models are worth their time beside kernels, and online learners too.
 _LINEAR_ROWS, _ONLINE_ROWS = 5000, 20_000
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -16,14 +15,14 @@ import scipy.sparse as sp
 from oblong import __version__
 from oblong.cli.comparison.grids import Model
 from oblong.cli.comparison.results import FoldResult, Settings
-from oblong.cli.shared.errors import RunError
+from oblong.cli.shared.options import writing
 from oblong.datasets import DataFileError, Dataset
 from oblong.persistence.journal import Journal
 
 _FORMAT = "oblong comparison"
 _SECONDS = ("fit_seconds", "predict_seconds", "search_seconds", "seconds")
 _NUMBERS = ("error", "balanced_error", *_SECONDS)
-_FOREIGN = "no results of oblong compare; choose another file with --state"
+_FOREIGN = "not a file of oblong compare; choose another one with --state"
 
 
 class ComparisonJournal:
@@ -106,7 +105,7 @@ class ComparisonJournal:
 
     def add(self, result: FoldResult) -> None:
         """Write down one more result."""
-        with self._writing():
+        with writing(self.path):
             self._journal.append(self._line(result))
 
     def remove(self) -> None:
@@ -114,15 +113,8 @@ class ComparisonJournal:
         self._journal.remove()
 
     def _rewrite(self, records: list[dict[str, Any]]) -> None:
-        with self._writing():
+        with writing(self.path):
             self._journal.replace([self._head, *records])
-
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise RunError(f"{self.path} cannot be written: {error.strerror or error}") from None
 
     def _line(self, result: FoldResult) -> dict[str, Any]:
         record = {f.name: getattr(result, f.name) for f in fields(result) if f.name != "estimator"}

@@ -25,8 +25,8 @@ from oblong._core.text import quote
 from oblong.batch import CalibratedMarginClassifier
 from oblong.cli.comparison.grids import Model
 from oblong.cli.comparison.results import Comparison, FoldResult, Settings
-from oblong.cli.shared.errors import RunError
 from oblong.cli.shared.memory import peak_memory
+from oblong.cli.shared.options import RunError
 from oblong.cli.shared.preparation import class_counts, scaling, spread_of, suited
 from oblong.datasets import DataFileError, Dataset
 from oblong.io.dataset import Matrix

@@ -71,8 +71,7 @@ def _data(comparison: Comparison) -> str:
     ]
     if dataset.y_test is not None:
         parts.append(
-            f'<p class="note">The set\'s own test part ({len(dataset.y_test):,} rows) takes no '
-            "part.</p>"
+            f'<p class="note">The test rows of the set ({len(dataset.y_test):,}) are not used.</p>'
         )
     return section("Data", *filter(None, parts))
 
@@ -88,7 +87,7 @@ def _results(comparison: Comparison) -> str:
         rows.append([escape(summary.model.title), *shown(summary), *against])
     scores = ["model", "error, %", "balanced error, %", "F1", "AUC", "log loss"]
     head = [*scores, "fit", "predict", "memory", f"vs {escape(reference)}", "p", "verdict"]
-    repeats = f", {settings.repeats} times over" if settings.repeats > 1 else ""
+    repeats = f", repeated {settings.repeats} times" if settings.repeats > 1 else ""
     inner = f"by up to {INNER_FOLDS}-fold cross-validation"
     chosen = (
         f"Within each fold the parameters were chosen {inner} on the training rows alone."
@@ -103,14 +102,14 @@ def _results(comparison: Comparison) -> str:
         "Result",
         table(head, rows, numbers=range(1, 11)),
         f'<p class="note">Errors are mean ± standard deviation over {settings.cv} stratified '
-        f"folds{repeats}, the same for all models. {chosen}{fewer} The balanced error counts "
-        "every class alike. F1 is the mean over the classes of the F1 score, AUC that of the area "
-        "under the ROC curve of the class against the rest. Models without probabilities get them "
-        f"by cross-validated calibration for the log loss. The p-value is that of the corrected "
-        f"resampled t-test (Nadeau and Bengio, 2003){correction}; below "
-        "0.05 the difference counts as clear. Fit time is the median over the folds of one fit "
-        "with the chosen parameters, memory that of the peak while they were chosen and fitted, "
-        "beyond what the process held before.</p>",
+        f"folds{repeats}, the same for all models. {chosen}{fewer} The balanced error weights all "
+        "classes equally. F1 is the mean of the F1 scores of the classes, AUC the mean of the "
+        "areas under their ROC curves, each class against the rest. For the log loss, models "
+        "without probabilities are calibrated by cross-validation. The p-value is from the "
+        f"corrected resampled t-test (Nadeau and Bengio, 2003){correction}; below 0.05 the "
+        "difference counts as clear. Fit time is the median over the folds of one fit with the "
+        "chosen parameters. Memory is the median of the peak while the parameters were chosen and "
+        "the model fitted, beyond what the process used before.</p>",
         figure(
             figures.fold_figure(comparison),
             "Each dot is one fold; thin lines join the same fold, bars mark the means.",
@@ -140,8 +139,8 @@ def _classes(comparison: Comparison) -> str:
         "Classes",
         "<p>Held-out rows of each class that were predicted wrongly, in %.</p>",
         table(head, rows, numbers=range(1, len(head))),
-        f"<p>Confusion matrix of {escape(models[best].title)}: rows of a class by the class "
-        "that was predicted.</p>",
+        f"<p>Confusion matrix of {escape(models[best].title)}: each line counts the rows of a "
+        "class by the class that was predicted.</p>",
         table(["class", *names], matrix, numbers=range(1, len(names) + 1)),
     )
 
@@ -155,12 +154,12 @@ def _margins(comparison: Comparison) -> str:
     if pair is not None:
         names = dict(zip(np.unique(comparison.dataset.y).tolist(), comparison.dataset.target_names))
         first, second = (names[label.item() if hasattr(label, "item") else label] for label in pair)
-        between = f" The outputs are those that tell {first} from {second}, most often confused."
+        between = f" The outputs separate {first} from {second}, the pair confused most often."
     return section(
         "Margins",
         "<p>Left of 0 a row is on the wrong side of the boundary, right of 1 it is beyond the "
-        "margin. A relative margin machine also holds every training row at or below its bound "
-        "<var>B</var>: the margin is large relative to the spread of the outputs.</p>",
+        "margin. A relative margin machine also keeps the output of every training row at or below "
+        "its bound <var>B</var>: the margin is large relative to the spread of the outputs.</p>",
         figure(picture, f"Training rows of the first fold.{between}"),
     )
 
@@ -171,9 +170,9 @@ def _boundaries(comparison: Comparison, projection: Projection | None) -> str:
     what = (
         "Both features, as they are."
         if projection.explained is None
-        else "The first two principal components of the scaled data hold "
+        else "The first two principal components of the scaled data explain "
         f"{projection.explained:.0%} of its variance. The models were tuned and fitted again on "
-        "these two alone, so the picture shows their manner, not the boundaries of the table."
+        "these two alone, so the picture illustrates them; these are not the models of the table."
     )
     rows = len(comparison.dataset.y)
     some = f" {len(projection.y):,} of {rows:,} rows." if len(projection.y) < rows else ""
@@ -195,8 +194,8 @@ def _ellipsoids(comparison: Comparison, projection: Projection | None) -> str:
         figure(
             figures.ellipsoid_figure(comparison, projection),
             f"The ellipses of least area around {COVERAGE:.0%} of the points of each class, in the "
-            "plane of the picture above. The longer they are, the more there is to be gained from "
-            "the shape of the data.",
+            "plane of the picture above. The more elongated they are, the more there is to gain "
+            "from the shape of the data.",
         ),
         table(["class", "long half-axis", "short half-axis", "ratio"], rows, numbers=(1, 2, 3)),
     )

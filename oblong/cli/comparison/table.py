@@ -52,7 +52,7 @@ def print_table(console: Console, comparison: Comparison) -> None:
     console.print(Text(comparison.dataset.name, style="bold") + Text(f"  {facts(comparison)}"))
     console.print(table)
     how = protocol(comparison)
-    console.print(Text(how.replace(" ± deviation", "") if narrow else how, style="dim"))
+    console.print(Text(how.replace(" ± standard deviation", "") if narrow else how, style="dim"))
     console.print(Text(f"Verdict: {decision(comparison)}", style="bold"), soft_wrap=True)
 
 
@@ -73,10 +73,12 @@ def protocol(comparison: Comparison) -> str:
     chosen = "inside each" if settings.nested else "once, on all rows"
     several = ", Holm" if len(comparison.models) > 2 else ""
     text = (
-        f"Mean ± deviation over {settings.cv}{repeats} held-out folds{some}; parameters chosen "
-        f"{chosen}{reduced(comparison)}.\nbetter, worse: corrected resampled t-test against the "
-        f"{reference.title}{several}, p < {LEVEL}."
+        f"Mean ± standard deviation over {settings.cv}{repeats} held-out folds{some}; parameters "
+        f"chosen {chosen}{reduced(comparison)}.\nbetter, worse: corrected resampled t-test against "
+        f"the {reference.title}{several}, p < {LEVEL}."
     )
+    if any(model.name == "rmm" for model in comparison.models):
+        text += "\nRMM: relative margin machine, oblong's RelativeMarginClassifier."
     if comparison.left_out:
         text += f"\nNo time was left for {', '.join(comparison.left_out)}."
     return text
@@ -103,8 +105,8 @@ def decision(comparison: Comparison) -> str:
     rare = counts.min() < _RARE * counts.sum()
     if majority is not None and _p(comparison, best, majority) >= LEVEL:
         better = (
-            "no model is clearly better than always answering with the most frequent class, which "
-            f"errs in {100 * majority.mean:.2f} % of the rows"
+            "no model is clearly better than always predicting the most frequent class, which is "
+            f"wrong for {100 * majority.mean:.2f} % of the rows"
         )
         ranking = max(contenders, key=lambda s: s.auc or 0.0)
         if rare and _ranks(comparison, ranking):
@@ -118,7 +120,8 @@ def decision(comparison: Comparison) -> str:
         better = f"the {reference.model.title} has the lowest error, {100 * reference.mean:.2f} %"
         rivals = [s for s in others if s.model.name != MAJORITY and verdict(s) == "not clear"]
         if rivals:
-            names = " or ".join(s.model.title.replace(",", "") for s in rivals)
+            *most, last = (s.model.title.replace(",", "") for s in rivals)
+            names = f"{', '.join(most)} or {last}" if most else last
             better += f", but not clearly below that of {names}"
     else:
         clear = verdict(best) == "better"
@@ -129,7 +132,7 @@ def decision(comparison: Comparison) -> str:
             few = None
         better = (
             f"{best.model.title} has the lowest error, {100 * best.mean:.2f} % against "
-            f"{100 * reference.mean:.2f} % of the {reference.model.title}, "
+            f"{100 * reference.mean:.2f} % for the {reference.model.title}, "
             + (f"fitted to {few:,} rows only, " if few else "")
             + ("a clear difference" if clear else "a difference that may be chance")
             + f" ({p}), and fits in {format_seconds(best.fit_seconds)} against "
@@ -138,7 +141,7 @@ def decision(comparison: Comparison) -> str:
     fairest = min(contenders, key=lambda s: s.balanced_error)
     if rare and fairest.balanced_error < best.balanced_error:
         better += (
-            f"; with every class counted alike {fairest.model.title} leads, "
+            f"; with all classes weighted equally {fairest.model.title} leads, "
             f"{100 * fairest.balanced_error:.2f} % against {100 * best.balanced_error:.2f} %"
         )
     return f"{better}."

@@ -20,8 +20,6 @@ from sklearn.preprocessing import StandardScaler
 
 import oblong
 
-__all__ = ["MODELS", "SETTINGS", "BadRequest", "State", "as_python", "describe", "fit"]
-
 # Cells of the grid along each side, on which decision functions are evaluated.
 _GRID = 64
 # Seconds after which an answer is sent with the models that are done; the page asks for the rest.
@@ -46,7 +44,7 @@ class Setting(NamedTuple):
 
 SETTINGS = {
     "C": Setting("Penalty C", 2.0**-7, 2.0**15, 1.0, log=True),
-    "gamma": Setting("Kernel width: gamma, in units of “scale”", 2.0**-5, 2.0**7, 1.0, log=True),
+    "gamma": Setting("Kernel width: gamma, relative to “scale”", 2.0**-5, 2.0**7, 1.0, log=True),
     "spread": Setting("RMM: spread", 0.0, 1.0, 0.1),
     "D": Setting("Σ-SVM: D", 0.0, 0.99, 0.9),
     "coverage": Setting("Ellipsoids: coverage", 0.5, 1.0, 1.0),

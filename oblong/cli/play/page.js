@@ -260,7 +260,7 @@ function add(at, c) {
   state.points.push([...place(fromScreen(at)), c]);
   selected = state.points.length - 1;
   fillClasses();
-  say("put " + describePoint(selected));
+  say("added " + describePoint(selected));
 }
 function remove(i) {
   say("removed " + describePoint(i));
@@ -311,7 +311,7 @@ function listen() {
       cursor = toScreen(shown(state.points[selected])).map(v => v / SIZE);
       taken = false; drawPoints(); say(describePoint(selected));
     } else if (event.key === "Enter" && selected >= 0) {
-      taken = !taken; drawPoints(); say((taken ? "took " : "let go of ") + describePoint(selected));
+      taken = !taken; drawPoints(); say((taken ? "picked up " : "dropped ") + describePoint(selected));
     } else if ((event.key === "Delete" || event.key === "Backspace") && selected >= 0) remove(selected);
     else return;
     event.preventDefault();
@@ -383,7 +383,7 @@ function take(answer) {
 const attempt = work => work().catch(problem => { $("status").textContent = problem.message; });
 async function copy(text, what) {
   try { await navigator.clipboard.writeText(text); say(what + " copied"); $("status").textContent = what + " copied."; }
-  catch { $("status").textContent = "The browser does not let the page copy; mark it and copy it yourself."; }
+  catch { $("status").textContent = "The browser does not allow copying; select the text and copy it yourself."; }
 }
 function connect() {
   for (const [name, ...rest] of info.settings)

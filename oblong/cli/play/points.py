@@ -16,8 +16,6 @@ from oblong.cli.play.models import MOST_CLASSES, BadRequest
 from oblong.datasets import DataFileError, make_parallel_lines, make_tilted_gaussians
 from oblong.io.tables import Table, read_training_table
 
-__all__ = ["PRESETS", "columns_of", "preset", "uploaded"]
-
 # Rows of a table that are drawn; more would be a cloud, and slow to fit while a point is dragged.
 _MOST_ROWS = 300
 
@@ -103,7 +101,7 @@ def columns_of(table: Table, x: str | None = None, y: str | None = None) -> dict
     X = np.asarray(X.toarray() if sp.issparse(X) else X, dtype=float)
     whole = np.flatnonzero(np.isfinite(X).all(axis=1))
     kept = np.sort(np.random.default_rng(0).permutation(whole)[:_MOST_ROWS])
-    message = f"{len(kept)} of {len(X):,} rows are drawn." if len(kept) < len(X) else ""
+    message = f"{len(kept)} of {len(X):,} rows are shown." if len(kept) < len(X) else ""
     if count > MOST_CLASSES:
         kept, count = kept[:0], 0
         message = f"{target} has {len(table.target_names):,} classes; choose another label column."

@@ -17,8 +17,6 @@ from oblong.cli.play.models import BadRequest, as_python, describe, fit
 from oblong.cli.play.points import PRESETS, columns_of, preset, uploaded
 from oblong.io.tables import Table
 
-__all__ = ["PlayServer"]
-
 # Bytes of a request: 2,000 points, or a small table.
 MOST_BYTES = 1 << 22
 _PAGES = {
@@ -126,7 +124,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._check_host()
             origin = self.headers.get("Origin")
             if origin is not None and origin.removeprefix("http://") not in self.server.hosts:
-                raise _Refused(403, "a page from elsewhere asked")
+                raise _Refused(403, "the request came from another page")
             self._check_token(self.headers.get("X-Oblong-Token", ""))
             question = self.server.questions.get(self.path)
             if question is None:
@@ -147,11 +145,11 @@ class _Handler(BaseHTTPRequestHandler):
     def _check_host(self) -> None:
         # A name from elsewhere that was pointed at this machine is not ours.
         if self.headers.get("Host") not in self.server.hosts:
-            raise _Refused(421, "this server answers to 127.0.0.1 only")
+            raise _Refused(421, "this server answers requests to 127.0.0.1 only")
 
     def _check_token(self, token: str) -> None:
         if not secrets.compare_digest(token.encode(), self.server.token.encode()):
-            raise _Refused(403, "open the address that the command has printed, token included")
+            raise _Refused(403, "open the address that the command printed, including the token")
 
     def _body(self) -> Any:
         length = self.headers.get("Content-Length", "")

@@ -23,7 +23,7 @@ from oblong.batch import CalibratedMarginClassifier
 from oblong.cli.comparison.grids import Model, select
 from oblong.cli.comparison.protocol import choose, some_rows
 from oblong.cli.comparison.results import Settings
-from oblong.cli.shared.errors import RunError
+from oblong.cli.shared.options import RunError
 from oblong.cli.shared.preparation import make_pipeline, spread_of, suited
 from oblong.datasets import DataFileError
 from oblong.io.tables import Table
@@ -280,7 +280,7 @@ def _scores(table: Table, pipeline: Pipeline, args: argparse.Namespace) -> dict[
         splitter = selection.StratifiedShuffleSplit(1, test_size=0.2, random_state=args.seed)
         how = "a fifth, held out once"
     if args.model is None:
-        how += ", of rows that also chose the model"
+        how += ", on rows that were also used to choose the model"
     two = len(table.target_names) == 2
     scoring = {"error": "accuracy", "balanced_error": "balanced_accuracy"}
     if hasattr(pipeline, "predict_proba"):

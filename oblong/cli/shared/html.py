@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from html import escape
 from importlib.metadata import version
 from importlib.resources import files
+from string import Template
 
 from oblong import __version__
 
@@ -27,30 +28,19 @@ def frame(command: str, name: str, lead: str, sections: Iterable[str]) -> str:
     sections : iterable of str
         The rest, as HTML.
     """
-    name = escape(name)
-    style = files("oblong.cli.shared").joinpath("report.css").read_text(encoding="utf-8")
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{command}: {name}</title>
-<style>
-{style}</style>
-</head>
-<body>
-<main>
-<header>
-<p class="kicker">{command}</p>
-<h1>{name}</h1>
-{lead}
-</header>
-{"".join(sections)}
-<footer>Written by oblong {__version__} on {datetime.now(UTC):%d %B %Y, %H:%M} UTC.</footer>
-</main>
-</body>
-</html>
-"""
+    page, style = (
+        files("oblong.cli.shared").joinpath(f"report.{kind}").read_text(encoding="utf-8")
+        for kind in ("html", "css")
+    )
+    return Template(page).substitute(
+        command=command,
+        name=escape(name),
+        style=style,
+        lead=lead,
+        sections="".join(sections),
+        version=__version__,
+        time=f"{datetime.now(UTC):%d %B %Y, %H:%M}",
+    )
 
 
 def section(title: str, *content: str) -> str:

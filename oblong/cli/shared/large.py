@@ -18,8 +18,7 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from oblong._core.atomic import atomic_write
 from oblong._core.threads import available_threads
 from oblong.batch._passes import PassClassifier
-from oblong.cli.shared.errors import RunError
-from oblong.cli.shared.options import adder, plain_warnings, tell_saved
+from oblong.cli.shared.options import RunError, adder, plain_warnings, tell_saved, writing
 from oblong.datasets import DataFileError
 from oblong.io.dataset import Schema
 from oblong.io.row_source import FileRows, open_rows
@@ -34,7 +33,7 @@ def add_options(parser: argparse.ArgumentParser, *, memory: bool = True) -> None
     """Add the options of rows that are read in passes."""
     add = adder(parser)
     if memory:
-        about = "memory for rows of folders that are kept between passes (default: %(default)s)"
+        about = "memory for rows kept between passes over a folder or files (default: %(default)s)"
         add("--memory SIZE", about, default="256MB")
     add("--cluster ADDRESS", "scheduler of a Dask cluster that reads the rows")
 
@@ -67,12 +66,13 @@ def train(args: argparse.Namespace, classifier: Any) -> int:
     from oblong.persistence import save
 
     if not isinstance(classifier, PassClassifier) or classifier.kernel != "linear":
-        problem = "folders and several files take rmm-linear, ekm-linear or SigmaSVC kernel=linear"
+        problem = "folders and several files need rmm-linear, ekm-linear or SigmaSVC kernel=linear"
         raise DataFileError("--model", problem)
     wanted = ("cv", "impute", "proba", "threshold", "class_weight", "drop", "dates", "text")
     if args.categorical != "none" or any(getattr(args, name, None) for name in wanted):
         problem = (
-            "--cv, --proba and what changes columns or weights need one file that fits into memory"
+            "--cv, --proba and options that change columns or weights need one file that fits into "
+            "memory"
         )
         raise DataFileError(args.data[0], problem)
     started = time.perf_counter()
@@ -121,7 +121,7 @@ def _opened(args: argparse.Namespace) -> FileRows:
     assert isinstance(source, FileRows)
     if not source.labelled:
         if source.feature_names is None:
-            raise DataFileError(args.data[0], "name the labels with --target")
+            raise DataFileError(args.data[0], "name the label column with --target")
         # The last column of a table, as for a single file.
         args.target = source.feature_names[-1]
         return _opened(args)
@@ -232,8 +232,5 @@ def write_predictions(parts: Iterable[str], output: Any) -> None:
         else:
             sys.stdout.writelines(content.decode(errors="replace") for content in contents)
         return
-    try:
-        with atomic_write(output) as stream:
-            stream.writelines(contents)
-    except OSError as error:
-        raise RunError(f"{output} cannot be written: {error.strerror or error}") from None
+    with writing(output), atomic_write(output) as stream:
+        stream.writelines(contents)

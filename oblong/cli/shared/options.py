@@ -15,11 +15,14 @@ from typing import Any
 
 from oblong._core.atomic import atomic_write
 from oblong._core.text import quote
-from oblong.cli.shared.errors import RunError
 from oblong.io.errors import DataFileError
 
 # Raised when a name in the JSON of a command goes or changes its meaning; names may come.
 JSON_VERSION = 1
+
+
+class RunError(RuntimeError):
+    """A run that failed on input that was fine."""
 
 
 def add_command(
@@ -75,7 +78,7 @@ def whole_number(least: int) -> Callable[[str], int]:
     def parse(text: str) -> int:
         if not text.isascii() or not text.isdigit() or int(text) < least:
             raise argparse.ArgumentTypeError(
-                f"expected a whole number from {least} up, got {quote(text)}"
+                f"expected a whole number of at least {least}, got {quote(text)}"
             )
         return int(text)
 
@@ -133,6 +136,15 @@ def is_set_by_name(data: str) -> bool:
     return False
 
 
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Say which file could not be written."""
+    try:
+        yield
+    except OSError as error:
+        raise RunError(f"{path} cannot be written: {error.strerror or error}") from None
+
+
 def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file whole or not at all; text in UTF-8.
 
@@ -144,11 +156,8 @@ def write_whole(path: Path, content: str | bytes) -> None:
     if isinstance(content, str):
         # File names, which reports show, need not be valid text.
         content = content.encode("utf-8", errors="replace")
-    try:
-        with atomic_write(path) as stream:
-            stream.write(content)
-    except OSError as error:
-        raise RunError(f"{path} cannot be written: {error.strerror or error}") from None
+    with writing(path), atomic_write(path) as stream:
+        stream.write(content)
 
 
 @contextmanager

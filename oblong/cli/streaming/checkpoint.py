@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from oblong.cli.shared.errors import RunError
+from oblong.cli.shared.options import RunError
 from oblong.cli.streaming.metrics import Metrics
 from oblong.io.errors import DataFileError
 from oblong.io.rows import Position, RowReader
@@ -134,9 +134,9 @@ def read_checkpoint(path: Path, options: dict[str, Any]) -> Checkpoint | None:
     training = manifest.get("training")
     stream = training.get("stream") if isinstance(training, dict) else None
     if not isinstance(stream, dict):
-        raise DataFileError(path.name, "a model, but no checkpoint of a stream")
+        raise DataFileError(path.name, "a model, not a checkpoint of a stream")
     if stream.get("version") != _VERSION:
-        problem = "a checkpoint of another oblong; finish with that version, or start again"
+        problem = "a checkpoint of another version of oblong; finish with that one, or start again"
         raise DataFileError(path.name, problem)
     with sound_checkpoint(path):
         made = stream["options"]
@@ -258,4 +258,4 @@ def sound_checkpoint(path: Path) -> Iterator[None]:
     except DataFileError:
         raise
     except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError):
-        raise DataFileError(path.name, "damaged: no checkpoint of a stream") from None
+        raise DataFileError(path.name, "damaged: not a checkpoint of a stream") from None

@@ -6,17 +6,17 @@ import argparse
 import json
 import os
 import shlex
+import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from pathlib import Path
 from typing import Any
 
 from oblong._core.text import quote
-from oblong.cli.shared.errors import RunError
-from oblong.cli.shared.interrupts import TERMINATED, terminated
-from oblong.cli.shared.options import print_json
+from oblong.cli import TERMINATED
+from oblong.cli.shared.options import RunError, print_json, writing
 from oblong.cli.streaming.checkpoint import (
     Checkpoint,
     locked,
@@ -75,14 +75,14 @@ def _stream(args: argparse.Namespace) -> int:
         said = {name: getattr(args, name) for name in names}
         schedule = Schedule(options, live=args.data == "-", **said)
         printer = _Printer(args.json)
-        with terminated(run.stop), _predictions(args, reader, checkpoint) as (write, run.written):
+        with _terminated(run.stop), _predictions(args, reader, checkpoint) as (write, run.written):
             skipped = run.go(reader, schedule, printer, write, printer.drift)
     for message in run.messages:
         print(f"oblong: warning: {message}", file=sys.stderr)
     if run.stopped:
         kept = "nothing is kept without --checkpoint"
         if args.checkpoint is not None:
-            kept = f"--resume goes on from {args.checkpoint}"
+            kept = f"--resume continues from {args.checkpoint}"
         print(f"oblong: stopped after {learner.rows:,} rows; {kept}", file=sys.stderr)
         return TERMINATED
     if len(learner.classes) < 2 and (args.output or not args.classes):
@@ -93,6 +93,19 @@ def _stream(args: argparse.Namespace) -> int:
     _write(args, outcome, reader, options)
     _print_end(args, outcome)
     return 0
+
+
+@contextmanager
+def _terminated(stop: Callable[[], None]) -> Iterator[None]:
+    """Call a function at SIGTERM, in place of ending at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: stop())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _initial(args: argparse.Namespace) -> Any:
@@ -134,7 +147,7 @@ def _reader(args: argparse.Namespace, checkpoint: Checkpoint | None) -> Any:
     options |= {"steady_labels": True, "state": checkpoint.reader if checkpoint else None}
     with sound_checkpoint(args.checkpoint) if checkpoint else nullcontext():
         if args.format == "arrow" or (args.format is None and find_format(args.data) == "parquet"):
-            from oblong.io.arrow_rows import ArrowReader
+            from oblong.io.arrow import ArrowReader
 
             if args.data == "-":
                 raise DataFileError("standard input", "Parquet and Arrow need a file")
@@ -174,8 +187,8 @@ def _predictions(
         return
     kept = checkpoint.written if checkpoint else 0
     if kept is None or (kept and not args.predictions.exists()):
-        raise DataFileError("--predictions", "there are none of the rows before the checkpoint")
-    with _written(args.predictions):
+        raise DataFileError("--predictions", "the rows before the checkpoint are missing")
+    with writing(args.predictions):
         # Without a buffer, which would fail only when the file is closed.
         file = open(args.predictions, "r+b" if kept else "wb", buffering=0)  # noqa: SIM115
     with file:
@@ -188,20 +201,11 @@ def _predictions(
             spelled = dict(zip(reader.labels, reader.spellings))
             lines = "".join(f"{'' if x is None else spelled[x]}\n" for x in labels)
             left = memoryview(lines.encode())
-            with _written(args.predictions):
+            with writing(args.predictions):
                 while left:
                     left = left[file.write(left) :]
 
         yield write, file.tell
-
-
-@contextmanager
-def _written(path: Path) -> Iterator[None]:
-    """Say which file could not be written."""
-    try:
-        yield
-    except OSError as error:
-        raise RunError(f"{path} cannot be written: {error.strerror or error}") from None
 
 
 def _command(args: argparse.Namespace) -> str:
@@ -240,7 +244,7 @@ def _write(args: argparse.Namespace, outcome: Outcome, reader: RowReader, option
     except ModelFileError as error:
         raise RunError(str(error)) from None
     if args.report is not None:
-        with _written(args.report):
+        with writing(args.report):
             write_report(outcome, args.report)
 
 

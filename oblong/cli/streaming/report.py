@@ -95,7 +95,7 @@ def _page(outcome: Outcome) -> str:
     ]
     head = ["class", "examples" if weighted else "rows", "share, %"]
     picture = curve_figure(outcome.metrics.windows)
-    caption = "The error over each window of rows, and that over all rows so far."
+    caption = "The error over each window of rows, and over all rows so far."
     sections = [
         html.section("Errors", html.figure(picture, caption), html.facts(facts)),
         html.section("Classes", html.table(head, classes, numbers=(1, 2))),

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from oblong.cli.shared.errors import RunError
+from oblong.cli.shared.options import RunError
 from oblong.cli.streaming.checkpoint import Checkpoint, write_checkpoint
 from oblong.cli.streaming.metrics import Metrics, Window
 from oblong.io.errors import DataFileError

@@ -114,7 +114,8 @@ def propagate(
         new_tau = (1.0 - rest) / scale
         new_nu = (y * hazard * spread + (1.0 - rest) * c) / scale
         shift = np.abs(c + y * s2 * hazard / spread - mean) / np.sqrt(variance)
-        stretch = np.abs(s2 * scale / (spread**2 * variance) - 1.0)
+        # Of ratios: products of two variances overflow for rows of 1e100.
+        stretch = np.abs((s2 / spread**2) * (scale / variance) - 1.0)
         residual = float(max(shift.max(), stretch.max()))
         if progress is not None:
             progress(Progress("expectation propagation", sweep, residual, tol))

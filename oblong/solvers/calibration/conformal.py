@@ -10,8 +10,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-__all__ = ["conformity_of_pairs", "conformity_of_rest", "p_values"]
-
 # Scores that differ by less, next to one and their size, are equal: outputs of the folds may have
 # been computed in single precision. Without it a copy of a row would conform worse than the row.
 _EQUAL = 1e-5

@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import solve_triangular
 
 from oblong._core.threads import chunks
-from oblong.solvers.covariance.sigma_geometry import Whitening
+
+if TYPE_CHECKING:
+    from oblong.solvers.covariance.sigma import Whitening
 
 # Relative gap that a solution must not exceed to have converged.
 PROMISE = 1e-3

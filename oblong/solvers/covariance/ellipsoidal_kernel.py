@@ -21,7 +21,7 @@ from oblong._core.threads import single_threaded_blas
 from oblong.kernels import Kernel
 from oblong.linalg.kernel_columns import KernelColumns
 from oblong.solvers.covariance.options import CovarianceOptions
-from oblong.solvers.covariance.sigma_geometry import weighted_sum
+from oblong.solvers.covariance.sigma import weighted_sum
 from oblong.solvers.linear.relative import solve_linear_relative_margin
 from oblong.solvers.margin.svm import solve_svm
 

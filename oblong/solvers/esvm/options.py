@@ -74,6 +74,13 @@ class EsvmOptions:
         Evaluations of the dual before the interior point method takes over; 3 to 5 are usual.
     centre_steps : int
         Newton steps to the analytic centre of a hard margin with a kernel; 3 to 16 are usual.
+    centre_near : float
+        Newton decrement from which every step is taken whole: the value changes by rounding only.
+    centre_vanishing : float
+        Slack of a row, over the curvature in its weight, from which the weight tends to zero.
+    centre_dampings : tuple of float
+        What is added to the Newton matrix, over the curvature in each weight alone: the first that
+        leaves a factor. Rows that are there twice need some.
     moves_per_row : int
         Pairs of weights to move in one model, per row.
     zero_weight : float
@@ -145,6 +152,9 @@ class EsvmOptions:
     models_from_limit: int = 50
     evaluations: int = 12
     centre_steps: int = 36
+    centre_near: float = 0.1
+    centre_vanishing: float = 0.7
+    centre_dampings: tuple[float, ...] = (0.0, 1e-6, 1e-4, 1e-2)
     moves_per_row: int = 40
     zero_weight: float = 0.01
     single_condition: float = 1e5

@@ -12,7 +12,8 @@ made from chunks of rows. The number of steps, ten to thirty, hardly depends on 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -22,7 +23,66 @@ from oblong.linalg.gram import GramSum, factored
 from oblong.solvers.linear.options import DEFAULTS, LinearOptions
 from oblong.solvers.linear.problem import LinearProblem, LinearResult, certified
 from oblong.solvers.linear.row_loops import advance_rows, bound_step, predict_rows, weigh_rows
-from oblong.solvers.linear.start import Kind, Numbers, middle
+from oblong.solvers.linear.small_step import small_step
+
+Numbers = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+@dataclass
+class Kind:
+    """One inequality per row: its coefficients, and its slacks and multipliers.
+
+    ``head`` is ``(soft, ky, k1, kt)`` of :mod:`oblong.solvers.linear.row_loops`.
+    """
+
+    head: tuple[bool, float, float, float]
+    a: np.ndarray
+    s: np.ndarray
+    v: np.ndarray
+    e: np.ndarray
+
+    def at(self, part: slice) -> Numbers:
+        """Slacks and multipliers of some rows."""
+        return self.a[part], self.s[part], self.v[part], self.e[part]
+
+
+def middle(problem: LinearProblem, t: float, options: LinearOptions) -> list[Kind]:
+    """Start in the middle: outputs zero, the bound ``t``, hinge multipliers half of ``C``."""
+    n = problem.rows.n
+    y, C = problem.y, problem.C
+    # Equal sums of the multipliers in both classes make the bias stationary at once.
+    a = 0.5 * C
+    if problem.intercept:
+        positive = y > 0
+        up, down = a[positive].sum(), a[~positive].sum()
+        a = np.where(positive, a * min(1.0, down / up), a * min(1.0, up / down))
+    v = C - a
+    kinds = [Kind((True, 1.0, 0.0, 0.0), a, np.ones(n), v, np.full(n, 2.0))]
+    if not problem.bounded:
+        return kinds
+    kt = 0.0 if problem.D is None else 1.0
+    # Products of slacks and multipliers not much smaller than those of the hinge make a good
+    # start, even where a small D makes them too large for Σe <= D at first.
+    size = options.bound_start * float(a.mean())
+    share = size / t
+    if problem.D is not None:
+        share = max(share, problem.D / (4.0 * n))
+    for side in (-1.0, 1.0):
+        bound = np.full(n, share)
+        slack = np.full(n, t)
+        rest = (bound, slack)
+        if problem.U is not None:
+            bound = np.minimum(bound, 0.5 * problem.U)
+            room = problem.U - bound
+            excess = np.maximum(0.5 * t, size / room)
+            rest = (room, excess)
+            slack = slack + excess
+        kinds.append(Kind((problem.U is not None, 0.0, side, kt), bound, slack, *rest))
+    if problem.D is not None:
+        # The inequality t >= 1, the last.
+        floor, slack = np.full(1, max(0.5 * problem.D, size)), np.full(1, t - 1.0)
+        kinds.append(Kind((False, 0.0, 0.0, 1.0), floor, slack, floor, slack))
+    return kinds
 
 
 def solve_interior_point(
@@ -131,6 +191,22 @@ class _InteriorPoint:
         )
         self.residual = np.full_like(self.z, np.inf)
         self.gap = self.primal = np.inf
+        self.small_step: Callable[..., float] | None = None
+        if n <= rows.chunk and n * self.z.size**2 <= options.compiled and not self.variable:
+            self.small_step = self._small_step()
+
+    def _small_step(self) -> Callable[..., float]:
+        """The compiled step, with the rows and the numbers of all kinds in one array."""
+        problem, d = self.problem, self.rows.d
+        Z = np.ones((self.rows.n, self.z.size))
+        Z[:, :d] = self.rows.dense(0, self.rows.n)
+        numbers = np.array([(k.a, k.s, k.v, k.e) for k in self.kinds])
+        for kind, own in zip(self.kinds, numbers):
+            kind.a, kind.s, kind.v, kind.e = own
+        soft = np.array([kind.head[0] for kind in self.kinds])
+        heads = np.array([kind.head[1:3] for kind in self.kinds])
+        offset = np.zeros(self.rows.n) if problem.offset is None else problem.offset
+        return partial(small_step, Z, d, problem.y, offset, soft, heads, numbers)
 
     def relative_gap(self) -> float:
         """Estimate of the relative gap, from the complementarity and the dual residual."""
@@ -157,6 +233,15 @@ class _InteriorPoint:
         d, variable = self.rows.d, self.variable
         if self.complementarity <= self.options.least_complementarity * self.primal:
             return False
+        # A slack far smaller than tol asks for would only cost digits.
+        least = self.options.complementarity_share * self.tol * self.primal / self.pairs
+        # Caution keeps early steps long; near the end it would spoil the fast convergence.
+        damping = min(0.995, max(self.options.damping, 1.0 - self.gap))
+        if self.small_step is not None:
+            point = (self.f, self.z, self.residual, self.complementarity, self.pairs)
+            after = self.small_step(*point, least, damping)
+            self.complementarity = after if after >= 0.0 else self.complementarity
+            return after >= 0.0
         mu = self.complementarity / self.pairs
         matrix, rhs = self._system()
         factor = factored(matrix)
@@ -170,16 +255,12 @@ class _InteriorPoint:
         step = min(1.0, 1.0 / decrease) if decrease > 0 else 1.0
         predicted = (1.0 - step) * self.complementarity + step**2 * change
         target = mu * min(1.0, max(predicted / self.complementarity, 0.0)) ** 3
-        # A slack far smaller than tol asks for would only cost digits.
-        least = self.options.complementarity_share * self.tol * self.primal / self.pairs
         target = max(target, min(mu, least))
         direction = affine + factor(target * centre + second)
         if not np.isfinite(direction).all():
             return False
         dta, dt = dt, (float(direction[-1]) if variable else 0.0)
         decrease = self._measure(direction, dta, dt, target)
-        # Caution keeps early steps long; near the end it would spoil the fast convergence.
-        damping = min(0.995, max(self.options.damping, 1.0 - self.gap))
         step = min(1.0, damping / decrease) if decrease > 0 else 1.0
         if not step > 1e-10:
             return False

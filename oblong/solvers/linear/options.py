@@ -47,6 +47,8 @@ class LinearOptions:
         Complementarity, relative to the objective, below which there is nothing left to gain.
     complementarity_share : float
         Fraction of ``tol`` that the complementarity is not asked to go below.
+    compiled : int
+        Rows times squared columns up to which an interior point step is one compiled loop.
     wide : int
         Columns above which BLAS has enough to do in one product for all threads.
     bound_start : float
@@ -128,6 +130,7 @@ class LinearOptions:
     interior_point_patience: int = 6
     least_complementarity: float = 1e-18
     complementarity_share: float = 0.05
+    compiled: int = 1 << 20
     wide: int = 256
     bound_start: float = 0.3
 

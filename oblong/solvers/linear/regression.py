@@ -23,7 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from oblong._core.progress import ProgressCallback
-from oblong.solvers.linear.interior_point import solve_interior_point
+from oblong.solvers.linear.interior_point import Kind, solve_interior_point
 from oblong.solvers.linear.options import DEFAULTS, LinearOptions
 from oblong.solvers.linear.problem import (
     UNIT,
@@ -34,9 +34,6 @@ from oblong.solvers.linear.problem import (
     certified,
 )
 from oblong.solvers.linear.relative import choose_method
-from oblong.solvers.linear.start import Kind
-
-__all__ = ["solve_linear_regression", "suits_linear_regression"]
 
 # Shares of a penalty by which a coefficient may miss a kink of its term and be moved to it: the
 # best is taken.

@@ -279,8 +279,8 @@ class Ascent:
         if not self.pieces.bounded:
             raise ValueError("the kernel matrix has values that are not finite: scale the data")
         raise ValueError(
-            "the kernel matrix is not positive semidefinite, so that the bounded problem has "
-            "no solution: use another kernel, or no bound"
+            "the kernel matrix is not positive semidefinite, so the bounded problem has no "
+            "solution: use another kernel, or no bound"
         )
 
     def _rounding_is_harmless(self, m: float, M: float) -> bool:

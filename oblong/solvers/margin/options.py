@@ -94,6 +94,15 @@ class MarginOptions:
         Rows of the first working set of a scaled margin, and rows added at a time.
     scaled_rounds : int
         Most rounds of its working sets.
+    pivot_from, pivot_rows_per_column : int, float
+        Rows from which, and rows per column up to which, a scaled margin is found by linear systems
+        of the rows that decide on it.
+    pivot_rounds, pivot_patience : int
+        Most such systems, and how many may pass without fewer rows on the wrong side before only
+        some of these change sides.
+    pivot_equal, pivot_slack, pivot_gap : float
+        Squared distance of equal rows in the unit ball; how far, in units of its own, a row may be
+        too near; and the relative gap of a margin to be content with.
     bound_solves : int
         Most problems of a fixed bound in the search for a variable one.
     bound_free : int
@@ -157,6 +166,13 @@ class MarginOptions:
     scaled_penalties: tuple[float, ...] = (1e4, 1e8, 1e12)
     scaled_rows: int = 1500
     scaled_rounds: int = 50
+    pivot_from: int = 100
+    pivot_rows_per_column: float = 2.0
+    pivot_rounds: int = 200
+    pivot_patience: int = 5
+    pivot_equal: float = 1e-13
+    pivot_slack: float = 1e-9
+    pivot_gap: float = 1e-5
     bound_solves: int = 80
     bound_free: int = 4096
     bound_accuracy: float = 0.1

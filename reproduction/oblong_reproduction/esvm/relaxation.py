@@ -83,7 +83,7 @@ def _keys(X: np.ndarray, y: np.ndarray) -> list[bytes]:
     return [row.tobytes() for row in np.column_stack([X, y]).astype(np.uint8)]
 
 
-def _model(formulation: str, nu: float, r: float, A: np.ndarray) -> EllipsoidalSVC:
+def _model(formulation: Any, nu: float, r: float, A: np.ndarray) -> EllipsoidalSVC:
     # Equation (6) sums over the rows where the consistent form has their mean: this makes the
     # values of ν mean about the same.
     scale = 1.0 if formulation == "consistent" else A.shape[0] / (r * A.shape[1])

@@ -65,7 +65,7 @@ def held_out(rng: np.random.Generator, task: Task) -> Task:
     return X[kept], y[kept], X[held], y[held]
 
 
-def iellip(b: float, c: float, trigger: str) -> ImprovedEllipsoidClassifier:
+def iellip(b: float, c: float, trigger: Any) -> ImprovedEllipsoidClassifier:
     """The improved ellipsoid method with the margin of the paper."""
     return ImprovedEllipsoidClassifier(gamma=MARGIN, b=b, c=c, trigger=trigger)
 

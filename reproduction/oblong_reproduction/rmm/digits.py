@@ -68,7 +68,7 @@ _REPEATED = "the printed row repeats that of the SVM"
 _CHOSEN: dict[str, dict[str, tuple[str, tuple[float, ...]]]] = {
     "svm": {"C": ("penalties", ())},
     "rmm": {"C": ("penalties", ())},
-    "sigma": {"C": ("sigma_penalties", ()), "D": ("shares", (0.5,))},
+    "sigma": {"C": ("sigma_penalties", ()), "D": ("shares", (0.0,))},
     "klda": {"alpha": ("ridges", ())},
 }
 GRID = {
@@ -348,7 +348,7 @@ def _table_2_choices(results: Results) -> Iterator[Choice]:
             for key, (name, natural) in keys.items():
                 if key in chosen and (method != "sigma" or chosen.get("D")):
                     what = f"{cell['set']}, {_TITLES[method]}, {key}"
-                    yield Choice(what, chosen[key], grid[name], natural)
+                    yield Choice(what, chosen[key], (*natural, *grid[name]), natural)
 
 
 TABLE_2 = Experiment(

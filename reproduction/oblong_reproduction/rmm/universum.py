@@ -125,7 +125,7 @@ def _cells(quick: bool) -> list[Cell]:
         "rows": 300 if quick else 1000,
         "held": 500 if quick else 3500,
         "universum": [1000] if quick else list(_UNIVERSUM),
-        "scales": [2.0] if quick else [1.0, 2.0, 4.0],
+        "scales": [2.0] if quick else [0.5, 1.0, 2.0, 4.0],
         "penalties": [10.0] if quick else [1.0, 10.0, 100.0],
         "universum_penalties": [0.1] if quick else [0.01, 0.1, 1.0],
     }
@@ -196,7 +196,7 @@ TABLE_3 = Experiment(
     protocol=(
         "1,000 training rows, 3,500 for validation and 3,500 for the test, the last two swapped "
         "and averaged, ten draws from both parts of MNIST. Images of length one, Gaussian kernel "
-        "with γ 1, 2, 4 over the median squared distance; C 1, 10, 100; ρ 1, 0.5, 0.25, 0.1, "
+        "with γ ½, 1, 2, 4 over the median squared distance; C 1, 10, 100; ρ 1, 0.5, 0.25, 0.1, "
         "0.05, 0.02, 0; ε = 0.1 and a total penalty of the Universum of 0.01, 0.1 or 1 times that "
         "of the sample. The paper searched wider, with an implementation whose ε it does not "
         "state."

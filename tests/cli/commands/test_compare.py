@@ -73,7 +73,7 @@ def test_three_classes_of_the_built_in_iris(folder, capsys):
     assert main(["compare", "iris", *QUICK, "--report", "iris.html"]) == 0
     assert "150 rows, 4 features, 3 classes" in capsys.readouterr().out
     page = (folder / "iris.html").read_text()
-    assert "The outputs are those that tell versicolor from virginica" in page
+    assert "The outputs separate versicolor from virginica" in page
 
 
 def test_a_registered_model_takes_part(folder, capsys, extra_model):
@@ -106,7 +106,7 @@ def test_sets_of_the_data_folder(folder, capsys, monkeypatch):
     monkeypatch.setenv("OBLONG_DATA", str(folder))
     assert main(["compare", "mine", *QUICK]) == 0
     assert "40 rows" in capsys.readouterr().out
-    assert "own test part (40 rows)" in (folder / "oblong-report.html").read_text()
+    assert "test rows of the set (40) are not used" in (folder / "oblong-report.html").read_text()
 
 
 def complaint(capsys, code, *words):
@@ -144,9 +144,9 @@ def test_malformed_data_gets_one_line(folder, capsys, content, message):
         (["wines"], '"wines": no such file or data set; did you mean wine?'),
         (["."], "expected a file, got a folder"),
         (["wine", "--target", "x"], "omit --target"),
-        (["wine", "--cv", "1"], 'argument --cv: expected a whole number from 2 up, got "1"'),
-        (["wine", "--cv", "five"], 'from 2 up, got "five"'),
-        (["wine", "--seed", "-1"], 'from 0 up, got "-1"'),
+        (["wine", "--cv", "1"], 'argument --cv: expected a whole number of at least 2, got "1"'),
+        (["wine", "--cv", "five"], 'at least 2, got "five"'),
+        (["wine", "--seed", "-1"], 'at least 0, got "-1"'),
         (["wine", "--models", "rmn"], 'no model "rmn" (did you mean "rmm"?)'),
         (["wine", "--report", "."], 'expected a file, got the folder "."'),
         (["wine", "--report", "no/where.html"], 'the folder "no" does not exist'),
@@ -261,7 +261,7 @@ def test_a_state_of_its_own_stays_and_more_models_join(folder, capsys):
         capsys, 2, "compare", "points.csv", *QUICK, *state, "--resume"
     )
     (folder / "cells").write_text("hello\n")
-    assert "no results of oblong compare" in complaint(
+    assert "not a file of oblong compare" in complaint(
         capsys, 2, "compare", "points.csv", *QUICK, *state, "--resume"
     )
 
@@ -280,8 +280,8 @@ def test_baselines_and_the_verdict(folder, capsys):
     majority = table_rows(out)[-1]
     row = ["Majority class", "3.50 ± 0.85", "50.00", "0.491", "0.500", "0.153"]
     assert majority[:6] == row
-    assert "Verdict: no model is clearly better than always answering" in out
-    assert "errs in 3.50 % of the rows.\n" in out
+    assert "Verdict: no model is clearly better than always predicting" in out
+    assert "wrong for 3.50 % of the rows.\n" in out
     page = (folder / "oblong-report.html").read_text()
     assert "Confusion matrix of" in page
 

@@ -82,7 +82,7 @@ def test_the_state_of_a_comparison_replaces_no_other_file(folder, capsys):
     (folder / "notes.txt").write_text("of years\n")
     words = ["compare", "t.csv", "--models", "svm-linear", "--cv", "2", "--jobs", "1"]
     message = complaint(capsys, *words, "--state", "notes.txt")
-    assert "notes.txt: no results of oblong compare" in message
+    assert "notes.txt: not a file of oblong compare" in message
     assert (folder / "notes.txt").read_text() == "of years\n"
     assert not (folder / "oblong-report.html").exists()
 
@@ -112,7 +112,7 @@ def test_devices_are_not_replaced(folder, capsys):
         (["predict", "m", "t.csv", "--proba"], "m: SVC has no probabilities"),
         (["info", "."], "error: .: cannot be read: Is a directory"),
         (["stream", "."], "error: .: expected a file, got a folder"),
-        (["train", ".", *LINEAR, "-o", "x"], "error: --model: folders and several files take"),
+        (["train", ".", *LINEAR, "-o", "x"], "error: --model: folders and several files need"),
     ],
 )
 def test_bad_input_gets_one_line(folder, capsys, words, message):
@@ -175,6 +175,7 @@ def test_a_request_to_end_is_answered(folder, capsys, monkeypatch):
     ("words", "streams", "code", "message"),
     [
         ("info m", ">/dev/full", 1, "oblong: error: No space left on device\n"),
+        ("--help", ">/dev/full", 1, "oblong: error: No space left on device\n"),
         ("info m", ">&-", 0, ""),
         ("info none", "2>&-", 2, ""),
         ("predict m -", "<&-", 2, "oblong: error: standard input: the file is empty\n"),
@@ -183,5 +184,9 @@ def test_a_request_to_end_is_answered(folder, capsys, monkeypatch):
 )
 def test_streams_that_are_full_or_closed(folder, words, streams, code, message):
     command = f'"{sys.executable}" -m oblong.cli {words} {streams}'
-    found = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=120)
+    # Without a buffer the first line fails, and with one the end.
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1" if words == "--help" else ""}
+    found = subprocess.run(
+        ["sh", "-c", command], env=environment, capture_output=True, text=True, timeout=120
+    )
     assert (found.returncode, found.stderr) == (code, message)

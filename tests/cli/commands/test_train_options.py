@@ -50,7 +50,8 @@ def test_without_a_model_a_search_decides(folder, capsys):
     assert set(tried) == {"rmm", "rmm-linear", "logistic"}
     assert search["error"] == min(tried.values()) == tried[search["model"]]
     assert f"model chosen by a quick search on {N} rows: {search['model']} (" in out
-    assert "on held-out rows (5 folds, of rows that also chose the model); balanced error" in out
+    used = "on rows that were also used to choose the model"
+    assert f"on held-out rows (5 folds, {used}); balanced error" in out
     # The card in the file.
     text = run(capsys, "info", "m").out
     for word in ("quick search", "held-out scores", "t.csv, 60 rows", "a, b", "no (45), yes (15)"):

@@ -24,7 +24,7 @@ from oblong.cli.comparison.protocol import (
     width_unit,
 )
 from oblong.cli.comparison.results import Settings
-from oblong.cli.shared.errors import RunError
+from oblong.cli.shared.options import RunError
 from oblong.datasets import DataFileError, Dataset, load, make_tilted_gaussians
 
 

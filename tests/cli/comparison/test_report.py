@@ -189,7 +189,7 @@ def test_the_verdict_on_a_rare_class(capsys):
     for comparison, width in ((useless, 80), (useful, 100)):
         print_table(Console(width=width), comparison)
         out = capsys.readouterr().out
-        assert "no model is clearly better than always answering with the most frequent" in out
+        assert "no model is clearly better than always predicting the most frequent" in out
         assert ("but Logistic ranks" in out) == (comparison is useful)
         lines = re.findall(r"^ (SVM|Logistic|Majority class) .*(reference|not clear) $", out, re.M)
         assert len(lines) == 3

@@ -171,7 +171,7 @@ def test_labels_that_come_late(tmp_path, capsys):
     found = final(capsys, path, "--delay", 50, "--metrics", "log-loss")
     assert abs(found["mistakes"] - expected.mistakes) < 10
     assert main(["stream", path, "--passes", "2", "--delay", "5"]) == 2
-    assert "cannot go with" in capsys.readouterr().err
+    assert "cannot be combined with" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("sparse", [False, True])

@@ -180,7 +180,7 @@ def test_files_that_are_no_checkpoints(folder, capsys):
     assert "c.ckpt: no checkpoint" in capsys.readouterr().err
     oblong.save(oblong.AROWClassifier().fit(np.eye(2), [0, 1]), "c.ckpt")
     assert main(words) == 2
-    assert "a model, but no checkpoint of a stream" in capsys.readouterr().err
+    assert "a model, not a checkpoint of a stream" in capsys.readouterr().err
     (folder / "c.ckpt").unlink()
     assert main(words) == 0
     assert "no checkpoint yet" in capsys.readouterr().err

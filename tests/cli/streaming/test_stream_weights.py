@@ -150,9 +150,9 @@ BAD = "a,w,kind\n1,1,u\n2,{},v\n3,1,u\n4,1,v\n"
 @pytest.mark.parametrize(
     ("name", "text", "weight", "message"),
     [
-        ("t.csv", BAD.format(-1), "w", 't.csv, row 3, column "w": expected a weight from 0 up'),
+        ("t.csv", BAD.format(-1), "w", 't.csv, row 3, column "w": expected a weight of at least 0'),
         ("t.csv", BAD.format("x"), "w", 'row 3, column "w": expected a number, got "x"'),
-        ("t.csv", BAD.format('"-2"'), "w", 'row 3, column "w": expected a weight from 0 up'),
+        ("t.csv", BAD.format('"-2"'), "w", 'row 3, column "w": expected a weight of at least 0'),
         ("t.csv", BAD.format(""), "w", 'row 3, column "w": expected a number, got a missing value'),
         ("t.csv", BAD.format(1), "ww", 'no column "ww" (did you mean "w"?)'),
         ("t.csv", BAD.format(1), "kind", "expected a number, got"),
@@ -166,7 +166,7 @@ BAD = "a,w,kind\n1,1,u\n2,{},v\n3,1,u\n4,1,v\n"
             'row 1, column "w": expected a weight that',
         ),
         ("t.jsonl", '{"y": 1, "a": 1, "w": true}\n', "w", "expected a weight that is a number"),
-        ("t.jsonl", '{"y": 1, "a": 1, "w": -1}\n', "w", "expected a weight from 0 up, got -1"),
+        ("t.jsonl", '{"y": 1, "a": 1, "w": -1}\n', "w", "expected a weight of at least 0, got -1"),
         ("t.jsonl", '{"y": 1, "a": 1, "w": 1e999}\n', "w", "expected a weight of at most"),
         ("t.jsonl", '{"y": 1, "a": 1}\n', "y", "the label and the weight are the same column"),
     ],

@@ -49,7 +49,7 @@ def test_the_table(folder, capsys):
     reference = re.search(r"LinearSVC +\S+ [mµ]s +(\S+)", out)
     assert reference
     assert float(reference[1]) == 1.0
-    assert "Medians of 2 turns" in out
+    assert "Medians of 2 rounds" in out
     assert list(folder.iterdir()) == []
 
 
@@ -175,7 +175,7 @@ def test_peers_that_are_not_installed(monkeypatch):
     [
         (["iris", "--models", "rmn"], 'no model "rmn" (did you mean "rmm"?)'),
         (["irises"], "no such file or data set"),
-        (["iris", "--rows", "5"], "expected a whole number from 10 up"),
+        (["iris", "--rows", "5"], "expected a whole number of at least 10"),
         (["iris", "--rows", "10"], "fewer than 4 among those drawn; raise --rows"),
         (["iris", "--target", "x"], "omit --target"),
         (["few.csv"], 'few.csv: class "b" has 2 rows, fewer than 4'),

@@ -8,11 +8,12 @@ import pytest
 from oblong.linalg.columns import ExplicitColumns
 from oblong.linalg.low_rank import pivoted_cholesky
 from oblong.solvers.covariance.sigma import (
+    SigmaFactor,
+    Whitening,
     solve_sigma_kernel,
     solve_sigma_linear,
     solve_sigma_low_rank,
 )
-from oblong.solvers.covariance.sigma_geometry import SigmaFactor, Whitening
 from oblong.solvers.margin.problem import svm_pieces
 from oblong.solvers.margin.solver import solve_margin
 from tests.reference.margin import factor, kernel_matrix

@@ -7,9 +7,8 @@ import pytest
 
 from oblong.solvers.ellipsoid.ball import solve_enclosing_ball
 from oblong.solvers.ellipsoid.coordinates import Coordinates
-from oblong.solvers.ellipsoid.free_scale import solve_design, solve_for_penalty
 from oblong.solvers.ellipsoid.problem import DesignProblem
-from oblong.solvers.ellipsoid.solve import solve_ellipsoid
+from oblong.solvers.ellipsoid.solve import solve_design, solve_ellipsoid, solve_for_penalty
 from tests.reference.ellipsoid import ellipsoid
 from tests.solvers.ellipsoid.problems import SMOOTHED
 from tests.solvers.ellipsoid.test_solve import cloud, matrix

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from oblong.linalg.columns import ExplicitColumns
 from oblong.solvers.linear.interior_point import solve_interior_point
+from oblong.solvers.linear.options import LinearOptions
 from oblong.solvers.linear.problem import LinearProblem, LinearRows
 from oblong.solvers.margin.problem import relative_margin_pieces, svm_pieces
 from oblong.solvers.margin.solver import solve_margin
@@ -41,6 +44,20 @@ def test_against_reference(n, d, C, form):
     error = np.linalg.norm(result.coef - expected.coef)
     assert error <= np.sqrt(2 * result.gap) + 1e-4 * (1 + np.linalg.norm(expected.coef))
     check_certificate(problem, X, result)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("intercept", [True, False])
+def test_the_compiled_step_is_that_of_numpy(form, intercept):
+    X, y = cloud(61, 7, seed=3)
+    problem = replace(make(X, y, 3.0, FORMS[form]), intercept=intercept)
+    one, other = (
+        solve_interior_point(problem, max_iter=4, options=LinearOptions(compiled=limit))
+        for limit in (1 << 20, 0)
+    )
+    assert one.n_iter == other.n_iter
+    np.testing.assert_allclose(one.coef, other.coef, rtol=1e-9)
+    np.testing.assert_allclose(one.dual_coef, other.dual_coef, rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.parametrize("B", [np.inf, 2.0, 1.05])

@@ -7,12 +7,12 @@ import pytest
 import scipy.sparse as sp
 
 from oblong.solvers.linear.descent_state import DescentState
+from oblong.solvers.linear.interior_point import middle
 from oblong.solvers.linear.joint_step import joint_step
 from oblong.solvers.linear.options import DEFAULTS, LinearOptions
 from oblong.solvers.linear.problem import LinearRows
 from oblong.solvers.linear.relative import choose_method
 from oblong.solvers.linear.row_loops import add_rows, row_products
-from oblong.solvers.linear.start import middle
 from tests.solvers.linear.problems import FORMS, cloud, dual_value, make
 
 

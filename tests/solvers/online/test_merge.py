@@ -8,7 +8,7 @@ import pytest
 from oblong.kernels import Kernel
 from oblong.solvers.online.kernel import KernelState
 from oblong.solvers.online.merge import merge_states
-from oblong.solvers.online.passes import replay
+from oblong.solvers.online.passes import blocks
 from oblong.solvers.online.rows import Rows
 from oblong.solvers.online.rules import arow
 from oblong.solvers.online.slots import DIAGONAL, EACH, FULL, NONE, SINGLE
@@ -76,10 +76,10 @@ def test_lines_of_a_block_go_to_the_updates_to_expect():
     state = OnlineState.initial(arow(1.0), 2, 3, structure=FULL, task=EACH)
     scores = np.array([[2.0, 0.0, -2.0], [2.0, -2.0, -2.0], [0.5, -1.2, 0.0]])
     labels, slots = np.zeros((3, 1), dtype=np.int32), np.empty((3, 3), dtype=np.int64)
-    progress = np.zeros(replay.N_PROGRESS, dtype=np.int64)
+    progress = np.zeros(blocks.N_PROGRESS, dtype=np.int64)
 
     def lines(slack, weights):
-        return replay.expect(
+        return blocks.expect(
             labels, weights, scores, slots, np.zeros(3), progress, np.zeros(3), slack, state.model
         )
 

@@ -37,13 +37,16 @@ def solve_from_centre(problem: EsvmProblem, part: Part, start: np.ndarray) -> Ce
         # Kernel matrices of rows that nearly repeat each other lose the last digits of ``q``,
         # which the rows themselves have; in the matrix of a small step they do not matter.
         if np.isinf(gap):
-            found = last = dual.evaluate(alpha, True, last)
+            # Near the solution, changes of the value are rounding; the decrement has to fall.
+            found = last = dual.evaluate(
+                alpha, True, last if decrement > options.centre_near else None
+            )
             if found is None:
                 return None
             problem.report(found.gap)
             alpha, q, g = found.alpha, found.q, found.g
         step = newton.step(alpha, g, q, dual.inverse, bias)
-        if step is None or step[1] > decrement:
+        if step is None or step[1] > max(decrement, options.centre_near):
             return None
         move, decrement, bias = step
         alpha = alpha * (1.0 + move * min(1.0, 0.9999 / max(float(np.max(-move)), 1e-3)))
@@ -66,6 +69,7 @@ class _Newton:
 
     def __init__(self, dual: KernelDual) -> None:
         self.dual, self.space = dual, np.empty(dual.K.shape)
+        self.damping = 0.0
 
     def centre(self, alpha: np.ndarray) -> tuple[np.ndarray, float] | None:
         """Weights and bias near the analytic centre, by Newton steps with a search along each."""
@@ -103,24 +107,35 @@ class _Newton:
     ) -> tuple[np.ndarray, float, float] | None:
         """Relative moves of the weights, decrement and bias; without an inverse, to the centre."""
         dual, space, n = self.dual, self.space, len(alpha)
-        y, r = dual.problem.y, dual.problem.r
+        y, r, options = dual.problem.y, dual.problem.r, dual.problem.options
         signed = y * alpha
         along = signed * g
         square = float(along.sum())
         length = np.sqrt(square)
         by, less = 1.0 / length, 1.0 / (length * square)
-        scale = 0.0 if inverse is None else np.sqrt(r) * dual.part.ridge
-        H = dual.K if inverse is None else inverse
-        newton_matrix(dual.K.T, H.T, np.full(n, scale), signed, np.ones(n), along, by, less, space)
-        own = by * alpha**2 * dual.diagonal - less * along**2 + (alpha * q) ** 2 / r
+        bend = (alpha * q) ** 2 / r
+        own = by * alpha**2 * dual.diagonal - less * along**2 + bend
         if inverse is not None:
             # Curvature in the logarithms of weights, where it is larger: rows that say the same
             # share a weight, and Newton's method in the weights would go far below zero.
-            own += alpha * np.maximum(y * (g / length + bias) - q, 0.0)
-        space.flat[:: n + 1] = np.where(alpha > 0.0, own, 1.0)
-        L, info = dpotrf(space.T, lower=1, clean=0, overwrite_a=1)
-        if info != 0:
+            slack = alpha * (y * (g / length + bias) - q)
+            own += np.where(slack > options.centre_vanishing * bend, slack, 0.0)
+        own = np.where(alpha > 0.0, own, 1.0)
+        scale = 0.0 if inverse is None else np.sqrt(r) * dual.part.ridge
+        H = dual.K if inverse is None else inverse
+        terms = np.full(n, scale), signed, np.ones(n), along, by, less
+        for damping in options.centre_dampings:
+            if damping < self.damping:
+                continue
+            newton_matrix(dual.K.T, H.T, *terms, space)
+            space.flat[:: n + 1] = own + damping * bend
+            L, info = dpotrf(space.T, lower=1, clean=0, overwrite_a=1)
+            if info == 0:
+                break
+            # Equal rows exchange their weights at no cost, and rounding gives that a sign.
+        else:
             return None
+        self.damping = damping
         right = alpha * q - along / length
         step = dpotrs(L, right, lower=1)[0]
         bias = 0.0

@@ -35,21 +35,7 @@ import scipy.sparse as sp
 from oblong._core.array_state import copied, number
 from oblong._core.threads import chunks
 from oblong.linalg.log_det import chunk_length, inverse_factor
-from oblong.solvers.esvm.online.passes import (
-    BIAS,
-    DONE,
-    FOLLOWS,
-    LARGEST,
-    MISTAKES,
-    PENALTY,
-    ROUNDS,
-    TRACE,
-    UNIT,
-    UPDATES,
-    Classifiers,
-    learn_batches,
-    project,
-)
+from oblong.solvers.esvm.online import passes
 from oblong.solvers.online.rows import Rows
 from oblong.solvers.online.slots import EACH, N_COUNTERS, SINGLE
 
@@ -59,11 +45,11 @@ class _NamedNumbers:
 
     __slots__ = ()
 
-    rounds: int = number("counters", ROUNDS)
-    updates: int = number("counters", UPDATES)
-    mistakes: int = number("counters", MISTAKES)
-    bias: float = number("settings", BIAS, float)
-    unit: bool = number("settings", UNIT, bool)
+    rounds: int = number("counters", passes.ROUNDS)
+    updates: int = number("counters", passes.UPDATES)
+    mistakes: int = number("counters", passes.MISTAKES)
+    bias: float = number("settings", passes.BIAS, float)
+    unit: bool = number("settings", passes.UNIT, bool)
 
 
 @dataclass(slots=True)
@@ -183,9 +169,9 @@ class OnlineEllipsoidalState(_NamedNumbers):
     @property
     def trace_bound(self) -> float:
         """The bound on the trace in force."""
-        if not self.settings[FOLLOWS]:
-            return float(self.settings[TRACE])
-        return 1.0 / self.numbers[LARGEST] if self.numbers[LARGEST] > 0.0 else np.inf
+        if not self.settings[passes.FOLLOWS]:
+            return float(self.settings[passes.TRACE])
+        return 1.0 / self.numbers[passes.LARGEST] if self.numbers[passes.LARGEST] > 0.0 else np.inf
 
     @property
     def matrices(self) -> np.ndarray:
@@ -226,8 +212,8 @@ class OnlineEllipsoidalState(_NamedNumbers):
     def announce(self, largest: float) -> None:
         """Tell the largest ``τ`` of the rows to come before the first of them."""
         if largest > 0.0:
-            self.numbers[LARGEST] = largest
-            fixed = self.settings[TRACE]
+            self.numbers[passes.LARGEST] = largest
+            fixed = self.settings[passes.TRACE]
             bound = fixed if np.isfinite(fixed) else 1.0 / largest
             size = self.w.shape[1]
             diagonal = np.arange(size)
@@ -262,9 +248,9 @@ class OnlineEllipsoidalState(_NamedNumbers):
             order = np.arange(len(labels))
         if hits is None:
             hits = np.zeros((0, self.n_outputs + 1))
-        model = Classifiers(*(getattr(self, name) for name in Classifiers._fields))
+        model = passes.Classifiers(*(getattr(self, name) for name in passes.Classifiers._fields))
         where = (rows.data, rows.indices, rows.indptr, rows.dense)
-        learn_batches(*where, order, labels, weights, model, hits)
+        passes.learn_batches(*where, order, labels, weights, model, hits)
 
 
 @dataclass(frozen=True)
@@ -338,7 +324,7 @@ def certify(
     outputs, size = state.w.shape
     visits = hits[:, outputs]
     shares = hits[:, :outputs] / np.where(visits > 0.0, visits, 1.0)[:, None]
-    caps = state.settings[PENALTY] * weights / weights.sum()
+    caps = state.settings[passes.PENALTY] * weights / weights.sum()
     alpha = caps[:, None] * shares
     codes = labels[:, 0]
     signs = np.where(codes[:, None] == (np.arange(outputs) if outputs > 1 else [1]), 1.0, -1.0)
@@ -376,7 +362,7 @@ def _dual_value(M: np.ndarray, v: np.ndarray, bound: float) -> tuple[float, floa
         # At least this much is needed, or the trace of the inverse would be at its bound.
         values = np.linalg.eigvalsh(M)
         guess = max(0.0, 1.0 / bound - float(values[0]))
-        theta = project(M, np.empty_like(M), bound, guess)
+        theta = passes.project(M, np.empty_like(M), bound, guess)
     try:
         _, log_det = inverse_factor(M)
     except np.linalg.LinAlgError:
@@ -393,14 +379,16 @@ def merge_models(states: Sequence[OnlineEllipsoidalState]) -> OnlineEllipsoidalS
     Unfinished batches are put together.
     """
     merged = states[0].copy()
-    totals = np.array([state.numbers[DONE] for state in states])
+    totals = np.array([state.numbers[passes.DONE] for state in states])
     shares = totals / totals.sum() if totals.sum() > 0.0 else np.full(len(states), 1 / len(states))
     for name in ("w", "mean", "P", "mean_B"):
         setattr(merged, name, sum(p * getattr(s, name) for p, s in zip(shares, states)))
     for name in ("G", "g", "pulls", "counters"):
         setattr(merged, name, np.sum([getattr(state, name) for state in states], axis=0))
-    merged.numbers[:LARGEST] = np.sum([state.numbers[:LARGEST] for state in states], axis=0)
-    merged.numbers[LARGEST] = max(state.numbers[LARGEST] for state in states)
+    merged.numbers[: passes.LARGEST] = np.sum(
+        [state.numbers[: passes.LARGEST] for state in states], axis=0
+    )
+    merged.numbers[passes.LARGEST] = max(state.numbers[passes.LARGEST] for state in states)
     for k in range(merged.n_outputs):
-        merged.theta[k] = project(merged.P[k], merged.B[k], merged.trace_bound, 0.0)
+        merged.theta[k] = passes.project(merged.P[k], merged.B[k], merged.trace_bound, 0.0)
     return merged

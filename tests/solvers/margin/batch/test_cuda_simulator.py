@@ -22,6 +22,7 @@ def test_small_problems_have_the_solutions_of_the_cores():
         env=environment,
         capture_output=True,
         text=True,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr[-2000:]
     found = json.loads(done.stdout)
