@@ -232,6 +232,8 @@ def _solve(
     steps = 0
     status = UNSOLVED
     early = 0
+    # Double precision is cheap where there is a matrix, or a weight vector.
+    costly = exact.rows.size > 0 and w.size == 0
     for i in range(w.size):
         w[i] = 0.0
     for _attempt in range(_ATTEMPTS):
@@ -261,7 +263,7 @@ def _solve(
             values[VIOLATION] = violation
             status = CONVERGED
             break
-        if violation <= target and early < _EARLY and w.size == 0:
+        if violation <= target and early < _EARLY and bound < np.inf and costly:
             # Outputs in single precision tell whether those in double can prove the gap.
             gap = _appraise(exact, index, y, p, s, c, u, bias, matters, work, w, promise, values)
             if gap > promise:
