@@ -144,8 +144,11 @@ def _ascend_pairs(
     # A literal zero would have the functions below compiled for it as well.
     i = j = np.int64(0)
     step = 0
-    if source is not None and not source.have[i]:
-        have_row(source, K, i)
+    if source is not None:
+        # Nothing moves yet, but what it is multiplied by has to be a number.
+        i = j = np.argmax(source.have)
+        if not source.have[i]:
+            have_row(source, K, i)
     while True:
         Ki = K[i]
         Kj = K[j]

@@ -91,12 +91,21 @@ def test_rows_and_tiles_are_those_of_the_kernel(kernel):
     none = np.empty((0, 0), dtype=np.float32)
     group = GroupRows(
         source, parts, np.zeros(16, dtype=bool), np.empty(130, dtype=np.float32),
-        np.zeros(21, dtype=bool), none, exact.diagonal[rows], False,
+        np.zeros(21, dtype=bool), none, exact.diagonal[rows], False, np.empty(0, dtype=np.int64),
+        np.zeros(0, dtype=bool), none,
     )  # fmt: skip
     K = np.full((16, 16), np.nan, dtype=np.float32)
     for i in (0, 8, 9, 15):
         have_row(group, K, i)
         np.testing.assert_allclose(K[i], expected[i], rtol=1e-5, atol=1e-5)
+    chosen = np.array([1, 8, 12])
+    block = group._replace(have=np.zeros(3, dtype=bool), chosen=chosen, there=group.have, matrix=K)
+    part = np.full((3, 3), np.nan, dtype=np.float32)
+    for i in (1, 2):
+        have_row(block, part, i)
+    # Row 8 was at hand, row 12 had to be computed, and row 1 nobody asked for.
+    assert group.have[chosen].tolist() == [False, True, True]
+    np.testing.assert_allclose(part[1:], expected[np.ix_(chosen[1:], chosen)], rtol=1e-5, atol=1e-5)
     group.own_have[:] = False
     fill_tiles(group, K, np.empty(256, dtype=np.float32))
     np.testing.assert_allclose(K, expected, rtol=1e-5, atol=1e-5)

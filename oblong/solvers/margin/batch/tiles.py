@@ -72,6 +72,10 @@ class GroupRows(NamedTuple):
     its block with itself begins in ``own``. ``weights``, if there are any, are inverse curvatures
     of pairs of rows on some scale, which choose the pairs faster where a group has many problems.
     ``held`` says that the matrix of the group was there from the beginning.
+
+    Of a block of the group ``have`` says which of its own rows are at hand, ``chosen`` which rows
+    of the group they are, ``there`` which of these are at hand, and ``matrix`` is that of the
+    group; for the group itself ``chosen`` is empty.
     """
 
     source: TileSource
@@ -82,6 +86,9 @@ class GroupRows(NamedTuple):
     weights: np.ndarray
     diagonal: np.ndarray
     held: bool
+    chosen: np.ndarray
+    there: np.ndarray
+    matrix: np.ndarray
 
 
 def prepare(
@@ -221,8 +228,22 @@ def _copy(values, out, start):
 
 @compiled
 def have_row(rows, K, i):
-    """Make sure that row ``i`` of the group's matrix is there."""
+    """Make sure that row ``i`` of the matrix of a group, or of a block of it, is there."""
     rows.have[i] = True
+    if rows.chosen.size == 0:
+        _compute_row(rows, K, i)
+        return
+    row = rows.chosen[i]
+    if not rows.there[row]:
+        rows.there[row] = True
+        _compute_row(rows, rows.matrix, row)
+    values, out = rows.matrix[row], K[i]
+    for j in range(rows.chosen.size):
+        out[j] = values[rows.chosen[j]]
+
+
+@compiled
+def _compute_row(rows, K, i):
     source, parts = rows.source, rows.parts
     mine = 0
     for t in range(1, len(parts)):

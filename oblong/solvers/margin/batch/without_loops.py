@@ -241,7 +241,8 @@ def solve_groups_without(
     terms = np.empty((big, 4))
     scratch = np.empty(_STRIP)
     some = (
-        np.empty(big, dtype=np.int64), np.empty((big // 2) ** 2, dtype=np.float32),
+        np.empty(big, dtype=np.int64), np.empty(big, dtype=np.bool_),
+        np.empty((big // 2) ** 2, dtype=np.float32),
         np.empty((5, big)), np.empty((big, 4)), np.empty((big, 3)),
     )  # fmt: skip
     order, ends = np.empty(big, dtype=np.int64), np.empty(table.shape[1] + 1, dtype=np.int64)
@@ -259,8 +260,9 @@ def solve_groups_without(
         c, u = numbers[2, :q], numbers[3, :q]
         right, left = numbers[5, :q], numbers[6, :q]
         rows = GroupRows(
-            source, groups.parts[g], flags[0, :q], own, own_have, no_weights, diagonal, False
-        )
+            source, groups.parts[g], flags[0, :q], own, own_have, no_weights, diagonal, False,
+            some[0][:0], flags[0, :0], K,
+        )  # fmt: skip
         p, full = terms[:q], all_p[begin:end]
         work = (numbers[8, :q], numbers[9, :q], numbers[10, :q], numbers[11, :q], scratch)
         for i in range(q):
