@@ -10,10 +10,10 @@ from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model._base import LinearClassifierMixin, SparseCoefMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
+from oblong._core.class_weights import class_factors
 from oblong._core.estimator import ClassWeight, Estimator, Natural, Positive, RandomState, Verbose
 from oblong._core.rollback import all_or_nothing
 from oblong.batch._one_vs_rest import solve_each
@@ -145,9 +145,7 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, Estimator):
                 "This solver needs samples of at least 2 classes in the data, but the data "
                 f"contains only one class: {self.classes_[0]!r}"
             )
-        factors = compute_class_weight(
-            self.class_weight, classes=self.classes_, y=y, sample_weight=sample_weight
-        )
+        factors = class_factors(self.class_weight, self.classes_, labels, weights, allow_zero=True)
         kept = np.flatnonzero(weights > 0.0)
         rows = self._with_constant(X[kept] if kept.size < len(labels) else X)
         labels, weights = labels[kept], weights[kept]

@@ -155,8 +155,9 @@ def _newton_step(X: Any, C: np.ndarray, margins: np.ndarray, gradient: np.ndarra
         return -cho_solve(factor, gradient)
     product = LinearOperator((d, d), lambda v: v + rows.T @ (scale * (rows @ v)), dtype=float)
     # The steps get more exact as the gradient falls.
-    accuracy = min(0.1, float(np.sqrt(np.linalg.norm(gradient))))
-    return -cg(product, gradient, rtol=accuracy, maxiter=500)[0]
+    size = float(np.linalg.norm(gradient))
+    # The relative tolerance has another name in SciPy 1.11.
+    return -cg(product, gradient, atol=min(0.1, np.sqrt(size)) * size, maxiter=500)[0]
 
 
 def _root(rows: Any, scale: np.ndarray) -> np.ndarray:
