@@ -271,7 +271,7 @@ def test_linear_coefficients():
         ({"loss": "quantile", "bounds": (1.0, 0.0)}, "low < high"),
         ({"loss": "quantile", "bounds": (0.0, np.inf)}, "two finite numbers"),
         ({"loss": "quantile", "bounds": (0.0, 1.0, 2.0)}, "two finite numbers"),
-        ({"loss": "quantile", "bounds": (0.0, 1.0)}, "hold all targets"),
+        ({"loss": "quantile", "bounds": (0.0, 1.0)}, "contain all targets"),
         ({"loss": "quantile", "quantile": 1.0}, "'quantile' parameter"),
         ({"loss": "quantile", "quantile": (0.1, 1.0)}, "between 0 and 1"),
         ({"loss": "quantile", "quantile": ()}, "between 0 and 1"),

@@ -168,7 +168,7 @@ def test_without_a_last_fit():
         ({"epsilons": ()}, "epsilons must be finite numbers"),
         ({"gammas": ("large",)}, "gammas must be"),
         ({"bounds": (0.0, 1.0)}, 'need loss="quantile"'),
-        ({"loss": "quantile", "bounds": (0.0, 1.0)}, "hold all targets"),
+        ({"loss": "quantile", "bounds": (0.0, 1.0)}, "contain all targets"),
         ({"loss": "quantile", "bounds": (-9, 9), "kernel": "sigmoid"}, "bounds have no solution"),
         ({"loss": "quantile", "quantile": (0.1, 0.9)}, "'quantile' parameter"),
         ({"cv": [([], [1, 2])]}, "every fold needs a row to train on"),

@@ -83,7 +83,7 @@ def test_what_is_asked_wrongly(parts, capsys, monkeypatch):
     folder, *_ = parts
     output = ("-o", folder / "model.oblong")
     for words, message in (
-        (("--model", "rmm"), "take rmm-linear"),
+        (("--model", "rmm"), "need rmm-linear"),
         (("--model", "rmm-linear", "--cv"), "need one file that fits into memory"),
         (("--model", "rmm-linear", "--target", "d"), 'no column "d"'),
         (("--model", "rmm-linear", "--memory", "lots"), "memory must be"),
