@@ -16,6 +16,9 @@ from oblong.kernels import Kernel, KernelRows
 # Bytes of a tile and its columns; sums over these are in its precision, sums of tiles in double.
 _TILE = 1 << 19
 _COLUMNS = 512
+# Multiplications up to which OpenBLAS copies nothing before it computes a product, which is faster
+# if tiles that small are not much smaller than others.
+_NOT_PACKED = 10**6
 # Rows and columns of a tile that is used in both directions.
 _SQUARE = 192
 # Rows that chunks of several threads are a multiple of.
@@ -71,8 +74,10 @@ def add_product(
     coef = coef.astype(dtype, copy=False)
 
     def tiles(start: int, stop: int) -> None:
-        entries = _TILE // dtype.itemsize
-        height = min(entries // _COLUMNS, stop - start)
+        entries, few = _TILE // dtype.itemsize, _NOT_PACKED // A.left.shape[1]
+        if 4 * few >= entries:
+            entries = min(few, entries)
+        height = min(entries // min(B.n, _COLUMNS), stop - start)
         # A single row takes all columns at once.
         width = min(B.n, entries // height)
         memory = np.empty(height * width, dtype=dtype)
