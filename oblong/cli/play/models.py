@@ -61,7 +61,7 @@ class State:
     Attributes
     ----------
     points : tuple of (x, y, class)
-        The points, in the units in which they were put.
+        The points, in the units in which they were added.
     models : tuple of str
         Names in `MODELS`.
     kernel : {"linear", "rbf", "poly"}
@@ -269,7 +269,7 @@ def fit(node: Any) -> dict[str, Any]:
         grid = grid @ np.linalg.inv(state.map())
     classes = {label for _, _, label in state.points}
     if len(classes) < 2:
-        return {"grid": _GRID, "models": [], "rest": [], "message": "put points of two classes"}
+        return {"grid": _GRID, "models": [], "rest": [], "message": "add points of two classes"}
     started, names = time.perf_counter(), list(state.models)
     answers: list[dict[str, Any]] = []
     while names and (not answers or time.perf_counter() - started < _PATIENCE):
@@ -372,7 +372,7 @@ def as_python(node: Any) -> str:
     """Write a program that fits the models of the page to its points."""
     state = State.from_json(node)
     if len({label for _, _, label in state.points}) < 2:
-        raise BadRequest("put points of two classes")
+        raise BadRequest("add points of two classes")
     (points, labels), kernel = state.arrays(), _prepare(state).kernel
     models = {name: MODELS[name].make(state, kernel) for name in state.models}
     used = ", ".join(sorted({type(model).__name__ for model in models.values()}))

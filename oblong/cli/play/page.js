@@ -348,7 +348,7 @@ function fillClasses() {
     const label = element("label"), input = element("input", {type: "radio", name: "class", value: c});
     input.checked = c === newClass;
     input.addEventListener("change", () => { newClass = c; });
-    label.append(input, " ", mark(c), " put " + className(c));
+    label.append(input, " ", mark(c), " add " + className(c));
     return label;
   }));
 }
