@@ -13,8 +13,8 @@ from oblong._core.progress import ProgressCallback
 from oblong._core.threads import single_threaded_blas
 from oblong.batch._base import KernelClassifier
 from oblong.batch._device import ArraysAnywhere, out_of_memory, select
-from oblong.batch._one_vs_one import pairs_of, places_of
-from oblong.batch._pairwise import PairFit, PairTable
+from oblong.batch._pair_batch import PairBatch, unconverged
+from oblong.batch._pairwise import PairFit
 from oblong.batch._parameters import MarginParameters, check_bound
 from oblong.linalg.columns import SymmetricColumns
 from oblong.linalg.kernel_columns import single_precision_suffices
@@ -23,13 +23,7 @@ from oblong.solvers.linear.relative import (
     LinearRelativeMarginResult,
     solve_linear_relative_margin,
 )
-from oblong.solvers.margin.batch.problem import (
-    STATUS,
-    BatchResult,
-    GramTiles,
-    MarginBatch,
-    RowTiles,
-)
+from oblong.solvers.margin.batch.problem import BatchResult, GramTiles, MarginBatch, RowTiles
 from oblong.solvers.margin.batch.solve import solve_batch
 from oblong.solvers.margin.options import DEFAULTS
 from oblong.solvers.margin.relative import RelativeMarginResult, solve_relative_margin
@@ -239,112 +233,89 @@ class RelativeMarginClassifier(MarginParameters, ArraysAnywhere, KernelClassifie
             columns, y, C, B=self.B, spread=self.spread, starts=self._starts, **limits
         )
 
+    def _one_by_one(self, rows: Any, labels: np.ndarray) -> bool:
+        """Whether pairs are solved one by one, and not in one batch."""
+        device = self._rows_on_device is not None
+        if self._indefinite or self.kernel == "sigmoid" or (device and callable(self.kernel)):
+            return True
+        if device:
+            return False
+        counts = np.bincount(labels)
+        # Of a few small pairs each can have the last digits, and large ones their own threads.
+        few = len(counts) == 2 or (len(counts) <= _FEW_CLASSES and len(labels) <= _FEW_ROWS)
+        large = np.sort(counts)[-2:].sum() > DEFAULTS.batch_rows
+        return self.D is not None or few or large or not self._dense(rows)
+
     def _dense(self, X: Any) -> bool:
         """Whether the rows, or their kernel matrix, can be one dense array."""
         size = X.shape[0] * (X.shape[0] if callable(self.kernel) else X.shape[1])
         return size <= _DENSE or not (sp.issparse(X) or callable(self.kernel))
 
+    def _tiles(self, kept: np.ndarray, rows: Any, order: np.ndarray) -> GramTiles | RowTiles:
+        """The kernel matrix of the rows in this order, on cores or on a device."""
+        gram = self.kernel == "precomputed" or callable(self.kernel)
+        if self._rows_on_device is not None:
+            sorted_rows = select(self._rows_on_device, kept[order], gram)
+        else:
+            sorted_rows = self._select(rows, order)
+            if sp.issparse(sorted_rows) and not callable(self.kernel):
+                sorted_rows = sorted_rows.toarray()
+            sorted_rows = self._kernel()(sorted_rows) if gram else sorted_rows
+        return GramTiles(sorted_rows) if gram else RowTiles(self._kernel(), sorted_rows)
+
     def _fit_rows(
         self, X: Any, kept: np.ndarray, rows: Any,
         labels: np.ndarray, penalties: np.ndarray, weights: np.ndarray,
     ) -> Sequence[PairFit]:  # fmt: skip
-        counts = np.bincount(labels)
-        largest = int(np.sort(counts)[-2:].sum())
-        # Of a few small pairs each can have the last digits, and large ones their own threads.
-        few = len(counts) == 2 or (len(counts) <= _FEW_CLASSES and len(labels) <= _FEW_ROWS)
-        device = self._rows_on_device
-        gram = self.kernel == "precomputed" or callable(self.kernel)
-        alone = self._indefinite or self.kernel == "sigmoid"
-        if device is None:
-            alone |= self.D is not None or few or largest > DEFAULTS.batch_rows
-            alone |= not self._dense(rows)
-        if alone or (device is not None and callable(self.kernel)):
-            return super()._fit_rows(X, kept, rows, labels, penalties, weights)
-        order = np.argsort(labels, kind="stable")
-        if device is not None:
-            by_class = select(device, kept[order], gram)
-        else:
-            by_class = self._select(rows, order)
-            if sp.issparse(by_class) and not callable(self.kernel):
-                by_class = by_class.toarray()
-            by_class = self._kernel()(by_class) if gram else by_class
-        ends = np.concatenate([[0], np.cumsum(counts)])
-        spans = np.column_stack([ends[:-1], ends[1:]])
-        pairs = pairs_of(len(counts))
-        batch = MarginBatch(
-            GramTiles(by_class) if gram else RowTiles(self._kernel(), by_class),
-            spans[np.array(pairs)],
-            np.tile([1.0, -1.0], (len(pairs), 1)),
-            penalties[order],
-            np.array([self._penalty]),
-            np.array([] if self.B is not None or self.D is not None else [self.spread]),
-            None if self.B is None else np.full(len(pairs), float(self.B)),
+        def one_by_one() -> Sequence[PairFit]:
+            return super(RelativeMarginClassifier, self)._fit_rows(
+                X, kept, rows, labels, penalties, weights
+            )
+
+        if self._one_by_one(rows, labels):
+            return one_by_one()
+        pairs = PairBatch.of(labels)
+        given = self.B is not None or self.D is not None
+        batch = pairs.problems(
+            self._tiles(kept, rows, pairs.order),
+            penalties,
+            Cs=np.array([self._penalty]),
+            spreads=np.array([] if given else [self.spread]),
+            bounds=None if self.B is None else np.full(len(pairs.pairs), float(self.B)),
             tol=self.tol,
             max_iter=self.max_iter,
         )
+        found: BatchResult | list[PairFit]
         try:
             with single_threaded_blas():
-                found: Any = (
-                    solve_batch(
+                if self.D is None:
+                    found = solve_batch(
                         batch,
                         threads=effective_n_jobs(self.n_jobs),
                         cache_bytes=self.cache_size * 2.0**20,
                         progress=self._progress(),
                     )
-                    if self.D is None
-                    else self._search_bounds(batch, weights[order])
-                )
+                else:
+                    found = self._search_bounds(batch, weights[pairs.order])
         except Exception as error:
-            if device is None or not out_of_memory(error):
+            if self._rows_on_device is None or not out_of_memory(error):
                 raise
             # Cores need less memory.
-            return super()._fit_rows(X, kept, rows, labels, penalties, weights)
-        if self.D is None:
-            stalled = STATUS.index("stalled") in found.status[:, -1]
-        else:
-            stalled = "stalled" in [fit.status for fit in found]
-        if self.kernel == "linear" and stalled:
+            return one_by_one()
+        fits = unconverged(found) if isinstance(found, BatchResult) else found
+        if self.kernel == "linear" and "stalled" in [fit.status for fit in fits]:
             # Pairs one by one can be solved for their weights.
             self._products_fail = True
             try:
-                return super()._fit_rows(X, kept, rows, labels, penalties, weights)
+                return one_by_one()
             finally:
                 del self._products_fail
-        if self.D is not None:
-            members = [order[batch.rows(g)] for g in range(batch.n_groups)]
-            self._store(X, kept, labels, members, found)
+        if isinstance(found, BatchResult):
+            self._store_table(X, kept, labels, pairs.table(found))
+            self._keep(found)
+        else:
+            self._store(X, kept, labels, pairs.members(), found)
             self._keep([fit.solution for fit in found])
-            return found
-        packed = np.zeros((len(counts) - 1, len(labels)))
-        for coefs, (i, j) in zip(found.coefs, pairs):
-            first, second = places_of(i, j)
-            packed[first, ends[i] : ends[i + 1]] = coefs[-1, : counts[i]]
-            packed[second, ends[j] : ends[j + 1]] = coefs[-1, counts[i] :]
-        fits = [
-            PairFit(
-                None,
-                found.coefs[g][-1],
-                bias=float(found.bias[g, -1]),
-                objective=float(found.objective[g, -1]),
-                relative_gap=float(found.relative_gap[g, -1]),
-                n_iter=int(found.n_iter[g].sum()),
-                status=STATUS[found.status[g, -1]],
-                rounded=bool(found.rounded[g, -1]),
-            )
-            for g in np.flatnonzero(found.status[:, -1])
-        ]
-        table = PairTable(
-            order,
-            packed,
-            found.bias[:, -1],
-            found.objective[:, -1],
-            found.relative_gap[:, -1],
-            found.n_iter.sum(axis=1),
-            () if found.directions is None else list(found.directions[:, -1]),
-            not fits,
-        )
-        self._store_table(X, kept, labels, table)
-        self._keep(found)
         return fits
 
     def _search_bounds(self, batch: MarginBatch, weights: np.ndarray) -> list[PairFit]:
@@ -362,19 +333,19 @@ class RelativeMarginClassifier(MarginParameters, ArraysAnywhere, KernelClassifie
         self, X: Any, labels: np.ndarray, pairs: Sequence[tuple[int, int]], threads: int
     ) -> tuple[Sequence[Any], list[np.ndarray], np.ndarray]:
         """Let large pairs share rows that are prepared once, and solve the hardest first."""
-        ends = np.concatenate([[0], np.cumsum(np.bincount(labels))])
-        spans = np.column_stack([ends[:-1], ends[1:]])[np.array(pairs)]
+        batch = PairBatch.of(labels)
+        spans = batch.spans
         dense = isinstance(X, np.ndarray) and self.kernel in ("linear", "poly", "rbf")
         if len(pairs) == 1 or not dense or np.diff(spans).sum(axis=1).min() <= DEFAULTS.batch_rows:
             return super()._rows_of_pairs(X, labels, pairs, threads)
-        kernel, order = self._kernel(), np.argsort(labels, kind="stable")
-        shared = PreparedRows.sorted(kernel, X, order, threads)
+        kernel = self._kernel()
+        shared = PreparedRows.sorted(kernel, X, batch.order, threads)
         if shared.rows.is_coarse() or not single_precision_suffices(kernel, shared):
             return super()._rows_of_pairs(X, labels, pairs, threads)
         shared.diagonal = kernel.diagonal(shared.rows)
-        members = [np.concatenate([order[slice(*span)] for span in both]) for both in spans]
+        parts = [shared.spans(both) for both in spans]
         # Classes near each other have many support vectors.
-        return [shared.spans(both) for both in spans], members, np.argsort(shared.apart(spans))
+        return parts, batch.members(), np.argsort(shared.apart(spans))
 
     def _fit_pair(
         self, X: Any, y: np.ndarray, penalties: np.ndarray, weights: np.ndarray, threads: int
