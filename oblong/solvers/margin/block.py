@@ -13,8 +13,6 @@ from oblong.solvers.margin.options import DEFAULTS, MarginOptions
 from oblong.solvers.margin.pair_steps import ascend
 from oblong.solvers.margin.problem import Pieces, write_slopes
 
-# Coefficients looked at together, so that they stay in first-level cache.
-_STRIP = 512
 _EPS = float(np.finfo(np.float64).eps)
 _NO_WEIGHTS = np.empty((0, 0), dtype=np.float32)
 
@@ -67,7 +65,7 @@ class DenseBlock:
         self.sizes = np.sqrt(np.abs(self.diagonal))
         self.weights = _NO_WEIGHTS
         self.inverse = inverse
-        self.work = (*np.empty((4, len(K))), np.empty(_STRIP))
+        self.work = tuple(np.empty((5, len(K))))
         self._memory = np.empty(0)
 
     def weigh(self) -> None:

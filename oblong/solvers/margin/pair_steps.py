@@ -9,23 +9,21 @@ from oblong.solvers.margin.batch.tiles import have_row
 from oblong.solvers.margin.problem import write_slopes
 
 
+# Coefficients looked at together: the place of an extremum is looked for in one strip alone.
+_STRIP = 128
+
+
 @compiled
 def _place(p, s, i, c):
     """Right and left slope of term ``i`` at ``c``, and the next breakpoints above and below."""
-    right, above = s[i, 0], p[i, 1]
-    if c >= p[i, 1]:
-        right, above = s[i, 1], p[i, 2]
-    if c >= p[i, 2]:
-        right, above = s[i, 2], p[i, 3]
-    if c >= p[i, 3]:
-        right, above = -np.inf, np.inf
-    left, below = s[i, 2], p[i, 2]
-    if c <= p[i, 2]:
-        left, below = s[i, 1], p[i, 1]
-    if c <= p[i, 1]:
-        left, below = s[i, 0], p[i, 0]
-    if c <= p[i, 0]:
-        left, below = np.inf, -np.inf
+    row = np.uintp(i)
+    # With all of them at hand the choice needs no branches, which nothing would predict.
+    p0, p1, p2, p3 = p[row, 0], p[row, 1], p[row, 2], p[row, 3]
+    s0, s1, s2 = s[row, 0], s[row, 1], s[row, 2]
+    right = s0 if c < p1 else (s1 if c < p2 else (s2 if c < p3 else -np.inf))
+    above = p1 if c < p1 else (p2 if c < p2 else (p3 if c < p3 else np.inf))
+    left = s2 if c > p2 else (s1 if c > p1 else (s0 if c > p0 else np.inf))
+    below = p2 if c > p2 else (p1 if c > p1 else (p0 if c > p0 else -np.inf))
     return right, left, above, below
 
 
@@ -78,21 +76,25 @@ def _pair_step(p, s, i, ci, j, cj, up, low, curvature, snap):
     return ci, right_i - ui, left_i - ui, cj, right_j - uj, left_j - uj
 
 
+# The loops below take places instead of slices of arrays, which would be counted references, and
+# unsigned ones, which cannot count from the end.
+
+
 @compiled
-def _first_equal(values, target):
-    found = values.size
-    for k in range(values.size):
-        found = min(found, k if values[k] == target else values.size)
+def _first_equal(values, first, last, target):
+    found = last
+    for k in range(first, last):
+        found = min(found, k if values[k] == target else last)
     return found
 
 
 @compiled
-def _shift(up, low, di, Ki, dj, Kj):
+def _shift(up, low, di, K, i, dj, j, first, last):
     """Subtract a change of the image; return the largest of ``up`` and the least of ``low``."""
     highest = -np.inf
     lowest = np.inf
-    for k in range(up.size):
-        change = di * Ki[k] + dj * Kj[k]
+    for k in range(first, last):
+        change = di * K[i, k] + dj * K[j, k]
         above = up[k] - change
         below = low[k] - change
         up[k] = above
@@ -103,24 +105,25 @@ def _shift(up, low, di, Ki, dj, Kj):
 
 
 @compiled
-def _gains(top, low, Kii, diagonal, Ki, tiny, gains):
+def _gains(top, low, diagonal, K, i, tiny, gains, first, last):
     """Gains, to second order, of pairing a coefficient with each of the others."""
     largest = 0.0
-    for k in range(low.size):
+    own = diagonal[i]
+    for k in range(first, last):
         gap = fast_max(top - low[k], 0.0)
-        gain = gap * gap / fast_max(Kii + diagonal[k] - 2.0 * Ki[k], tiny)
+        gain = gap * gap / fast_max(own + diagonal[k] - 2.0 * K[i, k], tiny)
         gains[k] = gain
         largest = fast_max(largest, gain)
     return largest
 
 
 @compiled
-def _weighted_gains(top, low, weights, gains):
+def _weighted_gains(top, low, weights, i, gains, first, last):
     """Gains as in ``_gains``, with the inverse curvatures of the pairs at hand."""
     largest = 0.0
-    for k in range(low.size):
+    for k in range(first, last):
         gap = fast_max(top - low[k], 0.0)
-        gain = gap * gap * weights[k]
+        gain = gap * gap * weights[i, k]
         gains[k] = gain
         largest = fast_max(largest, gain)
     return largest
@@ -128,65 +131,60 @@ def _weighted_gains(top, low, weights, gains):
 
 @compiled
 def _ascend_pairs(
-    K, weights, diagonal, p, s, c, up, low, scratch, tol, tiny, snap, max_steps, source
+    K, weights, diagonal, p, s, c, up, low, gains, tol, tiny, snap, max_steps, source
 ):
     """Ascend the dual of one block by maximal violating pairs, second-order choice.
 
     ``up`` and ``low`` are the right and left slopes at ``c`` less the image; the three arrays
-    are updated in place. Extrema are found strip by strip (``scratch`` has the length of one):
-    the index is looked for only in strips that improve on the value so far, while they are in
-    cache. Returns the steps taken and the violation reached, NaN if values are not finite.
+    are updated in place, ``gains`` is memory. Returns the steps taken and the violation reached,
+    NaN if values are not finite.
     """
-    q = c.size
-    strip = scratch.size
+    q = np.uintp(c.size)
+    strip = np.uintp(_STRIP)
     weighted = weights.size > 0
     di = dj = 0.0
-    # A literal zero would have the functions below compiled for it as well.
-    i = j = np.int64(0)
+    i = j = np.uintp(0)
     step = 0
     if source is not None:
         # Nothing moves yet, but what it is multiplied by has to be a number.
-        i = j = np.argmax(source.have)
+        i = j = np.uintp(np.argmax(source.have))
         if not source.have[i]:
-            have_row(source, K, i)
+            have_row(source, K, np.int64(i))
     while True:
-        Ki = K[i]
-        Kj = K[j]
         top = -np.inf
         bottom = np.inf
-        for start in range(0, q, strip):
-            part = slice(start, min(q, start + strip))
-            highest, lowest = _shift(up[part], low[part], di, Ki[part], dj, Kj[part])
+        place = np.uintp(0)
+        for first in range(np.uintp(0), q, strip):
+            last = min(q, first + strip)
+            highest, lowest = _shift(up, low, di, K, i, dj, j, first, last)
             bottom = min(bottom, lowest)
             if highest > top:
-                top = highest
-                i = start + _first_equal(up[part], top)
+                top, place = highest, first
+        i = _first_equal(up, place, min(q, place + strip), top)
         violation = top - bottom
-        # A place that was not found is past the end: some value is not a number.
-        if not violation < np.inf or i >= q:
+        # A place that was not found is past the strip: some value is not a number.
+        if not violation < np.inf or i == min(q, place + strip):
             violation = np.nan
         if not violation > tol or step == max_steps:
             return step, violation
         step += 1
         best = 0.0
         if source is not None and not source.have[i]:
-            have_row(source, K, i)
-        Ki = K[i]
-        for start in range(0, q, strip):
-            part = slice(start, min(q, start + strip))
-            gains = scratch[: part.stop - start]
+            have_row(source, K, np.int64(i))
+        for first in range(np.uintp(0), q, strip):
+            last = min(q, first + strip)
             if weighted:
-                largest = _weighted_gains(top, low[part], weights[i, part], gains)
+                largest = _weighted_gains(top, low, weights, i, gains, first, last)
             else:
-                largest = _gains(top, low[part], diagonal[i], diagonal[part], Ki[part], tiny, gains)
+                largest = _gains(top, low, diagonal, K, i, tiny, gains, first, last)
             if largest > best:
-                best = largest
-                j = start + _first_equal(gains, best)
-        if j >= q:
+                best, place = largest, first
+        j = _first_equal(gains, place, min(q, place + strip), best)
+        if j == min(q, place + strip):
             return step, np.nan
         if source is not None and not source.have[j]:
-            have_row(source, K, j)
-        curvature = max(diagonal[i] + diagonal[j] - 2.0 * Ki[j], tiny)
+            have_row(source, K, np.int64(j))
+        curvature = max(diagonal[i] + diagonal[j] - 2.0 * K[i, j], tiny)
         ci, up_i, low_i, cj, up_j, low_j = _pair_step(
             p, s, i, c[i], j, c[j], up[i], low[j], curvature, snap
         )
@@ -310,7 +308,7 @@ def ascend(
         Coefficients, image and slopes, updated in place. The image of coefficients that cannot
         move stays as it is.
     work : tuple of ndarray
-        Four arrays of length ``q`` and one of the length of a strip.
+        Five arrays of length ``q``; the last may be longer.
     tol, tiny, snap : float
         Violation to reach, least curvature, and least distance to a breakpoint.
     max_steps, stride : int
@@ -323,7 +321,7 @@ def ascend(
     violation : float
         Violation reached; NaN if the values are not finite.
     """
-    up, low, before, image, scratch = work
+    up, low, before, image, gains = work
     last, last_image = np.zeros(c.size), np.zeros(c.size)
     write_slopes(p, s, c, right, left)
     steps = 0
@@ -335,7 +333,7 @@ def ascend(
             image[k] = u[k]
         allowed = min(stride, max_steps - steps)
         taken, violation = _ascend_pairs(
-            K, weights, diagonal, p, s, c, up, low, scratch, tol, tiny, snap, allowed, source
+            K, weights, diagonal, p, s, c, up, low, gains, tol, tiny, snap, allowed, source
         )
         steps += taken
         write_slopes(p, s, c, right, left)

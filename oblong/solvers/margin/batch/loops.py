@@ -30,8 +30,6 @@ STEPS, STATUS, SOURCE = range(9, 12)
 CONVERGED, MAX_ITER, STALLED, UNSOLVED = range(4)
 # What to do with a problem.
 DONE, FRESH, AGAIN = range(3)
-# Coefficients looked at together, so that they stay in first-level cache.
-_STRIP = 512
 # Rows from which steps are taken among the violators alone, and rounds of that before all rows are
 # looked at again.
 _SHRUNK = 128
@@ -323,7 +321,7 @@ def solve_groups(
     own_have = np.zeros(exact.diagonal.size, dtype=np.bool_)
     numbers = np.empty((8, big))
     terms, slopes = np.empty((big, 4)), np.empty((big, 3))
-    scratch = np.empty(_STRIP)
+    gains = np.empty(big)
     some = (
         np.empty(big, dtype=np.int64), np.empty(big, dtype=np.bool_),
         np.empty((big // 2) ** 2, dtype=np.float32),
@@ -348,7 +346,7 @@ def solve_groups(
             fill_tiles(rows, K, tile)
         coefs = all_coefs[m * begin : m * (begin + q)].reshape(m, q)
         images = all_images[m * begin : m * (begin + q)].reshape(m, q)
-        work = (numbers[1, :q], numbers[2, :q], numbers[3, :q], numbers[4, :q], scratch)
+        work = (numbers[1, :q], numbers[2, :q], numbers[3, :q], numbers[4, :q], gains)
         p, s = terms[:q], slopes[:q]
         pending[g] = m
         for k in range(first_problem, m):

@@ -29,8 +29,6 @@ __all__ = ["TIGHT", "UNCHANGED", "kernel_rows", "shift_weight", "solve_groups_wi
 UNCHANGED = -1
 # Tolerance below which the outputs of rows left out are wanted in double precision.
 TIGHT = 1e-3
-# Coefficients looked at together, so that they stay in first-level cache.
-_STRIP = 512
 # Problems of a group whose starts are computed at once.
 _CHUNK = 64
 # The matrix of the free rows is inverted if that costs no more than so many pair steps per problem.
@@ -239,7 +237,7 @@ def solve_groups_without(
     own_have = np.zeros(exact.diagonal.size, dtype=np.bool_)
     numbers = np.empty((12, big))
     terms = np.empty((big, 4))
-    scratch = np.empty(_STRIP)
+    gains = np.empty(big)
     some = (
         np.empty(big, dtype=np.int64), np.empty(big, dtype=np.bool_),
         np.empty((big // 2) ** 2, dtype=np.float32),
@@ -264,7 +262,7 @@ def solve_groups_without(
             some[0][:0], flags[0, :0], K,
         )  # fmt: skip
         p, full = terms[:q], all_p[begin:end]
-        work = (numbers[8, :q], numbers[9, :q], numbers[10, :q], numbers[11, :q], scratch)
+        work = (numbers[8, :q], numbers[9, :q], numbers[10, :q], numbers[11, :q], gains)
         for i in range(q):
             diagonal[i], y[i], image[i] = exact.diagonal[index[i]], groups.y[begin + i], 0.0
             p[i] = full[i]
