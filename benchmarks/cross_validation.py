@@ -66,10 +66,12 @@ GENERATED = {
 }
 for _name in GENERATED:
     GRIDS[f"default, {_name}"] = {
-        "C": (0.1, 1.0, 10.0, 100.0),
-        "gamma": ("scale",),
-        "spread": SPREADS,
+        "C": RelativeMarginClassifierCV.Cs,
+        "gamma": RelativeMarginClassifierCV.gammas,
+        "spread": RelativeMarginClassifierCV.spreads,
     }
+    if "easy" in _name:
+        GRIDS[f"seven spreads, {_name}"] = {**GRIDS[f"default, {_name}"], "spread": SPREADS}
 CLUSTERS = "50 C, ten folds, 10000 x 1000"
 GRIDS[CLUSTERS] = {"C": tuple(np.logspace(-3, 3, 50)), "gamma": ("scale",), "spread": (1.0,)}
 # Combinations above which one repeat has to do.

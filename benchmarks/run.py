@@ -19,6 +19,7 @@ MORE = (
     "noisy_against_peers",
     "regression_against_peers",
     "cross_validation",
+    "default_spreads",
     "drift",
     "ellipsoid_against_peers",
     "ellipsoidal_kernel_cost",
