@@ -2,8 +2,9 @@
 
 The ten digits, and rows of two classes with the default grid; five stratified folds. A grid search
 over the SVM, which has no spreads to try, is there for orientation; its time is given per
-combination as well. Seven spreads are more than the default. The 10 x 10 grid without spreads is that of liquidSVM, the one of 50 penalties
-and ten folds that of TorchKM, where a grid search would take hours and is left out.
+combination as well. Seven spreads are more than the default. The 10 x 10 grid without spreads is
+that of liquidSVM, the one of 50 penalties and ten folds that of TorchKM, where a grid search would
+take hours and is left out.
 """
 
 from __future__ import annotations

@@ -29,9 +29,9 @@ GRIDS = {
 COLUMNS = ["data", "rows", "columns", "classes", "splits", *(f"{name} (%)" for name in GRIDS)]
 COLUMNS += [f"{name} - seven" for name in list(GRIDS)[:-1]] + ["standard error, three - seven"]
 NAMES = (
-    "breast_wisconsin", "bupa", "german_numeric", "heart", "ionosphere", "iris", "new_thyroid", "pima",
-    "sonar", "wdbc", "dna", "letter", "optdigits", "pendigits", "satimage", "segment", "splice",
-    "usps", "waveform", "mnist", "fashion_mnist", "isolet",
+    "breast_wisconsin", "bupa", "german_numeric", "heart", "ionosphere", "iris", "new_thyroid",
+    "pima", "sonar", "wdbc", "dna", "letter", "optdigits", "pendigits", "satimage", "segment",
+    "splice", "usps", "waveform", "mnist", "fashion_mnist", "isolet",
 )  # fmt: skip
 TRAINING_ROWS, TEST_ROWS = 500, 4000
 
@@ -93,11 +93,11 @@ def main() -> None:
     write(
         "default_spreads",
         "How many spreads a search needs",
-        f"Mean test error in per cent of the models that cross-validation of at most {TRAINING_ROWS} "
-        "training rows chooses, over random splits: among support vector machines, and with the "
-        "first three, four, five and all seven of the spreads 1, 0.5, 0.25, 0.1, 0.05, 0.02 and 0; "
-        "the rest of the grid is the default. A difference below zero means that the shorter grid "
-        "has fewer errors.",
+        f"Mean test error in per cent, with at most {TRAINING_ROWS} training rows and over random "
+        "splits, of the models that cross-validation of the training rows chooses: among support "
+        "vector machines, and with the first three, four, five and all seven of the spreads 1, "
+        "0.5, 0.25, 0.1, 0.05, 0.02 and 0; the rest of the grid is the default. A difference below "
+        "zero means that the shorter grid has fewer errors.",
         COLUMNS,
         rows,
     )

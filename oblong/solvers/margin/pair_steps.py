@@ -8,7 +8,6 @@ from oblong._core.compile import compiled, fast_max, fast_min
 from oblong.solvers.margin.batch.tiles import have_row
 from oblong.solvers.margin.problem import write_slopes
 
-
 # Coefficients looked at together: the place of an extremum is looked for in one strip alone.
 _STRIP = 128
 
