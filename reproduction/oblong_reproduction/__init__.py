@@ -49,7 +49,7 @@ rows of a table::
   cells are missing, `not_run`.
 - **Choices** of parameters, ``choices(results)``, are compared with the grids they were made from;
   the runner reports how many lie at an edge, where the grid should be wider, and how many at an end
-  beyond which there is no other value.
+  that a wider grid would not move. ``Choice.wider`` makes the grid of a second search.
 - **A figure** is ``draw(results) -> matplotlib.figure.Figure``; see ``_figure.py``.
 - ``quick`` says what ``--quick`` leaves out; together all quick experiments take minutes.
 - Results that are large, such as votes, go into ``bulky``: they are kept while a run is not

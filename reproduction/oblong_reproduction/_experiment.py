@@ -120,7 +120,8 @@ class Choice:
     grid : sequence of float
         The values to choose from.
     natural : tuple of float
-        Ends of the grid beyond which there is nothing, such as the SVM at spread 1.
+        Ends of the grid that need no further values: there is nothing beyond them, such as the SVM
+        at spread 1, the model does not change any more, or no value could have fewer errors.
     """
 
     what: str

@@ -93,7 +93,7 @@ def edges(document: Mapping[str, Any]) -> str:
     begin = {
         "often": "At the edge of the grid, which should be wider",
         "seldom": "At the edge of the grid in a tenth of the choices or fewer",
-        "natural": "At an end beyond which there is no other value",
+        "natural": "At an end that a wider grid would not move",
     }
     return " ".join(f"{begin[kind]}: {'; '.join(texts)}." for kind, texts in found.items() if texts)
 
