@@ -12,14 +12,14 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from oblong_reproduction import HEADLINES, catalogue, judged, markdown, tally
+from oblong_reproduction import HEADLINES, catalogue, judged, markdown, tally, verdict_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sphinx.application import Sphinx
 
-    from oblong_reproduction import Experiment
+    from oblong_reproduction import Experiment, Part
 
 RESULTS = Path("reproduction") / "results"
 # Verdicts with a colour of their own in the style sheet; the others have a ring.
@@ -83,19 +83,26 @@ def _cost(minutes: float) -> str:
 
 
 def headlines(documents: Mapping[str, dict[str, Any] | None]) -> str:
-    """Write the papers' main claims, one line and one colour each."""
-    lines = ["| verdict | claim | paper | rows that decide |", "|---|---|---|---|"]
+    """Write the papers' main claims, one line and one colour each, and what they rest on."""
+    lines = ["| verdict | claim | paper | evidence |", "|---|---|---|---|"]
     for headline in HEADLINES:
-        document = documents[headline.experiment]
-        rows = headline.deciding(document["rows"]) if document else []
-        verdict = headline.verdict(rows)
-        counted = tally({"rows": rows})
-        link = f"#{headline.experiment}-{_anchor(catalogue()[headline.experiment].title)}"
+        verdict = headline.verdict(documents)
+        evidence = "<br>".join(_evidence(part, documents) for part in headline.parts)
         lines.append(
-            f"| {dot(verdict)} [{verdict}]({link}) | {headline.claim} | {headline.paper} "
-            f"| {counted} |"
+            f"| {dot(verdict)} {verdict} | {headline.claim} | {headline.paper} | {evidence} |"
         )
     return "\n".join(lines)
+
+
+def _evidence(part: Part, documents: Mapping[str, dict[str, Any] | None]) -> str:
+    """The verdict of a part of a claim, with a link to its table."""
+    document = documents[part.experiment]
+    rows = part.deciding(document)
+    title = catalogue()[part.experiment].title
+    name = f"[{part.experiment}](#{part.experiment}-{_anchor(title)})" if document else ""
+    where = f"{part.where}, " if part.where else ""
+    shown = name or part.experiment
+    return f"{dot(verdict_of(rows))} {where}{shown}: {tally({'rows': rows})}"
 
 
 def _anchor(title: str) -> str:

@@ -49,7 +49,7 @@ rows of a table::
   cells are missing, `not_run`.
 - **Choices** of parameters, ``choices(results)``, are compared with the grids they were made from;
   the runner reports how many lie at an edge, where the grid should be wider, and how many at an end
-  beyond which there is no other value.
+  that a wider grid would not move. ``Choice.wider`` makes the grid of a second search.
 - **A figure** is ``draw(results) -> matplotlib.figure.Figure``; see ``_figure.py``.
 - ``quick`` says what ``--quick`` leaves out; together all quick experiments take minutes.
 - Results that are large, such as votes, go into ``bulky``: they are kept while a run is not
@@ -61,7 +61,7 @@ from oblong_reproduction._catalogue import catalogue, find
 from oblong_reproduction._counts import count_row, fewer_errors, wins
 from oblong_reproduction._data import Sets
 from oblong_reproduction._experiment import Cell, Choice, Experiment, Paper, Results
-from oblong_reproduction._headlines import HEADLINES, Headline
+from oblong_reproduction._headlines import HEADLINES, Headline, Part, verdict_of
 from oblong_reproduction._report import markdown, tally
 from oblong_reproduction._runner import RunSettings, judge_again, judged, run_experiment
 from oblong_reproduction._store import StoreError
@@ -86,6 +86,7 @@ __all__ = [
     "Experiment",
     "Headline",
     "Paper",
+    "Part",
     "Results",
     "Row",
     "RunSettings",
@@ -110,5 +111,6 @@ __all__ = [
     "statement",
     "tally",
     "value_row",
+    "verdict_of",
     "wins",
 ]

@@ -120,7 +120,8 @@ class Choice:
     grid : sequence of float
         The values to choose from.
     natural : tuple of float
-        Ends of the grid beyond which there is nothing, such as the SVM at spread 1.
+        Ends of the grid that need no further values: there is nothing beyond them, such as the SVM
+        at spread 1, the model does not change any more, or no value could have fewer errors.
     """
 
     what: str
@@ -136,6 +137,22 @@ class Choice:
             if np.isclose(self.value, value, rtol=1e-9):
                 return "natural" if value in self.natural else end
         return ""
+
+    def wider(self, step: float, further: int = 3) -> list[float]:
+        """The grid with further values, by this factor, beyond the end that was chosen.
+
+        Examples
+        --------
+        >>> from oblong_reproduction import Choice
+        >>> Choice("SVM, C", 10.0, (0.1, 1.0, 10.0)).wider(10.0, 2)
+        [0.1, 1.0, 10.0, 100.0, 1000.0]
+        >>> Choice("SVM, C", 1.0, (0.1, 1.0, 10.0)).wider(10.0)
+        [0.1, 1.0, 10.0]
+        """
+        grid, end = sorted(self.grid), self.edge
+        down = [grid[0] / step**k for k in range(further, 0, -1)] if end == "smallest" else []
+        up = [grid[-1] * step**k for k in range(1, further + 1)] if end == "largest" else []
+        return [*(float(f"{v:.3g}") for v in down), *grid, *(float(f"{v:.3g}") for v in up)]
 
 
 @dataclass(frozen=True)

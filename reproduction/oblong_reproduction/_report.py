@@ -7,6 +7,8 @@ from typing import Any
 
 from oblong_reproduction._verdict import CLAIM_VERDICTS, NUMBER_VERDICTS
 
+_TENTH = 0.1
+
 
 def markdown(document: Mapping[str, Any], level: int = 1, pictures: str = "") -> str:
     """Write the table of an experiment, with how it was made.
@@ -76,16 +78,22 @@ def _not_run(document: Mapping[str, Any]) -> list[str]:
 
 
 def edges(document: Mapping[str, Any]) -> str:
-    """Parameters that were chosen at the end of their grid, in a sentence; empty if none was."""
-    found: dict[bool, list[str]] = {False: [], True: []}
+    """Parameters that were chosen at the end of their grid, in words; empty if none was.
+
+    Where the validation error is flat, chance puts some choices at the ends of any grid: only an
+    end with more than a tenth of the choices asks for a wider one.
+    """
+    found: dict[str, list[str]] = {"often": [], "seldom": [], "natural": []}
     for one in document.get("edges", []):
         natural = one["end"] == "natural"
         end = "" if natural else f" ({one['end']})"
         text = f"{one['what']} {one['value']:.8g}{end} in {one['count']} of {one['of']}"
-        found[natural].append(text)
+        often = one["count"] > _TENTH * one["of"]
+        found["natural" if natural else "often" if often else "seldom"].append(text)
     begin = {
-        False: "At the edge of the grid, which should be wider",
-        True: "At an end beyond which there is no other value",
+        "often": "At the edge of the grid, which should be wider",
+        "seldom": "At the edge of the grid in a tenth of the choices or fewer",
+        "natural": "At an end that a wider grid would not move",
     }
     return " ".join(f"{begin[kind]}: {'; '.join(texts)}." for kind, texts in found.items() if texts)
 

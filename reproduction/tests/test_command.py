@@ -41,7 +41,7 @@ def test_an_experiment_prints_its_table_and_writes_its_files(folder, capsys):
     assert "Quick run" not in out
     assert "Results: oblong-reproduction" in out
     written = {path.name for path in (folder / "oblong-reproduction").iterdir()}
-    assert written == {"rmm-table1.json", "rmm-table1.md"}
+    assert written == {"rmm-table1.json", "rmm-table1.md", "rmm-table1.svg"}
 
 
 def test_quick_is_said_and_the_seed_is_stored(folder, capsys):

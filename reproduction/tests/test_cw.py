@@ -57,7 +57,7 @@ def test_figure_2_tunes_then_runs():
 
 def test_full_figure_2_has_a_thousand_runs_of_each_setting():
     first = FIGURE_2.cells(False)
-    tuning = {name: np.arange(len(synthetic.cw_grid(name))) for name in synthetic._TITLES}
+    tuning = {name: np.arange(len(synthetic.cw_grid(name))) for name in synthetic.TITLES}
     done = Results({**cell.parameters, "tuning": tuning} for cell in first)
     runs = {}
     for cell in FIGURE_2.then(False, done):
@@ -67,9 +67,9 @@ def test_full_figure_2_has_a_thousand_runs_of_each_setting():
 
 
 def test_ratio_of_mistakes_is_judged():
-    mistakes = {name: [70, 72] for name in synthetic._TITLES}
+    mistakes = {name: [70, 72] for name in synthetic.TITLES}
     mistakes |= {"perceptron": [150, 151], "pa": [130, 128], "var-full": [83, 83]}
-    errors = {name: [1.0, 2.0] for name in synthetic._TITLES}
+    errors = {name: [1.0, 2.0] for name in synthetic.TITLES}
     cell = {"setting": "b", "mistakes": mistakes, "errors": errors, "averaged": errors}
     rows = {row.what: row for row in FIGURE_2.rows(Results([cell]))}
     where = "length 3, noise 2: "

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from oblong_reproduction import Choice, Headline
+from oblong_reproduction import Choice, Headline, Part
 
-HEADLINE = Headline("a claim", "paper", "experiment", "^decides")
+HEADLINE = Headline("a claim", "paper", (Part("one", "^decides"), Part("two", "^also")))
 
 
 @pytest.mark.parametrize(
@@ -26,8 +26,22 @@ HEADLINE = Headline("a claim", "paper", "experiment", "^decides")
 def test_a_headline_is_confirmed_by_all_its_rows_only(words, verdict):
     rows = [{"what": f"decides {k}", "verdict": word} for k, word in enumerate(words)]
     rows += [{"what": "another row", "verdict": "contradicted"}]
-    assert HEADLINE.verdict(rows) == verdict
-    assert len(HEADLINE.deciding(rows)) == len(words)
+    one = Headline("a claim", "paper", HEADLINE.parts[:1])
+    assert one.verdict({"one": {"rows": rows}}) == verdict
+    assert len(one.parts[0].deciding({"rows": rows})) == len(words)
+
+
+def test_a_headline_rests_on_all_its_parts():
+    first = {"one": {"rows": [{"what": "decides", "verdict": "confirmed"}]}}
+    level = {"two": {"rows": [{"what": "also", "verdict": "agrees: no difference"}]}}
+    assert HEADLINE.verdict({**first, **level}) == "confirmed"
+    few = {"two": {"rows": [{"what": "also", "verdict": "too few runs"}]}}
+    assert HEADLINE.verdict({**first, **few}) == "too few runs"
+    assert HEADLINE.verdict(first) == "not run"
+    second = {"two": {"rows": [{"what": "also", "verdict": "contradicted"}]}}
+    assert HEADLINE.verdict({**first, **second}) == "not confirmed"
+    assert HEADLINE.verdict({"one": None, **second}) == "contradicted"
+    assert HEADLINE.verdict({}) == "not run"
 
 
 @pytest.mark.parametrize(
@@ -47,3 +61,8 @@ def test_choices_know_the_ends_of_their_grid(value, natural, edge):
 
 def test_a_grid_of_one_value_has_no_edge():
     assert Choice("C", 1.0, (1.0,)).edge == ""
+
+
+def test_a_grid_is_widened_beyond_the_end_that_was_chosen():
+    assert Choice("C", 0.1, (0.1, 1.0)).wider(10.0, 2) == [0.001, 0.01, 0.1, 1.0]
+    assert Choice("C", 1.0, (0.1, 1.0), natural=(1.0,)).wider(10.0) == [0.1, 1.0]

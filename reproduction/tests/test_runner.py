@@ -301,7 +301,7 @@ def test_choices_at_the_edge_of_a_grid_are_flagged(tmp_path, nowhere):
     ]
     page = (tmp_path / "toy.md").read_text()
     assert "which should be wider: SVM, C 6 (largest) in 1 of 4." in page
-    assert "beyond which there is no other value: SVM, C 0 in 1 of 4." in page
+    assert "a wider grid would not move: SVM, C 0 in 1 of 4." in page
 
 
 def test_cells_of_another_experiment_are_shared(tmp_path, nowhere):

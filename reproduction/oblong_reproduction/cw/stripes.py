@@ -10,7 +10,7 @@ import numpy as np
 
 from oblong.datasets import make_rotated_stripe
 from oblong_reproduction._data import Sets
-from oblong_reproduction._experiment import Cell, Experiment, Results
+from oblong_reproduction._experiment import Cell, Choice, Experiment, Results
 from oblong_reproduction._papers import CW
 from oblong_reproduction._verdict import (
     Row,
@@ -20,7 +20,7 @@ from oblong_reproduction._verdict import (
     signed,
     value_row,
 )
-from oblong_reproduction.cw.synthetic import cw_grid, learner
+from oblong_reproduction.cw.synthetic import cw_choices, cw_grid, learner
 
 _LENGTHS = (1.2, 1.5, 2.0, 3.0, 5.0)
 _NOISE = ((2, 2.0), (8, 2.0), (18, 2.0), (18, 4.0), (18, 8.0), (48, 2.0), (98, 2.0))
@@ -28,6 +28,13 @@ _FEATURES = 18
 _LEARNERS = ("var-diag", "stdev-diag", "var-full", "stdev-full")
 # More mistakes of CW-Var than of CW-Stdev in print, in percent.
 _PUBLISHED = {"diag": 8.0, "full": 17.0}
+
+
+def _grid(name: str, wider: bool = False) -> list[dict[str, Any]]:
+    """Parameters to choose from, fewer than in figure 2 unless the grid is the wider one."""
+    if wider:
+        return cw_grid(name)
+    return cw_grid(name, (0.6, 0.7, 0.8, 0.9, 0.95, 0.99), (0.1, 1.0, 10.0))
 
 
 def _cell(
@@ -39,6 +46,7 @@ def _cell(
     variance: float,
     tuned: int,
     runs: int,
+    wider: bool = False,
 ) -> dict:
     """Mistakes of the four learners, with the parameters that were best on other draws."""
 
@@ -51,7 +59,7 @@ def _cell(
     def mistakes(name: str, parameters: dict[str, Any], X: np.ndarray, y: np.ndarray) -> int:
         return learner(name, parameters).partial_fit(X, y, classes=[0, 1]).n_mistakes_
 
-    grids = {name: cw_grid(name) for name in _LEARNERS}
+    grids = {name: _grid(name, wider) for name in _LEARNERS}
     totals = {name: np.zeros(len(grid)) for name, grid in grids.items()}
     for _ in range(tuned):
         X, y = draw()
@@ -66,11 +74,15 @@ def _cell(
     return {"mistakes": found, "chosen": chosen}
 
 
+def _name(length: float, n_noise: int, variance: float) -> str:
+    return f"length-{length:g}/noise-{n_noise}/variance-{variance:g}"
+
+
 def _cells(quick: bool) -> list[Cell]:
     settings = [(2.0, (8, 2.0))] if quick else list(product(_LENGTHS, _NOISE))
     return [
         Cell(
-            f"length-{length:g}/noise-{n_noise}/variance-{variance:g}",
+            _name(length, n_noise, variance),
             _cell,
             {
                 "length": length,
@@ -90,7 +102,7 @@ def _rows(results: Results) -> Iterator[Row]:
         yield not_run(what, printed)
         return
     met: dict[bool, list[tuple[str, bool]]] = {True: [], False: []}
-    for cell in results:
+    for cell in _last(results):
         rows, shown = [], []
         for shape, more in _PUBLISHED.items():
             var, stdev = (np.array(cell["mistakes"][f"{k}-{shape}"]) for k in ("var", "stdev"))
@@ -136,6 +148,28 @@ def _rows(results: Results) -> Iterator[Row]:
             yield after_the_fact(row if theirs else not_comparable(*_first(row), why))
 
 
+def _choices(results: Results) -> Iterator[Choice]:
+    for cell in _last(results):
+        for name, chosen in cell["chosen"].items():
+            yield from cw_choices(name, chosen, _grid(name, cell.get("wider", False)))
+
+
+def _wider_cells(quick: bool, results: Results) -> list[Cell]:
+    """The settings in which a learner chose an end of its grid, with a wider one."""
+    keys = ("length", "n_noise", "variance", "tuned", "runs")
+    return [
+        Cell(f"{name}/wider", _cell, {**{key: cell[key] for key in keys}, "wider": True}, draw=name)
+        for cell in (() if quick else results)
+        if any(choice.edge for choice in _choices(Results([cell])))
+        for name in [_name(cell["length"], cell["n_noise"], cell["variance"])]
+    ]
+
+
+def _last(results: Results) -> Results:
+    """One cell for each setting: the one with the wider grid, if there is one."""
+    return Results({(c["length"], c["n_noise"], c["variance"]): c for c in results}.values())
+
+
 def _first(row: Row) -> tuple[str, str, str]:
     return row.what, row.paper, row.ours
 
@@ -145,11 +179,14 @@ FIGURE_2_STRIPES = Experiment(
     paper=CW,
     title="CW-Var and CW-Stdev as the length of the stripe and the noise vary",
     cells=_cells,
+    then=_wider_cells,
     rows=_rows,
+    choices=_choices,
     minutes=1,
     protocol=(
         "As cw-fig2: 1,000 points at 45 degrees, one pass, parameters of each learner with the "
-        "fewest mistakes on 30 draws, 200 other draws with them. The length of the stripe is 1.2 "
+        "fewest mistakes on 30 draws, 200 other draws with them; where a choice was at an end of "
+        "its grid, once more with the wider grids of cw-fig2. The length of the stripe is 1.2 "
         "to 5 times its width; 2 to 98 features of noise of variance 2, and 18 of variance 4 "
         "and 8. The paper has 18 and the angle of 45 degrees, and states no length."
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,7 @@ _NUS = (0.005, 0.02, 0.1, 0.4, 1.6, 6.4)
 _GRIDS = {"online": _NUS, "newton": _NUS, "svm": (1e-4, 1e-3, 0.01, 0.1, 1.0, 10.0)}
 # Newton's method takes up to half a minute on covtype: there it has three values.
 _FEW = (0.02, 0.1, 0.4)
+_NO_FURTHER = {"newton": (0.0013, np.inf), "online": (0.0, 400.0)}
 
 
 def _task(sets: Sets, name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -133,7 +134,45 @@ def _cells(quick: bool) -> list[Cell]:
     return cells
 
 
+def _chosen(cell: Mapping[str, Any]) -> Choice:
+    parameter = "C" if cell["method"] == "svm" else "ν"
+    what = f"{cell['set']}, {_TITLES[cell['method']]}, {parameter}"
+    grid = cell.get("grid", _FEW)
+    # From here on no prediction changes: Newton's solution has the least possible loss, and the
+    # online method meets its gap with all weights where they started.
+    least, most = _NO_FURTHER.get(cell["method"], (0.0, np.inf))
+    return Choice(what, cell["chosen"], grid, tuple(v for v in grid if v <= least or v >= most))
+
+
+def _wider_cells(quick: bool, results: Results) -> list[Cell]:
+    """The cells that chose an end of their grid, once more with further values beyond it."""
+    cells = []
+    for cell in () if quick else results:
+        choice = _chosen(cell)
+        if choice.edge not in ("smallest", "largest"):
+            continue
+        grid = choice.wider(10.0 if cell["method"] == "svm" else 4.0)
+        name, method, half = cell["set"], cell["method"], cell["half"]
+        own = {"set": name, "method": method, "half": half, "rows": cell["rows"], "grid": grid}
+        cells.append(
+            Cell(
+                f"{name}/{method}/{half}/wider",
+                _cell,
+                own,
+                data=(_DATA[name],),
+                draw=f"{name.split(',')[0]}/{half}",
+            )
+        )
+    return cells
+
+
+def _last(results: Results) -> Results:
+    """One cell for each set, method and half: the one with the wider grid, if there is one."""
+    return Results({(c["set"], c["method"], c["half"]): c for c in results}.values())
+
+
 def _rows(results: Results) -> Iterator[Row]:
+    results = _last(results)
     for name, (online, seconds, smo, svm) in _PUBLISHED.items():
         # The paper prints no error for its batch method.
         published = {"online": online, "newton": None, "svm": svm}
@@ -178,11 +217,7 @@ def _rows(results: Results) -> Iterator[Row]:
 
 
 def _choices(results: Results) -> Iterator[Choice]:
-    for cell in results:
-        what = (
-            f"{cell['set']}, {_TITLES[cell['method']]}, {'C' if cell['method'] == 'svm' else 'ν'}"
-        )
-        yield Choice(what, cell["chosen"], cell.get("grid", _FEW))
+    yield from map(_chosen, _last(results))
 
 
 ONLINE = Experiment(
@@ -190,6 +225,7 @@ ONLINE = Experiment(
     paper=ESVM,
     title="online e-SVM, Newton's method and SVM on adult and covtype",
     cells=_cells,
+    then=_wider_cells,
     rows=_rows,
     choices=_choices,
     minutes=12,
@@ -198,12 +234,13 @@ ONLINE = Experiment(
     protocol=(
         "Half of the rows at random for training, the rest for the test, five times; a fifth of "
         "the training half chooses among six values of ν (0.005 to 6.4) or C (10⁻⁴ to 10), for "
-        "Newton's method on covtype among three (0.02 to 0.4). adult: the 45,222 records without "
-        "missing values, 14 columns, categories as numbers, which the paper does not say but its "
-        "dimension does: their codes or, in the rows with shares, the share of the second class "
-        "among the training rows of a category. covtype: 92,962 of the 581,012 rows, the largest "
-        "class against the others. The paper stops by a rule that is not valid as printed: here "
-        "the online method stops at a certified gap of 10⁻², Newton's at 10⁻⁴."
+        "Newton's method on covtype among three (0.02 to 0.4); where the choice was at an end, "
+        "which was seen in the first results, once more with three further values. adult: the "
+        "45,222 records without missing values, 14 columns, categories as numbers, which the paper "
+        "does not say but its dimension does: their codes or, in the rows with shares, the share "
+        "of the second class among the training rows of a category. covtype: 92,962 of the 581,012 "
+        "rows, the largest class against the others. The paper stops by a rule that is not valid "
+        "as printed: here the online method stops at a certified gap of 10⁻², Newton's at 10⁻⁴."
     ),
     quick="4,000 rows, twice, two values of ν and C",
     finding=(
@@ -211,7 +248,11 @@ ONLINE = Experiment(
         "who is ahead on adult. With their codes all classifiers have more errors than in the "
         "paper, and the e-SVM fewer than the SVM as there; with shares the level is that of the "
         "paper, the online method and the SVM are level, and Newton's solution is behind them. "
-        "Twice as many values of ν and C as at first changed no verdict. The times were taken "
-        "beside other work."
+        "Wider grids of ν and C, twice, changed no verdict. Four of the fifteen choices of the "
+        "online method are ν of 6 and more, where it is no longer the e-SVM: on 10,000 rows of "
+        "adult with ν = 6.4 the certified solution predicts one class only (25 % errors), while "
+        "the online method, which meets its gap of 10⁻² before it gets there, has 17.6 %. From ν = "
+        "400 on its predictions change no more, nor do those of Newton's solution below 0.001. The "
+        "times were taken beside other work."
     ),
 )

@@ -202,10 +202,11 @@ def _choices(results: Results) -> Iterator[Choice]:
         yield Choice(f"{title}, γ", chosen["gamma"] / cell["unit"], _SCALES)
         if "C" in chosen:
             yield Choice(f"{title}, C", chosen["C"], _PENALTIES)
+        # Beyond these ends lies the SVM, which the RMM must not be: its lead could not fail then.
         if "nu" in chosen:
-            yield Choice(f"{title}, ν", chosen["nu"], _NUS)
+            yield Choice(f"{title}, ν", chosen["nu"], _NUS, (_NUS[0],))
         if cell["method"] == "rmm":
-            yield Choice(f"{title}, D/C", chosen["D"] / chosen["C"], _RATIOS)
+            yield Choice(f"{title}, D/C", chosen["D"] / chosen["C"], _RATIOS, (_RATIOS[0],))
         if "alpha" in chosen:
             yield Choice(f"{title}, ridge", chosen["alpha"], _RIDGES)
 
