@@ -27,7 +27,7 @@ _TILE_BYTES = 1 << 20
 
 # Columns of narrower rows are not kept: to compute an entry again takes about as long as to have
 # memory for it.
-_KEPT_WIDTH = 40
+_KEPT_WIDTH = 60
 
 # Below this relative size of the rounding of γ|x-z|² single precision is good enough.
 _SINGLE_EXPONENT_ERROR = 1e-5
@@ -126,8 +126,6 @@ class KernelColumns(ExplicitColumns):
         self._last_use = np.zeros(self.capacity, dtype=np.int64)
         self._clock = 0
         self._filled = 0
-        # The rows of the last product that was one of some of them.
-        self._part = np.empty(0, dtype=np.intp), self._rows.take(slice(0))
         # The last product of support vectors among themselves.
         self._own = (np.empty(0, dtype=np.intp), np.empty(0), np.empty(0))
 
@@ -244,11 +242,12 @@ class KernelColumns(ExplicitColumns):
         self, image: np.ndarray, rows: np.ndarray, indices: np.ndarray, coef: np.ndarray
     ) -> None:
         """Add ``K[rows, indices] @ coef`` to ``image`` on some rows."""
-        if self._part[0] is not rows:
-            self._part = rows, self._X.take(rows)
-        some = self._X.take(indices)
+        # One side of each: copying takes its time, too.
+        left = self._rows.left[self._X.at[rows]]
+        right = self._rows.right[self._X.at[indices]]
         product = np.zeros(rows.size)
-        add_product(self.kernel, self._part[1], some, coef, product, self.threads)
+        sides = KernelRows(left, left), KernelRows(right, right)
+        add_product(self.kernel, *sides, coef, product, self.threads)
         image[rows] += product
 
     def _add_new(self, image: np.ndarray, indices: np.ndarray, coef: np.ndarray, kept: int) -> None:
