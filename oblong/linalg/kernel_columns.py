@@ -26,8 +26,9 @@ _NEW_COLUMNS = 512
 _TILE_BYTES = 1 << 20
 
 # Columns of narrower rows are not kept: to compute an entry again takes about as long as to have
-# memory for it.
-_KEPT_WIDTH = 60
+# memory for it, and less for the rbf kernel, whose map and sum are one loop.
+_KEPT_WIDTH = 40
+_KEPT_WIDTH_RBF = 60
 
 # Below this relative size of the rounding of γ|x-z|² single precision is good enough.
 _SINGLE_EXPONENT_ERROR = 1e-5
@@ -116,7 +117,8 @@ class KernelColumns(ExplicitColumns):
         self._slot_of = np.full(self.n, -1, dtype=np.intp)
         self._direct_above = direct_above
         self.direct = self.n > direct_above and in_tiles(kernel, self._rows)
-        self._keeps = self._X.shape[1] >= _KEPT_WIDTH
+        width = _KEPT_WIDTH_RBF if kernel.name == "rbf" else _KEPT_WIDTH
+        self._keeps = self._X.shape[1] >= width
         self.fleeting = self.direct and self.definite and not self._keeps
         # Which columns were used before, and which of these are to be kept; which ones were
         # missing when a block was asked for.
