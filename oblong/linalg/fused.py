@@ -20,7 +20,7 @@ _COLUMNS = 512
 # if tiles that small are not much smaller than others.
 _NOT_PACKED = 10**6
 # Rows and columns of a tile that is used in both directions.
-_SQUARE = 192
+_SQUARE = 256
 # Rows that chunks of several threads are a multiple of.
 _ROWS = 128
 # Entries computed at a time where there are no tiles: sparse rows, kernels that are functions.

@@ -26,8 +26,9 @@ _NEW_COLUMNS = 512
 _TILE_BYTES = 1 << 20
 
 # Columns of narrower rows are not kept: to compute an entry again takes about as long as to have
-# memory for it.
+# memory for it, and less for the rbf kernel, whose map and sum are one loop.
 _KEPT_WIDTH = 40
+_KEPT_WIDTH_RBF = 60
 
 # Below this relative size of the rounding of γ|x-z|² single precision is good enough.
 _SINGLE_EXPONENT_ERROR = 1e-5
@@ -116,7 +117,8 @@ class KernelColumns(ExplicitColumns):
         self._slot_of = np.full(self.n, -1, dtype=np.intp)
         self._direct_above = direct_above
         self.direct = self.n > direct_above and in_tiles(kernel, self._rows)
-        self._keeps = self._X.shape[1] >= _KEPT_WIDTH
+        width = _KEPT_WIDTH_RBF if kernel.name == "rbf" else _KEPT_WIDTH
+        self._keeps = self._X.shape[1] >= width
         self.fleeting = self.direct and self.definite and not self._keeps
         # Which columns were used before, and which of these are to be kept; which ones were
         # missing when a block was asked for.
@@ -126,8 +128,6 @@ class KernelColumns(ExplicitColumns):
         self._last_use = np.zeros(self.capacity, dtype=np.int64)
         self._clock = 0
         self._filled = 0
-        # The rows of the last product that was one of some of them.
-        self._part = np.empty(0, dtype=np.intp), self._rows.take(slice(0))
         # The last product of support vectors among themselves.
         self._own = (np.empty(0, dtype=np.intp), np.empty(0), np.empty(0))
 
@@ -244,11 +244,12 @@ class KernelColumns(ExplicitColumns):
         self, image: np.ndarray, rows: np.ndarray, indices: np.ndarray, coef: np.ndarray
     ) -> None:
         """Add ``K[rows, indices] @ coef`` to ``image`` on some rows."""
-        if self._part[0] is not rows:
-            self._part = rows, self._X.take(rows)
-        some = self._X.take(indices)
+        # One side of each: copying takes its time, too.
+        left = self._rows.left[self._X.at[rows]]
+        right = self._rows.right[self._X.at[indices]]
         product = np.zeros(rows.size)
-        add_product(self.kernel, self._part[1], some, coef, product, self.threads)
+        sides = KernelRows(left, left), KernelRows(right, right)
+        add_product(self.kernel, *sides, coef, product, self.threads)
         image[rows] += product
 
     def _add_new(self, image: np.ndarray, indices: np.ndarray, coef: np.ndarray, kept: int) -> None:

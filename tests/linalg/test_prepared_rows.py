@@ -15,7 +15,7 @@ SPANS = np.array([[20, 170], [300, 420]])
 
 @pytest.fixture(scope="module")
 def X():
-    return 3.0 + np.random.default_rng(0).normal(size=(500, 45)).astype(np.float32)
+    return 3.0 + np.random.default_rng(0).normal(size=(500, 65)).astype(np.float32)
 
 
 def columns(kernel, X, threads=1):

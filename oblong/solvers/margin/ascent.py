@@ -32,6 +32,7 @@ class Ascent:
         working_set: int | None,
         polish: bool,
         rough: bool,
+        proof: bool,
         options: MarginOptions,
     ) -> None:
         n = columns.n
@@ -41,6 +42,7 @@ class Ascent:
         self.tol = self.target = tol
         self.polish = polish
         self.rough = rough
+        self.proof = proof
         self.c = np.zeros(n) if start is None else np.array(start, dtype=np.float64)
         self.u = np.zeros(n)
         self.right, self.left = pieces.slopes_at(self.c)
@@ -120,13 +122,15 @@ class Ascent:
         """Return the result if fresh outputs confirm the violation and the gap is small enough."""
         promise = self.options.promise(self.tol)
         balance(self.c, self.right, self.left)
+        if self.polish and not (self.rough or self.columns.exact):
+            # Too large a gap shows in single precision already.
+            gap = self.result("converged", rough=True).relative_gap
+            if gap > 1.2 * promise and self.tightened < self.options.tightenings:
+                self._tighten(gap, promise)
+                return None
         if self.rough or self.columns.exact or self._rounding_is_harmless(m, M):
-            if self.polish and not (self.rough or self.columns.exact):
-                # Too large a gap shows in single precision already.
-                gap = self.result("converged", rough=True).relative_gap
-                if gap > 1.2 * promise and self.tightened < self.options.tightenings:
-                    self._tighten(gap, promise)
-                    return None
+            if not (self.proof or self.columns.exact):
+                return self.result("converged", rough=True)
             result = self.result("converged")
             # Rounding in the outputs allows for no smaller violation.
             slack = 1e-6 * self.tol + 4.0 * self.last_error
@@ -242,7 +246,10 @@ class Ascent:
             moved = change != 0
             free = outcome.right == outcome.left
             if self.resting:
-                self.columns.add_to(self.u, self.awake, chosen[moved], change[moved])
+                # The block has the values of its own rows.
+                others = np.setdiff1d(self.awake, chosen, assume_unique=True)
+                self.columns.add_to(self.u, others, chosen[moved], change[moved])
+                self.u[rows] += dense.K @ change.astype(dense.K.dtype)
             else:
                 self.columns.add(self.u, chosen[moved], change[moved], free[moved])
         self.c[rows] = c
@@ -344,8 +351,8 @@ class Ascent:
         near = (self.right - self.u > M - rounding) | (self.left - self.u < m + rounding)
         rows = np.flatnonzero(near)
         if rows.size > options.rounding_sample:
-            if support.size <= options.own_sample:
-                # The certificate asks for these outputs, too.
+            if self.proof and (support.size <= options.own_sample or self.refreshes == 1):
+                # The certificate asks for these outputs, too, and a second look is rare.
                 some, fresh = support, self.columns.own_image(support, coef)
             else:
                 some = rows[:: rows.size // options.rounding_sample]

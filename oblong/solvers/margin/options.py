@@ -49,7 +49,8 @@ class MarginOptions:
     rounding_sample : int
         Rows that tell how large the rounding of single precision is.
     own_sample : int
-        Support vectors up to which they all are that sample: the certificate needs their outputs.
+        Support vectors up to which they all are that sample, also where it is not the first one:
+        the certificate needs their outputs.
     beyond_sample : float
         How much larger than in the sample the rounding may be elsewhere: the largest of 10⁶ normal
         deviates is 1.5 times the largest of 256.

@@ -94,22 +94,27 @@ def solve_relative_margin(
             columns, pieces, tol=tol, max_iter=max_iter, progress=progress, stage="relative margin"
         )
         return RelativeMarginResult(bounded, float(B), np.nan, bounded.n_iter)
+    pieces = svm_pieces(y, C)
     svm = solve_margin(
         columns,
-        svm_pieces(y, C),
+        pieces,
         tol=tol,
         max_iter=max_iter,
         start=None if starts is None else starts[0],
+        proof=spread == 1.0,
         progress=progress,
         stage="svm",
     )
     theta = float(np.abs(svm.outputs).max())
     B = max(1.0, 1.0 + spread * (theta - 1.0))
-    if spread == 1.0 or (theta <= B and svm.status == "converged"):
+    if spread == 1.0:
         return RelativeMarginResult(svm, B, theta, svm.n_iter)
+    if theta > B or svm.status != "converged":
+        pieces = relative_margin_pieces(y, C, B)
+    # If no output exceeds the bound, only the proof is missing.
     bounded = solve_margin(
         columns,
-        relative_margin_pieces(y, C, B),
+        pieces,
         tol=tol,
         max_iter=max_iter if max_iter < 0 else max_iter - svm.n_iter,
         start=svm.dual_coef if starts is None else starts[1],

@@ -50,6 +50,7 @@ def solve_margin(
     working_set: int | None = None,
     polish: bool = True,
     rough: bool = False,
+    proof: bool = True,
     progress: ProgressCallback | None = None,
     stage: str = "margin",
     options: MarginOptions = DEFAULTS,
@@ -79,6 +80,10 @@ def solve_margin(
     rough : bool, default=False
         Whether to take the image as it is, without a look at its rounding: the certificate is then
         no proof.
+    proof : bool, default=True
+        Whether to evaluate the solution in double precision for the certificate. Without, the
+        certificate leaves out rounding, which is known to be harmless to ``tol``: enough for a
+        solution that another problem starts from.
     progress : callable, default=None
         Called with a :class:`~oblong._core.progress.Progress` after each round.
     stage : str, default="margin"
@@ -117,7 +122,8 @@ def solve_margin(
                 if progress is not None:
                     progress(Progress(stage, whole.steps, whole.violation, tol))
                 start, start_image, counts = whole.c, whole.u, whole[5:]
-    ascent = Ascent(columns, pieces, tol, start, start_image, working_set, polish, rough, options)
+    wishes = (polish, rough, proof)
+    ascent = Ascent(columns, pieces, tol, start, start_image, working_set, *wishes, options)
     ascent.n_iter, ascent.n_newton, ascent.n_rounds = counts
     while True:
         result = ascent.round(limit)

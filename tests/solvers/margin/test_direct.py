@@ -14,6 +14,7 @@ from oblong.linalg.kernel_columns import KernelColumns
 from oblong.solvers.margin.options import MarginOptions
 from oblong.solvers.margin.problem import relative_margin_pieces, svm_pieces
 from oblong.solvers.margin.regression import epsilon_pieces
+from oblong.solvers.margin.relative import solve_relative_margin
 from oblong.solvers.margin.sample import sample_rows, scaled, spread_solution
 from oblong.solvers.margin.solver import solve_margin
 
@@ -194,3 +195,47 @@ def test_columns_that_are_kept_anyway_are_computed_for_the_block():
     columns.add(image, third[:40], coef[:40], coef[:40] > 0.0)
     # Most of these turned out to be of no use.
     assert (columns.slots(np.arange(300, 400)) < 0).all()
+
+
+class _Doubled(KernelColumns):
+    doubled = 0
+
+    def _doubled(self, rows):
+        self.doubled += rows.size
+        return super()._doubled(rows)
+
+
+def test_a_solution_without_proof_is_the_same_at_less_cost():
+    X, y = _noisy(3000, seed=7)
+    kernel, pieces = Kernel("rbf", 0.3), svm_pieces(y, np.ones(3000))
+    cost = {}
+    for proof in (True, False):
+        columns = _Doubled(kernel, X, direct_above=50)
+        found = solve_margin(columns, pieces, proof=proof)
+        assert found.status == "converged"
+        assert found.violation <= 1e-3
+        assert found.relative_gap <= 1e-3
+        np.testing.assert_allclose(found.image, kernel(X) @ found.dual_coef, rtol=0, atol=1e-4)
+        cost[proof] = columns.doubled
+    assert cost[False] < cost[True]
+
+
+@pytest.mark.parametrize(("C", "spread"), [(1e-4, 0.5), (1.0, 0.5), (1.0, 0.1), (1.0, 1.0)])
+def test_relative_margins_are_certified_whatever_the_svm_was(C, spread):
+    """With the least penalty all outputs are below one, and the SVM itself is the solution."""
+    X, y = _noisy(3000, seed=9)
+    # As many of either class, so that all of them reach that penalty.
+    rows = np.concatenate([np.flatnonzero(y == label)[:1100] for label in (-1.0, 1.0)])
+    X, y = X[rows], y[rows]
+    kernel, penalties = Kernel("rbf", 0.3), np.full(2200, C)
+    found = solve_relative_margin(KernelColumns(kernel, X), y, penalties, spread=spread)
+    exact = solve_relative_margin(ExplicitColumns(kernel(X)), y, penalties, spread=spread)
+    assert (found.theta < 1.0) == (C < 1.0)
+    assert found.theta == pytest.approx(exact.theta, abs=2e-3)
+    margin, other = found.margin, exact.margin
+    assert margin.status == "converged"
+    assert 0.0 < margin.rounding <= margin.gap
+    assert margin.objective == pytest.approx(other.objective, rel=2e-3)
+    support = np.flatnonzero(margin.coef)
+    lacking = margin.outputs[support] - kernel(X)[support] @ margin.coef
+    assert np.ptp(lacking) <= 1e-9
