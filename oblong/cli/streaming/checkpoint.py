@@ -94,22 +94,20 @@ def write_checkpoint(
     if vocabulary:
         # Names may outnumber columns: there may be no model yet, and no columns.
         model.feature_names_in_ = np.array(vocabulary, dtype=object)
-    stream = _plain(
-        {
-            "version": _VERSION,
-            "options": options,
-            "reader": reader.state(position),
-            "learner": {
-                **{name: getattr(learner, attribute) for name, (attribute, _) in _KEPT.items()},
-                "tested": learner.tested,
-                "messages": messages,
-                "late": [_listed(row) for row in learner.late],
-            },
-            "metrics": metrics.state(),
-            "written": written,
-            "passed": passed,
-        }
-    )
+    stream = {
+        "version": _VERSION,
+        "options": options,
+        "reader": reader.state(position),
+        "learner": {
+            **{name: getattr(learner, attribute) for name, (attribute, _) in _KEPT.items()},
+            "tested": learner.tested,
+            "messages": messages,
+            "late": [_listed(row) for row in learner.late],
+        },
+        "metrics": metrics.state(),
+        "written": written,
+        "passed": passed,
+    }
     try:
         save(model, path, training={"stream": stream})
     except ModelFileError as error:
@@ -202,15 +200,6 @@ def _with(name: str, value: Any) -> str:
     if name == "--param":
         value = ", ".join(f"{key}={setting}" for key, setting in value)
     return f"with {name}" if value is True else f"with {name} {value}"
-
-
-def _plain(value: Any) -> Any:
-    """JSON values, of which numbers may be NumPy's where nothing is compiled."""
-    if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return value.item() if isinstance(value, np.generic) else value
 
 
 @contextmanager
