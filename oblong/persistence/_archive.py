@@ -102,15 +102,16 @@ class Archive:
             known = type(version) is int and version > VERSION
             problem = newer if known else "damaged: the format has no version"
             raise ModelFileError(self._source, problem)
+        if not isinstance(manifest.setdefault("training", {}), dict):
+            raise ModelFileError(self._source, "damaged: the description of the training data")
 
     def _check_digests(self) -> None:
         """Compare both members with what the manifest says of them."""
         digests = self.manifest.get("sha256")
         for name in (TREE, ARRAYS):
-            digest = hashlib.sha256()
             with self._archive.open(name) as member:
-                while chunk := member.read(_CHUNK):
-                    digest.update(chunk)
+                # What `open` returns; its annotation says only IO.
+                digest = hashlib.file_digest(cast(zipfile.ZipExtFile, member), "sha256")
             if not isinstance(digests, dict) or digests.get(name) != digest.hexdigest():
                 raise ModelFileError(
                     self._source, f"damaged or changed: {name} is not what was saved"

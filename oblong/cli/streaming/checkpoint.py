@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from oblong.cli.shared.options import RunError
+from oblong.cli.shared.options import RunError, save_model
 from oblong.cli.streaming.metrics import Metrics
 from oblong.io.errors import DataFileError
 from oblong.io.rows import Position, RowReader
 from oblong.online.incremental import CodedRows, IncrementalLearner
-from oblong.online.plain import PlainLearner
+from oblong.online.plain_learner import PlainLearner
 from oblong.persistence import ModelFileError
 from oblong.solvers.online.rows import Rows
 
@@ -86,9 +86,6 @@ def write_checkpoint(
     passed: tuple[int, int] = (0, 0),
 ) -> None:
     """Write a checkpoint in place of the one before; with the bytes of predictions so far."""
-    # Here, since it needs scikit-learn.
-    from oblong.persistence import save
-
     vocabulary = reader.vocabulary(position)
     model = named(learner.model, None)
     if vocabulary:
@@ -108,10 +105,7 @@ def write_checkpoint(
         "written": written,
         "passed": passed,
     }
-    try:
-        save(model, path, training={"stream": stream})
-    except ModelFileError as error:
-        raise RunError(str(error)) from None
+    save_model(model, path, {"stream": stream})
 
 
 def read_checkpoint(path: Path, options: dict[str, Any]) -> Checkpoint | None:
@@ -127,8 +121,7 @@ def read_checkpoint(path: Path, options: dict[str, Any]) -> Checkpoint | None:
         model, manifest = load_with_manifest(path)
     except ModelFileError as error:
         raise DataFileError(path.name, f"no checkpoint: {error.problem}") from None
-    training = manifest.get("training")
-    stream = training.get("stream") if isinstance(training, dict) else None
+    stream = manifest["training"].get("stream")
     if not isinstance(stream, dict):
         raise DataFileError(path.name, "a model, not a checkpoint of a stream")
     if stream.get("version") != _VERSION:

@@ -19,12 +19,12 @@ from oblong.cli.streaming.checkpoint import Checkpoint, write_checkpoint
 from oblong.cli.streaming.metrics import Metrics, Window
 from oblong.io.errors import DataFileError
 from oblong.io.rows import Batch, Position, RowReader
+from oblong.online.growing import TooLarge
 from oblong.online.incremental import CodedRows, FixedFeatures, IncrementalLearner
-from oblong.online.plain import PlainLearner
+from oblong.online.plain_learner import PlainLearner
 from oblong.online.predicted import Predicted
 from oblong.online.progressive import ProgressiveResult, progressive_validation
 from oblong.online.progressive import Window as Progress
-from oblong.online.room import TooLarge
 from oblong.solvers.online.rows import Rows
 
 # Most rows of a batch.
@@ -175,8 +175,7 @@ class StreamRun:
             if end.rows > (metrics.windows[-1].rows if metrics.windows else 0):
                 end_window(end)
 
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
+        with warnings.catch_warnings(record=True, action="always") as caught:
             rows = self._rows(caught, singly)
             try:
                 if schedule.passes == 1 or schedule.test_only:
