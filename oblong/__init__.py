@@ -37,34 +37,7 @@ __getattr__, __dir__ = lazy_names(
     {"bounds", "datasets", "display", "streams", "svm", *(home[7:] for home in _HOMES)},
 )
 
-__all__ = [
-    "AROWClassifier",
-    "BayesPointClassifier",
-    "CalibratedMarginClassifier",
-    "ClassicalEllipsoidClassifier",
-    "ConfidenceWeightedClassifier",
-    "EllipsoidalKernelClassifier",
-    "EllipsoidalSVC",
-    "ImprovedEllipsoidClassifier",
-    "KernelConfidenceWeightedClassifier",
-    "KernelFisherClassifier",
-    "LinearRelativeMarginClassifier",
-    "MarginRegressor",
-    "MarginRegressorCV",
-    "MinimumVolumeEllipsoid",
-    "ModelFileError",
-    "NormalHerdClassifier",
-    "OnlineEllipsoidalSVC",
-    "PassiveAggressiveClassifier",
-    "RelativeMarginClassifier",
-    "RelativeMarginClassifierCV",
-    "RelativeMarginPath",
-    "SecondOrderPerceptron",
-    "SigmaSVC",
-    "SoftConfidenceWeightedClassifier",
-    "UniversumSVC",
-    "__version__",
-    "read_table",
-    "relative_margin_path",
-    "to_onnx",
-]
+__all__ = ["MinimumVolumeEllipsoid", "ModelFileError", "__version__", "read_table", "to_onnx"]
+__all__ += batch.__all__
+__all__ += online.__all__
+__all__.remove("progressive_validation")

@@ -59,7 +59,8 @@ print(machine.predict([[0.5], [2.5]]))
 
 def test_public_names():
     names = oblong.__all__
-    assert list(names) == sorted(names)
+    for package in (oblong.batch, oblong.online):
+        assert list(package.__all__) == sorted(package.__all__)
     assert len(set(names)) == len(names)
     for name in names:
         assert hasattr(oblong, name), name

@@ -38,7 +38,7 @@ class Run(TypedDict, total=False):
 
 
 def print_progress(progress: Progress) -> None:
-    """Write one line a report to standard error."""
+    """Write one line per report to standard error."""
     print(
         f"[oblong] {progress.stage}: {progress.iteration} steps, "
         f"violation {progress.violation:.2e} (stops at {progress.target:.1e})",

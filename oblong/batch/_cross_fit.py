@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
@@ -19,6 +18,7 @@ from oblong.batch._relative_margin_without import (
     can_leave_out,
     leave_out_linear,
 )
+from oblong.batch._workers import in_threads
 from oblong.batch.linear_relative_margin import LinearRelativeMarginClassifier
 from oblong.batch.relative_margin import RelativeMarginClassifier
 from oblong.batch.relative_margin_cv import RelativeMarginClassifierCV
@@ -168,10 +168,7 @@ def cross_fit(
         unseen = _safe_indexing(X, kept[test])
         return model, outputs_of(model, unseen[:, train] if precomputed else unseen)
 
-    if effective_n_jobs(n_jobs) == 1:
-        found = [fit(test) for test in folds]
-    else:
-        found = Parallel(n_jobs=n_jobs, prefer="threads")(delayed(fit)(test) for test in folds)
+    found = in_threads(fit, [(test,) for test in folds], n_jobs)
     outputs = np.empty((kept.size, found[0][1].shape[1]))
     for test, (_, values) in zip(folds, found):
         outputs[test] = values

@@ -111,9 +111,7 @@ class KernelExpansion(Estimator):
     ) -> tuple[Any, np.ndarray, np.ndarray]:
         """Check the rows, the targets and the sample weights."""
         X, y = validated_rows(self, X, y, **targets)
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
-        if (weights < 0).any():
-            raise ValueError("Negative values in sample_weight")
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
             raise ValueError(
                 f"Precomputed matrix must be a square matrix. Input is a {X.shape[0]}x"
@@ -140,6 +138,12 @@ class KernelExpansion(Estimator):
 
     def _select(self, X: Any, rows: np.ndarray) -> Any:
         return X[np.ix_(rows, rows)] if self.kernel == "precomputed" else X[rows]
+
+    def _support_rows(self, X: Any) -> Any:
+        """The rows of ``support_``; none of a precomputed kernel, which has no rows."""
+        if self.kernel == "precomputed":
+            return np.empty((0, 0), dtype=X.dtype)
+        return X[self.support_]
 
     def _matrix(
         self, X: Any, threads: int

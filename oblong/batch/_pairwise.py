@@ -144,11 +144,7 @@ class PairwiseKernelClassifier(ClassifierMixin, KernelExpansion):
         kept = np.flatnonzero(weights > 0)
         self.classes_, labels = np.unique(y, return_inverse=True)
         present = np.flatnonzero(np.bincount(labels[kept]))
-        if present.size < 2:
-            raise ValueError(
-                f"{type(self).__name__} needs rows of at least two classes with a weight above "
-                f"zero; got {present.size} class"
-            )
+        self._check_classes(present.size)
         if present.size < self.classes_.size:
             self.classes_ = self.classes_[present]
             labels = np.searchsorted(present, labels)
@@ -157,6 +153,13 @@ class PairwiseKernelClassifier(ClassifierMixin, KernelExpansion):
         self._check_kernel(rows)
         penalties = self._penalties(labels, weights)
         self._warn_unconverged(self._fit_rows(X, kept, rows, labels, penalties, weights))
+
+    def _check_classes(self, count: int) -> None:
+        if count < 2:
+            raise ValueError(
+                f"{type(self).__name__} needs rows of at least two classes with a weight above "
+                f"zero; got {count} class"
+            )
 
     def _penalties(self, labels: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """How much an error on each row costs, up to ``C``: by its weight alone, here."""
@@ -221,9 +224,7 @@ class PairwiseKernelClassifier(ClassifierMixin, KernelExpansion):
         n_classes = len(self.classes_)
         self.support_ = kept[support].astype(np.int32)
         self.n_support_ = np.bincount(labels[support], minlength=n_classes).astype(np.int32)
-        self.support_vectors_ = (
-            np.empty((0, 0), dtype=X.dtype) if self.kernel == "precomputed" else X[self.support_]
-        )
+        self.support_vectors_ = self._support_rows(X)
         self.dual_coef_ = table.packed[:, sorted_support]
         self.intercept_ = table.bias
         self.dual_gap_ = table.relative_gap

@@ -68,11 +68,7 @@ class PassClassifier(KernelClassifier):
         seen = first_look(passes, extremes=bounded or form.get("spread", 1.0) < 1.0)
         check_classification_targets(seen.labels)
         self.classes_ = seen.labels
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"{type(self).__name__} needs rows of at least two classes with a weight above "
-                f"zero; got {len(self.classes_)} class"
-            )
+        self._check_classes(len(self.classes_))
         totals = np.array([moments.weight for moments in seen.moments])
         codes = np.arange(len(totals))
         factors = class_factors(self.class_weight, self.classes_, codes, totals)

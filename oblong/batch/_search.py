@@ -10,7 +10,7 @@ from numbers import Real
 from typing import Annotated, Any, Self
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import effective_n_jobs
 from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, _fit_context
 from sklearn.exceptions import ConvergenceWarning
@@ -34,6 +34,7 @@ from oblong._core.threads import available_threads, single_threaded_blas
 from oblong.batch._expansion import KernelExpansion
 from oblong.batch._parameters import KernelName
 from oblong.batch._rows import validated_rows
+from oblong.batch._workers import in_threads
 
 # Scores closer than this are equal but for rounding.
 TIE = 1e-10
@@ -91,9 +92,7 @@ def fold_workers(
     threads = 1 if jobs > 1 or small else available_threads()
 
     def each(task: Callable, items: Sequence) -> list:
-        if jobs == 1:
-            return [task(item) for item in items]
-        return Parallel(n_jobs=jobs, prefer="threads")(delayed(task)(item) for item in items)
+        return in_threads(task, [(item,) for item in items], jobs)
 
     # Small products are slower on several threads than on one.
     with single_threaded_blas() if threads == 1 else nullcontext():

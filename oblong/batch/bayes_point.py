@@ -272,8 +272,7 @@ class BayesPointClassifier(KernelParameters, SolverParameters, OneVsRestMixin, K
                 self._map = replace(self._map, pivots=kept[pivots])
         self.support_ = kept[pivots].astype(np.int32)
         self.dual_coef_ = self._span_coef
-        precomputed = self.kernel == "precomputed"
-        self.support_vectors_ = np.empty((0, 0), dtype=X.dtype) if precomputed else X[self.support_]
+        self.support_vectors_ = self._support_rows(X)
         del self._span, self._span_coef
         constant = self.fit_intercept
         self.intercept_ = self.dual_coef_.sum(axis=1) if constant else np.zeros(len(fits))

@@ -188,9 +188,9 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, Estimator)
         options, split_options, weighted = routed(self, model, sample_weight, fit_params)
         weights = None
         if sample_weight is not None:
-            weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
-            if (weights < 0).any():
-                raise ValueError("Negative values in sample_weight")
+            weights = _check_sample_weight(
+                sample_weight, X, dtype=np.float64, ensure_non_negative=True
+            )
             if weighted:
                 options["sample_weight"] = weights
         kept = np.arange(len(y)) if weights is None else np.flatnonzero(weights > 0)

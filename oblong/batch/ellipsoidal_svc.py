@@ -304,9 +304,8 @@ class EllipsoidalSVC(KernelParameters, SolverParameters, EllipsoidalModel, Kerne
     ) -> None:
         dense = np.array([fit.coef for fit in fits])
         support = np.flatnonzero(dense.any(axis=0))
-        precomputed = self.kernel == "precomputed"
         self.support_ = kept[support].astype(np.int32)
-        self.support_vectors_ = np.empty((0, 0), dtype=X.dtype) if precomputed else X[self.support_]
+        self.support_vectors_ = self._support_rows(X)
         self.dual_coef_ = dense[:, support]
         self._store_solutions(fits)
         self._directions = np.array([fit.direction for fit in fits])
@@ -325,7 +324,7 @@ class EllipsoidalSVC(KernelParameters, SolverParameters, EllipsoidalModel, Kerne
                 _ = self._factors
                 del self._moments
         del self._coordinates
-        if precomputed and isinstance(self._map, PivotMap):
+        if self.kernel == "precomputed" and isinstance(self._map, PivotMap):
             # New rows come with values for all training rows, also those without weight.
             self._map = replace(self._map, pivots=kept[self._map.pivots])
         if hasattr(self, "coef_"):

@@ -202,11 +202,7 @@ class MarginRegressor(KernelParameters, RegressorMixin, CertifiedExpansion):
         if kept.size == 0:
             raise ValueError(f"{self._title} needs a row with a weight above zero; got none")
         rows, y, weights = self._kept(X, y, weights, kept)
-        if limits is not None and not (limits[0] <= y.min() and y.max() <= limits[1]):
-            raise ValueError(
-                f"bounds={self.bounds!r} must contain all targets, which are between "
-                f"{y.min():g} and {y.max():g}"
-            )
+        self._check_targets(y, limits)
         self._gamma = self._resolve_gamma(rows, None if sample_weight is None else weights)
         self._check_kernel(rows)
         C = self._penalty * weights
@@ -267,6 +263,14 @@ class MarginRegressor(KernelParameters, RegressorMixin, CertifiedExpansion):
             raise ValueError(f"bounds must be (low, high) with low < high; got {bounds!r}")
         return low, high
 
+    def _check_targets(self, y: np.ndarray, limits: tuple[float, float] | None) -> None:
+        """Refuse targets outside the bounds."""
+        if limits is not None and not (limits[0] <= y.min() and y.max() <= limits[1]):
+            raise ValueError(
+                f"bounds={self.bounds!r} must contain all targets, which are between "
+                f"{y.min():g} and {y.max():g}"
+            )
+
     def _if_indefinite(self) -> str | None:
         if self.bounds is None:
             return None
@@ -277,9 +281,7 @@ class MarginRegressor(KernelParameters, RegressorMixin, CertifiedExpansion):
         support = np.flatnonzero(coef.any(axis=0))
         self.support_ = kept[support].astype(np.int32)
         self.n_support_ = np.array([support.size], dtype=np.int32)
-        self.support_vectors_ = (
-            np.empty((0, 0), dtype=X.dtype) if self.kernel == "precomputed" else X[self.support_]
-        )
+        self.support_vectors_ = self._support_rows(X)
         self.dual_coef_ = np.ascontiguousarray(coef[:, support])
         self.intercept_ = np.array([fit.bias for fit in fits])
         self.dual_gap_ = self._shaped([fit.relative_gap for fit in fits])

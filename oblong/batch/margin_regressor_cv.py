@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.metrics import get_scorer, mean_pinball_loss, r2_score
+from sklearn.metrics import get_scorer, make_scorer, mean_pinball_loss, r2_score
 from sklearn.model_selection import check_cv
 
 from oblong._core.estimator import ArrayLike, InnerShare
@@ -157,11 +157,7 @@ class MarginRegressorCV(RegressorMixin, ParameterSearch):
         kept = y[weights > 0]
         if kept.size == 0:
             raise ValueError(f"{type(self).__name__} needs a row with a weight above zero")
-        if limits is not None and not (limits[0] <= kept.min() and kept.max() <= limits[1]):
-            raise ValueError(
-                f"bounds={self.bounds!r} must contain all targets, which are between "
-                f"{kept.min():g} and {kept.max():g}"
-            )
+        model._check_targets(kept, limits)
         loss = {"quantile": float(self.quantile), "bounds": limits}
         search = _Fold(
             kernel=partial(Kernel, self.kernel, degree=int(self.degree), coef0=float(self.coef0)),
@@ -200,14 +196,11 @@ class MarginRegressorCV(RegressorMixin, ParameterSearch):
         """What scores predictions: ``score(rows, targets, predictions, sample_weight=None)``."""
         if self.scoring is not None:
             scorer = get_scorer(self.scoring)
-
-            def by_scorer(X: Any, y: np.ndarray, f: np.ndarray, **options: Any) -> float:
-                return scorer(_FixedPredictions(f), X, y, **options)
-
-            return by_scorer
-        if self.loss == "epsilon":
-            return lambda X, y, f, **options: r2_score(y, f, **options)
-        return lambda X, y, f, **options: -mean_pinball_loss(y, f, alpha=self.quantile, **options)
+        elif self.loss == "epsilon":
+            scorer = make_scorer(r2_score)
+        else:
+            scorer = make_scorer(mean_pinball_loss, greater_is_better=False, alpha=self.quantile)
+        return lambda X, y, f, **options: scorer(_FixedPredictions(f), X, y, **options)
 
 
 class _FixedPredictions(RegressorMixin, BaseEstimator):

@@ -71,9 +71,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     _open_streams()
     try:
-        with _at(signal.SIGINT, signal.default_int_handler, _interrupted):
+        with handling(signal.SIGINT, _interrupted, signal.default_int_handler):
             args = _parse(argv)
-        with _at(signal.SIGTERM, signal.SIG_DFL, _terminated):
+        with handling(signal.SIGTERM, _terminated, signal.SIG_DFL):
             code = args if isinstance(args, int) else _run(args)
         # Now, since at exit Python could not report a full disk.
         sys.stdout.flush()
@@ -142,20 +142,19 @@ def _terminated(*_: object) -> NoReturn:
 
 
 @contextmanager
-def _at(number: int, usual: Any, handler: Callable[..., NoReturn]) -> Iterator[None]:
-    """Handle a signal, unless something else is done about it than usual."""
-    try:
-        ours = signal.getsignal(number) is usual
-        if ours:
-            signal.signal(number, handler)
-    except ValueError:
-        # Not the main thread, which alone has a say in signals.
-        ours = False
+def handling(number: int, handler: Callable[..., object], usual: Any = None) -> Iterator[None]:
+    """Handle a signal, unless something else is done about it than what is `usual`, if given."""
+    before = signal.getsignal(number)
+    # The main thread alone has a say in signals.
+    main = threading.current_thread() is threading.main_thread()
+    ours = main and usual in (None, before)
+    if ours:
+        signal.signal(number, handler)
     try:
         yield
     finally:
         if ours:
-            signal.signal(number, usual)
+            signal.signal(number, before)
 
 
 def command_parsers() -> dict[str, argparse.ArgumentParser]:

@@ -42,8 +42,8 @@ class DaskEstimator(BaseEstimator):
 
     def __sklearn_clone__(self) -> Any:
         params = self.get_params(deep=False)
-        kept = {name: params.pop(name) for name in ("client",)}
-        return type(self)(**kept, **{k: clone(v, safe=False) for k, v in params.items()})
+        client = params.pop("client")
+        return type(self)(client=client, **{k: clone(v, safe=False) for k, v in params.items()})
 
     def to_local(self) -> Any:
         """The fitted estimator without Dask, which can be saved and exported.
@@ -53,11 +53,32 @@ class DaskEstimator(BaseEstimator):
         model : object
             An instance of the class without "Dask" in its name.
         """
+        model = self._blank()
         params = self.get_params(deep=False)
-        model = self._local(**{k: v for k, v in params.items() if k not in self._own})
-        fitted = {k: v for k, v in vars(self).items() if k not in params}
-        vars(model).update(fitted)
+        vars(model).update({k: v for k, v in vars(self).items() if k not in params})
         return model
+
+    def _blank(self, **changed: Any) -> Any:
+        """The estimator without Dask, unfitted, perhaps with other parameters."""
+        params = self.get_params(deep=False)
+        own = {name: value for name, value in params.items() if name not in self._own}
+        return self._local(**own | changed)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy, computed at once.
+
+        Parameters
+        ----------
+        X, y, sample_weight : Dask collections or arrays
+            Rows, labels and weights.
+
+        Returns
+        -------
+        score : float
+            Fraction of the rows that are predicted correctly.
+        """
+        found, y, weight = dask.compute(self._lazy("predict", X), y, sample_weight)
+        return float(np.average(np.asarray(found) == np.asarray(y).reshape(-1), weights=weight))
 
     def _lazy(self, method: str, X: Any, *arguments: Any) -> Any:
         """Call a method of the local estimator, block by block for Dask collections."""
@@ -175,23 +196,6 @@ class DaskPassEstimator(DaskEstimator):
 
     def _passes(self, source: RowSource) -> DaskPasses:
         return DaskPasses(source, self.client_)
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy, computed at once.
-
-        Parameters
-        ----------
-        X, y, sample_weight : Dask collections or arrays
-            Rows, labels and weights.
-
-        Returns
-        -------
-        score : float
-            Fraction of the rows that are predicted correctly.
-        """
-        found = self.predict(X)
-        found, y, weight = dask.compute(found, y, sample_weight)
-        return float(np.average(np.asarray(found) == np.asarray(y).reshape(-1), weights=weight))
 
 
 _MEMORY = """

@@ -143,8 +143,7 @@ class DaskRelativeMarginClassifier(DaskEstimator, RelativeMarginClassifier):
         n = sum(passes.source.lengths or ())
         seen = look(passes, min(1.0, _FIRST / max(n, 1)))
         classes, totals = seen.labels, np.array([part.weight for part in seen.moments])
-        if len(classes) < 2:
-            raise ValueError(f"expected at least two classes, got {len(classes)}")
+        self._check_classes(len(classes))
         C = class_factors(self.class_weight, classes, np.arange(len(classes)), totals)
         C = float(self.C) * C
         gamma, every = self.gamma, seen.of(range(len(classes)))
@@ -152,9 +151,8 @@ class DaskRelativeMarginClassifier(DaskEstimator, RelativeMarginClassifier):
             S = every.covariance
             variance = float(np.mean(S if S.ndim == 1 else S.diagonal()) + np.var(every.mean))
             gamma = 1.0 / (len(every.mean) * variance) if variance > 0.0 else 1.0
-        params = self.get_params(deep=False)
-        params = {name: value for name, value in params.items() if name not in self._own}
-        params |= {"gamma": gamma, "C": 1.0, "class_weight": None, "verbose": 0}
+        blank = self._blank(gamma=gamma, C=1.0, class_weight=None, verbose=0)
+        params = blank.get_params(deep=False)
         methods = [self._solve(passes, params, seen, C, pair) for pair in pairs_of(len(classes))]
         found: list[_Pair] = together(passes, methods, _judge, classes)
         self.classes_, self._gamma = classes, gamma
@@ -236,9 +234,8 @@ class DaskRelativeMarginClassifier(DaskEstimator, RelativeMarginClassifier):
                 # The penalty D ν s / Σs of a row is that among all rows.
                 params = params | {"nu": nu * float(weight.sum()) / total}
             model = RelativeMarginClassifier(**params | {"class_weight": {1.0: C[0], -1.0: C[1]}})
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
                 # The certificate below is that of all rows.
-                warnings.simplefilter("ignore", ConvergenceWarning)
                 model.fit(X, y, sample_weight=weight)
             T = float(model.B_[0]) if bounded else np.inf
             count = max(_FIRST, len(y)) // 2 + 1

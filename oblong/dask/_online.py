@@ -3,7 +3,6 @@
 import copy
 from typing import Any
 
-import dask
 import numpy as np
 from dask import delayed
 
@@ -80,11 +79,9 @@ class DaskOnlineEstimator(DaskEstimator):
         client, blocks = self.client_, list(blocks_of(rows, range(rows.n_blocks)))
         found = delayed(_all_labels)([delayed(_labels)(block) for block in blocks])
         (classes,) = compute(client, [found])
-        params = self.get_params(deep=False)
-        model = self._local(**{k: v for k, v in params.items() if k not in self._own})
         names = delayed(classes, traverse=False)
         count = min(self.shards, rows.n_blocks)
-        merged: Any = delayed(model, traverse=False)
+        merged: Any = delayed(self._blank(), traverse=False)
         for turn in range(self.rounds):
             models = []
             for shard in range(count):
@@ -94,26 +91,10 @@ class DaskOnlineEstimator(DaskEstimator):
                 models.append(learned)
             merged = delayed(_merged, pure=False)(models, "mean" if turn else "product")
         (model,) = compute(client, [merged])
-        fitted = {k: v for k, v in vars(model).items() if k not in params}
-        self.__dict__.update(fitted)
+        params = self.get_params(deep=False)
+        self.__dict__.update({k: v for k, v in vars(model).items() if k not in params})
         take_columns(self, rows)
         return self
-
-    def score(self, X: Any, y: Any) -> float:
-        """Accuracy, computed at once.
-
-        Parameters
-        ----------
-        X, y : Dask collections or arrays
-            Rows and labels.
-
-        Returns
-        -------
-        score : float
-            Fraction of the rows that are predicted correctly.
-        """
-        found, y = dask.compute(self._lazy("predict", X), y)
-        return float(np.mean(np.asarray(found) == np.asarray(y).reshape(-1)))
 
 
 def _learner(local: type) -> Any:

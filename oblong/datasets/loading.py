@@ -12,10 +12,10 @@ from sklearn import datasets as bundled
 
 from oblong._core.text import quote
 from oblong.datasets.generators import make_parallel_lines, make_tilted_gaussians
-from oblong.io.arrays import read_npz
 from oblong.io.dataset import Dataset
-from oblong.io.errors import DataFileError
+from oblong.io.errors import DataFileError, first_line
 from oblong.io.labels import decode_labels
+from oblong.io.npz import read_npz
 
 _BUNDLED = {
     "breast_cancer": (
@@ -178,10 +178,8 @@ def _from_openml(name: str, data_home: str | os.PathLike[str] | None) -> Dataset
     except (OSError, ValueError) as error:
         close = get_close_matches(name, available(data_home), n=1)
         hint = f"did you mean {quote(close[0])}? " if close else ""
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise DataFileError(
-            quote(name), f"not built in, not in the data folder; {hint}(OpenML: {reason})"
-        ) from None
+        problem = f"not built in, not in the data folder; {hint}(OpenML: {first_line(error)})"
+        raise DataFileError(quote(name), problem) from None
     X = bunch.data
     missing = np.argwhere(~np.isfinite(X.data if hasattr(X, "indptr") else X))
     if len(missing):

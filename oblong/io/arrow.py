@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from oblong._core.text import quote
-from oblong.io.batch import Batch, Position, Reader
 from oblong.io.errors import DataFileError, RowError, damaged
 from oblong.io.formats import bad_weight
 from oblong.io.hashing import name_column, text_columns, tidied
 from oblong.io.labels import LabelCodes, Words
 from oblong.io.layout import find_column
 from oblong.io.numbers import LARGEST, checked, number
+from oblong.io.reader import Batch, Position, Reader
 from oblong.io.sources import AnyPath, read_bytes, source_name
 from oblong.linalg.row_passes import Block
 

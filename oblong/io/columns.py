@@ -11,7 +11,7 @@ from oblong.io.dataset import Schema
 from oblong.io.dates import ISO, looks_like_dates, to_days
 from oblong.io.dialect import PLAIN, Dialect, Wanted, other_spelling
 from oblong.io.errors import DataFileError
-from oblong.io.mixed import MixedArray
+from oblong.io.mixed_array import MixedArray
 from oblong.io.numbers import is_number
 
 # Different texts that a column may hold before it looks like names and not like categories.
@@ -86,7 +86,7 @@ def finished(
         len(features),
         [names[j] for j in features] if layout.header else None,
         [k for j, k in place.items() if j in texts],
-        names[layout.target] if layout.header and layout.target is not None else None,
+        layout.target_name,
         layout.target,
         hashed=[k for j, k in place.items() if j in asked["text"] and j in texts] or None,
         dates=[[place[j], form] for j, form in forms.items() if j in place] or None,

@@ -64,6 +64,11 @@ class Columns:
         return quote(self.names[column]) if self.header else self.names[column]
 
     @property
+    def target_name(self) -> str | None:
+        """Name of the column of the labels, where the file has such."""
+        return self.names[self.target] if self.header and self.target is not None else None
+
+    @property
     def features(self) -> list[int]:
         """The columns of the features."""
         others = (self.target, self.weight, 0 if self.index else None, *self.dropped)

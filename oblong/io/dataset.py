@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from oblong.io.dialect import Dialect
-from oblong.io.mixed import MixedArray
+from oblong.io.mixed_array import MixedArray
 
 Matrix: TypeAlias = np.ndarray | sp.csr_matrix
 
@@ -88,6 +88,16 @@ class Schema:
     places: list[int] | None = None
     width: int | None = None
     dialect: dict[str, Any] | None = None
+
+    @property
+    def numbers(self) -> list[int]:
+        """Features that are numbers."""
+        return [j for j in range(self.n_features) if j not in (self.text or ())]
+
+    @property
+    def categories(self) -> list[int]:
+        """Features that are categories."""
+        return [j for j in self.text or () if j not in (self.hashed or ())]
 
     def to_json(self) -> dict[str, Any]:
         """The schema as JSON values; what is not there is left out, for earlier versions."""

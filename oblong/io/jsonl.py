@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from oblong._core.text import quote
-from oblong.io.errors import RowError
+from oblong.io.errors import RowError, first_line
 from oblong.io.formats import Format, Parsed, bad_weight
 from oblong.io.hashing import name_column, text_columns, tidied
 from oblong.io.numbers import LARGEST, checked
@@ -145,8 +145,7 @@ def load_object(line: bytes) -> dict[str, Any]:
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:
-        reason = (str(error).splitlines() or ["too deep"])[0]
-        raise RowError(f"expected a JSON object ({reason})") from None
+        raise RowError(f"expected a JSON object ({first_line(error)})") from None
     if not isinstance(row, dict):
         raise RowError("expected a JSON object")
     return row

@@ -16,7 +16,7 @@ from oblong.io.errors import DataFileError
 from oblong.io.formats import Format
 from oblong.io.jsonl import JSON
 from oblong.io.layout import find_column, find_format, make_format, table_columns
-from oblong.io.mixed import MixedArray
+from oblong.io.mixed_array import MixedArray
 from oblong.io.rows import Rows
 from oblong.io.sources import AnyPath, LineBuffer, source_name
 from oblong.io.tables import all_columns, all_entries, look, npz, parquet_columns
@@ -63,8 +63,7 @@ def read_rows(
         forms: dict[int, str | None] = {places[k]: form for k, form in dates.items()}
         found = parquet_columns(table, places, words, forms, gaps, source)
         return side_by_side(Columns(names, True, None, ","), places, *found, forms, source)
-    lines = LineBuffer(path, content, dialect.encoding)
-    try:
+    with LineBuffer(path, content, dialect.encoding) as lines:
         made: Format
         if kind == "json":
             if schema.feature_names is None:
@@ -91,8 +90,6 @@ def read_rows(
             return side_by_side(columns, places, made.numbers, X, texts, forms, source)
         # Features that the model never saw have no part in it.
         return all_entries(lines, made, None, schema.n_features)[0]
-    finally:
-        lines.close()
 
 
 def of_width(X: Matrix, schema: Schema, source: str) -> Matrix:
@@ -158,8 +155,7 @@ def read_hashed_rows(path: AnyPath, hashing: dict[str, Any]) -> Any:
         The rows.
     """
     bits, texts, others = int(hashing["bits"]), hashing["text"], set(hashing["others"])
-    lines = LineBuffer(path)
-    try:
+    with LineBuffer(path) as lines:
         kind = find_format(path, lines)
         made: Format
         if kind == "json":
@@ -175,8 +171,6 @@ def read_hashed_rows(path: AnyPath, hashing: dict[str, Any]) -> Any:
         else:
             raise DataFileError(lines.source, f"expected rows of text, got {quote(kind)}")
         parts = [batch.matrix(1 << bits) for batch in Rows(lines, made, None)]
-    finally:
-        lines.close()
     if not parts:
         raise DataFileError(lines.source, "expected rows, got none")
     return sp.vstack(parts, format="csr")

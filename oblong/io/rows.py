@@ -5,12 +5,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from oblong.io.batch import Batch, Position, Reader
 from oblong.io.csv import Csv
 from oblong.io.errors import DataFileError, RowError
 from oblong.io.formats import Format, Parsed
 from oblong.io.labels import LabelCodes
 from oblong.io.layout import FORMATS, find_format, make_format
+from oblong.io.reader import Batch, Position, Reader
 from oblong.io.sources import AnyPath, LineBuffer, source_name
 
 # Most bytes of a batch, which is in one piece then, as a rule. Batches end where the input passes a
@@ -328,10 +328,7 @@ class RowReader(Rows):
     def target_name(self) -> str | None:
         """Name of the label, where there is such."""
         if isinstance(self._format, Csv):
-            layout = self._format.layout
-            if layout.target is None or not layout.header:
-                return None
-            return layout.names[layout.target]
+            return self._format.layout.target_name
         return getattr(self._format, "target", None)
 
     @property

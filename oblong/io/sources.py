@@ -9,7 +9,7 @@ import re
 import sys
 import zlib
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
@@ -62,17 +62,15 @@ def _open(path: AnyPath, encoding: str | None = None) -> Any:
     if magic.startswith((b"BZh", b"\xfd7zX")):
         problem = f"expected text, got {'bzip2' if magic[:1] == b'B' else 'xz'}"
         raise DataFileError(source, problem, advice="gzip and Zstandard can be read")
+    meter = _Meter(stream)
     if magic.startswith(_GZIP):
-        meter = _Meter(stream)
-        expanded: Any = gzip.GzipFile(fileobj=meter)
-        return io.BufferedReader(_Expanding(expanded, meter))
+        return io.BufferedReader(_Expanding(gzip.GzipFile(fileobj=meter), meter))
     if magic == _ZSTD:
         try:
             import pyarrow as pa
         except ImportError:
             problem = 'Zstandard files need pyarrow: pip install "oblong[cli]"'
             raise DataFileError(source, problem) from None
-        meter = _Meter(stream)
         expanded = pa.CompressedInputStream(pa.PythonFile(meter, mode="r"), "zstd")
         return io.BufferedReader(_Expanding(expanded, meter))
     if encoding is None and magic.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -192,6 +190,12 @@ class LineBuffer:
         if bytes(self._bytes[:3]) == _BOM:
             self.start = 3
             self.fill()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Close the file; standard input is left open."""

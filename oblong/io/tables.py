@@ -8,7 +8,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from oblong._core.text import quote
-from oblong.io.arrays import read_npz
 from oblong.io.arrow import arrow_labels, arrow_numbers, arrow_words, holds_text, open_parquet
 from oblong.io.cells import peek_records
 from oblong.io.columns import finished, mostly_text, notes_on_labels, notes_on_numbers
@@ -21,7 +20,8 @@ from oblong.io.jsonl import JSON
 from oblong.io.labels import LabelCodes
 from oblong.io.layout import find_column, find_format, make_format, table_columns
 from oblong.io.libsvm import LIBSVM
-from oblong.io.mixed import MixedArray
+from oblong.io.mixed_array import MixedArray
+from oblong.io.npz import read_npz
 from oblong.io.rows import Batch, Rows
 from oblong.io.sources import AnyPath, LineBuffer, read_bytes, source_name
 
@@ -144,17 +144,14 @@ def look(path: AnyPath, encoding: str | None = None) -> tuple[str, bytes | None]
     content = read_bytes(path) if once else None
     kind = find_format(path)
     if kind is None:
-        lines = LineBuffer(path, content, encoding)
-        try:
+        with LineBuffer(path, content, encoding) as lines:
             kind = find_format(path, lines)
-        finally:
-            lines.close()
     assert kind is not None
     return kind, content
 
 
 def npz(path: AnyPath, content: bytes | None, *, target: str | None = None, **how: bool) -> Dataset:
-    """Read an NPZ archive; see :func:`~oblong.io.arrays.read_npz`."""
+    """Read an NPZ archive; see :func:`~oblong.io.npz.read_npz`."""
     source = source_name(path)
     if target is not None:
         problem = 'the target of this format is the array "y"'
@@ -205,13 +202,9 @@ def _sparse(
     labels: LabelCodes,
 ) -> tuple[sp.csr_matrix, np.ndarray, Schema]:
     vocabulary: dict[str, int] = {}
-    lines = LineBuffer(path, content)
-    try:
+    with LineBuffer(path, content) as lines:
         made = make_format(kind, lines, target=target, zero_based=zero_based, vocabulary=vocabulary)
-    except BaseException:
-        lines.close()
-        raise
-    X, codes = all_entries(lines, made, labels)
+        X, codes = all_entries(lines, made, labels)
     if not X.shape[1]:
         raise DataFileError(lines.source, "expected features after the labels, got none")
     if isinstance(made, JSON):
@@ -224,8 +217,7 @@ def all_entries(
     lines: LineBuffer, made: Format, labels: LabelCodes | None, width: int | None = None
 ) -> tuple[sp.csr_matrix, np.ndarray]:
     """All rows as a matrix of some width, or as wide as they are, and their labels."""
-    with Rows(lines, made, labels) as rows:
-        batches = list(rows)
+    batches = list(Rows(lines, made, labels))
     columns = stacked(batch.columns for batch in batches)
     indptr = np.zeros(1 + sum(map(len, batches)), dtype=np.int64)
     np.cumsum(np.concatenate([np.diff(b.indptr) for b in batches]), out=indptr[1:])
@@ -291,8 +283,7 @@ def read_delimited(
     asked: dict[str, set[int]] | None = None
     guessed: set[int] = set()
     while True:
-        lines = LineBuffer(path, content, dialect.encoding)
-        try:
+        with LineBuffer(path, content, dialect.encoding) as lines:
             layout = table_columns(
                 lines,
                 target=wanted.target,
@@ -306,13 +297,10 @@ def read_delimited(
             words = guessed.union(*asked.values())
             how: dict[str, Any] = {"gaps": wanted.gaps, "dialect": dialect}
             made = Csv(0, layout, words=words, undecided=guess and not sure, **how)
-        except BaseException:
-            lines.close()
-            raise
-        labels = LabelCodes()
-        rows = Rows(lines, made, labels, dialect.skip_bad)
-        rows.look_for_labels(wanted.target)
-        X, texts, codes = all_columns(rows, made)
+            labels = LabelCodes()
+            rows = Rows(lines, made, labels, dialect.skip_bad)
+            rows.look_for_labels(wanted.target)
+            X, texts, codes = all_columns(rows, made)
         if not guess or sure:
             break
         mistaken = {j for j in guessed if not mostly_text(*texts[j], dialect)}
@@ -342,14 +330,13 @@ def read_delimited(
 
 
 def all_columns(
-    reader: Rows, made: Csv
+    rows: Rows, made: Csv
 ) -> tuple[np.ndarray, dict[int, tuple[np.ndarray, list[str]]], np.ndarray]:
     """All rows: numbers, codes of words and the different words by column, and labels."""
-    with reader as rows:
-        batches: list[Batch] = list(rows)
+    batches: list[Batch] = list(rows)
     if not batches:
-        problem = "all rows are bad, the first is " + (reader.first_skipped or "missing")
-        raise DataFileError(reader.source, problem)
+        problem = "all rows are bad, the first is " + (rows.first_skipped or "missing")
+        raise DataFileError(rows.source, problem)
     codes = stacked(batch.codes for batch in batches)
     texts = {
         j: (stacked(b.words[k] for b in batches if b.words is not None), made.vocabularies[k].words)

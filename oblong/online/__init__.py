@@ -24,7 +24,7 @@ Adding a learner
    attributes: ``_multilabel`` (indicator matrices are taken; a parameter
    ``multilabel="ovr" | "rank"`` goes with it) and ``_product`` (merged models multiply, which takes
    ``λ = 1``).
-3. *Exports*: here, in ``oblong/__init__.py``, and in ``oblong/cli/streaming/learners.py``.
+3. *Exports*: here, and in ``oblong/cli/streaming/learners.py``.
 4. *Tests*: a line in each list of ``tests/online/learners.py``, which scikit-learn's checks and the
    tests of the invariances go through, and the closed form against a convex solver in
    ``tests/solvers/online/test_rules.py``.

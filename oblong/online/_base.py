@@ -23,7 +23,7 @@ from oblong.online._labels import (
     is_multilabel,
 )
 from oblong.online._parameters import PassParameters
-from oblong.online.room import checked
+from oblong.online.growing import checked
 from oblong.solvers.online.order import row_keys, shuffled
 from oblong.solvers.online.protocol import State
 from oblong.solvers.online.rows import Rows

@@ -8,7 +8,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
 
 from oblong._core.class_weights import class_factors
-from oblong.online.plain import check_copies
+from oblong.online.plain_learner import check_copies
 from oblong.solvers.online.order import shuffled
 
 

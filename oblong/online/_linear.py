@@ -13,7 +13,7 @@ from oblong.online._merge import merge_models
 from oblong.online._one_row import OneRow
 from oblong.online._parameters import LinearParameters
 from oblong.online._rule_based import RuleClassifier
-from oblong.online.room import (
+from oblong.online.growing import (
     add_class,
     add_features,
     check_size,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oblong.online.room import check_size
+from oblong.online.growing import check_size
 from oblong.solvers.online.growth import grow, placed
 from oblong.solvers.online.merge import merge_states
 from oblong.solvers.online.state import OnlineState

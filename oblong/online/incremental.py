@@ -1,4 +1,4 @@
-"""Batches of rows in which features and classes may be new; see :mod:`oblong.online.room`."""
+"""Batches of rows in which features and classes may be new; see :mod:`oblong.online.growing`."""
 
 import itertools
 from collections import deque
@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from oblong.online.growing import add_features
 from oblong.online.predicted import CodedRows, Predicted, is_sparse, matrix, note, span, taken
-from oblong.online.room import add_features
 from oblong.solvers.online.rows import Rows
 from oblong.solvers.online.slots import DIAGONAL, NONE, NOT_YET
 from oblong.solvers.online.state import OnlineState
@@ -34,12 +34,10 @@ class IncrementalLearner:
     Parameters
     ----------
     model : OnlineClassifier
-        The learner, fitted or not. Learners that cannot grow have to be fitted, or to get all
-        classes with ``classes``.
+        The learner, fitted or not. Learners that cannot grow have to be fitted, or all classes to
+        be ``declared``.
     width : int or None, default=None
         Number of columns of sparse rows; None if they appear as the rows come.
-    classes : sequence, default=None
-        All classes there are; None if they appear as the rows come.
 
     Attributes
     ----------
@@ -63,13 +61,11 @@ class IncrementalLearner:
         Rows that have been tested, and whose labels have not come yet, one each.
     """
 
-    def __init__(
-        self, model: Any, width: int | None = None, classes: Sequence[Any] | None = None
-    ) -> None:
+    def __init__(self, model: Any, width: int | None = None) -> None:
         self.model = model
         self.fixed = width is not None
-        self.declared = classes is not None
-        self.classes = list(classes or ())
+        self.declared = False
+        self.classes: list[Any] = []
         self.new_class_mistakes = self.waited = 0
         self.width = width or 0
         self.rows = self.examples = 0
@@ -80,7 +76,7 @@ class IncrementalLearner:
         # Mistakes that the model does not count itself.
         self.tested: int | None = None
         if self.started:
-            self.classes = self.classes or model.classes_.tolist()
+            self.classes = model.classes_.tolist()
             self.width = model.n_features_in_
             self._before = model.n_mistakes_
 

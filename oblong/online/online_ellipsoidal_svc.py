@@ -5,13 +5,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 import numpy as np
-from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 
 from oblong._core.estimator import Count, NotNegative, Positive
 from oblong.online._base import OnlineClassifier
 from oblong.online._labels import encode
-from oblong.online.room import columns_of
+from oblong.online.growing import columns_of
 from oblong.solvers.esvm.online.state import (
     Certificate,
     OnlineEllipsoidalState,
@@ -195,29 +194,9 @@ class OnlineEllipsoidalSVC(OnlineClassifier):
 
     # Learning ------------------------------------------------------------------------------------
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Learn from a batch; how rows are divided into calls makes no difference.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            The rows.
-        y : array-like of shape (n_samples,)
-            Class labels.
-        classes : array-like of shape (n_classes,), default=None
-            All classes there are; needed by the first call.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights: a row of weight k counts as k copies, of weight 0 as none.
-
-        Returns
-        -------
-        self : object
-            The learner.
-        """
-        super().partial_fit(X, y, classes=classes, sample_weight=sample_weight)
+    def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> None:
+        super()._partial_fit(X, y, classes, sample_weight)
         self._forget_certificate()
-        return self
 
     def _passes(
         self,

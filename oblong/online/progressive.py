@@ -278,6 +278,7 @@ class _Run:
     def __init__(self, learner: IncrementalLearner) -> None:
         self.learner = learner
         self.last = (learner.rows, learner.examples, self.mistakes)
+        self.late: deque[Any] = learner.late
         self.drifts: list[int] = []
 
     @property
@@ -293,7 +294,13 @@ class _Run:
             self.learner.learn_one(*part)
 
     def finish(self) -> None:
-        """Learn what has not been learned yet."""
+        """Learn from the rows whose labels have not come yet."""
+        while self.late:
+            self.learn_late(self.late.popleft())
+
+    def learn_late(self, row: Any) -> None:
+        """Learn from a single row that was predicted and counted before."""
+        self.learner.learn_late(*row)
 
     def window(self) -> Window:
         """End a window."""
@@ -320,17 +327,12 @@ class _DelayedRun(_Run):
         self.delay = delay
 
     def take(self, part: Any) -> None:
-        late = self.learner.late
         for i in range(len(part.codes)):
             one = part.part(i, i + 1)
             self.learner.test(*one)
-            late.append(one)
-            if len(late) > self.delay:
-                self.learner.learn_late(*late.popleft())
-
-    def finish(self) -> None:
-        while self.learner.late:
-            self.learner.learn_late(*self.learner.late.popleft())
+            self.late.append(one)
+            if len(self.late) > self.delay:
+                self.learn_late(self.late.popleft())
 
 
 class _SlowRun(_Run):
@@ -346,7 +348,7 @@ class _SlowRun(_Run):
         self.wrong = learner.mistakes
         super().__init__(learner)
         self.scorers, self.delay, self.detect = scorers, delay, detect
-        self.late: deque[tuple[Any, Any, float]] = deque()
+        self.late = deque()
         self.responds = any(hasattr(scorer, "_score_func") for scorer in scorers.values())
         self.seen: list[Seen] = []
         self.start = 0
@@ -370,11 +372,10 @@ class _SlowRun(_Run):
             # A row that comes late is the next but `delay` to be learned from.
             self.late.append((x, y, weight))
         while len(self.late) > self.delay:
-            learner.learn_one(*self.late.popleft(), count=False)
+            self.learn_late(self.late.popleft())
 
-    def finish(self) -> None:
-        while self.late:
-            self.learner.learn_one(*self.late.popleft(), count=False)
+    def learn_late(self, row: Any) -> None:
+        self.learner.learn_one(*row, count=False)
 
     def _predict(self, x: Any, y: Any, weight: float) -> None:
         label, tie = self.learner.predict_one(x)

@@ -57,7 +57,7 @@ def write_archive(
         archive.writestr(_member(TREE), text)
         digests = {TREE: hashlib.sha256(text).hexdigest(), ARRAYS: digest.hexdigest()}
         head = {"format": FORMAT, "version": VERSION, **manifest, "sha256": digests}
-        described = json.dumps(head, indent=1, allow_nan=False).encode()
+        described = json.dumps(head, indent=1, allow_nan=False, default=_number).encode()
         _check_size(described, "description", path)
         archive.writestr(_member(MANIFEST), described)
 
@@ -67,6 +67,13 @@ def _check_size(text: bytes, what: str, path: Path) -> None:
     if len(text) > _LARGEST:
         problem = f"its {what} takes {len(text) >> 20} MB, and a file has {_LARGEST >> 20}"
         raise ModelFileError(path.name, f"the model cannot be saved: {problem}")
+
+
+def _number(value: Any) -> Any:
+    """A number of NumPy's, which JSON does not know."""
+    if not isinstance(value, np.generic):
+        raise TypeError(f"{type(value).__name__} is not a JSON value")
+    return value.item()
 
 
 def _member(name: str) -> zipfile.ZipInfo:
@@ -95,15 +102,16 @@ class Archive:
             known = type(version) is int and version > VERSION
             problem = newer if known else "damaged: the format has no version"
             raise ModelFileError(self._source, problem)
+        if not isinstance(manifest.setdefault("training", {}), dict):
+            raise ModelFileError(self._source, "damaged: the description of the training data")
 
     def _check_digests(self) -> None:
         """Compare both members with what the manifest says of them."""
         digests = self.manifest.get("sha256")
         for name in (TREE, ARRAYS):
-            digest = hashlib.sha256()
             with self._archive.open(name) as member:
-                while chunk := member.read(_CHUNK):
-                    digest.update(chunk)
+                # What `open` returns; its annotation says only IO.
+                digest = hashlib.file_digest(cast(zipfile.ZipExtFile, member), "sha256")
             if not isinstance(digests, dict) or digests.get(name) != digest.hexdigest():
                 raise ModelFileError(
                     self._source, f"damaged or changed: {name} is not what was saved"

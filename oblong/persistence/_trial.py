@@ -49,8 +49,7 @@ def check_usable(model: Any) -> None:
         raise Unsound("the model cannot be used") from None
     if rows is None:
         return
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
         try:
             found = _outputs(model, rows)
         except Exception as error:

@@ -5,7 +5,7 @@ from importlib.util import find_spec
 import pytest
 from sklearn.svm import SVC
 
-from oblong.cli.comparison import grids
+from oblong.cli.comparison import models as registry
 
 
 @pytest.fixture(autouse=True)
@@ -18,12 +18,12 @@ def no_lines_of_progress(monkeypatch):
 @pytest.fixture
 def extra_model(monkeypatch):
     """Register one more model for the length of a test."""
-    monkeypatch.setattr(grids, "_MODELS", dict(grids._MODELS))
-    model = grids.Model(
+    monkeypatch.setattr(registry, "_MODELS", dict(registry._MODELS))
+    model = registry.Model(
         "cubic",
         "SVM, cubic <b>",
         factory=lambda: SVC(kernel="poly"),
         grid=lambda unit: {"C": (1.0, 10.0)},
     )
-    grids.register(model)
+    registry.register(model)
     return model

@@ -17,8 +17,8 @@ from oblong import (
     PassiveAggressiveClassifier,
 )
 from oblong.online import progressive_validation
+from oblong.online.growing import TooLarge
 from oblong.online.incremental import IncrementalLearner
-from oblong.online.room import TooLarge
 from tests.online.learners import LEARNERS, clouds
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

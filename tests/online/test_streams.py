@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from oblong import AROWClassifier, ConfidenceWeightedClassifier, PassiveAggressiveClassifier
-from oblong.online.room import add_class
+from oblong.online.growing import add_class
 from tests.online.learners import LEARNERS, MULTILABEL, SECOND_ORDER, clouds, label_sets
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

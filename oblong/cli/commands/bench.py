@@ -18,7 +18,6 @@ examples:
 import argparse
 import platform
 from dataclasses import asdict
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -27,15 +26,7 @@ from joblib import cpu_count
 from sklearn.model_selection import train_test_split
 
 from oblong._core.text import quote
-from oblong.cli.shared.options import (
-    RunError,
-    add_command,
-    adder,
-    busy,
-    print_json,
-    seed,
-    whole_number,
-)
+from oblong.cli.shared import options
 from oblong.cli.shared.preparation import make_pipeline
 from oblong.cli.shared.tables import add_table_options, check_labels, labelled_table
 from oblong.datasets import DataFileError
@@ -51,17 +42,22 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     from oblong.cli.timing.contenders import contenders
 
     listed = "\n".join(f"  {c.name:<15}  {c.title} ({c.package})" for c in contenders())
-    parser = add_command(subparsers, "bench", __doc__, models=listed)
-    add = adder(parser)
+    parser = options.add_command(subparsers, "bench", __doc__, models=listed)
+    add = options.adder(parser)
     about = f"built-in set, file, or - for standard input (default: {DEFAULT_DATA})"
     add("data DATA", about, default=DEFAULT_DATA, nargs="?")
     add_table_options(parser)
     about = "models or groups, separated by commas; the reference of each group is added"
     add("--models NAME,…", about, _names)
     about = "use at most N random rows, a fifth of them to predict (default: %(default)s)"
-    add("--rows N", about, whole_number(10), 5000)
-    add("--repeats N", "how often each model is timed (default: %(default)s)", whole_number(1), 5)
-    add("--seed N", "seed (default: %(default)s)", seed, 0)
+    add("--rows N", about, options.whole_number(10), 5000)
+    add(
+        "--repeats N",
+        "how often each model is timed (default: %(default)s)",
+        options.whole_number(1),
+        5,
+    )
+    add("--seed N", "seed (default: %(default)s)", options.seed, 0)
     add("--json", "print JSON instead of the table")
     parser.set_defaults(run=_run)
 
@@ -78,15 +74,14 @@ def _names(text: str) -> list[str]:
 
 
 def _run(args: argparse.Namespace) -> int:
-    if find_spec("rich") is None:
-        raise DataFileError("oblong bench", 'needs rich: pip install "oblong[cli]"')
+    options.require("oblong bench", "rich")
     # Here and not above, so that help works without the extra.
     from oblong.cli.shared.progress import step_progress
     from oblong.cli.timing.contenders import choose
     from oblong.cli.timing.measure import measure
 
     chosen = choose(args.models)
-    with busy(f"reading {args.data}"):
+    with options.busy(f"reading {args.data}"):
         table = labelled_table(args)
         check_labels(table, None)
         rows = _rows(table, args)
@@ -94,7 +89,7 @@ def _run(args: argparse.Namespace) -> int:
         times = measure(chosen, rows, args.repeats, advance)
     ours = [times[contender.name] for contender in chosen if contender.package == "oblong"]
     if ours and all(each.failure for each in ours):
-        raise RunError(f"no model could be fitted to {table.name}: {ours[0].failure}")
+        raise options.RunError(f"no model could be fitted to {table.name}: {ours[0].failure}")
     references = {c.group: times[c.name] for c in chosen if c.reference}
     record: dict[str, Any] = {
         "data": table.name,
@@ -115,7 +110,7 @@ def _run(args: argparse.Namespace) -> int:
         model["predict_ratio"] = _ratio(own.predict_seconds, other.predict_seconds)
         record["models"].append(model | asdict(own))
     if args.json:
-        print_json(record)
+        options.print_json(record)
     else:
         _print(record)
     return 0

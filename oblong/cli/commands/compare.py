@@ -38,16 +38,15 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from joblib import cpu_count
 
 from oblong._core.text import quote
-from oblong.cli.comparison.grids import Model, default_models, listing, select
 from oblong.cli.comparison.journal import ComparisonJournal
-from oblong.cli.comparison.protocol import OutOfTime, check_classes
+from oblong.cli.comparison.models import Model, default_models, listing, select
+from oblong.cli.comparison.protocol import TOO_LITTLE_TIME, OutOfTime, check_classes
 from oblong.cli.comparison.results import FoldResult, Settings
 from oblong.cli.shared import options
 from oblong.cli.shared.tables import add_table_options, labelled_numbers, table_words
@@ -105,16 +104,12 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
-    missing = [name for name in ("rich", "matplotlib") if find_spec(name) is None]
-    if missing:
-        needs = " and ".join(missing)
-        raise DataFileError("oblong compare", f'needs {needs}: pip install "oblong[cli]"')
+    options.require("oblong compare", "rich", "matplotlib")
     # Here and not above, so that help works without the extra.
     from rich.console import Console
 
     from oblong.cli.comparison import report
     from oblong.cli.comparison.table import print_table, summary_json
-    from oblong.cli.shared.progress import waiting
 
     if args.full and args.time is not None:
         raise DataFileError("--full", "takes as long as it needs; drop --time")
@@ -135,7 +130,7 @@ def _run(args: argparse.Namespace) -> int:
         comparison = _compare(args, dataset, journals[-1], share)
         if not args.json:
             print_table(console, comparison)
-        with waiting("drawing the report"):
+        with options.busy("drawing the report"):
             parts.append((comparison, _plane(comparison, args, began)))
     options.write_whole(args.report, report.render(parts, _command(args, parts[0][0].models)))
     if args.state is None:
@@ -177,7 +172,7 @@ def _compare(
     titles = {model.name: model.title for model in models}
     # The report takes some time too.
     end = None if limit is None else began + max(0.5 * limit, min(0.85 * limit, limit - 5.0))
-    with fold_progress(titles, folds, finished, remaining.text) as advance, _too_late(), _at(end):
+    with fold_progress(titles, folds, finished, remaining.text) as advance, _at(end):
 
         def keep(result: FoldResult) -> None:
             journal.add(result)
@@ -202,7 +197,6 @@ def _planned(
     Models that have no seconds are too slow, even so. Nothing is known where there are none at all.
     """
     from oblong.cli.comparison.plan import about, estimate, fit_to
-    from oblong.cli.shared.options import busy
 
     settings = Settings(args.cv, args.repeats, args.seed, args.jobs, args.nested, args.impute)
     if args.resume:
@@ -211,7 +205,7 @@ def _planned(
         return settings, {}
     if not sys.stderr.isatty():
         print(f"oblong: {dataset.name}: estimating the time", file=sys.stderr, flush=True)
-    with busy("estimating the time"):
+    with options.busy("estimating the time"):
         per_fold = estimate(dataset, models, settings)
     most = _TOO_LONG if limit is None else 0.6 * limit
     chosen, seconds, whole = fit_to(most, settings, per_fold)
@@ -258,19 +252,8 @@ def _plane(comparison: Comparison, args: argparse.Namespace, began: float) -> Pr
 
 
 @contextmanager
-def _too_late() -> Iterator[None]:
-    """Say that the time was over before there was anything to show."""
-    try:
-        yield
-    except OutOfTime:
-        raise options.RunError(
-            "the time ran out before two folds were done; allow more --time"
-        ) from None
-
-
-@contextmanager
 def _at(end: float | None) -> Iterator[None]:
-    """Raise :class:`OutOfTime` at a time, where the system can."""
+    """Raise :class:`OutOfTime` at a time, where the system can; too early, it is an error."""
     main = threading.current_thread() is threading.main_thread()
     if end is None or not main or not hasattr(signal, "setitimer"):
         yield
@@ -283,6 +266,8 @@ def _at(end: float | None) -> Iterator[None]:
     signal.setitimer(signal.ITIMER_REAL, max(1e-3, end - time.monotonic()))
     try:
         yield
+    except OutOfTime:
+        raise options.RunError(TOO_LITTLE_TIME) from None
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
@@ -299,16 +284,18 @@ def _journal(args: argparse.Namespace, dataset: Dataset, position: int) -> Compa
 def _command(args: argparse.Namespace, models: list[Model]) -> str:
     """Return the command line with everything that decides the result."""
     words = ["oblong", "compare", *args.data, *table_words(args)]
-    if args.models is not None:
-        words += ["--models", ",".join(model.name for model in models)]
-    words += ["--cv", str(args.cv), "--repeats", str(args.repeats), "--seed", str(args.seed)]
-    if not args.nested:
-        words.append("--no-nested")
-    if args.full:
-        words.append("--full")
-    if args.time is not None:
-        words += ["--time", f"{args.time:g}s"]
-    return shlex.join(words)
+    given = {
+        "--models": None if args.models is None else [model.name for model in models],
+        "--cv": args.cv,
+        "--repeats": args.repeats,
+        "--seed": str(args.seed),
+        "--no-nested": not args.nested,
+        "--full": args.full,
+        "--time": None if args.time is None else f"{args.time:g}s",
+    }
+    return shlex.join(
+        words + [word for each in given.items() for word in options.option_words(*each)]
+    )
 
 
 def _duration(text: str) -> float:

@@ -11,7 +11,6 @@ examples:
 
 import argparse
 import json
-from importlib.util import find_spec
 from typing import Any
 
 from oblong._core.text import listed, printable
@@ -32,8 +31,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
-    if find_spec("onnx") is None:
-        raise DataFileError("oblong export", 'needs onnx: pip install "oblong[onnx]"')
+    options.require("oblong export", "onnx", extra="onnx")
     from oblong.export import to_onnx
     from oblong.persistence import load_with_manifest
 
@@ -65,7 +63,6 @@ def _run(args: argparse.Namespace) -> int:
 
 def _names(manifest: dict[str, Any]) -> list[str] | None:
     """Names of the columns of the training data, where the file has them."""
-    training = manifest.get("training")
-    schema = training.get("schema") if isinstance(training, dict) else None
+    schema = manifest["training"].get("schema")
     names = schema.get("feature_names") if isinstance(schema, dict) else None
     return names if isinstance(names, list) else None

@@ -43,7 +43,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _lines(manifest: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    training = manifest.get("training") or {}
+    training = manifest["training"]
     schema = training.get("schema") or {}
     names = schema.get("feature_names") or manifest.get("feature_names")
     steps = manifest.get("steps") or [[manifest["class"]]]

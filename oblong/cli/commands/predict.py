@@ -21,11 +21,12 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.pipeline import Pipeline
 
-from oblong.cli.shared import large, options
+from oblong.cli.shared import many_files, options
 from oblong.cli.shared.tables import add_dialect_options, dialect_of
 from oblong.datasets import DataFileError, load
 from oblong.io.dataset import Schema
 from oblong.io.dialect import Dialect
+from oblong.io.errors import first_line
 from oblong.io.prediction import of_width, read_hashed_rows, read_rows
 
 
@@ -38,7 +39,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     add("data DATA", about + "read a block at a time", nargs="+")
     add("--proba", "print probabilities as comma separated text, one column per class")
     add("-o --output FILE", "where to write (default: standard output)", options.output_file)
-    large.add_options(parser, memory=False)
+    many_files.add_options(parser, memory=False)
     add_dialect_options(parser.add_argument_group("table, where not as in training"))
     parser.set_defaults(run=_run)
 
@@ -46,16 +47,14 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 def _run(args: argparse.Namespace) -> int:
     from oblong.persistence import load_with_manifest
 
-    folder = bool(args.cluster) or large.is_large(args.data)
+    folder = bool(args.cluster) or many_files.is_many(args.data)
     files, args.data = args.data, args.data[0]
     by_name = not folder and options.is_set_by_name(args.data)
     options.check_apart([args.model, *([] if by_name else files)], [args.output])
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
         # Rows are found by name already; the model itself was fitted to plain arrays.
-        warnings.simplefilter("ignore", UserWarning)
         model, manifest = load_with_manifest(args.model)
-        training = manifest.get("training")
-        training = training if isinstance(training, dict) else {}
+        training = manifest["training"]
         if args.proba and not hasattr(model, "predict_proba"):
             name = type(model[-1] if isinstance(model, Pipeline) else model).__name__
             problem = f"{name} has no probabilities; drop --proba, or train with --proba"
@@ -64,8 +63,8 @@ def _run(args: argparse.Namespace) -> int:
         if folder:
             names = _names(model, training)
             work = partial(_predict, model, names=names, args=args)
-            large.write_predictions(
-                large.predictions(files, schema, work, args.cluster), args.output
+            many_files.write_predictions(
+                many_files.predictions(files, schema, work, args.cluster), args.output
             )
             return 0
         with options.busy(f"reading {args.data}"):
@@ -79,7 +78,7 @@ def _run(args: argparse.Namespace) -> int:
                 X = read_rows(args.data, schema, gaps=gaps, dialect=dialect)
         with options.busy(f"predicting {X.shape[0]:,} rows"):
             text = _predict(model, X, _names(model, training), args)
-    large.write_predictions([text], args.output)
+    many_files.write_predictions([text], args.output)
     return 0
 
 
@@ -133,8 +132,8 @@ def _predict(
         if sp.issparse(X) and not isinstance(error, MemoryError):
             problem = "expected a dense table, as in training, got sparse rows"
             raise DataFileError(args.data, problem) from None
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise options.RunError(f"{args.model} cannot predict {args.data}: {reason}") from None
+        problem = f"{args.model} cannot predict {args.data}: {first_line(error)}"
+        raise options.RunError(problem) from None
     if predicted.ndim == 2:
         writer.writerows(predicted.tolist())
         return stream.getvalue()

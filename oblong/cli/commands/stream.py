@@ -31,7 +31,6 @@ examples:
 
 import argparse
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 
 from oblong._core.text import no_such
@@ -141,8 +140,8 @@ def _run(args: argparse.Namespace) -> int:
         raise DataFileError("--delay", problem)
     options.check_apart([args.data], [args.checkpoint, args.output, args.report, args.predictions])
     page = args.report is not None and args.report.suffix.lower() not in (".json", ".jsonl")
-    if page and find_spec("matplotlib") is None:
-        raise DataFileError("--report", 'HTML needs matplotlib: pip install "oblong[cli]"')
+    if page:
+        options.require("an HTML --report", "matplotlib")
     # Here and not above, so that help comes at once.
     from oblong.cli.streaming.command import stream
 

@@ -26,8 +26,8 @@ import numpy as np
 from joblib import cpu_count
 
 from oblong._core.text import quote
-from oblong.cli.comparison.grids import listing, select
-from oblong.cli.shared import large, options
+from oblong.cli.comparison.models import listing, trainable
+from oblong.cli.shared import many_files, options
 from oblong.cli.shared.fitting import Fitted, classifier_of, train
 from oblong.cli.shared.tables import add_table_options, check_labels, labelled_table
 from oblong.datasets import DataFileError
@@ -38,13 +38,12 @@ _LISTED = 1000
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add the subcommand."""
-    listed = listing([m for m in select(["all"]) if m.kind != "baseline"])
-    parser = options.add_command(subparsers, "train", __doc__, models=listed)
+    parser = options.add_command(subparsers, "train", __doc__, models=listing(trainable()))
     add = options.adder(parser)
     data = "file, name of a data set, or - for standard input; a folder or several files are "
     add("data DATA", data + "read in passes", nargs="+")
     add("--model NAME", "which model to train (default: chosen by a quick search)")
-    large.add_options(parser)
+    many_files.add_options(parser)
     about = "parameter of the model; may be given several times"
     add("--param K=V", about, options.parameter, [], action="append")
     about = "choose the other parameters by cross-validation with K folds (5)"
@@ -70,16 +69,14 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from oblong.persistence import ModelFileError, save
-
-    in_passes = bool(args.cluster) or large.is_large(args.data)
+    in_passes = bool(args.cluster) or many_files.is_many(args.data)
     if in_passes and args.model is None:
         args.model = "rmm-linear"
     if args.model is not None:
         # Before anything is read.
         _, classifier = classifier_of(args, None)
         if in_passes:
-            return large.train(args, classifier)
+            return many_files.train(args, classifier)
     elif args.param or args.cv:
         raise DataFileError("--param, --cv", "belong to a model; name it with --model")
     args.data = args.data[0]
@@ -92,10 +89,7 @@ def _run(args: argparse.Namespace) -> int:
         fitted = train(table, args)
     seconds = time.perf_counter() - started
     training = _training(table, args, fitted)
-    try:
-        save(fitted.pipeline, args.output, training=training)
-    except ModelFileError as problem:
-        raise options.RunError(str(problem)) from None
+    options.save_model(fitted.pipeline, args.output, training)
     more = ("cross_validation", "scores", "search", "threshold")
     options.tell_saved(args, fitted.name, training, seconds, more, _lines(table, fitted))
     return 0
@@ -104,10 +98,9 @@ def _run(args: argparse.Namespace) -> int:
 def _lines(table: Table, fitted: Fitted) -> list[str]:
     """What there is to say about a model."""
     lines = []
-    text = [j for j in table.schema.text or [] if j not in (table.schema.hashed or [])]
-    if text:
+    if table.schema.categories:
         names = table.schema.feature_names or [str(j + 1) for j in range(table.X.shape[1])]
-        counts = [f"{names[j]} ({len(np.unique(table.X[:, j]))})" for j in text]
+        counts = [f"{names[j]} ({len(np.unique(table.X[:, j]))})" for j in table.schema.categories]
         lines.append(f"one column per word of: {', '.join(counts)}")
     if fitted.search is not None:
         others = [f"{e['model']} {100 * e['error']:.2f} %" for e in fitted.search["candidates"]]

@@ -13,7 +13,6 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from oblong.cli.shared.options import add_command
@@ -30,8 +29,7 @@ def _run(args: argparse.Namespace) -> int:
     began = time.perf_counter()
     for name, job in [*([] if args.online else _batch()), *_online()]:
         print(f"{time.perf_counter() - began:6.1f} s  {name}", flush=True)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             try:
                 job()
             except ImportError as error:
@@ -95,22 +93,21 @@ def _learn(name: str) -> None:
 
 
 def _stream(learner: str) -> None:
+    import numpy as np
+    from sklearn.datasets import dump_svmlight_file
+
     from oblong.cli import main
 
     X, y = _data(60)
     with tempfile.TemporaryDirectory() as folder, open(os.devnull, "w") as out:
         for target in (y > 0, y):
-            sparse = [[f"{j + 1}:{x:.3f}" for j, x in enumerate(row)] for row in X]
-            texts = {
-                "rows.libsvm": [" ".join([str(int(k)), *row]) for k, row in zip(target, sparse)],
-                "rows.csv": [",".join([*map(str, row), str(int(k))]) for k, row in zip(target, X)],
-            }
-            for file, lines in texts.items():
-                path = Path(folder) / file
-                path.write_text("\n".join(lines) + "\n")
+            files = [f"{folder}/rows.libsvm", f"{folder}/rows.csv"]
+            dump_svmlight_file(X, target.astype(int), files[0], zero_based=False)
+            np.savetxt(files[1], np.column_stack([X, target]), "%.9g", delimiter=",")
+            for file in files:
                 for more in ([], ["--hash-bits", "10"]):
                     with redirect_stdout(out):
-                        code = main(["stream", str(path), "--learner", learner, *more])
+                        code = main(["stream", file, "--learner", learner, *more])
                     if code:
                         # SIGTERM, which a stream takes as the wish to end it.
                         raise SystemExit(code)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from oblong.cli.comparison.grids import MAJORITY
+from oblong.cli.comparison.models import MAJORITY
 from oblong.cli.comparison.projection import Projection
 from oblong.cli.comparison.results import Comparison
 from oblong.cli.shared.svg import draw_svg

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from oblong import __version__
-from oblong.cli.comparison.grids import Model
+from oblong.cli.comparison.models import Model
 from oblong.cli.comparison.results import FoldResult, Settings
 from oblong.cli.shared.options import writing
 from oblong.datasets import DataFileError, Dataset

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from oblong.cli.comparison.grids import Model
+from oblong.cli.comparison.models import Model
 from oblong.cli.comparison.protocol import evaluate, some_rows, width_unit
 from oblong.cli.comparison.results import FoldResult, Settings
 from oblong.datasets import Dataset

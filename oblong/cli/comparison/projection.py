@@ -13,7 +13,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 
 from oblong.cli.comparison import protocol
-from oblong.cli.comparison.grids import Model
+from oblong.cli.comparison.models import Model
 from oblong.cli.comparison.results import Settings
 from oblong.datasets import Dataset
 from oblong.geometry import MinimumVolumeEllipsoid
@@ -95,8 +95,7 @@ def _ellipsoids(points: np.ndarray, y: np.ndarray) -> dict[int, MinimumVolumeEll
         mine = points[y == label]
         if np.linalg.matrix_rank(mine - mine.mean(axis=0)) < 2:
             continue
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             found[k] = MinimumVolumeEllipsoid(coverage=COVERAGE).fit(mine)
     return found
 
@@ -105,7 +104,6 @@ def _fit(
     model: Model, points: np.ndarray, y: np.ndarray, unit: float, settings: Settings
 ) -> tuple[str, Pipeline]:
     where = "in the plane"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         parameters = protocol.choose(model, points, y, unit, settings, where)
         return model.name, protocol.fit_with(model, points, y, parameters, settings, where)

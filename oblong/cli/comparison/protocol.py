@@ -21,15 +21,17 @@ from sklearn.pipeline import Pipeline
 
 from oblong._core.text import quote
 from oblong.batch import CalibratedMarginClassifier
-from oblong.cli.comparison.grids import Model
+from oblong.cli.comparison.models import Model
 from oblong.cli.comparison.results import Comparison, FoldResult, Settings
 from oblong.cli.shared.memory import peak_memory
 from oblong.cli.shared.options import RunError
 from oblong.cli.shared.preparation import class_counts, scaling, spread_of, suited
 from oblong.datasets import DataFileError, Dataset
 from oblong.io.dataset import Matrix
+from oblong.io.errors import first_line
 
 INNER_FOLDS = 5
+TOO_LITTLE_TIME = "the time ran out before two folds were done; allow more --time"
 # A search that shares kernel matrices keeps one in memory; for more rows it would not fit.
 _SHARED_ROWS = 6000
 _E = TypeVar("_E", GridSearchCV, Pipeline)
@@ -102,8 +104,7 @@ def compare(
         for result in mine:
             if result.fold == 0 and result.estimator is None:
                 # Pictures need the model itself.
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
+                with warnings.catch_warnings(action="ignore"):
                     fitted = fit_with(
                         model, X[train], y[train], result.parameters, settings, "on fold 1"
                     )
@@ -126,7 +127,7 @@ def _complete(comparison: Comparison) -> Comparison:
             break
         slowest = min(range(1, len(models)), key=lambda k: len(done[k]), default=0)
         if len(done[0]) < 2 or slowest == 0:
-            raise RunError("the time ran out before two folds were done; allow more --time")
+            raise RunError(TOO_LITTLE_TIME)
         del models[slowest]
     results = {m.name: [r for r in comparison.results[m.name] if r.fold in common] for m in models}
     folds = [comparison.folds[fold] for fold in common]
@@ -226,8 +227,7 @@ def _fitted(estimator: _E, X: Matrix, y: np.ndarray, model: Model, where: str) -
     try:
         return estimator.fit(X, y)
     except Exception as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise RunError(f"{model.title} failed {where}: {reason}") from error
+        raise RunError(f"{model.title} failed {where}: {first_line(error)}") from error
 
 
 def _choose(
@@ -235,8 +235,7 @@ def _choose(
 ) -> tuple[str, dict[str, object]]:
     """Choose a model's parameters on all rows."""
     _leave_interrupts()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         return model.name, choose(model, X, y, unit, settings, "on all rows")
 
 
@@ -273,8 +272,7 @@ def evaluate(
     _leave_interrupts()
     (train, test), where = rows, f"on fold {fold + 1}"
     began = time.perf_counter()
-    with warnings.catch_warnings(record=True) as caught, peak_memory() as peak:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught, peak_memory() as peak:
         if parameters is None:
             parameters = choose(model, X[train], y[train], unit, settings, where)
         searched = time.perf_counter() - began
@@ -320,8 +318,7 @@ def judge(
     """
     classes, truth = estimator.classes_, y[test]
     probabilities: np.ndarray | None = None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         if hasattr(estimator, "predict_proba"):
             probabilities = estimator.predict_proba(X[test])
         else:

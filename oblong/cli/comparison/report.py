@@ -5,20 +5,11 @@ from html import escape
 
 import numpy as np
 
-from oblong.cli.comparison import figures
+from oblong.cli.comparison import figures, table
 from oblong.cli.comparison.projection import COVERAGE, Projection
 from oblong.cli.comparison.protocol import INNER_FOLDS
 from oblong.cli.comparison.results import Comparison
-from oblong.cli.comparison.table import (
-    decision,
-    format_memory,
-    format_p,
-    format_points,
-    reduced,
-    shown,
-    verdict,
-)
-from oblong.cli.shared.html import facts, figure, frame, how_to_repeat, section, table
+from oblong.cli.shared import html
 
 # Tables of more classes than these are too wide to read.
 _MOST_CLASSES = 30
@@ -43,12 +34,12 @@ def render(parts: Sequence[tuple[Comparison, Projection | None]], command: str) 
         sections += [part(comparison) for part in (_parameters, _certificates)]
     names = ", ".join(comparison.dataset.name for comparison, _ in parts)
     lead = _lead(parts[0][0]) if len(parts) == 1 else ""
-    return frame("oblong compare", names, lead, [*sections, how_to_repeat(command)])
+    return html.frame("oblong compare", names, lead, [*sections, html.how_to_repeat(command)])
 
 
 def _lead(comparison: Comparison) -> str:
     """Return the answer in a sentence."""
-    text = escape(decision(comparison))
+    text = escape(table.decision(comparison))
     return f'<p class="lead">{text[0].upper()}{text[1:]}</p>'
 
 
@@ -64,25 +55,28 @@ def _data(comparison: Comparison) -> str:
         found["non-zero"] = f"{dataset.X.nnz / (float(rows) * columns):.2%}"
     parts = [
         f"<p>{escape(dataset.description)}</p>" if dataset.description else "",
-        facts(found),
+        html.facts(found),
         f'<p class="note">Rows of each class: {escape(", ".join(classes))}.</p>',
     ]
     if dataset.y_test is not None:
         parts.append(
             f'<p class="note">The test rows of the set ({len(dataset.y_test):,}) are not used.</p>'
         )
-    return section("Data", *filter(None, parts))
+    return html.section("Data", *filter(None, parts))
 
 
 def _results(comparison: Comparison) -> str:
     settings, reference = comparison.settings, comparison.models[0].title
     rows = []
     for summary in comparison.summaries():
-        word = verdict(summary)
-        memory, p = escape(format_memory(summary.memory)), escape(format_p(summary.p_value))
+        word = table.verdict(summary)
+        memory, p = (
+            escape(table.format_memory(summary.memory)),
+            escape(table.format_p(summary.p_value)),
+        )
         marked = f'<span class="{word}">{word}</span>' if word in ("better", "worse") else word
-        against = [memory, format_points(summary.difference), p, marked]
-        rows.append([escape(summary.model.title), *shown(summary), *against])
+        against = [memory, table.format_points(summary.difference), p, marked]
+        rows.append([escape(summary.model.title), *table.shown(summary), *against])
     scores = ["model", "error, %", "balanced error, %", "F1", "AUC", "log loss"]
     head = [*scores, "fit", "predict", "memory", f"vs {escape(reference)}", "p", "verdict"]
     repeats = f", repeated {settings.repeats} times" if settings.repeats > 1 else ""
@@ -93,12 +87,12 @@ def _results(comparison: Comparison) -> str:
         else f"The parameters were chosen once, {inner} on all rows, held-out ones included, "
         "which favours models with many parameters."
     )
-    some = reduced(comparison)
+    some = table.reduced(comparison)
     fewer = f" To save time, parameters were chosen{some}." if some else ""
     correction = ", with Holm's correction for several models" if len(rows) > 2 else ""
-    return section(
+    return html.section(
         "Result",
-        table(head, rows, numbers=range(1, 11)),
+        html.table(head, rows, numbers=range(1, 11)),
         f'<p class="note">Errors are mean ± standard deviation over {settings.cv} stratified '
         f"folds{repeats}, the same for all models. {chosen}{fewer} The balanced error weights all "
         "classes equally. F1 is the mean of the F1 scores of the classes, AUC the mean of the "
@@ -108,7 +102,7 @@ def _results(comparison: Comparison) -> str:
         "difference counts as clear. Fit time is the median over the folds of one fit with the "
         "chosen parameters. Memory is the median of the peak while the parameters were chosen and "
         "the model fitted, beyond what the process used before.</p>",
-        figure(
+        html.figure(
             figures.fold_figure(comparison),
             "Each dot is one fold; thin lines join the same fold, bars mark the means.",
         ),
@@ -133,13 +127,13 @@ def _classes(comparison: Comparison) -> str:
         [name, *(f"<strong>{n:,}</strong>" if j == k else f"{n:,}" for j, n in enumerate(row))]
         for k, (name, row) in enumerate(zip(names, confusions[best].tolist()))
     ]
-    return section(
+    return html.section(
         "Classes",
         "<p>Held-out rows of each class that were predicted wrongly, in %.</p>",
-        table(head, rows, numbers=range(1, len(head))),
+        html.table(head, rows, numbers=range(1, len(head))),
         f"<p>Confusion matrix of {escape(models[best].title)}: each line counts the rows of a "
         "class by the class that was predicted.</p>",
-        table(["class", *names], matrix, numbers=range(1, len(names) + 1)),
+        html.table(["class", *names], matrix, numbers=range(1, len(names) + 1)),
     )
 
 
@@ -153,12 +147,12 @@ def _margins(comparison: Comparison) -> str:
         names = dict(zip(np.unique(comparison.dataset.y).tolist(), comparison.dataset.target_names))
         first, second = (names[label.item() if hasattr(label, "item") else label] for label in pair)
         between = f" The outputs separate {first} from {second}, the pair confused most often."
-    return section(
+    return html.section(
         "Margins",
         "<p>Left of 0 a row is on the wrong side of the boundary, right of 1 it is beyond the "
         "margin. A relative margin machine also keeps the output of every training row at or below "
         "its bound <var>B</var>: the margin is large relative to the spread of the outputs.</p>",
-        figure(picture, f"Training rows of the first fold.{between}"),
+        html.figure(picture, f"Training rows of the first fold.{between}"),
     )
 
 
@@ -174,8 +168,8 @@ def _boundaries(comparison: Comparison, projection: Projection | None) -> str:
     )
     rows = len(comparison.dataset.y)
     some = f" {len(projection.y):,} of {rows:,} rows." if len(projection.y) < rows else ""
-    return section(
-        "Boundaries", figure(figures.boundary_figure(comparison, projection), what + some)
+    return html.section(
+        "Boundaries", html.figure(figures.boundary_figure(comparison, projection), what + some)
     )
 
 
@@ -187,15 +181,17 @@ def _ellipsoids(comparison: Comparison, projection: Projection | None) -> str:
         axes = np.linalg.svd(ellipsoid.inverse_factor_, compute_uv=False)
         lengths = [f"{axes.max():.3g}", f"{axes.min():.3g}", f"{axes.max() / axes.min():.1f}"]
         rows.append([escape(comparison.dataset.target_names[k]), *lengths])
-    return section(
+    return html.section(
         "Shape",
-        figure(
+        html.figure(
             figures.ellipsoid_figure(comparison, projection),
             f"The ellipses of least area around {COVERAGE:.0%} of the points of each class, in the "
             "plane of the picture above. The more elongated they are, the more there is to gain "
             "from the shape of the data.",
         ),
-        table(["class", "long half-axis", "short half-axis", "ratio"], rows, numbers=(1, 2, 3)),
+        html.table(
+            ["class", "long half-axis", "short half-axis", "ratio"], rows, numbers=(1, 2, 3)
+        ),
     )
 
 
@@ -220,9 +216,9 @@ def _parameters(comparison: Comparison) -> str:
             row += [escape(_value(value)) for value in result.parameters.values()]
             row.append(f"{100 * result.error:.2f}")
         rows.append(row)
-    return section(
+    return html.section(
         "Chosen parameters",
-        table(head, rows, numbers=range(1, len(head)), groups=groups, starts=starts),
+        html.table(head, rows, numbers=range(1, len(head)), groups=groups, starts=starts),
     )
 
 
@@ -240,9 +236,9 @@ def _certificates(comparison: Comparison) -> str:
             rows.append([escape(model.title), f"{max(gaps):.1e}", f"{early:,}"])
     if not rows:
         return ""
-    return section(
+    return html.section(
         "Certificates",
         "<p>The gap between the primal and the dual objective bounds how far a fit is from the "
         "best possible one, as a fraction of the objective.</p>",
-        table(["model", "largest gap", "fits stopped early"], rows, numbers=(1, 2)),
+        html.table(["model", "largest gap", "fits stopped early"], rows, numbers=(1, 2)),
     )

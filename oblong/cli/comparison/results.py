@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.metrics import confusion_matrix
 from sklearn.pipeline import Pipeline
 
-from oblong.cli.comparison.grids import Model
+from oblong.cli.comparison.models import Model
 from oblong.cli.comparison.significance import corrected_t_test, holm
 from oblong.datasets import Dataset
 

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 from scipy.stats import binomtest
 
-from oblong.cli.comparison.grids import MAJORITY
+from oblong.cli.comparison.models import MAJORITY
 from oblong.cli.comparison.results import Comparison, Summary
 from oblong.cli.comparison.significance import corrected_t_test
 

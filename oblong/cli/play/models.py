@@ -223,8 +223,9 @@ def _fitted(name: str, state: State) -> _Fitted:
     prepared = _prepare(state)
     started = time.perf_counter()
     message = None
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", ConvergenceWarning)
+    with warnings.catch_warnings(
+        record=True, action="always", category=ConvergenceWarning
+    ) as caught:
         try:
             model = MODELS[name].make(state, prepared.kernel)
             if name == "mve":

@@ -88,7 +88,7 @@ def columns_of(table: Table, x: str | None = None, y: str | None = None) -> dict
     target = schema.target or ("label" if place is None else str(place + 1))
     every = [str(j + 1) for j in range(schema.n_features + (place is not None))]
     labels = schema.feature_names or [name for name in every if name != target]
-    names = {name: j for j, name in enumerate(labels) if j not in set(schema.text or [])}
+    names = {labels[j]: j for j in schema.numbers}
     if len(names) < 2:
         raise BadRequest("expected two columns of numbers besides the labels")
     defaults = iter(names)

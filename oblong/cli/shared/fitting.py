@@ -18,12 +18,13 @@ from sklearn.utils._param_validation import InvalidParameterError
 
 from oblong._core.text import no_such, quote
 from oblong.batch import CalibratedMarginClassifier
-from oblong.cli.comparison.grids import Model, select
+from oblong.cli.comparison.models import Model, select, trainable
 from oblong.cli.comparison.protocol import choose, some_rows
 from oblong.cli.comparison.results import Settings
 from oblong.cli.shared.options import RunError
 from oblong.cli.shared.preparation import make_pipeline, spread_of, suited
 from oblong.datasets import DataFileError
+from oblong.io.errors import first_line
 from oblong.io.tables import Table
 
 _FOLDS = 5
@@ -98,8 +99,7 @@ def _failures(what: str, table: Table) -> Iterator[None]:
     except InvalidParameterError as error:
         raise DataFileError("--param", " ".join(str(error).split())) from None
     except (ValueError, TypeError, MemoryError, FloatingPointError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise RunError(f"{what} failed on {table.name}: {reason}") from None
+        raise RunError(f"{what} failed on {table.name}: {first_line(error)}") from None
 
 
 def _fewest(table: Table) -> int:
@@ -117,7 +117,7 @@ def _folds(table: Table, args: argparse.Namespace, k: int = _FOLDS) -> selection
 
 def classifier_of(args: argparse.Namespace, table: Table | None) -> tuple[Model | None, Any]:
     """The registered model, if it is one, and the classifier with its parameters."""
-    registered = {m.name: m for m in select(["all"]) if m.kind != "baseline"}
+    registered = {model.name: model for model in trainable()}
     model = registered.get(args.model)
     if model is not None:
         classifier = model.factory()
@@ -190,8 +190,7 @@ def _quick_search(table: Table, args: argparse.Namespace) -> tuple[dict[str, Any
     unit, settings = spread_of(Z), Settings(seed=args.seed)
     found = []
     known = {model.name: model for model in select(["all"])}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         for name in names:
             model = known[name]
             classifier = _prepared(model.factory(), args, table)
@@ -285,8 +284,7 @@ def _scores(table: Table, pipeline: Pipeline, args: argparse.Namespace) -> dict[
         scoring |= {"auc": "roc_auc" if two else "roc_auc_ovr", "log_loss": "neg_log_loss"}
     elif two:
         scoring["auc"] = "roc_auc"
-    with warnings.catch_warnings(), parallel_config("threading"):
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"), parallel_config("threading"):
         # A fold may lack what a score or a fit needs; then there is none.
         found = selection.cross_validate(
             clone(pipeline), table.X, table.y, cv=splitter, scoring=scoring, n_jobs=args.jobs

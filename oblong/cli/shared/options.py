@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,15 @@ def parameter(text: str) -> tuple[str, Any]:
     return name.strip(), value
 
 
+def option_words(flag: str, value: Any) -> list[str]:
+    """The words of a command line that give an option its value; none if it has none."""
+    if value in (None, False, 0, [], "none"):
+        return []
+    if value is True:
+        return [flag]
+    return [flag, ",".join(value) if isinstance(value, list) else str(value)]
+
+
 def check_apart(inputs: Iterable[str], outputs: Iterable[Path | None]) -> None:
     """Refuse outputs that would replace an input, or one another."""
     taken = {os.path.realpath(name): "is what is read" for name in inputs if name != "-"}
@@ -116,6 +126,13 @@ def check_apart(inputs: Iterable[str], outputs: Iterable[Path | None]) -> None:
         if place in taken:
             raise DataFileError(quote(path, 80), f"{taken[place]}; choose another file to write")
         taken[place] = "would be written twice"
+
+
+def require(what: str, *packages: str, extra: str = "cli") -> None:
+    """Refuse what needs packages that are not there, and say how to get them."""
+    missing = " and ".join(name for name in packages if find_spec(name) is None)
+    if missing:
+        raise DataFileError(what, f'needs {missing}: pip install "oblong[{extra}]"')
 
 
 def is_set_by_name(data: str) -> bool:
@@ -158,6 +175,23 @@ def write_whole(path: Path, content: str | bytes) -> None:
         stream.write(content)
 
 
+def save_model(model: Any, path: Path, training: dict[str, Any]) -> None:
+    """Save a model with what is known of its training.
+
+    Raises
+    ------
+    RunError
+        If the model cannot be saved, or the file not be written.
+    """
+    # Here, since it needs scikit-learn.
+    from oblong.persistence import ModelFileError, save
+
+    try:
+        save(model, path, training=training)
+    except ModelFileError as error:
+        raise RunError(str(error)) from None
+
+
 @contextmanager
 def busy(what: str) -> Iterator[None]:
     """Show on a terminal that work goes on."""
@@ -166,20 +200,19 @@ def busy(what: str) -> Iterator[None]:
         return
     try:
         # Here, so that all works without the extra too.
-        from oblong.cli.shared.progress import waiting
+        from rich.console import Console
     except ImportError:
         print(f"{what} …", file=sys.stderr)
         yield
         return
-    with waiting(what):
+    with Console(stderr=True).status(what):
         yield
 
 
 @contextmanager
 def plain_warnings() -> Iterator[None]:
     """Say warnings in one line each, once, after the work."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         yield
     # Deprecations inside libraries mean nothing to whoever runs a command.
     ours = [w for w in caught if not issubclass(w.category, (DeprecationWarning, FutureWarning))]

@@ -45,12 +45,11 @@ def make_pipeline(table: Table, classifier: Any, impute: str | None) -> Pipeline
 
 def by_kind(table: Table, step: Any, **how: Any) -> ColumnTransformer:
     """What happens to columns of numbers, and encoders of categories and of free text."""
-    text, hashed = table.schema.text or [], table.schema.hashed or []
-    numbers = [j for j in range(table.schema.n_features) if j not in set(text)]
-    categories = [j for j in text if j not in hashed]
+    schema = table.schema
     encoder = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
-    parts = [("numbers", step, numbers), ("text", encoder, categories)]
-    words = [(f"words {j}", HashingVectorizer(n_features=TEXT_FEATURES), j) for j in hashed]
+    parts = [("numbers", step, schema.numbers), ("text", encoder, schema.categories)]
+    hasher = HashingVectorizer(n_features=TEXT_FEATURES)
+    words = [(f"words {j}", hasher, j) for j in schema.hashed or ()]
     return ColumnTransformer([*(part for part in parts if part[2]), *words], **how)
 
 

@@ -60,23 +60,9 @@ def fold_progress(
 def step_progress(total: int) -> Iterator[Callable[[str], None]]:
     """Show one bar over all steps; yields the function to call before each, with what comes."""
     console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda what: None
-        return
     columns = (BarColumn(bar_width=36), MofNCompleteColumn(), TimeElapsedColumn())
-    text = TextColumn("{task.description}")
-    with Progress(*columns, text, console=console, transient=True) as bar:
+    text, hidden = TextColumn("{task.description}"), not console.is_terminal
+    with Progress(*columns, text, console=console, transient=True, disable=hidden) as bar:
         # The first call ends nothing.
         task = bar.add_task("", total=total, completed=-1)
         yield lambda what: bar.update(task, advance=1, description=what)
-
-
-@contextmanager
-def waiting(what: str) -> Iterator[None]:
-    """Show that work without steps goes on."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield
-        return
-    with console.status(what):
-        yield

@@ -34,9 +34,8 @@ _STYLE: Any = {
 
 def draw_svg(draw: Callable[[Axes], object], size: tuple[float, float], title: str) -> str:
     """Draw a figure and return it as an SVG element that takes the page's font and colour."""
-    with mpl.rc_context(_STYLE), warnings.catch_warnings():
+    with mpl.rc_context(_STYLE), warnings.catch_warnings(action="ignore"):
         # The reader's fonts count, not those matplotlib lacks a glyph in.
-        warnings.simplefilter("ignore")
         figure = Figure(figsize=size, layout="constrained")
         FigureCanvasSVG(figure)
         draw(figure.add_subplot())

@@ -7,7 +7,7 @@ from typing import Any
 from sklearn.impute import SimpleImputer
 
 from oblong._core.text import quote
-from oblong.cli.shared.options import adder, is_set_by_name
+from oblong.cli.shared.options import adder, is_set_by_name, option_words
 from oblong.cli.shared.preparation import TEXT_FEATURES, by_kind, class_counts
 from oblong.datasets import DataFileError, Dataset, load
 from oblong.io.dialect import Dialect
@@ -81,16 +81,8 @@ def table_words(args: argparse.Namespace) -> list[str]:
     """The words of a command line that say how the table is meant."""
     names = "target drop categorical text dates date_format impute sep decimal thousands encoding"
     names += " missing skip_bad zero_based"
-    return [word for name in names.split() for word in _words(name, getattr(args, name))]
-
-
-def _words(name: str, value: Any) -> list[str]:
-    option = "--" + name.replace("_", "-")
-    if value in (None, False, [], "none"):
-        return []
-    if value is True:
-        return [option]
-    return [option, ",".join(value) if isinstance(value, list) else value]
+    values = {"--" + name.replace("_", "-"): getattr(args, name) for name in names.split()}
+    return [word for option in values.items() for word in option_words(*option)]
 
 
 def labelled_table(args: argparse.Namespace, data: str | None = None) -> Table:
@@ -125,8 +117,8 @@ def labelled_numbers(args: argparse.Namespace, data: str) -> Dataset:
         return load(data)
     table = labelled_table(args, data)
     schema, X, names = table.schema, table.X, table.schema.feature_names
-    text, hashed = schema.text or [], schema.hashed or []
-    if text:
+    if schema.text:
+        hashed, categories = schema.hashed or [], schema.categories
         names = names or [str(j + 1) for j in range(schema.n_features)]
         step: Any = "passthrough"
         if hashed and args.impute is not None:
@@ -135,8 +127,7 @@ def labelled_numbers(args: argparse.Namespace, data: str) -> Dataset:
         # Which words there are tells nothing of the labels, so all rows may have a say.
         made = by_kind(table, step, sparse_threshold=1.0)
         X = made.fit_transform(X)
-        columns = [names[j] for j in range(schema.n_features) if j not in text]
-        categories = [j for j in text if j not in hashed]
+        columns = [names[j] for j in schema.numbers]
         known = made.named_transformers_["text"].categories_ if categories else []
         columns += [f"{names[j]}={word}" for j, words in zip(categories, known) for word in words]
         names = columns + [f"{names[j]}#{k}" for j in hashed for k in range(TEXT_FEATURES)]

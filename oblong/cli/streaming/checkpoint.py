@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from oblong.cli.shared.options import RunError
+from oblong.cli.shared.options import RunError, save_model
 from oblong.cli.streaming.metrics import Metrics
 from oblong.io.errors import DataFileError
 from oblong.io.rows import Position, RowReader
 from oblong.online.incremental import CodedRows, IncrementalLearner
-from oblong.online.plain import PlainLearner
+from oblong.online.plain_learner import PlainLearner
 from oblong.persistence import ModelFileError
 from oblong.solvers.online.rows import Rows
 
@@ -86,34 +86,26 @@ def write_checkpoint(
     passed: tuple[int, int] = (0, 0),
 ) -> None:
     """Write a checkpoint in place of the one before; with the bytes of predictions so far."""
-    # Here, since it needs scikit-learn.
-    from oblong.persistence import save
-
     vocabulary = reader.vocabulary(position)
     model = named(learner.model, None)
     if vocabulary:
         # Names may outnumber columns: there may be no model yet, and no columns.
         model.feature_names_in_ = np.array(vocabulary, dtype=object)
-    stream = _plain(
-        {
-            "version": _VERSION,
-            "options": options,
-            "reader": reader.state(position),
-            "learner": {
-                **{name: getattr(learner, attribute) for name, (attribute, _) in _KEPT.items()},
-                "tested": learner.tested,
-                "messages": messages,
-                "late": [_listed(row) for row in learner.late],
-            },
-            "metrics": metrics.state(),
-            "written": written,
-            "passed": passed,
-        }
-    )
-    try:
-        save(model, path, training={"stream": stream})
-    except ModelFileError as error:
-        raise RunError(str(error)) from None
+    stream = {
+        "version": _VERSION,
+        "options": options,
+        "reader": reader.state(position),
+        "learner": {
+            **{name: getattr(learner, attribute) for name, (attribute, _) in _KEPT.items()},
+            "tested": learner.tested,
+            "messages": messages,
+            "late": [_listed(row) for row in learner.late],
+        },
+        "metrics": metrics.state(),
+        "written": written,
+        "passed": passed,
+    }
+    save_model(model, path, {"stream": stream})
 
 
 def read_checkpoint(path: Path, options: dict[str, Any]) -> Checkpoint | None:
@@ -129,8 +121,7 @@ def read_checkpoint(path: Path, options: dict[str, Any]) -> Checkpoint | None:
         model, manifest = load_with_manifest(path)
     except ModelFileError as error:
         raise DataFileError(path.name, f"no checkpoint: {error.problem}") from None
-    training = manifest.get("training")
-    stream = training.get("stream") if isinstance(training, dict) else None
+    stream = manifest["training"].get("stream")
     if not isinstance(stream, dict):
         raise DataFileError(path.name, "a model, not a checkpoint of a stream")
     if stream.get("version") != _VERSION:
@@ -202,15 +193,6 @@ def _with(name: str, value: Any) -> str:
     if name == "--param":
         value = ", ".join(f"{key}={setting}" for key, setting in value)
     return f"with {name}" if value is True else f"with {name} {value}"
-
-
-def _plain(value: Any) -> Any:
-    """JSON values, of which numbers may be NumPy's where nothing is compiled."""
-    if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return value.item() if isinstance(value, np.generic) else value
 
 
 @contextmanager

@@ -6,15 +6,14 @@ import os
 import shlex
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from oblong._core.text import quote
-from oblong.cli import TERMINATED
-from oblong.cli.shared.options import RunError, print_json, writing
+from oblong.cli import TERMINATED, handling
+from oblong.cli.shared.options import option_words, print_json, save_model, writing
 from oblong.cli.streaming.checkpoint import (
     Checkpoint,
     locked,
@@ -30,8 +29,7 @@ from oblong.io.errors import DataFileError
 from oblong.io.layout import find_format
 from oblong.io.rows import RowReader
 from oblong.online.incremental import IncrementalLearner
-from oblong.online.plain import PlainLearner
-from oblong.persistence import ModelFileError
+from oblong.online.plain_learner import PlainLearner
 
 
 def stream(args: argparse.Namespace) -> int:
@@ -73,7 +71,11 @@ def _stream(args: argparse.Namespace) -> int:
         said = {name: getattr(args, name) for name in names}
         schedule = Schedule(options, live=args.data == "-", **said)
         printer = _Printer(args.json)
-        with _terminated(run.stop), _predictions(args, reader, checkpoint) as (write, run.written):
+        # SIGTERM ends the run, but not before the rows that are being learned from.
+        with (
+            handling(signal.SIGTERM, lambda *_: run.stop()),
+            _predictions(args, reader, checkpoint) as (write, run.written),
+        ):
             skipped = run.go(reader, schedule, printer, write, printer.drift)
     for message in run.messages:
         print(f"oblong: warning: {message}", file=sys.stderr)
@@ -93,19 +95,6 @@ def _stream(args: argparse.Namespace) -> int:
     return 0
 
 
-@contextmanager
-def _terminated(stop: Callable[[], None]) -> Iterator[None]:
-    """Call a function at SIGTERM, in place of ending at once."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, lambda *_: stop())
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
 def _initial(args: argparse.Namespace) -> Any:
     """The model to start from, if there is one; its rows are read as those it has learned from."""
     if args.initial is None:
@@ -113,8 +102,7 @@ def _initial(args: argparse.Namespace) -> Any:
     from oblong.persistence import load_with_manifest
 
     model, manifest = load_with_manifest(args.initial)
-    training = manifest.get("training")
-    made = training.get("options") if isinstance(training, dict) else None
+    made = manifest["training"].get("options")
     for name in ("hash_bits", "text"):
         kept = (made or {}).get(f"--{name.replace('_', '-')}")
         if kept and not getattr(args, name):
@@ -213,34 +201,24 @@ def _command(args: argparse.Namespace) -> str:
         spelled = value if isinstance(value, str) else json.dumps(value)
         words += ["--param", f"{name}={spelled}"]
     for flag, value in _options(args).items():
-        if flag in ("--learner", "--param", "--every") or value in (None, False, 0, []):
-            continue
-        words.append(flag)
-        if value is not True:
-            words.append(",".join(value) if isinstance(value, list) else str(value))
+        if flag not in ("--learner", "--param", "--every"):
+            words += option_words(flag, value)
     return shlex.join(words)
 
 
 def _write(args: argparse.Namespace, outcome: Outcome, reader: RowReader, options: dict) -> None:
-    try:
-        if args.output is not None:
-            spelled = dict(zip(reader.labels, reader.spellings))
-            training = {name: getattr(outcome, name) for name in ("source", "rows", "command")} | {
-                "target_names": [spelled[label] for label in outcome.model.classes_.tolist()],
-                "progressive_error": outcome.error,
-                "options": options,
-            }
-            if args.hash_bits:
-                others = [args.target or reader.target_name, args.weight]
-                others = [name for name in others if name is not None]
-                hashing = {"bits": args.hash_bits, "text": args.text, "others": others}
-                training["hashing"] = hashing
-            # Here, since it needs scikit-learn.
-            from oblong.persistence import save
-
-            save(named(outcome.model, reader.names), args.output, training=training)
-    except ModelFileError as error:
-        raise RunError(str(error)) from None
+    if args.output is not None:
+        spelled = dict(zip(reader.labels, reader.spellings))
+        training = {name: getattr(outcome, name) for name in ("source", "rows", "command")} | {
+            "target_names": [spelled[label] for label in outcome.model.classes_.tolist()],
+            "progressive_error": outcome.error,
+            "options": options,
+        }
+        if args.hash_bits:
+            others = [args.target or reader.target_name, args.weight]
+            others = [name for name in others if name is not None]
+            training["hashing"] = {"bits": args.hash_bits, "text": args.text, "others": others}
+        save_model(named(outcome.model, reader.names), args.output, training)
     if args.report is not None:
         with writing(args.report):
             write_report(outcome, args.report)

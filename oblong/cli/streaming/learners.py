@@ -32,7 +32,7 @@ def make_learner(
     name: str, parameters: Mapping[str, Any], *, sparse: bool, normalize: bool = True
 ) -> Any:
     """Make a learner; sparse rows have too many columns for a full covariance by default."""
-    from oblong.online.plain import PlainLearner
+    from oblong.online.plain_learner import PlainLearner
 
     chosen = dict(parameters)
     if sparse and name not in ("pa", "kernel-cw", "online-esvm"):

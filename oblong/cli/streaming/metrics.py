@@ -208,9 +208,8 @@ class Scores:
         self._rows = [rows[:0]]
         rows = rows[(rows[:, 1] >= 0) & (rows[:, 4] > 0.0)]
         rows[rows == -2e300] = np.nan
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(action="ignore"):
             # A window may lack a class.
-            warnings.simplefilter("ignore")
             return {name: _score(name, self._second, *rows.T) for name in self.names}
 
 

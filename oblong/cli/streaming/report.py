@@ -8,7 +8,7 @@ from typing import Any
 
 from oblong.cli.shared.options import json_text, write_whole
 from oblong.cli.streaming.checkpoint import named
-from oblong.cli.streaming.metrics import Metrics
+from oblong.cli.streaming.metrics import Metrics, Window
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,6 @@ def write_report(outcome: Outcome, path: Path) -> None:
 
 def _page(outcome: Outcome) -> str:
     from oblong.cli.shared import html
-    from oblong.cli.streaming.figures import curve_figure
 
     end = outcome.as_json()
     weighted = outcome.examples != outcome.rows
@@ -92,7 +91,7 @@ def _page(outcome: Outcome) -> str:
         for label, n in list(zip(outcome.labels, outcome.metrics.counts))[:100]
     ]
     head = ["class", "examples" if weighted else "rows", "share, %"]
-    picture = curve_figure(outcome.metrics.windows)
+    picture = _curve(outcome.metrics.windows)
     caption = "The error over each window of rows, and over all rows so far."
     sections = [
         html.section("Errors", html.figure(picture, caption), html.facts(facts)),
@@ -101,3 +100,33 @@ def _page(outcome: Outcome) -> str:
         html.how_to_repeat(outcome.command),
     ]
     return html.frame("oblong stream", outcome.source, lead, sections)
+
+
+def _curve(windows: Sequence[Window]) -> str:
+    """Errors along a stream: over each window, and over all rows so far."""
+    from matplotlib.ticker import MaxNLocator
+
+    from oblong.cli.shared.svg import draw_svg
+    from oblong.display._style import model_style
+
+    def draw(ax: Any) -> None:
+        rows = [window.rows for window in windows]
+        for position, (label, values) in enumerate(
+            {
+                "window": [100 * window.error for window in windows],
+                "so far": [100 * window.total_error for window in windows],
+            }.items()
+        ):
+            marker = "o" if len(rows) == 1 else None
+            color = model_style(position)["color"]
+            ax.plot(rows, values, color=color, linewidth=1.6, marker=marker, label=label)
+        ax.set_ylim(bottom=0)
+        ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+        ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+        ax.set_xlabel("rows")
+        ax.set_ylabel("error, %")
+        ax.legend(frameon=False)
+        for side in ("top", "right"):
+            ax.spines[side].set_visible(False)
+
+    return draw_svg(draw, (7.4, 3.6), "Errors over each window of rows and over all rows so far.")

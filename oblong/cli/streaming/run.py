@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-import mmap
+import pickle
 import queue
 import tempfile
 import threading
@@ -15,19 +14,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from oblong.cli.shared.options import RunError
 from oblong.cli.streaming.checkpoint import Checkpoint, write_checkpoint
 from oblong.cli.streaming.metrics import Metrics, Window
 from oblong.io.errors import DataFileError
 from oblong.io.rows import Batch, Position, RowReader
+from oblong.online.growing import TooLarge
 from oblong.online.incremental import CodedRows, FixedFeatures, IncrementalLearner
-from oblong.online.plain import PlainLearner
+from oblong.online.plain_learner import PlainLearner
 from oblong.online.predicted import Predicted
 from oblong.online.progressive import ProgressiveResult, progressive_validation
 from oblong.online.progressive import Window as Progress
-from oblong.online.room import TooLarge
 from oblong.solvers.online.rows import Rows
 
 # Most rows of a batch.
@@ -178,8 +175,7 @@ class StreamRun:
             if end.rows > (metrics.windows[-1].rows if metrics.windows else 0):
                 end_window(end)
 
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
+        with warnings.catch_warnings(record=True, action="always") as caught:
             rows = self._rows(caught, singly)
             try:
                 if schedule.passes == 1 or schedule.test_only:
@@ -314,15 +310,11 @@ def _coded(batch: Batch, labels: Sequence[Any], *, plain: bool) -> CodedRows:
 
 
 class RowCache:
-    """Rows of a first pass in a file of their own, from which later passes read them.
-
-    The arrays are there as they are in memory, and a pass looks at them through a map of the file.
-    """
+    """Rows of a first pass in a file of their own, from which later passes read them."""
 
     def __enter__(self) -> RowCache:
         self._file = tempfile.TemporaryFile()
-        # Width of sparse rows, what codes mean, and where the arrays are.
-        self._parts: list[tuple[int | None, Sequence[Any], list[tuple[int, Any, Any]]]] = []
+        self._parts = 0
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -336,32 +328,14 @@ class RowCache:
 
     def keep(self, part: CodedRows) -> None:
         """Keep rows behind those that are there."""
-        X = part.X
-        arrays = [X.data, X.indices, X.indptr] if isinstance(X, Rows) else [X]
-        arrays += [part.codes] + ([] if part.weights is None else [part.weights])
-        places = []
-        for array in arrays:
-            # Arrays start where vectors may.
-            self._file.seek(-(-self._file.tell() // 64) * 64)
-            places.append((self._file.tell(), array.dtype, array.shape))
-            np.ascontiguousarray(array).tofile(self._file)
-        self._parts.append((X.width if isinstance(X, Rows) else None, part.labels, places))
+        pickle.dump(part, self._file, protocol=pickle.HIGHEST_PROTOCOL)
+        self._parts += 1
 
     def after(self, done: int) -> Iterator[CodedRows]:
         """The rows behind so many."""
-        self._file.flush()
-        if not self._parts:
-            return
-        content = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
-        for width, labels, places in self._parts:
-            arrays = [
-                np.frombuffer(content, kind, math.prod(shape), start).reshape(shape)
-                for start, kind, shape in places
-            ]
-            X: Any = arrays.pop(0)
-            if width is not None:
-                X = Rows(X, arrays.pop(0), arrays.pop(0), dense=False, width=width)
-            part = CodedRows(X, arrays.pop(0), labels, arrays.pop(0) if arrays else None)
+        self._file.seek(0)
+        for _ in range(self._parts):
+            part = pickle.load(self._file)
             n = len(part.codes)
             if done < n:
                 yield part.part(done, n) if done else part

@@ -8,7 +8,7 @@ from typing import Any
 
 from oblong import online
 from oblong._core.text import no_such
-from oblong.cli.comparison.grids import select
+from oblong.cli.comparison.models import trainable
 from oblong.cli.streaming.learners import LEARNERS
 
 GROUPS = ("kernel", "linear", "online")
@@ -57,8 +57,8 @@ def contenders() -> list[Contender]:
     """All classifiers that can be timed here, by group, its reference first."""
     found = _peers()
     # The reference among the models is scikit-learn's SVC, which is there already.
-    for model in select(["all"]):
-        if model.name not in _THERE and not model.reference and model.kind != "baseline":
+    for model in trainable():
+        if model.name not in _THERE and not model.reference:
             group = "linear" if model.name.endswith(("-linear", "-online")) else "kernel"
             found.append(Contender(model.name, model.title, group, "oblong", model.factory))
     for name, (kind, _) in LEARNERS.items():

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from oblong.cli.timing.contenders import Contender
+from oblong.io.errors import first_line
 
 # A turn lasts at least this long, so that a fit of a millisecond is not measured with the caches
 # that another classifier has left behind.
@@ -50,8 +51,7 @@ def measure(
                     running[contender.name], found.get(contender.name, Times())
                 )
             except Exception as error:
-                reason = (str(error).splitlines() or [""])[0] or type(error).__name__
-                found[contender.name] = Times(failure=reason)
+                found[contender.name] = Times(failure=first_line(error))
     return found
 
 
@@ -59,8 +59,7 @@ def _turns(
     make: Callable[[], Any], X: Any, X_new: Any, y: np.ndarray, y_new: np.ndarray
 ) -> Iterator[Times]:
     """Fit once, to warm up, and then time a turn at each step; medians so far."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         model = make().fit(X, y)
         error = float(np.mean(model.predict(X_new) != y_new))
         timers = Timer(lambda: make().fit(X, y)), Timer(lambda: model.predict(X_new))
@@ -70,8 +69,7 @@ def _turns(
     yield Times()
     turns = []
     while True:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             turns.append([timer.timeit(n) / n for timer, n in zip(timers, calls)])
         fit, predict = np.median(turns, axis=0).tolist()
         yield Times(fit, predict, error, converged)

@@ -80,3 +80,6 @@ class BayesPointOptions:
     same_projection: float = 1e-12
     interior: float = 1e-10
     first_rows: int = 200
+
+
+DEFAULTS = BayesPointOptions()

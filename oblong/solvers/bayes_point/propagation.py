@@ -17,7 +17,7 @@ from scipy.special import erfcx, log_ndtr
 from oblong._core.progress import Progress, ProgressCallback
 from oblong._core.threads import chunks
 from oblong.linalg.feature_map import row_norms
-from oblong.solvers.bayes_point.options import BayesPointOptions
+from oblong.solvers.bayes_point.options import DEFAULTS, BayesPointOptions
 from oblong.solvers.bayes_point.sites import Sites
 
 
@@ -66,7 +66,7 @@ def propagate(
     damping: float | None = None,
     watch: bool = True,
     progress: ProgressCallback | None = None,
-    options: BayesPointOptions | None = None,
+    options: BayesPointOptions = DEFAULTS,
 ) -> Propagated:
     """Match the moments of all factors, in parallel sweeps.
 
@@ -84,7 +84,7 @@ def propagate(
         Whether to stop when the Gaussian collapses.
     progress : callable, optional
         Receives a report after every sweep.
-    options : BayesPointOptions, optional
+    options : BayesPointOptions
         Settings.
 
     Returns
@@ -92,7 +92,6 @@ def propagate(
     Propagated
         The Gaussian.
     """
-    options = options or BayesPointOptions()
     damping = options.damping if damping is None else damping
     m, p = sites.F.shape
     y, copies, noise = sites.y, sites.copies, sites.noise

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import gammaln, log_ndtr
 
 from oblong._core.progress import Progress, ProgressCallback
-from oblong.solvers.bayes_point.options import BayesPointOptions
+from oblong.solvers.bayes_point.options import DEFAULTS, BayesPointOptions
 from oblong.solvers.bayes_point.propagation import Propagated
 from oblong.solvers.bayes_point.sites import Sites
 
@@ -54,7 +54,7 @@ def sample(
     rng: np.random.Generator,
     tol: float,
     progress: ProgressCallback | None = None,
-    options: BayesPointOptions | None = None,
+    options: BayesPointOptions = DEFAULTS,
 ) -> Sampled:
     """Average over draws of the weight vector.
 
@@ -74,7 +74,7 @@ def sample(
         Error that is reported as the target.
     progress : callable, optional
         Receives a report now and then.
-    options : BayesPointOptions, optional
+    options : BayesPointOptions
         Settings.
 
     Returns
@@ -82,7 +82,6 @@ def sample(
     Sampled
         The moments.
     """
-    options = options or BayesPointOptions()
     chains = options.chains
     p = sites.F.shape[1]
     G = sites.F.astype(np.float64, copy=False) * sites.y[:, None]

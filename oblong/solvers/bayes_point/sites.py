@@ -7,7 +7,7 @@ from scipy.optimize import linprog
 
 from oblong._core.threads import chunks
 from oblong.linalg.feature_map import row_norms
-from oblong.solvers.bayes_point.options import BayesPointOptions
+from oblong.solvers.bayes_point.options import DEFAULTS, BayesPointOptions
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def find_sites(
     y: np.ndarray,
     soft: float,
     weights: np.ndarray,
-    options: BayesPointOptions | None = None,
+    options: BayesPointOptions = DEFAULTS,
 ) -> Sites:
     """Turn weighted rows into factors of the likelihood.
 
@@ -50,7 +50,6 @@ def find_sites(
     merged. With slack, a weight of ``2.3`` is two factors and a third one with the slack
     variance ``soft / 0.3``.
     """
-    options = options or BayesPointOptions()
     norms = row_norms(F)
     shortest = options.short_row * norms.max(initial=0.0)
     rows = np.flatnonzero((weights > 0.0) & (norms > shortest))
@@ -118,7 +117,7 @@ def outputs_of(
 
 
 def interior_direction(
-    sites: Sites, guess: np.ndarray, options: BayesPointOptions | None = None
+    sites: Sites, guess: np.ndarray, options: BayesPointOptions = DEFAULTS
 ) -> np.ndarray | None:
     """Find a weight vector inside the version space, or prove that there is none.
 
@@ -132,7 +131,7 @@ def interior_direction(
         The half-spaces.
     guess : ndarray of shape (p,)
         A vector that is likely to be inside, or nearly.
-    options : BayesPointOptions, optional
+    options : BayesPointOptions
         Settings.
 
     Returns
@@ -140,7 +139,6 @@ def interior_direction(
     ndarray of shape (p,) or None
         A vector with positive outputs; None if the version space is empty.
     """
-    options = options or BayesPointOptions()
     p = sites.F.shape[1]
     norms = row_norms(sites.F)
     step = options.first_rows + 2 * p

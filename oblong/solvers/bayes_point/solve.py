@@ -15,7 +15,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from oblong._core.progress import ProgressCallback
-from oblong.solvers.bayes_point.options import BayesPointOptions
+from oblong.solvers.bayes_point.options import DEFAULTS, BayesPointOptions
 from oblong.solvers.bayes_point.propagation import propagate
 from oblong.solvers.bayes_point.sampling import sample
 from oblong.solvers.bayes_point.sites import find_sites, interior_direction, signed_outputs
@@ -63,7 +63,7 @@ def solve_bayes_point(
     n_samples: int = 10_000,
     rng: np.random.Generator | None = None,
     progress: ProgressCallback | None = None,
-    options: BayesPointOptions | None = None,
+    options: BayesPointOptions = DEFAULTS,
 ) -> BayesPointResult:
     """Find the Bayes point.
 
@@ -89,7 +89,7 @@ def solve_bayes_point(
         Source of randomness of the sampler.
     progress : callable, optional
         Receives reports.
-    options : BayesPointOptions, optional
+    options : BayesPointOptions
         Settings of the methods.
 
     Returns
@@ -97,7 +97,6 @@ def solve_bayes_point(
     BayesPointResult
         The mean and the covariance.
     """
-    options = options or BayesPointOptions()
     n, p = F.shape
     sites = find_sites(F, y, soft, np.ones(n) if weights is None else weights, options)
     if sites.y.size == 0:

@@ -17,7 +17,10 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from oblong._core.threads import chunks
-from oblong.solvers.ellipsoid.options import EllipsoidOptions
+from oblong.solvers.ellipsoid.options import DEFAULTS, EllipsoidOptions
+
+# Weight, over the largest, that is none.
+_TRACE = 1e-10
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,7 @@ def solve_enclosing_ball(
     *,
     tol: float = 1e-9,
     max_iter: int = 100,
-    options: EllipsoidOptions | None = None,
+    options: EllipsoidOptions = DEFAULTS,
 ) -> EnclosingBallResult:
     """Find the smallest ball around the rows.
 
@@ -76,7 +79,7 @@ def solve_enclosing_ball(
         Largest relative gap of the radius.
     max_iter : int, default=100
         Limit on passes over all points.
-    options : EllipsoidOptions, optional
+    options : EllipsoidOptions
         Settings of the method.
 
     Returns
@@ -85,7 +88,6 @@ def solve_enclosing_ball(
         The ball and its certificate.
     """
     n, d = X.shape
-    options = options or EllipsoidOptions()
     joining = options.ball_joining * (d + 1)
     # Distances are differences of squares: they keep their digits near the origin only.
     origin = X.mean(axis=0, dtype=np.float64)
@@ -106,19 +108,14 @@ def solve_enclosing_ball(
         points = (X[working] - origin) / scale
         u, steps = _solve_small(points, options)
         n_iter += steps
-        for candidate in (u, _polished(points, u)):
-            if candidate is None:
-                continue
-            center = candidate @ points
-            spread = points - center
-            # Σ u |x - c|² is the dual objective when c is the mean, and adds no cancellation.
-            lower = float(candidate @ np.einsum("ij,ij->i", spread, spread))
-            found = _squared_distances(X, origin + scale * center, options.ball_chunk) / scale**2
-            gap = 1.0 - np.sqrt(lower / found.max())
-            if best is None or gap < best[0]:
-                best = _Ball(float(gap), center, candidate, lower, working)
-                distances = found
-        assert best is not None
+        center = u @ points
+        spread = points - center
+        # Σ u |x - c|² is the dual objective when c is the mean, and adds no cancellation.
+        lower = float(u @ np.einsum("ij,ij->i", spread, spread))
+        found = _squared_distances(X, origin + scale * center, options.ball_chunk) / scale**2
+        gap = float(1.0 - np.sqrt(lower / found.max()))
+        if best is None or gap < best.gap:
+            best, distances = _Ball(gap, center, u, lower, working), found
         if best.gap <= tol:
             status = "converged"
             break
@@ -180,6 +177,8 @@ def _solve_small(P: np.ndarray, options: EllipsoidOptions) -> tuple[np.ndarray, 
         residual = Q @ u - g + lam - s
         mu = float(u @ s) / m
         if m * mu <= 1e-14 and np.abs(residual).max() <= 1e-13:
+            # What is left of a weight that tends to zero is a trace of the method.
+            u = np.where(u > _TRACE * u.max(), u, 0.0)
             return u / u.sum(), step
         matrix = Q.copy()
         matrix.flat[:: m + 1] += s / u
@@ -210,19 +209,3 @@ def _longest(x: np.ndarray, dx: np.ndarray) -> float:
     """How far ``x + a dx`` stays positive."""
     falling = dx < 0.0
     return float((-x[falling] / dx[falling]).min(initial=np.inf))
-
-
-def _polished(P: np.ndarray, u: np.ndarray) -> np.ndarray | None:
-    """Weights of the sphere through the points in use, to the last digit; None if there are none.
-
-    ``2 (p_i - p_0)·c = |p_i|² - |p_0|²`` for a centre among the points' affine combinations.
-    """
-    active = np.flatnonzero(u > 1e-5 * u.max())
-    rest = P[active[1:]] - P[active[0]]
-    if not 0 < len(rest) <= P.shape[1]:
-        return None
-    weights = np.zeros(len(P))
-    half = 0.5 * np.einsum("ij,ij->i", rest, rest)
-    weights[active[1:]] = np.linalg.lstsq(rest @ rest.T, half, rcond=None)[0]
-    weights[active[0]] = 1.0 - weights.sum()
-    return weights if weights.min() >= 0.0 else None

@@ -9,7 +9,7 @@ from scipy.linalg import qr
 
 from oblong._core.threads import available_threads, chunks, run_chunks
 from oblong.linalg.log_det import chunk_length, inverse_factor, moments
-from oblong.solvers.ellipsoid.options import EllipsoidOptions
+from oblong.solvers.ellipsoid.options import DEFAULTS, EllipsoidOptions
 
 _EPSILON = float(np.finfo(np.float64).eps)
 
@@ -88,11 +88,10 @@ class Coordinates:
         *,
         lift: bool,
         rank_tol: float,
-        options: EllipsoidOptions | None = None,
+        options: EllipsoidOptions = DEFAULTS,
     ) -> Coordinates:
         """Find the hull of the rows for which ``present`` is not zero."""
         n, d = X.shape
-        options = options or EllipsoidOptions()
         clear = options.clear_eigenvalue
         rows = np.arange(n) if present is None else np.flatnonzero(present)
         probes = X[rows[:: max(1, len(rows) // options.rank_probes)]]

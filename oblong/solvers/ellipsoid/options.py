@@ -110,3 +110,6 @@ class EllipsoidOptions:
     ball_no_weight: float = 1e-9
     ball_newton_steps: int = 60
     ball_to_boundary: float = 0.99
+
+
+DEFAULTS = EllipsoidOptions()

@@ -25,7 +25,7 @@ from oblong.linalg.first_pass import FirstLook, stacked
 from oblong.linalg.row_passes import Part, Passes, Present, dense_chunks, hashed
 from oblong.solvers.ellipsoid.capped import cover
 from oblong.solvers.ellipsoid.coordinates import Coordinates, Metric
-from oblong.solvers.ellipsoid.options import EllipsoidOptions
+from oblong.solvers.ellipsoid.options import DEFAULTS, EllipsoidOptions
 from oblong.solvers.ellipsoid.problem import Design, DesignProblem, best_threshold
 from oblong.solvers.ellipsoid.result import EllipsoidResult, PassEllipsoid, read_out
 from oblong.solvers.ellipsoid.solve import solve_ellipsoid
@@ -53,7 +53,7 @@ def solve_ellipsoid_passes(
     tol: float = 1e-6,
     max_iter: int = 1000,
     progress: ProgressCallback | None = None,
-    options: EllipsoidOptions | None = None,
+    options: EllipsoidOptions = DEFAULTS,
 ) -> PassEllipsoid:
     """Find the ellipsoid of least volume around the rows of a source, or a fraction of them.
 
@@ -66,7 +66,6 @@ def solve_ellipsoid_passes(
     coverage, center, tol, max_iter, progress, options
         As for :func:`~oblong.solvers.ellipsoid.solve.solve_ellipsoid`.
     """
-    options = options or EllipsoidOptions()
     if seen.whole:
         order = np.argsort(seen.numbers, kind="stable")
         X, weight = np.asarray(seen.X[order], dtype=np.float64), seen.weight[order]

@@ -22,7 +22,7 @@ from oblong.solvers.ellipsoid.active_set import enclose
 from oblong.solvers.ellipsoid.ball import solve_enclosing_ball
 from oblong.solvers.ellipsoid.capped import cover
 from oblong.solvers.ellipsoid.coordinates import Coordinates
-from oblong.solvers.ellipsoid.options import EllipsoidOptions
+from oblong.solvers.ellipsoid.options import DEFAULTS, EllipsoidOptions
 from oblong.solvers.ellipsoid.problem import Design, DesignProblem, capped_gap
 from oblong.solvers.ellipsoid.result import EllipsoidResult, log_unit_ball, read_out
 
@@ -40,7 +40,7 @@ def solve_ellipsoid(
     rank_tol: float = 1e-10,
     start: np.ndarray | None = None,
     progress: ProgressCallback | None = None,
-    options: EllipsoidOptions | None = None,
+    options: EllipsoidOptions = DEFAULTS,
 ) -> EllipsoidResult:
     """Find the ellipsoid of least volume that encloses all rows, or most of them.
 
@@ -71,7 +71,7 @@ def solve_ellipsoid(
         Weights of an earlier solution for nearly the same rows.
     progress : callable, default=None
         Called with a :class:`~oblong._core.progress.Progress` after each round.
-    options : EllipsoidOptions, default=None
+    options : EllipsoidOptions
         Settings of the solvers.
 
     Returns
@@ -90,7 +90,6 @@ def solve_ellipsoid(
     """
     # Weights that are all one are none.
     weights = None if sample_weight is None or (sample_weight == 1.0).all() else sample_weight
-    options = options or EllipsoidOptions()
     present = None
     if weights is not None and (weights == 0).any():
         present = (weights > 0).astype(float)

@@ -1,6 +1,6 @@
 """Compiled loops of the linear solvers: rows of the interior point, and coordinate descent.
 
-The interior point has up to three inequalities ``a_r'z + e_r >= ρ_r`` a sample, all with the
+The interior point has up to three inequalities ``a_r'z + e_r >= ρ_r`` per sample, all with the
 output ``f`` of the sample in them. Their coefficient of ``f`` is ``ky y + k1`` and that of the
 bound ``t`` is ``kt``, so that one loop serves the hinge (1, 0, 0) and the bounds from above
 (0, -1, 1) and from below (0, 1, 1). A soft inequality pays ``p_r e_r``; its multiplier ``a`` and

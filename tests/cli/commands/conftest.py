@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from oblong.cli.comparison import grids
+from oblong.cli.comparison import models as registry
 
 
 @pytest.fixture
@@ -21,5 +21,5 @@ def short_searches(monkeypatch):
     def short(grid):
         return lambda unit: {name: values[:2] for name, values in grid(unit).items()}
 
-    models = {name: replace(m, grid=short(m.grid)) for name, m in grids._MODELS.items()}
-    monkeypatch.setattr(grids, "_MODELS", models)
+    models = {name: replace(m, grid=short(m.grid)) for name, m in registry._MODELS.items()}
+    monkeypatch.setattr(registry, "_MODELS", models)

@@ -15,6 +15,7 @@ import oblong
 from oblong.cli import main
 from oblong.cli.commands import compare
 from oblong.cli.comparison import plan
+from oblong.cli.shared import options
 from oblong.datasets import make_tilted_gaussians
 
 BOTH = ["--models", "svm-linear,rmm-linear", "--cv", "2", "--jobs", "1"]
@@ -394,7 +395,7 @@ def test_ctrl_c(folder, capsys, monkeypatch):
 
 
 def test_missing_extra(capsys, monkeypatch):
-    monkeypatch.setattr(compare, "find_spec", lambda name: None)
+    monkeypatch.setattr(options, "find_spec", lambda name: None)
     line = complaint(capsys, 2, "compare")
     assert line == (
         'oblong: error: oblong compare: needs rich and matplotlib: pip install "oblong[cli]"'

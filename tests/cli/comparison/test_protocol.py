@@ -12,7 +12,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC
 
 from oblong import AROWClassifier
-from oblong.cli.comparison.grids import Model, select
+from oblong.cli.comparison.models import Model, select
 from oblong.cli.comparison.projection import MAX_POINTS, project
 from oblong.cli.comparison.protocol import (
     choose,

@@ -11,7 +11,7 @@ from sklearn.metrics import f1_score
 
 from oblong.cli.comparison import report
 from oblong.cli.comparison.figures import confused_pair
-from oblong.cli.comparison.grids import select
+from oblong.cli.comparison.models import select
 from oblong.cli.comparison.projection import project
 from oblong.cli.comparison.protocol import compare
 from oblong.cli.comparison.results import Comparison, FoldResult, Settings

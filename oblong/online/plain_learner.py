@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from oblong.online.room import add_class, check_size
+from oblong.online.growing import add_class, check_size
 from oblong.solvers.online import rules
 from oblong.solvers.online.rows import Rows
 from oblong.solvers.online.slots import DIAGONAL, EACH, FULL, NONE, NOTHING, SINGLE, TOP

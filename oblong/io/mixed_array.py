@@ -28,7 +28,7 @@ class MixedArray:
     Examples
     --------
     >>> import numpy as np
-    >>> from oblong.io.mixed import MixedArray
+    >>> from oblong.io.mixed_array import MixedArray
     >>> X = MixedArray(np.array([[150.0], [120.0]]), [np.array([0, -1])], [["red"]], [1])
     >>> X[:, [0]]
     array([[150.],

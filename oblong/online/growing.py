@@ -1,4 +1,4 @@
-"""Room in a linear model for features and classes that are new."""
+"""Linear models that grow: room for features and classes that are new."""
 
 import math
 from typing import Any

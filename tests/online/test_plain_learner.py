@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 from oblong import online
 from oblong.online.incremental import IncrementalLearner
-from oblong.online.plain import _RULES, PlainLearner
+from oblong.online.plain_learner import _RULES, PlainLearner
 from oblong.solvers.online.options import OnlineOptions
 from oblong.solvers.online.rows import Rows
 from oblong.solvers.online.slots import NOT_YET

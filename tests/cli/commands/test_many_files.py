@@ -79,7 +79,7 @@ def test_on_a_cluster(parts, capsys):
 
 
 def test_what_is_asked_wrongly(parts, capsys, monkeypatch):
-    monkeypatch.setattr("oblong.cli.shared.large._CONNECT", 0.5)
+    monkeypatch.setattr("oblong.cli.shared.many_files._CONNECT", 0.5)
     folder, *_ = parts
     output = ("-o", folder / "model.oblong")
     for words, message in (

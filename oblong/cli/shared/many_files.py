@@ -1,6 +1,7 @@
 """Training and prediction of folders and of many files, which are read in passes."""
 
 import argparse
+import operator
 import os
 import sys
 import time
@@ -16,9 +17,18 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from oblong._core.atomic import atomic_write
 from oblong._core.threads import available_threads
 from oblong.batch._passes import PassClassifier
-from oblong.cli.shared.options import RunError, adder, plain_warnings, tell_saved, writing
+from oblong.cli.shared.options import (
+    RunError,
+    adder,
+    plain_warnings,
+    require,
+    save_model,
+    tell_saved,
+    writing,
+)
 from oblong.datasets import DataFileError
 from oblong.io.dataset import Schema
+from oblong.io.errors import first_line
 from oblong.io.row_source import FileRows, open_rows
 from oblong.linalg.first_pass import look
 from oblong.linalg.row_passes import Block, LocalPasses, Part, Place, Present, in_order
@@ -36,7 +46,7 @@ def add_options(parser: argparse.ArgumentParser, *, memory: bool = True) -> None
     add("--cluster ADDRESS", "scheduler of a Dask cluster that reads the rows")
 
 
-def is_large(data: list[str]) -> bool:
+def is_many(data: list[str]) -> bool:
     """Whether the data is a folder, a pattern or several files."""
     name = data[0]
     pattern = not os.path.lexists(name) and any(letter in name for letter in "*?[")
@@ -61,8 +71,6 @@ class _ScaledRows:
 
 def train(args: argparse.Namespace, classifier: Any) -> int:
     """Fit a classifier in passes, on this machine or a cluster, and save it with its scaling."""
-    from oblong.persistence import save
-
     if not isinstance(classifier, PassClassifier) or classifier.kernel != "linear":
         problem = "folders and several files need rmm-linear, ekm-linear or SigmaSVC kernel=linear"
         raise DataFileError("--model", problem)
@@ -83,7 +91,7 @@ def train(args: argparse.Namespace, classifier: Any) -> int:
         except (ValueError, ConnectionError, OSError) as error:
             if isinstance(error, DataFileError):
                 raise
-            raise RunError(f"{args.model} failed: {str(error).splitlines()[0]}") from None
+            raise RunError(f"{args.model} failed: {first_line(error)}") from None
     model = pipeline[-1]
     seconds = time.perf_counter() - started
     rows, d = len(source), source.n_features
@@ -102,7 +110,7 @@ def train(args: argparse.Namespace, classifier: Any) -> int:
         "seed": args.seed,
         "passes": int(model.n_passes_),
     }
-    save(pipeline, args.output, training=training)
+    save_model(pipeline, args.output, training)
     passes = f"{model.n_passes_} passes over the rows, relative gap {model.dual_gap_.max():.1e}"
     lines = [passes, f"error {100 * wrong / rows:.2f} % on the training rows"]
     tell_saved(args, type(model).__name__, training, seconds, ["passes"], lines)
@@ -169,11 +177,9 @@ def _fit(args: argparse.Namespace, classifier: Any, source: FileRows) -> tuple[P
 
 def _connected(address: str) -> Any:
     """Connect to a cluster."""
-    try:
-        from distributed import Client
-    except ImportError:
-        problem = 'clusters need Dask: pip install "oblong[dask]"'
-        raise DataFileError("--cluster", problem) from None
+    require("--cluster", "distributed", extra="dask")
+    from distributed import Client
+
     try:
         return Client(address, timeout=_CONNECT, set_as_default=False)
     except (OSError, ValueError) as error:
@@ -198,13 +204,9 @@ def predictions(
         held = client.scatter(work)
 
         def ask(k: int) -> str:
-            return client.submit(_call, held, k, pure=False).result()
+            return client.submit(operator.call, held, k, pure=False).result()
 
         yield from in_order(ask, range(source.n_blocks), sum(client.nthreads().values()) + 1)
-
-
-def _call(work: Callable[[int], str], k: int) -> str:
-    return work(k)
 
 
 def _predicted(source: FileRows, schema: Schema, predict: Callable[..., str], k: int) -> str:

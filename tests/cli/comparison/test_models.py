@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from oblong.cli.comparison.grids import default_models, register, select
+from oblong.cli.comparison.models import default_models, register, select
 
 
 def names(*arguments):

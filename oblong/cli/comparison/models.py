@@ -95,6 +95,11 @@ def select(names: Sequence[str] | None = None) -> list[Model]:
     return references[:1] + [model for model in chosen if model is not references[0]]
 
 
+def trainable() -> list[Model]:
+    """All models but the baselines."""
+    return [model for model in select(["all"]) if model.kind != "baseline"]
+
+
 def listing(models: Sequence[Model]) -> str:
     """Names, titles and classes of models, one per line, for the help of a command."""
     rows = ((m.name, m.title, type(m.factory()).__name__) for m in models)

@@ -10,7 +10,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from oblong.io.mixed import MixedArray
+from oblong.io.mixed_array import MixedArray
 
 
 def mixed(n=60):
