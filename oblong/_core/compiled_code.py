@@ -4,8 +4,8 @@ Numba compares only the file of the function itself with the one that was compil
 an edit of another compiled function that it calls. Here the code is stale as soon as any module
 differs that the function's module imports from its own package, directly or not.
 
-Processes that need the same function at the same time, such as the workers of a first search, compile
-it once: the others wait for the file, and meanwhile other functions can be compiled elsewhere.
+Processes that need the same function at the same time, such as the workers of a first search,
+compile it once: the others wait for its file.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from importlib.util import resolve_name
-from typing import IO, Any
+from typing import Any
 
 import numba
 from numba.core.caching import FunctionCache, IndexDataCacheFile
@@ -62,7 +62,7 @@ class _Cache(FunctionCache):
             self._cache_path, self._impl.filename_base, _stamp(function.__module__)
         )
         self._lock_path = os.path.join(self._cache_path, f"{self._impl.filename_base}.lock")
-        self._locked: IO[bytes] | None = None
+        self._locked: int | None = None
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The code on disk, or None; then no other process compiles the function until release."""
@@ -84,8 +84,8 @@ class _Cache(FunctionCache):
         with suppress(OSError):
             if self._locked is None:
                 self._impl.locator.ensure_cache_path()
-                self._locked = open(self._lock_path, "wb")
-                _lock(self._locked.fileno())
+                self._locked = os.open(self._lock_path, os.O_RDWR | os.O_CREAT, 0o666)
+                _lock(self._locked)
 
     def release(self) -> None:
         """Let other processes compile the function."""
@@ -93,8 +93,8 @@ class _Cache(FunctionCache):
             with suppress(OSError):
                 os.remove(self._lock_path)
             with suppress(OSError):
-                _unlock(self._locked.fileno())
-            self._locked.close()
+                _unlock(self._locked)
+            os.close(self._locked)
             self._locked = None
 
 

@@ -45,6 +45,7 @@ def compare(
     settings: Settings,
     on_result: Callable[[FoldResult], None] = lambda result: None,
     done: Mapping[tuple[str, int], FoldResult] = MappingProxyType({}),
+    fold_by_fold: bool = False,
 ) -> Comparison:
     """Cross-validate models on the same folds.
 
@@ -64,6 +65,8 @@ def compare(
         the folds that all models have finished make the comparison.
     done : mapping
         Results of an earlier run by model and fold, which are not computed again.
+    fold_by_fold : bool
+        Whether all models finish a fold before the next one begins: a run may be cut short.
     """
     check_classes(dataset, settings.cv)
     splitter = RepeatedStratifiedKFold(
@@ -72,12 +75,11 @@ def compare(
     X, y = dataset.X, dataset.y
     folds = list(splitter.split(np.zeros(len(y)), y))
     unit = width_unit(X, settings.impute)
-    missing = [
-        (fold, model)
-        for fold in range(len(folds))
-        for model in models
-        if (model.name, fold) not in done
-    ]
+    everything = [(fold, model) for fold in range(len(folds)) for model in models]
+    missing = [(fold, model) for fold, model in everything if (model.name, fold) not in done]
+    if not fold_by_fold:
+        # After an installation one process compiles our models' loops while others do baselines.
+        missing.sort(key=lambda task: task[0] > 0 and task[1].is_ours())
     chosen: dict[str, dict[str, object]] = {}
     if not settings.nested:
         chosen = {name: result.parameters for (name, _), result in done.items()}

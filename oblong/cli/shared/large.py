@@ -60,7 +60,7 @@ class _ScaledRows:
 
 
 def train(args: argparse.Namespace, classifier: Any) -> int:
-    """Fit a classifier in passes, on this machine or a cluster, and save it with its scaling."""
+    """Fit a classifier in passes, on this computer or a cluster, and save it with its scaling."""
     from oblong.persistence import save
 
     if not isinstance(classifier, PassClassifier) or classifier.kernel != "linear":

@@ -89,6 +89,23 @@ def test_nested_and_on_the_same_folds():
     assert (other.difference, other.p_value) == (0.0, 1.0)
 
 
+@pytest.mark.parametrize("fold_by_fold", [False, True])
+def test_models_that_are_compiled_come_last_after_their_first_fold(fold_by_fold):
+    ours = Model("ours", "Ours", lambda: AROWClassifier(max_iter=1))
+    tasks = []
+    compare(
+        dataset(),
+        [small("svm"), ours, small("other")],
+        Settings(cv=3, jobs=1),
+        lambda result: tasks.append((result.model, result.fold)),
+        fold_by_fold=fold_by_fold,
+    )
+    names = ("svm", "ours", "other")
+    in_turn = [(name, fold) for fold in range(3) for name in names]
+    late = [("ours", 1), ("ours", 2)]
+    assert tasks == (in_turn if fold_by_fold else [t for t in in_turn if t not in late] + late)
+
+
 def test_a_search_that_shares_work_agrees_with_the_grid():
     wine = load("wine")
     rmm = select(["rmm"])[1]
