@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
+from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -32,6 +33,8 @@ from oblong.io.dataset import Matrix
 INNER_FOLDS = 5
 # A search that shares kernel matrices keeps one in memory; for more rows it would not fit.
 _SHARED_ROWS = 6000
+# Rows of a rehearsal, which takes no time once all loops are compiled.
+_REHEARSAL_ROWS = 100
 _E = TypeVar("_E", GridSearchCV, Pipeline)
 
 
@@ -90,10 +93,14 @@ def compare(
         delayed(evaluate)(model, X, y, fold, folds[fold], unit, settings, chosen.get(model.name))
         for fold, model in missing
     ]
+    if settings.jobs > 1 and settings.nested and not fold_by_fold:
+        searched = [k for k, (fold, model) in enumerate(missing) if fold == 0 and model.search]
+        for k in reversed(searched):
+            tasks.insert(k + 1, delayed(_rehearse)(missing[k][1], X, y, unit, settings))
     results: dict[str, list[FoldResult]] = {model.name: [] for model in models}
     running = in_parallel(tasks, settings.jobs)
     try:
-        for result in running:
+        for result in filter(None, running):
             results[result.model].append(result)
             on_result(result)
     except OutOfTime:
@@ -305,6 +312,22 @@ def evaluate(
         estimator=estimator if fold == 0 else None,
         **found,
     )
+
+
+def _rehearse(model: Model, X: Matrix, y: np.ndarray, unit: float, settings: Settings) -> None:
+    """Fit and judge a model on a few rows, without the search that another process begins with.
+
+    After an installation both have loops to compile, which takes longer than all the rest.
+    """
+    _leave_interrupts()
+    rows = some_rows(y, _REHEARSAL_ROWS, settings.seed)
+    last = {name: values[-1] for name, values in model.grid(unit).items()}
+    # What goes wrong here does so again, with its fold, where it counts.
+    with warnings.catch_warnings(), suppress(Exception):
+        warnings.simplefilter("ignore")
+        estimator = fit_with(model, X[rows], y[rows], last, settings, "at first")
+        every = np.arange(len(rows))
+        judge(estimator, X[rows], y[rows], every, every, estimator.predict(X[rows]))
 
 
 def judge(
