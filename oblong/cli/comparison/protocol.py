@@ -81,8 +81,9 @@ def compare(
     everything = [(fold, model) for fold in range(len(folds)) for model in models]
     missing = [(fold, model) for fold, model in everything if (model.name, fold) not in done]
     if not fold_by_fold:
-        # After an installation one process compiles our models' loops while others do baselines.
-        missing.sort(key=lambda task: task[0] > 0 and task[1].is_ours())
+        # After an installation our models compile their loops in their first fold, while others do
+        # the baselines. It comes first: a process that grows later looks like a leak to joblib.
+        missing.sort(key=lambda task: task[1].is_ours() * (1 if task[0] else -1))
     chosen: dict[str, dict[str, object]] = {}
     if not settings.nested:
         chosen = {name: result.parameters for (name, _), result in done.items()}
