@@ -190,10 +190,22 @@ def test_every_benchmark_has_its_place():
     assert sorted(marks) == sorted(tables)
 
 
-def test_the_speed_of_streams_is_the_measured_one():
-    def rows(name):
-        return json.loads((ROOT / f"benchmarks/results/{name}.json").read_text("utf-8"))["rows"]
+def rows(name):
+    return json.loads((ROOT / f"benchmarks/results/{name}.json").read_text("utf-8"))["rows"]
 
+
+def test_the_errors_under_drift_are_the_measured_ones():
+    text = " ".join((DOCS / "guide" / "online.rst").read_text("utf-8").split())
+    found = {row["learner"]: row for row in rows("drift")}
+    plain, forgetting = found["AROW"], found["AROW, forgetting=0.998"]
+    for stream in ("sudden %", "gradual %"):
+        river = min(row[stream] for name, row in found.items() if name.startswith("River"))
+        errors = [f"{plain[stream]:.0f} %", f"{forgetting[stream]:.1f} %", f"{river:.1f} %"]
+        assert re.search(".*".join(map(re.escape, errors)), text)
+    assert f"{forgetting['none %']:.1f} % instead of {plain['none %']:.1f} %" in text
+
+
+def test_the_speed_of_streams_is_the_measured_one():
     text = " ".join((DOCS / "streams.rst").read_text("utf-8").split())
     streams = {row["input"]: row for row in rows("stream_against_vw") if "arow" in row["command"]}
     for kind, count in (("LIBSVM", 1_000_000), ("CSV", 500_000)):

@@ -3,12 +3,16 @@
 Numba compares only the file of the function itself with the one that was compiled, and so misses
 an edit of another compiled function that it calls. Here the code is stale as soon as any module
 differs that the function's module imports from its own package, directly or not.
+
+Processes that need the same function at the same time, such as the workers of a first search,
+compile it once: the others wait for its file.
 """
 
 import hashlib
 import os
 import re
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -31,14 +35,19 @@ def dispatcher(function: Callable[..., Any], reassociate: bool = False) -> Any:
     """Numba's function, cached on disk and without the GIL."""
     flags = _FASTMATH | {"reassoc"} if reassociate else _FASTMATH
     made: Any = numba.njit(nogil=True, fastmath=flags, error_model="numpy")(function)
+    files = None
     # Numba raises where nothing can be written; compiling anew in every process still works there.
     with suppress(RuntimeError):
-        made._cache = _Cache(function)
+        made._cache = files = _Cache(function)
     compile_signature = made.compile
 
     def compile_whole(signature: Any) -> Any:
         with uninterrupted():
-            return compile_signature(signature)
+            try:
+                return compile_signature(signature)
+            finally:
+                if files is not None:
+                    files.release()
 
     made.compile = compile_whole
     return made
@@ -52,16 +61,73 @@ class _Cache(FunctionCache):
         self._cache_file = _CacheFile(
             self._cache_path, self._impl.filename_base, _stamp(function.__module__)
         )
+        self._lock_path = os.path.join(self._cache_path, f"{self._impl.filename_base}.lock")
+        self._locked: int | None = None
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The code on disk, or None; then no other process compiles the function until release."""
         # Numba would first load all that a compilation may need, which takes longer than the rest;
         # code that is on disk needs only the functions that manage memory.
         rtsys.initialize(target_context)
         with self._guard_against_spurious_io_errors():
             found = self._load_overload(sig, target_context)
+            if found is None:
+                self._acquire()
+                # Another process may have written it in the meantime.
+                found = self._load_overload(sig, target_context)
         if found is None:
             _announce()
         return found
+
+    def _acquire(self) -> None:
+        # Without a lock, where there can be none, the function is compiled twice and that is all.
+        with suppress(OSError):
+            if self._locked is None:
+                self._impl.locator.ensure_cache_path()
+                self._locked = os.open(self._lock_path, os.O_RDWR | os.O_CREAT, 0o666)
+                _lock(self._locked)
+
+    def release(self) -> None:
+        """Let other processes compile the function."""
+        if self._locked is not None:
+            with suppress(OSError):
+                os.remove(self._lock_path)
+            with suppress(OSError):
+                _unlock(self._locked)
+            os.close(self._locked)
+            self._locked = None
+
+
+# Seconds to wait for another process, which may have been stopped in the middle of a compilation.
+_PATIENCE = 120.0
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _try_lock(file: int) -> None:
+        msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
+
+    def _unlock(file: int) -> None:
+        msvcrt.locking(file, msvcrt.LK_UNLCK, 1)
+
+else:
+    import fcntl
+
+    def _try_lock(file: int) -> None:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def _unlock(file: int) -> None:
+        # A process that was forked meanwhile has the file open too: closing would not be enough.
+        fcntl.flock(file, fcntl.LOCK_UN)
+
+
+def _lock(file: int) -> None:
+    end = time.monotonic() + _PATIENCE
+    while time.monotonic() < end:
+        # Windows says that permission is denied.
+        with suppress(BlockingIOError, PermissionError):
+            return _try_lock(file)
+        time.sleep(0.02)
 
 
 @cache

@@ -28,7 +28,7 @@ from oblong.solvers.margin.batch.solve import solve_batch
 
 # Rows up to which the cores have solved a problem before a device is warm.
 _FEW_ROWS = 2000
-# Share of the free memory for each of the kernel matrices and the state of the folds of a search.
+# Fraction of the free memory for each kernel matrix and for the state of the folds of a search.
 _SHARE = 0.35
 # Bytes of the state per row of a problem.
 _STATE_BYTES = 64

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import scipy.sparse as sp
 
-from oblong._core.estimator import Count, Positive, Share
+from oblong._core.estimator import Count, Fraction, Positive
 from oblong._core.progress import ProgressCallback
 from oblong._core.threads import chunks
 from oblong.batch._one_vs_one import pairs_of
@@ -187,7 +187,7 @@ class EllipsoidalKernelClassifier(MarginParameters, PassClassifier):
     True
     """
 
-    coverage: Share = 1.0
+    coverage: Fraction = 1.0
     E: Positive | None = None
     center: bool = True
     shape: Literal["mvee", "covariance", "none"] = "mvee"

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from oblong._core.estimator import ClassWeight, Count, Positive, PositiveShare
+from oblong._core.estimator import ClassWeight, Count, Positive, PositiveFraction
 from oblong.batch._base import KernelClassifier
 from oblong.batch._ellipsoidal_binary import (
     BinarySolution,
@@ -193,7 +193,7 @@ class EllipsoidalSVC(KernelParameters, SolverParameters, EllipsoidalModel, Kerne
     """
 
     nu: Positive = 0.2
-    r: PositiveShare = 0.99
+    r: PositiveFraction = 0.99
     margin: Literal["soft", "hard"] = "soft"
     formulation: Literal["consistent", "paper", "exact"] = "consistent"
     fit_intercept: bool | Literal["augment"] = True

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
-from oblong._core.estimator import AtLeastOne, ClassWeight, Limit, NotNegative, Positive, Share
+from oblong._core.estimator import AtLeastOne, ClassWeight, Fraction, Limit, NotNegative, Positive
 from oblong.batch._pairwise import PairFit
 from oblong.batch._parameters import SolverParameters, VoteParameters, check_bound
 from oblong.batch._passes import PassClassifier
@@ -153,7 +153,7 @@ class LinearRelativeMarginClassifier(SolverParameters, VoteParameters, PassClass
 
     C: Positive = 1.0
     B: AtLeastOne | None = None
-    spread: Share = 0.5
+    spread: Fraction = 0.5
     D: NotNegative | None = None
     nu: Positive | None = None
     fit_intercept: bool = True

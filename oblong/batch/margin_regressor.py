@@ -7,7 +7,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.base import RegressorMixin, _fit_context
 
-from oblong._core.estimator import ArrayLike, InnerShare, Limit, NotNegative, Positive, Verbose
+from oblong._core.estimator import ArrayLike, InnerFraction, Limit, NotNegative, Positive, Verbose
 from oblong._core.rollback import all_or_nothing
 from oblong._core.threads import available_threads
 from oblong.batch._expansion import CertifiedExpansion, PairFit
@@ -160,7 +160,7 @@ class MarginRegressor(KernelParameters, RegressorMixin, CertifiedExpansion):
     loss: Literal["epsilon", "quantile"] = "epsilon"
     C: Positive = 1.0
     epsilon: NotNegative = 0.1
-    quantile: InnerShare | ArrayLike = 0.5
+    quantile: InnerFraction | ArrayLike = 0.5
     bounds: ArrayLike | None = None
     tol: Positive = 1e-3
     max_iter: Limit = -1

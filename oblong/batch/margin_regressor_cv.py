@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.metrics import get_scorer, make_scorer, mean_pinball_loss, r2_score
 from sklearn.model_selection import check_cv
 
-from oblong._core.estimator import ArrayLike, InnerShare
+from oblong._core.estimator import ArrayLike, InnerFraction
 from oblong.batch._fold_models import SearchKernel
 from oblong.batch._search import (
     ParameterSearch,
@@ -143,7 +143,7 @@ class MarginRegressorCV(RegressorMixin, ParameterSearch):
 
     loss: Literal["epsilon", "quantile"] = "epsilon"
     epsilons: ArrayLike = (0.1,)
-    quantile: InnerShare = 0.5
+    quantile: InnerFraction = 0.5
     bounds: ArrayLike | None = None
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> None:

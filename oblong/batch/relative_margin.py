@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from joblib import effective_n_jobs
 
-from oblong._core.estimator import AtLeastOne, NotNegative, Positive, Share
+from oblong._core.estimator import AtLeastOne, Fraction, NotNegative, Positive
 from oblong._core.progress import ProgressCallback
 from oblong._core.threads import single_threaded_blas
 from oblong.batch._base import KernelClassifier
@@ -197,7 +197,7 @@ class RelativeMarginClassifier(MarginParameters, ArraysAnywhere, KernelClassifie
     """
 
     B: AtLeastOne | None = None
-    spread: Share = 0.5
+    spread: Fraction = 0.5
     D: NotNegative | None = None
     nu: Positive | None = None
     shrinking: bool = True

@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
-from oblong._core.estimator import Count, ShareBelowOne
+from oblong._core.estimator import Count, FractionBelowOne
 from oblong.batch._one_vs_one import pairs_of
 from oblong.batch._pairwise import PairFit
 from oblong.batch._parameters import MarginParameters
@@ -152,7 +152,7 @@ class SigmaSVC(MarginParameters, PassClassifier):
     True
     """
 
-    D: ShareBelowOne = 0.5
+    D: FractionBelowOne = 0.5
     rank: Count | None = None
 
     def _if_indefinite(self) -> str:

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from oblong._core.estimator import Count, Finite, Gamma, Natural, Positive, Share, Verbose
+from oblong._core.estimator import Count, Finite, Fraction, Gamma, Natural, Positive, Verbose
 from oblong._core.progress import print_pass, print_progress
 from oblong._core.rollback import all_or_nothing
 from oblong._core.threads import available_threads
@@ -177,7 +177,7 @@ class MinimumVolumeEllipsoid(UnitBallMap):
     True
     """
 
-    coverage: Share = 1.0
+    coverage: Fraction = 1.0
     E: Positive | None = None
     center: bool = True
     kernel: Annotated[Any, StrOptions(set(KERNELS)), callable, None] = None

@@ -104,7 +104,7 @@ def _look_up(text, spans, row, codes, table, hashes, places, arena, known):
 
 @compiled
 def _insert(table, hashes, first):
-    """Enter words from the first on into a hash table."""
+    """Enter the words after the ``first`` ones into a hash table."""
     mask = np.uint64(table.size - 1)
     for word in range(first, hashes.size):
         k = np.int64((hashes[word] ^ (hashes[word] >> np.uint64(32))) & mask)

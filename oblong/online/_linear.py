@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 
-from oblong._core.estimator import Count, PositiveShare
+from oblong._core.estimator import Count, PositiveFraction
 from oblong.online._merge import merge_models
 from oblong.online._one_row import OneRow
 from oblong.online._parameters import LinearParameters
@@ -386,6 +386,6 @@ class SecondOrderClassifier(LinearOnlineClassifier):
 class GaussianClassifier(SecondOrderClassifier):
     """Base of the learners whose covariance is that of a Gaussian over weight vectors."""
 
-    forgetting: PositiveShare = 1.0
+    forgetting: PositiveFraction = 1.0
 
     _gaussian = True

@@ -7,7 +7,7 @@ scikit-learn asks for, is written by Python from the parameters of a learner and
 from dataclasses import dataclass
 from typing import Literal
 
-from oblong._core.estimator import Count, InnerShare, NotNegative, RandomState
+from oblong._core.estimator import Count, InnerFraction, NotNegative, RandomState
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -19,7 +19,7 @@ class PassParameters:
     tol: NotNegative | None = 1e-3
     shuffle: bool = True
     early_stopping: bool = False
-    validation_fraction: InnerShare = 0.1
+    validation_fraction: InnerFraction = 0.1
     n_iter_no_change: Count = 5
     average: bool = False
     random_state: RandomState = None

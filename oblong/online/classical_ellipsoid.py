@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from oblong._core.estimator import Positive, PositiveShare
+from oblong._core.estimator import Positive, PositiveFraction
 from oblong.online._linear import SecondOrderClassifier
 from oblong.solvers.online.rows import Rows
 from oblong.solvers.online.rules import MISTAKE, Rule, classical_ellipsoid
@@ -146,7 +146,7 @@ class ClassicalEllipsoidClassifier(SecondOrderClassifier):
     """
 
     gamma: Positive = 0.1
-    a: PositiveShare = 1.0
+    a: PositiveFraction = 1.0
     trigger: Literal["margin", "mistake"] = "margin"
     ellipsoid: Literal["paper", "minvol"] = "paper"
     on_infeasible: Literal["reset", "skip", "raise"] = "reset"

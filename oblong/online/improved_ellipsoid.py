@@ -6,7 +6,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from oblong._core.estimator import Positive, PositiveShare, ShareBelowOne
+from oblong._core.estimator import FractionBelowOne, Positive, PositiveFraction
 from oblong.online._linear import SecondOrderClassifier
 from oblong.solvers.online.balance import rebalance
 from oblong.solvers.online.rows import Rows
@@ -148,8 +148,8 @@ class ImprovedEllipsoidClassifier(SecondOrderClassifier):
     """
 
     gamma: Positive = 0.1
-    b: PositiveShare = 0.3
-    c: ShareBelowOne = 0.1
+    b: PositiveFraction = 0.3
+    c: FractionBelowOne = 0.1
     initial_scale: Positive = 1.0
     trigger: Literal["margin", "mistake"] = "margin"
     decay_on: Literal["updates", "rounds"] = "updates"

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import ndtri
 from sklearn.utils._param_validation import StrOptions
 
-from oblong._core.estimator import Confidence, Count, Finite, Gamma, Natural, ShareBelowOne
+from oblong._core.estimator import Confidence, Count, Finite, FractionBelowOne, Gamma, Natural
 from oblong.kernels import KERNELS, Kernel
 from oblong.online._rule_based import RuleClassifier
 from oblong.solvers.online.kernel import KernelState
@@ -141,7 +141,7 @@ class KernelConfidenceWeightedClassifier(RuleClassifier):
     degree: Natural = 3
     coef0: Finite = 0.0
     budget: Count | None = None
-    dictionary_tol: ShareBelowOne = 1e-4
+    dictionary_tol: FractionBelowOne = 1e-4
 
     _has_covariance = True
     _gaussian = True

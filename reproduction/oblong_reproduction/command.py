@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 DEFAULT_FOLDER = "oblong-reproduction"
 
 _DESCRIPTION = """\
-Run experiments of the papers behind the methods and set the published numbers next to
+Run experiments of the papers behind the methods and compare the published numbers with
 ours. Without a name, list the experiments. Each writes NAME.json with the raw results,
 NAME.md with a table (paper, ours, difference, verdict) and, where the paper has a figure,
-NAME.svg. A run that was interrupted goes on where it stopped.
+NAME.svg. An interrupted run continues where it stopped.
 """
 
 _EPILOG = """\

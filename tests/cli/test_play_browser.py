@@ -163,7 +163,7 @@ def test_the_lines_are_where_the_decision_function_says(visit, scheme, kernel, c
     assert covered.mean() > 0.9
 
 
-def test_points_are_put_dragged_and_removed_and_the_address_keeps_them(visit):
+def test_points_are_added_dragged_and_removed_and_the_address_keeps_them(visit):
     page = visit()
     before = state_of(page)
     assert len(before["points"]) == 60
@@ -193,6 +193,8 @@ def test_points_are_put_dragged_and_removed_and_the_address_keeps_them(visit):
     page.mouse.dblclick(mark["x"] + mark["width"] / 2, mark["y"] + mark["height"] / 2)
     settle(page)
     assert state_of(page)["points"] == before["points"]
+    # Clicks do not mark the numbers at the axes.
+    assert page.evaluate("() => getSelection().toString()") == ""
 
 
 def test_keys_and_names_are_enough(visit):

@@ -8,11 +8,13 @@ import signal
 import subprocess
 import sys
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from oblong._core import compiled_code
 from oblong._core.compiled_code import _CacheFile, dispatcher
 
 CODE = """
@@ -177,3 +179,25 @@ def test_an_interrupt_waits_for_the_compiler():
         assert signal.getsignal(signal.SIGINT) is handler
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_processes_at_the_same_time_compile_a_function_once(tmp_path):
+    write_package(tmp_path)
+    with ThreadPoolExecutor(3) as pool:
+        found = sorted(pool.map(call, 3 * [tmp_path]))
+    assert found == [(20.0, 0), (20.0, 1), (20.0, 1)]
+    assert not list(tmp_path.rglob("*.lock"))
+
+
+def test_a_process_that_stopped_in_the_middle_is_not_waited_for_without_end(monkeypatch):
+    monkeypatch.setattr(compiled_code, "_PATIENCE", 0.1)
+    stopped, function = dispatcher(_waiting), dispatcher(_waiting)
+    stopped._cache._acquire()
+    try:
+        assert function(1) == 3
+    finally:
+        stopped._cache.release()
+
+
+def _waiting(x):
+    return x + 2

@@ -181,7 +181,7 @@ def _compare(
             if end is not None and time.monotonic() > end:
                 raise OutOfTime
 
-        comparison = compare(dataset, models, settings, keep, done)
+        comparison = compare(dataset, models, settings, keep, done, limit is not None)
     return replace(comparison, left_out=[m.title for m in slow] + comparison.left_out)
 
 

@@ -55,6 +55,10 @@ class Model:
     default: bool = True
     search: Callable[[Grid, Any], Any] | None = None
 
+    def is_ours(self) -> bool:
+        """Whether the classifier is one of this package, whose loops are compiled once."""
+        return type(self.factory()).__module__.startswith("oblong.")
+
 
 _MODELS: dict[str, Model] = {}
 
@@ -114,7 +118,7 @@ def default_models(X: Any, y: np.ndarray) -> list[Model]:
     """The models for data of this size: baselines, and what is at home there."""
     chosen = select()
     if sp.issparse(X):
-        # Trees want dense rows.
+        # Boosted trees need dense rows.
         chosen = [model for model in chosen if model.name != "boosting"]
     extra = []
     if sp.issparse(X) or len(y) > _LINEAR_ROWS or len(np.unique(y)) == 2:
@@ -128,8 +132,8 @@ def default_models(X: Any, y: np.ndarray) -> list[Model]:
 _PENALTIES = (0.1, 1.0, 10.0, 100.0)
 # The plain SVM first: at equal scores the bound has to earn its place.
 _SPREADS = (1.0, 0.5, 0.25, 0.1)
-# Shares of the spread in the Sigma-SVM's penalty; zero is the SVM on centred data.
-_SHARES = (0.0, 0.5, 0.9, 0.99)
+# Weights of the variance in the Sigma-SVM's penalty; zero is the SVM on centred data.
+_VARIANCES = (0.0, 0.5, 0.9, 0.99)
 # Rows lie in the unit ball of the ellipsoid, where outputs need longer weight vectors.
 _BALL = (1.0, 10.0, 100.0, 1000.0, 10_000.0)
 _COVERS = (1.0, 0.9, 0.8, 0.65)
@@ -173,7 +177,7 @@ _EKM, _ESVM = batch.EllipsoidalKernelClassifier, batch.EllipsoidalSVC
 _FISHER, _RMM = batch.KernelFisherClassifier, batch.LinearRelativeMarginClassifier
 _ALPHAS, _SOFTER = (10.0, 1.0, 0.1, 0.01), (0.01, *_PENALTIES)
 for _model in (
-    Model("sigma", "Sigma-SVM", batch.SigmaSVC, _grid(C=_PENALTIES, gamma=_WIDTHS, D=_SHARES)),
+    Model("sigma", "Sigma-SVM", batch.SigmaSVC, _grid(C=_PENALTIES, gamma=_WIDTHS, D=_VARIANCES)),
     Model("fisher", "Kernel Fisher", _FISHER, _grid(alpha=_ALPHAS, gamma=_WIDTHS)),
     Model(
         "universum",

@@ -141,7 +141,8 @@ class Remaining:
 
     def text(self) -> str:
         """How much is done, and how long the rest will take."""
-        known = {name: float(np.mean(times)) for name, times in self._seconds.items() if times}
+        # Folds are alike, but the first of a model may have compiled its loops.
+        known = {name: min(times) for name, times in self._seconds.items() if times}
         known = self._expected | known
         seconds = sum(n * known.get(name, 0.0) for name, n in self.left.items())
         finished = self.total - sum(self.left.values())

@@ -20,7 +20,7 @@ from oblong.geometry import MinimumVolumeEllipsoid
 
 # More points than this fill the picture without adding to it.
 MAX_POINTS = 600
-# Share of the points of a class that its ellipse holds.
+# Fraction of the points of a class that its ellipse holds.
 COVERAGE = 0.9
 
 

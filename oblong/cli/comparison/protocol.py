@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
+from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -34,6 +35,8 @@ INNER_FOLDS = 5
 TOO_LITTLE_TIME = "the time ran out before two folds were done; allow more --time"
 # A search that shares kernel matrices keeps one in memory; for more rows it would not fit.
 _SHARED_ROWS = 6000
+# Rows of a rehearsal, which takes no time once all loops are compiled.
+_REHEARSAL_ROWS = 100
 _E = TypeVar("_E", GridSearchCV, Pipeline)
 
 
@@ -47,6 +50,7 @@ def compare(
     settings: Settings,
     on_result: Callable[[FoldResult], None] = lambda result: None,
     done: Mapping[tuple[str, int], FoldResult] = MappingProxyType({}),
+    fold_by_fold: bool = False,
 ) -> Comparison:
     """Cross-validate models on the same folds.
 
@@ -66,6 +70,8 @@ def compare(
         the folds that all models have finished make the comparison.
     done : mapping
         Results of an earlier run by model and fold, which are not computed again.
+    fold_by_fold : bool
+        Whether all models finish a fold before the next one begins: a run may be cut short.
     """
     check_classes(dataset, settings.cv)
     splitter = RepeatedStratifiedKFold(
@@ -74,12 +80,12 @@ def compare(
     X, y = dataset.X, dataset.y
     folds = list(splitter.split(np.zeros(len(y)), y))
     unit = width_unit(X, settings.impute)
-    missing = [
-        (fold, model)
-        for fold in range(len(folds))
-        for model in models
-        if (model.name, fold) not in done
-    ]
+    everything = [(fold, model) for fold in range(len(folds)) for model in models]
+    missing = [(fold, model) for fold, model in everything if (model.name, fold) not in done]
+    if not fold_by_fold:
+        # After an installation our models compile their loops in their first fold, while others do
+        # the baselines. It comes first: a process that grows later looks like a leak to joblib.
+        missing.sort(key=lambda task: task[1].is_ours() * (1 if task[0] else -1))
     chosen: dict[str, dict[str, object]] = {}
     if not settings.nested:
         chosen = {name: result.parameters for (name, _), result in done.items()}
@@ -90,10 +96,14 @@ def compare(
         delayed(evaluate)(model, X, y, fold, folds[fold], unit, settings, chosen.get(model.name))
         for fold, model in missing
     ]
+    if settings.jobs > 1 and settings.nested and not fold_by_fold:
+        searched = [k for k, (fold, model) in enumerate(missing) if fold == 0 and model.search]
+        for k in reversed(searched):
+            tasks.insert(k + 1, delayed(_rehearse)(missing[k][1], X, y, unit, settings))
     results: dict[str, list[FoldResult]] = {model.name: [] for model in models}
     running = in_parallel(tasks, settings.jobs)
     try:
-        for result in running:
+        for result in filter(None, running):
             results[result.model].append(result)
             on_result(result)
     except OutOfTime:
@@ -301,6 +311,22 @@ def evaluate(
         estimator=estimator if fold == 0 else None,
         **found,
     )
+
+
+def _rehearse(model: Model, X: Matrix, y: np.ndarray, unit: float, settings: Settings) -> None:
+    """Fit and judge a model on a few rows, without the search that another process begins with.
+
+    After an installation both have loops to compile, which takes longer than all the rest.
+    """
+    _leave_interrupts()
+    rows = some_rows(y, _REHEARSAL_ROWS, settings.seed)
+    last = {name: values[-1] for name, values in model.grid(unit).items()}
+    # What goes wrong here does so again, with its fold, where it counts.
+    with warnings.catch_warnings(), suppress(Exception):
+        warnings.simplefilter("ignore")
+        estimator = fit_with(model, X[rows], y[rows], last, settings, "at first")
+        every = np.arange(len(rows))
+        judge(estimator, X[rows], y[rows], every, every, estimator.predict(X[rows]))
 
 
 def judge(

@@ -18,7 +18,7 @@ LEVEL = 0.05
 # Names in JSON, where they differ, and what it has of a fold.
 _JSON = {"mean": "error", "memory": "memory_bytes", "p_value": "p"}
 _FOLD = ("error", "parameters", "gap", "stopped_early")
-# Share of the rows below which a class is rare.
+# Fraction of the rows below which a class is rare.
 _RARE = 0.1
 # Columns that the table needs with all it shows.
 _WIDE = 92

@@ -380,7 +380,11 @@ function take(answer) {
   note = answer.message ?? "";
   show();
 }
-const attempt = work => work().catch(problem => { $("status").textContent = problem.message; });
+async function attempt(work) {
+  const slow = setTimeout(() => { $("status").textContent = "One moment …"; }, 400);
+  try { await work(); } catch (problem) { $("status").textContent = problem.message; }
+  clearTimeout(slow);
+}
 async function copy(text, what) {
   try { await navigator.clipboard.writeText(text); say(what + " copied"); $("status").textContent = what + " copied."; }
   catch { $("status").textContent = "The browser does not allow copying; select the text and copy it yourself."; }
@@ -411,8 +415,9 @@ function connect() {
     if (!file) return;
     // Quotes and line ends take two bytes on the way.
     if (file.size > info.most_bytes / 2) throw new Error(`The table has more than ${info.most_bytes / 2 ** 21} MB.`);
-    table = {text: await file.text()};
-    take(await ask("/table", table));
+    const text = await file.text(), answer = await ask("/table", {text});
+    table = {text};
+    take(answer);
   }));
   for (const id of ["x", "y", "target"]) $(id).addEventListener("change", () => attempt(async () => {
     const chosen = id === "target" ? {} : {x: $("x").value, y: $("y").value};

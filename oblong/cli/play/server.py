@@ -141,7 +141,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(400, str(error))
 
     def _check_host(self) -> None:
-        # A name from elsewhere that was pointed at this machine is not ours.
+        # A name from elsewhere that was pointed at this computer is not ours.
         if self.headers.get("Host") not in self.server.hosts:
             raise _Refused(421, "this server answers requests to 127.0.0.1 only")
 

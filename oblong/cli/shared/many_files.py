@@ -70,7 +70,7 @@ class _ScaledRows:
 
 
 def train(args: argparse.Namespace, classifier: Any) -> int:
-    """Fit a classifier in passes, on this machine or a cluster, and save it with its scaling."""
+    """Fit a classifier in passes, on this computer or a cluster, and save it with its scaling."""
     if not isinstance(classifier, PassClassifier) or classifier.kernel != "linear":
         problem = "folders and several files need rmm-linear, ekm-linear or SigmaSVC kernel=linear"
         raise DataFileError("--model", problem)

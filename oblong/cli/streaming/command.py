@@ -123,7 +123,7 @@ def _check_plain(args: argparse.Namespace, model: Any) -> None:
 
 
 def _reader(args: argparse.Namespace, checkpoint: Checkpoint | None) -> Any:
-    """The rows, from the first on or after a checkpoint."""
+    """The rows, from the start or after a checkpoint."""
     options: dict[str, Any] = {
         name: getattr(args, name) for name in ("target", "weight", "classes", "hash_bits", "text")
     }

@@ -125,7 +125,7 @@ class StreamRun:
         Parameters
         ----------
         reader : RowReader
-            The rows, from the first on or after a checkpoint.
+            The rows, from the start or after a checkpoint.
         schedule : Schedule
             Windows and checkpoints.
         on_window : callable

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,8 +14,10 @@ from sklearn.svm import SVC
 
 from oblong import AROWClassifier
 from oblong.cli.comparison.models import Model, select
+from oblong.cli.comparison.plan import Remaining
 from oblong.cli.comparison.projection import MAX_POINTS, project
 from oblong.cli.comparison.protocol import (
+    _rehearse,
     choose,
     compare,
     evaluate,
@@ -87,6 +90,39 @@ def test_nested_and_on_the_same_folds():
     reference, other = comparison.summaries()
     assert reference.p_value is None
     assert (other.difference, other.p_value) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("fold_by_fold", [False, True])
+def test_models_that_are_compiled_come_first_once_and_then_last(fold_by_fold):
+    ours = Model("ours", "Ours", lambda: AROWClassifier(max_iter=1))
+    tasks = []
+    compare(
+        dataset(),
+        [small("svm"), ours, small("other")],
+        Settings(cv=3, jobs=1),
+        lambda result: tasks.append((result.model, result.fold)),
+        fold_by_fold=fold_by_fold,
+    )
+    in_turn = [(name, fold) for fold in range(3) for name in ("svm", "ours", "other")]
+    others = [task for task in in_turn if task[0] != "ours"]
+    split = [("ours", 0), *others, ("ours", 1), ("ours", 2)]
+    assert tasks == (in_turn if fold_by_fold else split)
+
+
+def test_a_rehearsal_leaves_no_trace():
+    points = dataset()
+    failing = Model("failing", "Failing", lambda: SVC(C=-1.0), search=lambda grid, folds: None)
+    assert _rehearse(failing, points.X, points.y, 1.0, Settings()) is None
+    models = select(["svm", "rmm"])
+    found = compare(points, models, Settings(cv=2, jobs=2))
+    assert {name: len(per_fold) for name, per_fold in found.results.items()} == {"svm": 2, "rmm": 2}
+
+
+def test_a_fold_that_compiled_does_not_decide_the_time_left():
+    remaining = Remaining(["ours"], folds=5, jobs=1)
+    for seconds in (60.0, 2.0):
+        remaining.add(SimpleNamespace(model="ours", seconds=seconds))
+    assert remaining.text() == "2 of 5 fits with search done, about 6 s left"
 
 
 def test_a_search_that_shares_work_agrees_with_the_grid():
