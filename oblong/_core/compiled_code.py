@@ -21,6 +21,7 @@ from typing import Any
 
 import numba
 from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.runtime import rtsys
 
 from oblong._core.compile import uninterrupted
@@ -42,7 +43,8 @@ def dispatcher(function: Callable[..., Any], reassociate: bool = False) -> Any:
     compile_signature = made.compile
 
     def compile_whole(signature: Any) -> Any:
-        with uninterrupted():
+        # Numba's own lock also keeps threads from releasing the file of another.
+        with uninterrupted(), global_compiler_lock:
             try:
                 return compile_signature(signature)
             finally:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -201,3 +202,23 @@ def test_a_process_that_stopped_in_the_middle_is_not_waited_for_without_end(monk
 
 def _waiting(x):
     return x + 2
+
+
+def _together(x):
+    return x + 3
+
+
+def test_threads_at_the_same_time_release_a_file_once(monkeypatch):
+    """Closing it twice fails, or closes a file that somebody has opened meanwhile."""
+    unlock = compiled_code._unlock
+
+    def slowly(file):
+        unlock(file)
+        time.sleep(0.3)
+
+    monkeypatch.setattr(compiled_code, "_unlock", slowly)
+    function = dispatcher(_together)
+    # Nothing on disk, whatever ran before.
+    function._cache._load_overload = lambda *_: None
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(function, range(4))) == [3, 4, 5, 6]
