@@ -129,7 +129,7 @@ def interleaved(
 def write(name: str, title: str, note: str, columns: Sequence[str], rows: list[dict]) -> None:
     """Write ``results/name.json`` and a Markdown table of the columns beside it."""
     machine = {
-        "processor": _processor(),
+        "processor": processor_name(),
         "processors": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
         "python": platform.python_version(),
         **{package: _version(package) for package in _PACKAGES},
@@ -166,7 +166,7 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _processor() -> str:
+def processor_name() -> str:
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):
