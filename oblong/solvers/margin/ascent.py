@@ -109,7 +109,7 @@ class Ascent:
         if self.resting and np.setdiff1d(chosen, self.awake, assume_unique=True).size:
             self._wake()
             return None
-        self._rest(m, M)
+        self._rest(m, M, chosen)
         try:
             self._improve(chosen, m - M, limit - self.n_iter)
             check_definite(self.pieces, self.c, self.u, self.tol)
@@ -271,11 +271,12 @@ class Ascent:
         self.awake = np.arange(self.columns.n)
         self.least = np.inf
 
-    def _rest(self, m: float, M: float) -> None:
+    def _rest(self, m: float, M: float, chosen: np.ndarray) -> None:
         """Let rows rest that are farther inside their intervals than ``far`` times the violation.
 
         None of them is likely to be chosen before the others are solved, and a coefficient that
-        has moved several times by then costs them one product.
+        has moved several times by then costs them one product. Rows that are ``chosen`` now get
+        their image from the block.
         """
         options = self.options
         if not self.columns.fleeting or m - M > 0.8 * self.least:
@@ -284,6 +285,7 @@ class Ascent:
         u = self.u[self.awake]
         inside = np.minimum(M + u - self.right[self.awake], self.left[self.awake] - u - m)
         rests = inside > options.far * (m - M)
+        rests &= ~np.isin(self.awake, chosen, assume_unique=True)
         if np.count_nonzero(rests) > options.rest_share * rests.size:
             self.resting.append((self.awake[rests], self.c.copy()))
             self.awake = self.awake[~rests]

@@ -96,11 +96,12 @@ class _Counted(KernelColumns):
         super().add_to(image, rows, indices, coef)
 
 
+@pytest.mark.parametrize("seed", [5, 6])
 @pytest.mark.parametrize("limit", [-1, 1000])
 @pytest.mark.parametrize("B", [np.inf, 1.2])
-def test_rows_that_rest_are_up_to_date_at_the_end(B, limit):
+def test_rows_that_rest_are_up_to_date_at_the_end(B, limit, seed):
     """Even where rows rest that do not stay satisfied, and where the solver stops early."""
-    X, y = _noisy(800, seed=5)
+    X, y = _noisy(800, seed=seed)
     kernel = Kernel("rbf", 0.3)
     K = kernel(X)
     pieces = svm_pieces(y, np.ones(800))
