@@ -90,9 +90,10 @@ class MarginOptions:
         Rows up to which a problem of a batch is solved in its loop.
     batch_patience : int
         Pair steps per row that such a problem may take before it is solved on its own.
-    tiled_rows : int
+    tiled_rows, tiled_per_column : int, float
         Rows up to which its whole matrix is computed at once, instead of rows as steps ask for
-        them.
+        them: so many, or so many per column where that is more. A product of matrices takes a
+        quarter of the time of wide rows one by one.
     scaled_penalties : tuple of float
         Penalties for rows in the unit ball: the first that no coefficient reaches stands for an
         infinite one.
@@ -171,6 +172,7 @@ class MarginOptions:
     batch_rows: int = 3000
     batch_patience: int = 20
     tiled_rows: int = 400
+    tiled_per_column: float = 1.5
     scaled_penalties: tuple[float, ...] = (1e4, 1e8, 1e12)
     scaled_rows: int = 1500
     scaled_rounds: int = 50

@@ -112,7 +112,7 @@ def test_rows_and_tiles_are_those_of_the_kernel(kernel):
     c = np.where(np.arange(16) % 3 > 0, np.linspace(-1, 1, 16), 0.0)
     u, w = np.full(16, np.nan), np.zeros(6 if kernel.name == "linear" else 0)
     matters = np.arange(16) != 3
-    fresh_image(source, exact.rows, rows, c, matters, u, w, np.empty(16))
+    fresh_image(source, exact.rows, rows, c, matters, u, w, np.empty(exact.rows.size))
     np.testing.assert_allclose(u[matters], (expected @ c)[matters], rtol=1e-12, atol=1e-12)
     # The table of values ends with the counts.
     assert (LARGEST, STEPS, SOURCE) == (8, 9, 11)

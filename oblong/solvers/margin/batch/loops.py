@@ -213,8 +213,8 @@ def _ascend(rows, K, p, s, c, u, right, left, work, some, target, tiny, snap, al
 
 @compiled
 def _solve(
-    rows, exact, K, diagonal, index, y, p, s, c, u, work, slopes, some, matters, w, tol, limit,
-    patience, promise, only_theta, values,
+    rows, exact, K, diagonal, index, y, p, s, c, u, work, slopes, some, matters, w, memory, tol,
+    limit, patience, promise, only_theta, values,
 ):  # fmt: skip
     """Solve one problem from the coefficients and image at hand."""
     q = c.size
@@ -263,12 +263,12 @@ def _solve(
             break
         if violation <= target and early < _EARLY and bound < np.inf and costly:
             # Outputs in single precision tell whether those in double can prove the gap.
-            gap = _appraise(exact, index, y, p, s, c, u, bias, matters, work, w, promise, values)
+            gap = _appraise(exact, index, y, p, s, c, u, bias, matters, work, w, np.inf, values)
             if gap > promise:
                 early += 1
                 target *= min(0.3, max(1e-3, 0.5 * promise / gap))
                 continue
-        fresh_image(rows.source, exact.rows, index, c, matters, u, w, slopes[2])
+        fresh_image(rows.source, exact.rows, index, c, matters, u, w, memory)
         m, M = interval(right, left, u)
         bias = 0.5 * (m + M) if abs(m + M) < np.inf else 0.0
         values[VIOLATION] = m - M
@@ -319,7 +319,7 @@ def solve_groups(
     matters = np.empty(big, dtype=np.bool_)
     own = np.empty(own_size, dtype=np.float32)
     own_have = np.zeros(exact.diagonal.size, dtype=np.bool_)
-    numbers = np.empty((8, big))
+    numbers = np.empty((7, big))
     terms, slopes = np.empty((big, 4)), np.empty((big, 3))
     gains = np.empty(big)
     some = (
@@ -328,6 +328,7 @@ def solve_groups(
         np.empty((5, big)), np.empty((big, 4)), np.empty((big, 3)),
     )  # fmt: skip
     w = np.empty(directions.shape[2])
+    checked = np.empty(0 if w.size else big * exact.rows.shape[1])
     for g in range(first, last):
         begin = groups.ends[g]
         q = groups.ends[g + 1] - begin
@@ -390,8 +391,8 @@ def solve_groups(
                 continue
             _solve(
                 rows, exact, K, diagonal, index, y, p, s, coefs[k], images[k], work,
-                numbers[5:], some, matters, w, tols[k], max(0, limit - np.int64(spent)), patience,
-                promise, j == 0 and spreads.size > 0 and spreads[0] < 1.0, values,
+                numbers[5:], some, matters, w, checked, tols[k], max(0, limit - np.int64(spent)),
+                patience, promise, j == 0 and spreads.size > 0 and spreads[0] < 1.0, values,
             )  # fmt: skip
             for i in range(w.size):
                 directions[g, k, i] = values[SCALE] * w[i]

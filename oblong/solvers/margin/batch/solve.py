@@ -179,6 +179,7 @@ class BatchSolver:
     def _together(self, first: int, last: int, problem: int, patience: int) -> None:
         assert self.prepared is not None
         options, batch, whole = self.options, self.batch, self._whole()
+        tiled = int(options.tiled_per_column * self.prepared[0].X.shape[1])
         if self.kept is None:
             sizes = np.zeros(3, dtype=np.int64)
             if batch.n_groups == 1:
@@ -194,7 +195,8 @@ class BatchSolver:
             self.groups, *self.prepared, self.Cs, self.spreads, self.bounds, self.coefs,
             self.images, self.table, self.directions, first, last, problem, self.tols,
             _NO_LIMIT if batch.max_iter < 0 else batch.max_iter, patience,
-            options.promise(batch.tol) if batch.polish else np.inf, options.tiled_rows,
+            options.promise(batch.tol) if batch.polish else np.inf,
+            max(options.tiled_rows, tiled),
             self.own_size, self.pending, self.todo, whole, self.kept,
         )  # fmt: skip
 

@@ -34,6 +34,8 @@ _SINGLE_RANGE = (1e-25, 1e30)
 _WHOLE = 1024
 # Pairs of rows that are looked at to see whether single precision tells them apart.
 _PROBES = 256
+# Rows of a tile in double precision.
+_BLOCK = 64
 
 
 class TileSource(NamedTuple):
@@ -141,6 +143,8 @@ def prepare(
         source = TileSource(_GRAM, 0, 0.0, K, none, none, flat)
         return source, Exact(none64, diagonal, np.empty(0), units * single, units * eps)
     X = rows.astype(np.float32)
+    # Norms, which distances in double precision come from, lose some digits.
+    double = units + 3.0 * float(half.max(initial=0.0)) * (kernel.name == "rbf")
     return (
         TileSource(
             kind, int(kernel.degree), coef0, none64, X, np.ascontiguousarray(X.T),
@@ -148,7 +152,7 @@ def prepare(
         ),
         Exact(
             rows, diagonal, np.empty(0) if shift is None or kind != _LINEAR else shift,
-            units * single, units * eps,
+            units * single, double * eps,
         ),
     )  # fmt: skip
 
@@ -325,13 +329,6 @@ def fill_tiles(rows, K, memory):
     rows.have[:] = True
 
 
-def _squared_distance(x, z):
-    total = 0.0
-    for k in range(x.size):
-        total += (x[k] - z[k]) * (x[k] - z[k])
-    return total
-
-
 def _product(x, z):
     total = 0.0
     for k in range(x.size):
@@ -339,16 +336,15 @@ def _product(x, z):
     return total
 
 
-_squared_distance = compiled(_squared_distance, reassociate=True)
 _product = compiled(_product, reassociate=True)
 
 
 @compiled
-def fresh_image(source, X, index, c, matters, u, w, values):
+def fresh_image(source, X, index, c, matters, u, w, memory):
     """Write ``K c`` in double precision to ``u``, on the rows that matter.
 
     ``index`` are the rows of the group by number. For the linear kernel ``w`` becomes the weight
-    vector and all rows are written. ``values`` is memory for the kernel values of one row.
+    vector and all rows are written. ``memory`` has room for the rows of the group.
     """
     d = X.shape[1]
     if source.kind == _LINEAR:
@@ -361,40 +357,42 @@ def fresh_image(source, X, index, c, matters, u, w, values):
         for i in range(c.size):
             u[i] = _product(w, X[index[i]])
         return
-    support = np.empty(c.size, dtype=np.int64)
-    count = 0
-    for i in range(c.size):
-        if c[i] != 0.0:
-            support[count] = i
-            count += 1
-    for i in range(c.size):
-        if matters[i]:
-            u[i] = 0.0
-    done = 0
-    for i in range(c.size):
-        if not matters[i]:
-            continue
+    # Rows with coefficients first, then those that matter without.
+    listed = np.empty(c.size, dtype=np.int64)
+    count = total = 0
+    for own in (True, False):
+        for i in range(c.size):
+            if (c[i] != 0.0) == own and (own or matters[i]):
+                listed[total] = i
+                total += 1
+        count = total if own else count
+    rows = memory[: total * d].reshape(total, d)
+    half, coef, image = np.empty(total), np.empty(total), np.zeros(total)
+    for i in range(total):
+        coef[i] = c[listed[i]]
+        if d > 0:
+            rows[i] = X[index[listed[i]]]
+            half[i] = 0.5 * _product(rows[i], rows[i])
+    tile = np.empty(min(_BLOCK, total) * count)
+    for first in range(0, total, _BLOCK):
+        last = min(first + _BLOCK, total)
         # The matrix is symmetric: an entry of two rows with coefficients counts for both.
-        own = c[i] != 0.0
-        done += own
-        size = done if own else count
-        if source.kind == _GRAM:
-            for j in range(size):
-                values[j] = source.gram[index[i], index[support[j]]]
-        elif source.kind == _RBF:
-            # Differences keep digits that norms would lose.
-            for j in range(size):
-                values[j] = -0.5 * _squared_distance(X[index[i]], X[index[support[j]]])
-            for j in range(size):
-                values[j] = exp2(values[j])
-        else:
-            for j in range(size):
-                values[j] = _product(X[index[i]], X[index[support[j]]])
-            _mapped(source.kind, source.degree, source.coef0, values[:size], 0.0, values)
-        total = 0.0
-        for j in range(size):
-            total += values[j] * c[support[j]]
-        u[i] += total
-        if own:
-            for j in range(size - 1):
-                u[support[j]] += values[j] * c[i]
+        width = min(last, count)
+        values = tile[: (last - first) * width].reshape(last - first, width)
+        if d > 0:
+            np.dot(rows[first:last], rows[:width].T, values)
+        for i in range(first, last):
+            row = values[i - first]
+            if d > 0:
+                _mapped(source.kind, source.degree, source.coef0, row, half[i], half)
+            else:
+                for j in range(width):
+                    row[j] = source.gram[index[listed[i]], index[listed[j]]]
+            size = min(i + 1, count)
+            image[i] += _product(row[:size], coef[:size])
+            if i < count:
+                for j in range(i):
+                    image[j] += row[j] * coef[i]
+    for i in range(total):
+        if matters[listed[i]]:
+            u[listed[i]] = image[i]

@@ -235,7 +235,7 @@ def solve_groups_without(
     flags = np.zeros((3, big), dtype=np.bool_)
     own = np.empty(own_size, dtype=np.float32)
     own_have = np.zeros(exact.diagonal.size, dtype=np.bool_)
-    numbers = np.empty((12, big))
+    numbers = np.empty((11, big))
     terms = np.empty((big, 4))
     gains = np.empty(big)
     some = (
@@ -245,6 +245,7 @@ def solve_groups_without(
     )  # fmt: skip
     order, ends = np.empty(big, dtype=np.int64), np.empty(table.shape[1] + 1, dtype=np.int64)
     w = np.empty(d)
+    checked = np.empty(0 if d else big * exact.rows.shape[1])
     no_weights = memory[:0].reshape(0, 0)
     tight = tol < TIGHT or d > 0
     # With several groups and models kept, outputs are products of all groups at once.
@@ -262,7 +263,7 @@ def solve_groups_without(
             some[0][:0], flags[0, :0], K,
         )  # fmt: skip
         p, full = terms[:q], all_p[begin:end]
-        work = (numbers[8, :q], numbers[9, :q], numbers[10, :q], numbers[11, :q], gains)
+        work = (numbers[7, :q], numbers[8, :q], numbers[9, :q], numbers[10, :q], gains)
         for i in range(q):
             diagonal[i], y[i], image[i] = exact.diagonal[index[i]], groups.y[begin + i], 0.0
             p[i] = full[i]
@@ -336,7 +337,7 @@ def solve_groups_without(
             if values[STATUS] == UNSOLVED:
                 _solve(
                     rows, exact, K, diagonal, index, y, p, s, c, u, work, numbers[5:], some,
-                    flags[2], w, tol, limit - steps, patience, promise, False, values,
+                    flags[2], w, checked, tol, limit - steps, patience, promise, False, values,
                 )  # fmt: skip
                 values[STEPS] += steps
             scale = values[SCALE]
