@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oblong._core.compile import compiled, fast_max
+from oblong._core.compile import compiled
 from oblong.solvers.margin.interior_point import interior_point
 from oblong.solvers.margin.newton import newton_steps
 from oblong.solvers.margin.options import DEFAULTS, MarginOptions
@@ -14,7 +14,6 @@ from oblong.solvers.margin.pair_steps import ascend
 from oblong.solvers.margin.problem import Pieces, write_slopes
 
 _EPS = float(np.finfo(np.float64).eps)
-_NO_WEIGHTS = np.empty((0, 0), dtype=np.float32)
 
 
 class NoMaximum(Exception):
@@ -41,8 +40,6 @@ class DenseBlock:
         Whether the diagonal is finite.
     tiny : float
         Curvature below which a pair has none.
-    weights : ndarray of shape (q, q) or (0, 0)
-        Inverse curvatures of all pairs on some scale, where :meth:`weigh` has computed them.
     inverse : ndarray of shape (q, q) or None
         Inverse of ``K``, which makes Newton steps cheaper when most coefficients are free.
     work : tuple of ndarray
@@ -63,17 +60,9 @@ class DenseBlock:
         self.tiny = max(4.0 * float(np.finfo(K.dtype).eps) * mean, 1e-300)
         self.largest = max(float(self.diagonal.max(initial=0.0)), 1e-300)
         self.sizes = np.sqrt(np.abs(self.diagonal))
-        self.weights = _NO_WEIGHTS
         self.inverse = inverse
         self.work = tuple(np.empty((5, len(K))))
         self._memory = np.empty(0)
-
-    def weigh(self) -> None:
-        """Compute the inverse curvatures, which pays when many problems share the block."""
-        n = len(self.K)
-        self.weights = np.empty((n, n), dtype=np.float32)
-        mean = max(float(np.abs(self.diagonal).mean()), self.tiny)
-        _write_weights(self.K, self.diagonal, self.tiny, mean, self.weights)
 
     def rounding(self, c: np.ndarray) -> Any:
         """Bound on the error of ``K @ c`` for each row ``c``, if the block is the whole matrix."""
@@ -171,9 +160,7 @@ def solve_block(
     for _ in range(options.stretches):
         allowed = min(stretch, budget - steps)
         point, limits = (c, u, right, left), (tol, block.tiny, snap, allowed, stride)
-        taken, violation = ascend(
-            block.wide, block.weights, block.diagonal, *pieces, *point, block.work, *limits
-        )
+        taken, violation = ascend(block.wide, block.diagonal, *pieces, *point, block.work, *limits)
         steps += taken
         if np.isnan(violation):
             raise NoMaximum
@@ -273,15 +260,6 @@ def _stretch(size: int, fresh: bool) -> int:
 def _worth(right: np.ndarray, left: np.ndarray) -> int:
     """Pair steps that take as long as some Newton steps on the free coefficients."""
     return int(np.count_nonzero(right == left)) ** 3 // (10 * len(right))
-
-
-@compiled
-def _write_weights(K, diagonal, tiny, mean, out):
-    # They only rank pairs, for which their scale and last digits do not matter.
-    for i in range(diagonal.size):
-        row, into, own = K[i], out[i], diagonal[i]
-        for k in range(diagonal.size):
-            into[k] = mean / fast_max(own + diagonal[k] - 2.0 * row[k], tiny)
 
 
 @compiled

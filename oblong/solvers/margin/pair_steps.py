@@ -117,21 +117,7 @@ def _gains(top, low, diagonal, K, i, tiny, gains, first, last):
 
 
 @compiled
-def _weighted_gains(top, low, weights, i, gains, first, last):
-    """Gains as in ``_gains``, with the inverse curvatures of the pairs at hand."""
-    largest = 0.0
-    for k in range(first, last):
-        gap = fast_max(top - low[k], 0.0)
-        gain = gap * gap * weights[i, k]
-        gains[k] = gain
-        largest = fast_max(largest, gain)
-    return largest
-
-
-@compiled
-def _ascend_pairs(
-    K, weights, diagonal, p, s, c, up, low, gains, tol, tiny, snap, max_steps, source
-):
+def _ascend_pairs(K, diagonal, p, s, c, up, low, gains, tol, tiny, snap, max_steps, source):
     """Ascend the dual of one block by maximal violating pairs, second-order choice.
 
     ``up`` and ``low`` are the right and left slopes at ``c`` less the image; the three arrays
@@ -140,7 +126,6 @@ def _ascend_pairs(
     """
     q = np.uintp(c.size)
     strip = np.uintp(_STRIP)
-    weighted = weights.size > 0
     di = dj = 0.0
     i = j = np.uintp(0)
     step = 0
@@ -172,10 +157,7 @@ def _ascend_pairs(
             have_row(source, K, np.int64(i))
         for first in range(np.uintp(0), q, strip):
             last = min(q, first + strip)
-            if weighted:
-                largest = _weighted_gains(top, low, weights, i, gains, first, last)
-            else:
-                largest = _gains(top, low, diagonal, K, i, tiny, gains, first, last)
+            largest = _gains(top, low, diagonal, K, i, tiny, gains, first, last)
             if largest > best:
                 best, place = largest, first
         j = _first_equal(gains, place, min(q, place + strip), best)
@@ -271,7 +253,6 @@ def _stride(p, s, c, u, right, left, before, image, last, last_image, snap):
 @compiled
 def ascend(
     K,
-    weights,
     diagonal,
     p,
     s,
@@ -296,9 +277,6 @@ def ascend(
     ----------
     K : ndarray of shape (q, q or more)
         The block; columns beyond it are ignored.
-    weights : ndarray of shape (q, q) or (0, 0)
-        Inverse curvatures ``1 / max(K_ii + K_kk - 2 K_ik, tiny)`` of all pairs, on some scale, if
-        known.
     diagonal : ndarray of shape (q,)
         Diagonal of ``K``.
     p, s : ndarray of shape (q, 4) and (q, 3)
@@ -332,7 +310,7 @@ def ascend(
             image[k] = u[k]
         allowed = min(stride, max_steps - steps)
         taken, violation = _ascend_pairs(
-            K, weights, diagonal, p, s, c, up, low, gains, tol, tiny, snap, allowed, source
+            K, diagonal, p, s, c, up, low, gains, tol, tiny, snap, allowed, source
         )
         steps += taken
         write_slopes(p, s, c, right, left)

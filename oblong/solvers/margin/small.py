@@ -39,7 +39,6 @@ class SharedColumns(ExplicitColumns):
         self.block: DenseBlock | None = None
         if self.store.dtype == np.float64:
             self.block = DenseBlock(self.store)
-            self.block.weigh()
 
     def invert(self, options: MarginOptions = DEFAULTS) -> None:
         """Compute the inverse, unless the matrix is too near to singular for it to help."""

@@ -91,7 +91,7 @@ def test_rows_and_tiles_are_those_of_the_kernel(kernel):
     none = np.empty((0, 0), dtype=np.float32)
     group = GroupRows(
         source, parts, np.zeros(16, dtype=bool), np.empty(130, dtype=np.float32),
-        np.zeros(21, dtype=bool), none, exact.diagonal[rows], False, np.empty(0, dtype=np.int64),
+        np.zeros(21, dtype=bool), exact.diagonal[rows], False, np.empty(0, dtype=np.int64),
         np.zeros(0, dtype=bool), none,
     )  # fmt: skip
     K = np.full((16, 16), np.nan, dtype=np.float32)

@@ -19,16 +19,13 @@ from tests.solvers.margin.problems import KERNELS, TOL, bias_interval, make_prob
 NO_LIMIT = 10**9
 
 
-def _ascend(problem, *, steps, stride, tol=1e-9, weigh=False, dtype=np.float64):
+def _ascend(problem, *, steps, stride, tol=1e-9, dtype=np.float64):
     """Pair steps from zero; returns what they did and the state that they left."""
     block = DenseBlock(problem.K.astype(dtype))
-    if weigh:
-        block.weigh()
     n = len(problem.y)
     c, u, right, left = np.zeros((4, n))
     taken, violation = ascend(
         block.K,
-        block.weights,
         block.diagonal,
         *problem.pieces,
         c,
@@ -79,27 +76,6 @@ def test_strides_never_lose_and_save_steps(B):
         dual = problem.pieces.dual
         assert dual(far[2], far[3]) >= dual(short[2], short[3]) - 1e-12
         assert pairs[0] == far[0]
-
-
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_weights_choose_the_same_pairs(kernel):
-    problem = make_problem(kernel, 80, 1.0, 1.2, seed=3)
-    one = _ascend(problem, steps=100, stride=1000)
-    other = _ascend(problem, steps=100, stride=1000, weigh=True)
-    assert other[1] <= 2.0 * one[1]
-    dual = problem.pieces.dual
-    assert dual(other[2], other[3]) == pytest.approx(dual(one[2], one[3]), rel=1e-2)
-
-
-@pytest.mark.parametrize("scale", [1e-150, 1.0, 1e150])
-def test_weights_neither_overflow_nor_vanish(scale):
-    block = DenseBlock(scale * make_problem("rbf", 20, 1.0, 1.2).K)
-    block.weigh()
-    assert np.isfinite(block.weights).all()
-    assert (block.weights > 0).all()
-    nothing = DenseBlock(np.zeros((3, 3)))
-    nothing.weigh()
-    assert (nothing.weights > 0).all()
 
 
 @pytest.mark.parametrize("B", [1.02, 1.3, np.inf])

@@ -20,8 +20,8 @@ from oblong.solvers.margin.problem import dual_objective
 from oblong.solvers.margin.result import appraise
 
 __all__ = [
-    "AGAIN", "BIAS", "BOUND", "CONVERGED", "DONE", "FRESH", "LARGEST", "MANY", "SCALE", "SOURCE",
-    "STATUS", "STEPS", "THETA", "Groups", "solve_groups",
+    "AGAIN", "BIAS", "BOUND", "CONVERGED", "DONE", "FRESH", "LARGEST", "SCALE", "SOURCE", "STATUS",
+    "STEPS", "THETA", "Groups", "solve_groups",
 ]  # fmt: skip
 
 # Columns of the table of values.
@@ -34,8 +34,6 @@ DONE, FRESH, AGAIN = range(3)
 # looked at again.
 _SHRUNK = 128
 _ROUNDS = 8
-# Problems of a group above which inverse curvatures of all pairs pay.
-MANY = 4
 # Times that steps go on from outputs in double precision.
 _ATTEMPTS = 8
 # Times that the tolerance is tightened before outputs are computed in double precision.
@@ -85,7 +83,7 @@ def _appraise(exact, index, y, p, s, c, u, bias, matters, work, w, promise, valu
     norm = norm_error = far = weight = 0.0
     error = work[0]
     for i in range(c.size):
-        error[i] = np.sqrt(abs(exact.diagonal[index[i]]))
+        error[i] = exact.sizes[index[i]]
         weight += abs(c[i]) * error[i]
     for i in range(w.size):
         norm += w[i] * w[i]
@@ -123,11 +121,10 @@ def _mark(exact, index, y, c, u, bias, bound, matters, values):
     weight = largest = 0.0
     for i in range(c.size):
         largest = max(largest, abs(u[i] + bias))
-        if c[i] != 0.0:
-            weight += abs(c[i]) * np.sqrt(abs(exact.diagonal[index[i]]))
+        weight += abs(c[i]) * exact.sizes[index[i]]
     for i in range(c.size):
         f = u[i] + bias
-        error = 2.0 * exact.single * weight * np.sqrt(abs(exact.diagonal[index[i]]))
+        error = 2.0 * exact.single * weight * exact.sizes[index[i]]
         worst = max(worst, error)
         matters[i] = (
             c[i] != 0.0 or y[i] * f < 1.0 + error or abs(f) >= min(largest, bound) - 2.0 * error
@@ -145,7 +142,6 @@ def _ascend(rows, K, p, s, c, u, right, left, work, some, target, tiny, snap, al
     """
     q = c.size
     chosen, have, block, numbers, terms, slopes = some
-    no_weights = block[:0].reshape(0, 0)
     steps = 0
     burst = allowed
     if q >= _SHRUNK:
@@ -157,7 +153,7 @@ def _ascend(rows, K, p, s, c, u, right, left, work, some, target, tiny, snap, al
                 break
     while True:
         taken, violation = ascend(
-            K, rows.weights, rows.diagonal, p, s, c, u, right, left, work, target, tiny, snap,
+            K, rows.diagonal, p, s, c, u, right, left, work, target, tiny, snap,
             min(burst, allowed - steps), max(50, q // 2), rows,
         )  # fmt: skip
         steps += taken
@@ -176,8 +172,8 @@ def _ascend(rows, K, p, s, c, u, right, left, work, some, target, tiny, snap, al
             part = block[: count * count].reshape(count, count)
             # Rows of the block that no step asks for are not computed.
             inner = GroupRows(
-                rows.source, rows.parts, have[:count], rows.own, rows.own_have, rows.weights,
-                rows.diagonal, rows.held, chosen[:count], rows.have, K,
+                rows.source, rows.parts, have[:count], rows.own, rows.own_have, rows.diagonal,
+                rows.held, chosen[:count], rows.have, K,
             )  # fmt: skip
             for a in range(count):
                 i = chosen[a]
@@ -191,7 +187,7 @@ def _ascend(rows, K, p, s, c, u, right, left, work, some, target, tiny, snap, al
                 work[0][:count], work[1][:count], work[2][:count], work[3][:count], work[4],
             )  # fmt: skip
             taken, inside = ascend(
-                part, no_weights, values[2], terms[:count], slopes[:count], values[0], values[1],
+                part, values[2], terms[:count], slopes[:count], values[0], values[1],
                 values[3], values[4], short, max(0.9 * target, 0.05 * violation), tiny, snap,
                 allowed - steps, max(50, count // 2), inner,
             )  # fmt: skip
@@ -301,19 +297,18 @@ def solve_groups(
     rest of its group waits; otherwise the number of all problems of a group. ``todo`` says which
     problems to leave as they are (``DONE``), to start from a neighbour (``FRESH``), and to go on
     with (``AGAIN``). ``whole``, unless it is empty, is the matrix of every group. ``kept`` is the
-    memory of a single group: its matrix, its inverse curvatures, and which rows of both are there;
-    empty where there are several groups.
+    memory of a single group: its matrix, and which rows of it are there; empty where there are
+    several groups.
     """
     big = 0
     for g in range(first, last):
         big = max(big, groups.ends[g + 1] - groups.ends[g])
     m, own_m = table.shape[1], spreads.size + 1
     held = whole.size > 0
-    memory, inverse, have = kept
+    memory, have = kept
     keep = have.size > 0
     if not keep:
         memory = np.empty(0 if held else big * big, dtype=np.float32)
-        inverse = np.empty(big * big if m > MANY else 0, dtype=np.float32)
         have = np.empty(big, dtype=np.bool_)
     tile = np.empty(min(big, tiled_rows) ** 2, dtype=np.float32)
     matters = np.empty(big, dtype=np.bool_)
@@ -334,16 +329,15 @@ def solve_groups(
         q = groups.ends[g + 1] - begin
         index, y, v = groups.rows[begin:], groups.y[begin : begin + q], groups.v[begin:]
         K = whole if held else memory[: q * q].reshape(q, q)
-        weights = inverse[: q * q].reshape(q, q) if m > MANY else inverse[:0].reshape(0, 0)
         diagonal = numbers[0, :q]
         rows = GroupRows(
-            source, groups.parts[g], have[:q], own, own_have, weights, diagonal, held,
+            source, groups.parts[g], have[:q], own, own_have, diagonal, held,
             some[0][:0], have[:0], K,
         )  # fmt: skip
         for i in range(q):
             rows.have[i] = keep and rows.have[i]
             numbers[0, i] = exact.diagonal[index[i]]
-        if not held and q <= tiled_rows and m <= MANY:
+        if not held and q <= tiled_rows and not rows.have.all():
             fill_tiles(rows, K, tile)
         coefs = all_coefs[m * begin : m * (begin + q)].reshape(m, q)
         images = all_images[m * begin : m * (begin + q)].reshape(m, q)
@@ -363,14 +357,15 @@ def solve_groups(
                 bound = max(1.0, 1.0 + spreads[j - 1] * (theta - 1.0))
             values[BOUND] = bound
             felt = bound if j == 0 or bound < values[THETA] else np.inf
-            _write_terms(y, v, Cs[a], felt, p, s)
             start = k - 1 if j > 0 else k - own_m
             same = j > 0 and felt == np.inf
             if same:
                 start = k - j
-            elif again:
-                # Where the solution was that of a smaller penalty, it probably is again.
-                start = np.int64(values[SOURCE])
+            else:
+                _write_terms(y, v, Cs[a], felt, p, s)
+                if again:
+                    # Where the solution was that of a smaller penalty, it probably is again.
+                    start = np.int64(values[SOURCE])
             if not same and a > 0 and (j > 0 or again) and start != k - own_m:
                 other = dual_objective(p, s, coefs[k - own_m], images[k - own_m])
                 if other > dual_objective(p, s, coefs[start], images[start]):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 
@@ -181,16 +180,9 @@ class BatchSolver:
         options, batch, whole = self.options, self.batch, self._whole()
         tiled = int(options.tiled_per_column * self.prepared[0].X.shape[1])
         if self.kept is None:
-            sizes = np.zeros(3, dtype=np.int64)
-            if batch.n_groups == 1:
-                n = self.groups.rows.size
-                many = batch.n_problems > loops.MANY
-                sizes[:] = n * n * (not whole.size), n * n * many, n
-            self.kept = (
-                np.empty(sizes[0], dtype=np.float32),
-                np.empty(sizes[1], dtype=np.float32),
-                np.zeros(sizes[2], dtype=np.bool_),
-            )
+            n = self.groups.rows.size if batch.n_groups == 1 else 0
+            matrix = np.empty(n * n * (not whole.size), dtype=np.float32)
+            self.kept = matrix, np.zeros(n, dtype=np.bool_)
         loops.solve_groups(
             self.groups, *self.prepared, self.Cs, self.spreads, self.bounds, self.coefs,
             self.images, self.table, self.directions, first, last, problem, self.tols,
@@ -312,9 +304,8 @@ class BatchSolver:
         """Put the solutions together."""
         values = np.moveaxis(self.table, 2, 0)
         values = np.concatenate([values[:1] - self.directions @ self.shift, values[1:]])
-        m, ends = self.batch.n_problems, self.groups.ends
-        scaled = self.coefs * np.repeat(values[loops.SCALE].ravel(), np.repeat(np.diff(ends), m))
-        coefs = [scaled[m * a : m * b].reshape(m, -1) for a, b in pairwise(ends.tolist())]
+        scales = values[loops.SCALE][:, :, None]
+        coefs = [self.arrays(g)[0] * scale for g, scale in enumerate(scales)]
         counts = values[loops.STEPS :].astype(np.int64)
         directions = self.directions if self.directions.size else None
         named = zip(_VALUES, (*values[: loops.STEPS], *counts))

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from oblong._core.compile import compiled, fast_max
+from oblong._core.compile import compiled
 from oblong._core.exp2 import LOG2_E, exp2
 from oblong.kernels import Kernel
 from oblong.solvers.margin.batch.problem import GramTiles, RowTiles
@@ -56,12 +56,14 @@ class TileSource(NamedTuple):
 class Exact(NamedTuple):
     """What the double-precision check of a solution needs.
 
-    ``single`` and ``double`` are the rounding of a kernel value, in units of the geometric mean of
-    two diagonal values; ``shift`` was subtracted from the rows of the linear kernel.
+    ``single`` and ``double`` are the rounding of a kernel value, in units of the product of two
+    ``sizes``, which are roots of the diagonal; ``shift`` was subtracted from the rows of the linear
+    kernel.
     """
 
     rows: np.ndarray
     diagonal: np.ndarray
+    sizes: np.ndarray
     shift: np.ndarray
     single: float
     double: float
@@ -71,9 +73,8 @@ class GroupRows(NamedTuple):
     """The rows of one group, which of them are at hand, and blocks that groups share.
 
     ``parts`` has for each segment its first and last row, where it begins in the group, and where
-    its block with itself begins in ``own``. ``weights``, if there are any, are inverse curvatures
-    of pairs of rows on some scale, which choose the pairs faster where a group has many problems.
-    ``held`` says that the matrix of the group was there from the beginning.
+    its block with itself begins in ``own``. ``held`` says that the matrix of the
+    group was there from the beginning.
 
     Of a block of the group ``have`` says which of its own rows are at hand, ``chosen`` which rows
     of the group they are, ``there`` which of these are at hand, and ``matrix`` is that of the
@@ -85,7 +86,6 @@ class GroupRows(NamedTuple):
     have: np.ndarray
     own: np.ndarray
     own_have: np.ndarray
-    weights: np.ndarray
     diagonal: np.ndarray
     held: bool
     chosen: np.ndarray
@@ -105,7 +105,7 @@ def prepare(
     none, flat = np.empty((0, 0), dtype=np.float32), np.empty(0, dtype=np.float32)
     if isinstance(tiles, GramTiles):
         diagonal = tiles.K.diagonal().astype(np.float64)
-        exact = Exact(none64, diagonal, np.empty(0), 4.0 * single, 4.0 * eps)
+        exact = Exact(none64, diagonal, _sizes(diagonal), np.empty(0), 4.0 * single, 4.0 * eps)
         # In either order the rows of a symmetric matrix are at hand, and one order is compiled.
         K = np.ascontiguousarray(tiles.K.T if tiles.K.flags.f_contiguous else tiles.K)
         source = TileSource(_GRAM, 0, 0.0, K, none, none, flat)
@@ -141,20 +141,17 @@ def prepare(
         K = rows @ rows.T
         _map_all(kind, int(kernel.degree), coef0, K, half)
         source = TileSource(_GRAM, 0, 0.0, K, none, none, flat)
-        return source, Exact(none64, diagonal, np.empty(0), units * single, units * eps)
+        rounding = units * single, units * eps
+        return source, Exact(none64, diagonal, _sizes(diagonal), np.empty(0), *rounding)
     X = rows.astype(np.float32)
     # Norms, which distances in double precision come from, lose some digits.
     double = units + 3.0 * float(half.max(initial=0.0)) * (kernel.name == "rbf")
-    return (
-        TileSource(
-            kind, int(kernel.degree), coef0, none64, X, np.ascontiguousarray(X.T),
-            half.astype(np.float32),
-        ),
-        Exact(
-            rows, diagonal, np.empty(0) if shift is None or kind != _LINEAR else shift,
-            units * single, double * eps,
-        ),
+    source = TileSource(
+        kind, int(kernel.degree), coef0, none64, X, np.ascontiguousarray(X.T),
+        half.astype(np.float32),
     )  # fmt: skip
+    own_shift = np.empty(0) if shift is None or kind != _LINEAR else shift
+    return source, Exact(rows, diagonal, _sizes(diagonal), own_shift, units * single, double * eps)
 
 
 def _apart(rows: np.ndarray, kernel: Kernel, diagonal: np.ndarray, rounding: float) -> bool:
@@ -175,6 +172,10 @@ def _apart(rows: np.ndarray, kernel: Kernel, diagonal: np.ndarray, rounding: flo
             curvatures = diagonal[some] + diagonal[others] - 2.0 * products**kernel.degree
     apart = np.count_nonzero(curvatures > 64.0 * rounding * diagonal.max())
     return bool(2 * apart > len(curvatures))
+
+
+def _sizes(diagonal: np.ndarray) -> np.ndarray:
+    return np.sqrt(np.abs(diagonal))
 
 
 def _in_range(diagonal: np.ndarray) -> bool:
@@ -274,12 +275,6 @@ def _compute_row(rows, K, i):
                 _copy(out, rows.own, place)
         else:
             _copy(rows.own[place : place + size], out, 0)
-    if rows.weights.size > 0:
-        own, values, weights = rows.diagonal[i], K[i], rows.weights[i]
-        least = TINY * own + 1e-300
-        for j in range(weights.size):
-            # They only rank pairs, for which their last digits do not matter.
-            weights[j] = own / fast_max(own + rows.diagonal[j] - 2.0 * values[j], least)
 
 
 @compiled
@@ -288,13 +283,10 @@ def fill_tiles(rows, K, memory):
     source, parts = rows.source, rows.parts
     if source.kind == _GRAM:
         for s in range(len(parts)):
-            for t in range(len(parts)):
-                size = parts[t, 1] - parts[t, 0]
-                for i in range(parts[s, 1] - parts[s, 0]):
-                    values = source.gram[parts[s, 0] + i]
-                    out = K[parts[s, 2] + i]
-                    for j in range(size):
-                        out[parts[t, 2] + j] = values[parts[t, 0] + j]
+            for i in range(parts[s, 1] - parts[s, 0]):
+                values, out = source.gram[parts[s, 0] + i], K[parts[s, 2] + i]
+                for t in range(len(parts)):
+                    _copy(values[parts[t, 0] : parts[t, 1]], out, parts[t, 2])
         rows.have[:] = True
         return
     for s in range(len(parts)):

@@ -246,7 +246,6 @@ def solve_groups_without(
     order, ends = np.empty(big, dtype=np.int64), np.empty(table.shape[1] + 1, dtype=np.int64)
     w = np.empty(d)
     checked = np.empty(0 if d else big * exact.rows.shape[1])
-    no_weights = memory[:0].reshape(0, 0)
     tight = tol < TIGHT or d > 0
     # With several groups and models kept, outputs are products of all groups at once.
     alone = len(groups.parts) == 1 or coefs.size == 0
@@ -259,7 +258,7 @@ def solve_groups_without(
         c, u = numbers[2, :q], numbers[3, :q]
         right, left = numbers[5, :q], numbers[6, :q]
         rows = GroupRows(
-            source, groups.parts[g], flags[0, :q], own, own_have, no_weights, diagonal, False,
+            source, groups.parts[g], flags[0, :q], own, own_have, diagonal, False,
             some[0][:0], flags[0, :0], K,
         )  # fmt: skip
         p, full = terms[:q], all_p[begin:end]
@@ -322,7 +321,7 @@ def solve_groups_without(
             steps = 0
             if not tight:
                 steps, violation = ascend(
-                    K, no_weights, diagonal, p, s, c, u, right, left, work, 0.95 * tol, TINY * mean,
+                    K, diagonal, p, s, c, u, right, left, work, 0.95 * tol, TINY * mean,
                     snap, min(limit, patience * q), max(50, q // 2), rows,
                 )  # fmt: skip
                 balance(c, right, left)

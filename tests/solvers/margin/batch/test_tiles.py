@@ -23,7 +23,7 @@ def test_a_block_of_which_some_rows_are_there_is_computed(whole, monkeypatch):
     own, K = np.full(45, np.nan, dtype=np.float32), np.full((9, 9), np.nan, dtype=np.float32)
     rows = GroupRows(
         source, parts, np.zeros(9, dtype=bool), own, np.zeros(9, dtype=bool),
-        np.empty((0, 0), dtype=np.float32), exact.diagonal, False, np.empty(0, dtype=np.int64),
+        exact.diagonal, False, np.empty(0, dtype=np.int64),
         np.zeros(0, dtype=bool), K,
     )  # fmt: skip
     have_row(rows, K, 0)
