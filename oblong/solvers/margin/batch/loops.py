@@ -285,6 +285,17 @@ def _solve(
 
 
 @compiled
+def _stays(values, coef, v, C, bound, tol):
+    """Whether a solution for the penalty ``C`` solves the problem of any larger one, too."""
+    if values[STATUS] != CONVERGED or values[BOUND] != bound or not values[VIOLATION] <= tol:
+        return False
+    at_cap = 0
+    for i in range(coef.size):
+        at_cap += coef[i] != 0.0 and abs(coef[i]) >= C * v[i]
+    return at_cap == 0
+
+
+@compiled
 def solve_groups(
     groups, source, exact, Cs, spreads, bounds, all_coefs, all_images, table, directions, first,
     last, first_problem, tols, limit, patience, promise, tiled_rows, own_size, pending, todo, whole,
@@ -357,19 +368,22 @@ def solve_groups(
                 bound = max(1.0, 1.0 + spreads[j - 1] * (theta - 1.0))
             values[BOUND] = bound
             felt = bound if j == 0 or bound < values[THETA] else np.inf
-            start = k - 1 if j > 0 else k - own_m
+            smaller = k - own_m
+            start = k - 1 if j > 0 else smaller
             same = j > 0 and felt == np.inf
             if same:
                 start = k - j
+            elif a > 0 and _stays(table[g, smaller], coefs[smaller], v, Cs[a - 1], bound, tols[k]):
+                same, start = True, smaller
             else:
                 _write_terms(y, v, Cs[a], felt, p, s)
                 if again:
                     # Where the solution was that of a smaller penalty, it probably is again.
                     start = np.int64(values[SOURCE])
-            if not same and a > 0 and (j > 0 or again) and start != k - own_m:
-                other = dual_objective(p, s, coefs[k - own_m], images[k - own_m])
+            if not same and a > 0 and (j > 0 or again) and start != smaller:
+                other = dual_objective(p, s, coefs[smaller], images[smaller])
                 if other > dual_objective(p, s, coefs[start], images[start]):
-                    start = k - own_m
+                    start = smaller
             if start >= 0 and start != k:
                 for i in range(q):
                     coefs[k, i] = coefs[start, i]
@@ -381,6 +395,8 @@ def solve_groups(
                 for i in range(LARGEST, SOURCE + 1):
                     values[i] = table[g, start, i]
                 values[STEPS] = spent
+                if j == 0:
+                    values[THETA] = table[g, start, THETA]
                 for i in range(w.size):
                     directions[g, k, i] = directions[g, start, i]
                 continue
