@@ -168,7 +168,10 @@ def _ascend(rows, K, p, s, c, u, right, left, work, some, target, tiny, snap, al
                     count += 1
             if 2 * count > q:
                 break
-            values = numbers[:, :count]
+            # Rows of the memory one by one: the type of a part of it would not say that they are
+            # contiguous.
+            coef, image, curves = numbers[0, :count], numbers[1, :count], numbers[2, :count]
+            inner_right, inner_left = numbers[3, :count], numbers[4, :count]
             part = block[: count * count].reshape(count, count)
             # Rows of the block that no step asks for are not computed.
             inner = GroupRows(
@@ -178,7 +181,7 @@ def _ascend(rows, K, p, s, c, u, right, left, work, some, target, tiny, snap, al
             for a in range(count):
                 i = chosen[a]
                 have[a] = False
-                values[0, a], values[1, a], values[2, a] = c[i], u[i], rows.diagonal[i]
+                coef[a], image[a], curves[a] = c[i], u[i], rows.diagonal[i]
                 for b in range(4):
                     terms[a, b] = p[i, b]
                 for b in range(3):
@@ -187,19 +190,19 @@ def _ascend(rows, K, p, s, c, u, right, left, work, some, target, tiny, snap, al
                 work[0][:count], work[1][:count], work[2][:count], work[3][:count], work[4],
             )  # fmt: skip
             taken, inside = ascend(
-                part, values[2], terms[:count], slopes[:count], values[0], values[1],
-                values[3], values[4], short, max(0.9 * target, 0.05 * violation), tiny, snap,
+                part, curves, terms[:count], slopes[:count], coef, image, inner_right,
+                inner_left, short, max(0.9 * target, 0.05 * violation), tiny, snap,
                 allowed - steps, max(50, count // 2), inner,
             )  # fmt: skip
             steps += taken
             for a in range(count):
                 i = chosen[a]
-                change = values[0, a] - c[i]
+                change = coef[a] - c[i]
                 if change != 0.0:
                     row = K[i]
                     for k in range(q):
                         u[k] += change * row[k]
-                    c[i], right[i], left[i] = values[0, a], values[3, a], values[4, a]
+                    c[i], right[i], left[i] = coef[a], inner_right[a], inner_left[a]
             m, M = interval(right, left, u)
             violation = m - M
             if not inside <= violation or taken == 0:
