@@ -122,7 +122,7 @@ def small_step(
     columns = np.zeros((4, n))
     columns[3] = offset
     for q in range(kinds):
-        a, s, v, e = numbers[q]
+        a, s, v, e = numbers[q, 0], numbers[q, 1], numbers[q, 2], numbers[q, 3]
         weigh_rows(
             soft[q], heads[q, 0], heads[q, 1], 0.0, y, a, s, v, e,
             columns[0], columns[1], columns[2], columns[3],
@@ -154,7 +154,7 @@ def small_step(
     columns[:2] = 0.0
     decrease = change = 0.0
     for q in range(kinds):
-        a, s, v, e = numbers[q]
+        a, s, v, e = numbers[q, 0], numbers[q, 1], numbers[q, 2], numbers[q, 3]
         worst, second, _, _ = predict_rows(
             soft[q], heads[q, 0], heads[q, 1], 0.0, y, dfa, 0.0, a, s, v, e,
             columns[0], columns[1],
@@ -173,7 +173,7 @@ def small_step(
     _outputs(Z, direction, df)
     decrease = 0.0
     for q in range(kinds):
-        a, s, v, e = numbers[q]
+        a, s, v, e = numbers[q, 0], numbers[q, 1], numbers[q, 2], numbers[q, 3]
         worst = bound_step(
             soft[q], heads[q, 0], heads[q, 1], 0.0, y, dfa, 0.0, df, 0.0, target, a, s, v, e
         )
@@ -183,7 +183,7 @@ def small_step(
         return -1.0
     total = 0.0
     for q in range(kinds):
-        a, s, v, e = numbers[q]
+        a, s, v, e = numbers[q, 0], numbers[q, 1], numbers[q, 2], numbers[q, 3]
         total += advance_rows(
             soft[q], heads[q, 0], heads[q, 1], 0.0, y, dfa, 0.0, df, 0.0, target, step, a, s, v, e
         )
