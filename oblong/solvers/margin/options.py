@@ -90,6 +90,8 @@ class MarginOptions:
         Rows up to which a problem of a batch is solved in its loop.
     batch_patience : int
         Pair steps per row that such a problem may take before it is solved on its own.
+    matrix_rows : int
+        Rows of all problems of a batch up to which they share one matrix in double precision.
     tiled_rows, tiled_per_column : int, float
         Rows up to which its whole matrix is computed at once, instead of rows as steps ask for
         them: so many, or so many per column where that is more. A product of matrices takes a
@@ -171,6 +173,7 @@ class MarginOptions:
     inverted_after: int = 12
     batch_rows: int = 3000
     batch_patience: int = 20
+    matrix_rows: int = 1024
     tiled_rows: int = 400
     tiled_per_column: float = 1.5
     scaled_penalties: tuple[float, ...] = (1e4, 1e8, 1e12)

@@ -94,7 +94,7 @@ class BatchSolver:
     ) -> None:
         self.batch, self.options, self.threads = batch, options, threads
         self.cache_bytes, self.progress = cache_bytes, progress
-        self.prepared = prepare(batch.matrix, matrix_of_few=True)
+        self.prepared = prepare(batch.matrix, options.matrix_rows)
         self.kept: tuple[np.ndarray, ...] | None = None
         self.solved = False
         m, n_groups, segments = batch.n_problems, batch.n_groups, batch.segments

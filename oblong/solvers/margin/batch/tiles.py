@@ -30,8 +30,6 @@ _KINDS = {"linear": _LINEAR, "poly": _POLY, "rbf": _RBF}
 # Rounding of an exponent, and sizes of kernel values, that single precision can do.
 _SINGLE_EXPONENT_ERROR = 1e-5
 _SINGLE_RANGE = (1e-25, 1e30)
-# Rows up to which the whole matrix is computed at once.
-_WHOLE = 1024
 # Pairs of rows that are looked at to see whether single precision tells them apart.
 _PROBES = 256
 # Rows of a tile in double precision.
@@ -93,12 +91,10 @@ class GroupRows(NamedTuple):
     matrix: np.ndarray
 
 
-def prepare(
-    tiles: RowTiles | GramTiles, matrix_of_few: bool = False
-) -> tuple[TileSource, Exact] | None:
+def prepare(tiles: RowTiles | GramTiles, matrix_rows: int = 0) -> tuple[TileSource, Exact] | None:
     """Bring rows or a matrix to the form that the loops need; None where they cannot do it.
 
-    ``matrix_of_few`` asks for the matrix of few rows in their place.
+    The matrix of at most ``matrix_rows`` rows takes their place.
     """
     eps, single = float(np.finfo(np.float64).eps), float(np.finfo(np.float32).eps)
     none64 = np.empty((0, 0))
@@ -134,7 +130,7 @@ def prepare(
     if len(rows) and not _apart(rows, kernel, diagonal, units * single):
         return None
     kind, coef0 = _KINDS[kernel.name], float(kernel.coef0)
-    if matrix_of_few and len(rows) <= _WHOLE and kernel.name != "linear":
+    if len(rows) <= matrix_rows and kernel.name != "linear":
         # One product for all groups: their double-precision checks would compute most of it twice.
         if kernel.name == "rbf":
             units += 3.0 * float(half.max(initial=0.0))
