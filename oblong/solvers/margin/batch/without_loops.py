@@ -334,9 +334,11 @@ def solve_groups_without(
                 if violation <= tol and gap <= promise:
                     values[STEPS], values[STATUS] = steps, CONVERGED
             if values[STATUS] == UNSOLVED:
+                # A literal has a type of its own, for which the loop would be compiled once more.
+                only_theta = np.bool_(False)
                 _solve(
                     rows, exact, K, diagonal, index, y, p, s, c, u, work, numbers[5:], some,
-                    flags[2], w, checked, tol, limit - steps, patience, promise, False, values,
+                    flags[2], w, checked, tol, limit - steps, patience, promise, only_theta, values,
                 )  # fmt: skip
                 values[STEPS] += steps
             scale = values[SCALE]
