@@ -103,7 +103,7 @@ class BatchSolver:
         unique, names = np.unique(segments.reshape(-1, 2), axis=0, return_inverse=True)
         matrix = batch.matrix
         # Blocks that groups share are worth keeping where there is no matrix.
-        gram = self.prepared is not None and self.prepared[0].gram.size > 0
+        gram = self.prepared is not None and not self.prepared[1].rows.size
         own = np.diff(unique, axis=1)[:, 0] ** 2 * (not gram)
         places = (np.cumsum(own) - own)[names].reshape(lengths.shape)
         self.own_size = int(own.sum())
@@ -178,7 +178,7 @@ class BatchSolver:
     def _together(self, first: int, last: int, problem: int, patience: int) -> None:
         assert self.prepared is not None
         options, batch, whole = self.options, self.batch, self._whole()
-        tiled = int(options.tiled_per_column * self.prepared[0].X.shape[1])
+        tiled = int(options.tiled_per_column * self.prepared[1].rows.shape[1])
         if self.kept is None:
             n = self.groups.rows.size if batch.n_groups == 1 else 0
             matrix = np.empty(n * n * (not whole.size), dtype=np.float32)

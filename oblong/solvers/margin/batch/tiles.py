@@ -25,7 +25,7 @@ __all__ = [
 
 # Curvature, over the diagonal, that is rounding of single precision.
 TINY = 4.0 * float(np.finfo(np.float32).eps)
-_GRAM, _LINEAR, _POLY, _RBF = range(4)
+_LINEAR, _POLY, _RBF, _DOUBLE, _SINGLE = range(5)
 _KINDS = {"linear": _LINEAR, "poly": _POLY, "rbf": _RBF}
 # Rounding of an exponent, and sizes of kernel values, that single precision can do.
 _SINGLE_EXPONENT_ERROR = 1e-5
@@ -39,7 +39,9 @@ _BLOCK = 64
 class TileSource(NamedTuple):
     """What rows of the kernel matrix come from.
 
-    The rows of the rbf kernel are scaled so that ``2^(x·z - |x|²/2 - |z|²/2)`` is its value.
+    The rows of the rbf kernel are scaled so that ``2^(x·z - |x|²/2 - |z|²/2)`` is its value. A
+    matrix in memory is ``gram`` in double precision, and in the place of the rows in single: with
+    the same types, loops are compiled once for all of them.
     """
 
     kind: int
@@ -104,7 +106,9 @@ def prepare(tiles: RowTiles | GramTiles, matrix_rows: int = 0) -> tuple[TileSour
         exact = Exact(none64, diagonal, _sizes(diagonal), np.empty(0), 4.0 * single, 4.0 * eps)
         # In either order the rows of a symmetric matrix are at hand, and one order is compiled.
         K = np.ascontiguousarray(tiles.K.T if tiles.K.flags.f_contiguous else tiles.K)
-        source = TileSource(_GRAM, 0, 0.0, K, none, none, flat)
+        source = TileSource(_DOUBLE, 0, 0.0, K, none, none, flat)
+        if K.dtype == np.float32:
+            source = TileSource(_SINGLE, 0, 0.0, none64, K, none, flat)
         return (source, exact) if _in_range(diagonal) else None
     kernel, X = tiles.kernel, tiles.X
     if kernel.name not in _KINDS or sp.issparse(X):
@@ -136,7 +140,7 @@ def prepare(tiles: RowTiles | GramTiles, matrix_rows: int = 0) -> tuple[TileSour
             units += 3.0 * float(half.max(initial=0.0))
         K = rows @ rows.T
         _map_all(kind, int(kernel.degree), coef0, K, half)
-        source = TileSource(_GRAM, 0, 0.0, K, none, none, flat)
+        source = TileSource(_DOUBLE, 0, 0.0, K, none, none, flat)
         rounding = units * single, units * eps
         return source, Exact(none64, diagonal, _sizes(diagonal), np.empty(0), *rounding)
     X = rows.astype(np.float32)
@@ -228,6 +232,15 @@ def _copy(values, out, start):
 
 
 @compiled
+def _copy_entries(source, row, start, stop, out, place):
+    """Copy some entries of a row of a matrix in memory."""
+    if source.kind == _SINGLE:
+        _copy(source.X[row, start:stop], out, place)
+    else:
+        _copy(source.gram[row, start:stop], out, place)
+
+
+@compiled
 def have_row(rows, K, i):
     """Make sure that row ``i`` of the matrix of a group, or of a block of it, is there."""
     rows.have[i] = True
@@ -256,8 +269,8 @@ def _compute_row(rows, K, i):
         start = parts[t, 0]
         size = parts[t, 1] - start
         out = K[i, parts[t, 2] : parts[t, 2] + size]
-        if source.kind == _GRAM:
-            _copy(source.gram[row, start : start + size], out, 0)
+        if source.kind >= _DOUBLE:
+            _copy_entries(source, row, start, start + size, out, 0)
             continue
         place = parts[t, 3] + local * size
         if t != mine or not rows.own_have[row]:
@@ -277,12 +290,12 @@ def _compute_row(rows, K, i):
 def fill_tiles(rows, K, memory):
     """Compute or copy the whole matrix of a small group, by products of its segments."""
     source, parts = rows.source, rows.parts
-    if source.kind == _GRAM:
+    if source.kind >= _DOUBLE:
         for s in range(len(parts)):
             for i in range(parts[s, 1] - parts[s, 0]):
-                values, out = source.gram[parts[s, 0] + i], K[parts[s, 2] + i]
+                row, out = parts[s, 0] + i, K[parts[s, 2] + i]
                 for t in range(len(parts)):
-                    _copy(values[parts[t, 0] : parts[t, 1]], out, parts[t, 2])
+                    _copy_entries(source, row, parts[t, 0], parts[t, 1], out, parts[t, 2])
         rows.have[:] = True
         return
     for s in range(len(parts)):
@@ -373,6 +386,9 @@ def fresh_image(source, X, index, c, matters, u, w, memory):
             row = values[i - first]
             if d > 0:
                 _mapped(source.kind, source.degree, source.coef0, row, half[i], half)
+            elif source.kind == _SINGLE:
+                for j in range(width):
+                    row[j] = source.X[index[listed[i]], index[listed[j]]]
             else:
                 for j in range(width):
                     row[j] = source.gram[index[listed[i]], index[listed[j]]]
