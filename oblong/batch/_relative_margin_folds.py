@@ -17,8 +17,6 @@ from oblong.batch._one_vs_one import class_scores, pairs_of, votes_of
 from oblong.kernels import Kernel, resolve_gamma
 from oblong.linalg.definite import check_kernel_definite
 
-# Outputs computed at once.
-_OUTPUTS = 1 << 23
 # By which multiple of the violation outputs near zero still change on the way to the solution, as a
 # rule: labels that changed had outputs below the first, nine times in ten, none above the second.
 _OPEN, _SETTLED = 0.3, 2.0
@@ -89,7 +87,10 @@ class _FixedPredictions(ClassifierMixin, BaseEstimator):
 
 @dataclass(frozen=True)
 class GridFold:
-    """What the folds of a search share; the parameters are those of the estimator."""
+    """What the folds of a search share.
+
+    The parameters are those of the estimator; ``outputs`` is how many are computed at once.
+    """
 
     kernel: Any
     degree: int
@@ -104,6 +105,7 @@ class GridFold:
     scorer: Callable | None = None
     report: Callable[[str], None] | None = None
     on_device: Any = None
+    outputs: int = 1 << 23
 
     @property
     def uses_gamma(self) -> bool:
@@ -261,7 +263,7 @@ class Fold:
         sure: list[np.ndarray] = []
         possible: list[np.ndarray] = []
         settled = np.ones(n_models, dtype=bool)
-        for start, stop in chunks(test.size, max(1, _OUTPUTS // (n_pairs * n_models))):
+        for start, stop in chunks(test.size, max(1, search.outputs // (n_pairs * n_models))):
             different = models.outputs(K_test[start:stop], self.starts)
             if not by_scores:
                 part = None if noise is None else noise[start:stop]

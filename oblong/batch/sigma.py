@@ -1,7 +1,7 @@
 """The Σ-SVM as a scikit-learn classifier."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,6 +16,7 @@ from oblong.linalg.feature_map import kernel_diagonal
 from oblong.linalg.first_pass import FirstLook, Frame
 from oblong.linalg.low_rank import LowRank, pivoted_cholesky
 from oblong.linalg.row_passes import Passes
+from oblong.solvers.covariance.options import CovarianceOptions
 from oblong.solvers.covariance.sigma import (
     SigmaFactor,
     certified_kernel,
@@ -24,9 +25,6 @@ from oblong.solvers.covariance.sigma import (
     solve_sigma_low_rank,
 )
 
-# Beyond this many rows a low-rank approximation takes the place of the kernel matrix.
-_LARGEST_EXACT = 10_000
-_DEFAULT_RANK = 1000
 # Residuals below this fraction of the kernel values are round-off of the kernel.
 _ROUND_OFF = 1e-12
 
@@ -155,6 +153,8 @@ class SigmaSVC(MarginParameters, PassClassifier):
     D: FractionBelowOne = 0.5
     rank: Count | None = None
 
+    _options: ClassVar[CovarianceOptions] = CovarianceOptions()
+
     def _if_indefinite(self) -> str:
         return "there is no covariance; use another kernel"
 
@@ -187,8 +187,8 @@ class SigmaSVC(MarginParameters, PassClassifier):
         linear: dict[str, Any] = {"weights": weights, "cache_bytes": cache, **options}
         n, d = X.shape
         rank = self.rank
-        if rank is None and n > _LARGEST_EXACT:
-            rank = _DEFAULT_RANK
+        if rank is None and n > self._options.largest_exact:
+            rank = self._options.default_rank
         # Whitened rows are dense: for wide sparse ones a low rank is the smaller evil.
         if self.kernel == "linear" and d < n and (rank is None or d <= rank or not sp.issparse(X)):
             solution = solve_sigma_linear(X, y, C, D, **linear)

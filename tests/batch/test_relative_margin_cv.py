@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone, is_classifier
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.metrics import get_scorer
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import oblong.batch._fold_models as machines
-import oblong.batch._relative_margin_folds as folds
-import oblong.batch.relative_margin_cv as module
 from oblong import RelativeMarginClassifier, RelativeMarginClassifierCV
+from oblong.batch._fold_models import SearchKernel
+from oblong.batch._relative_margin_folds import Fold, Grid, GridFold, _settled, _vote
 from oblong.kernels import Kernel
 from tests.batch.data import clouds, real
 
@@ -131,20 +133,20 @@ def test_settled_rows_stay_right_or_wrong(n_classes):
     which = [np.array([0, 2, 1, 2])] * n_pairs
     # A label that is not among the classes is never right.
     truth = rng.integers(n_classes + 1, size=rows)
-    sure, possible = folds._settled(list(outputs), which, n_classes, truth, np.full(4, 0.3))
+    sure, possible = _settled(list(outputs), which, n_classes, truth, np.full(4, 0.3))
     always, ever = np.ones((2, 4, rows), dtype=bool)
     ever[...] = False
     for _ in range(200):
         moved = outputs + rng.choice([-0.29, 0.0, 0.29], size=outputs.shape)
-        right = folds._vote(list(moved), which, n_classes, None) == truth
+        right = _vote(list(moved), which, n_classes, None) == truth
         always &= right
         ever |= right
     assert not (sure & ~always).any()
     assert not (ever & ~possible).any()
     assert (sure == always).mean() > 0.95
     assert (possible == ever).mean() > 0.95
-    at_once = folds._settled(list(outputs), which, n_classes, truth, np.zeros(4))
-    now = folds._vote(list(outputs), which, n_classes, None) == truth
+    at_once = _settled(list(outputs), which, n_classes, truth, np.zeros(4))
+    now = _vote(list(outputs), which, n_classes, None) == truth
     np.testing.assert_array_equal(at_once, [now, now])
 
 
@@ -236,7 +238,7 @@ def test_kernel_matrices_of_a_fold(kernel, sparse):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(14, 4))
     train, test = np.split(rng.permutation(14), [9])
-    every = machines.SearchKernel(kernel.name, sp.csr_matrix(X) if sparse else X)
+    every = SearchKernel(kernel.name, sp.csr_matrix(X) if sparse else X)
     K, K_test = every.matrices(kernel, train, test)
     if kernel.name == "linear" and not sparse:
         X = X - X.mean(axis=0)
@@ -311,28 +313,41 @@ def test_threads_change_nothing(jobs):
     )
 
 
-def test_large_folds_and_small_ones_agree(monkeypatch):
-    """Single precision above some size changes no score."""
-    X, y = real("digits", 200)
-    grid = {"Cs": (1.0, 100.0), "spreads": (1.0, 0.1, 0.02, 0.0), "cv": 2, "tol": 1e-4, **EXACT}
-    expected = RelativeMarginClassifierCV(**grid).fit(X, y)
-    monkeypatch.setattr(machines, "_SINGLE_ABOVE", 10)
-    monkeypatch.setattr(module, "_THREADS_ABOVE", 10)
-    other = RelativeMarginClassifierCV(**grid).fit(X, y)
+def test_single_and_double_precision_agree():
+    """A tolerance of 5e-4 is the least for which 1,025 rows have matrices in single precision."""
+    X, y = real("digits", 1025)
+    grid = {"Cs": (1.0, 100.0), "spreads": (1.0, 0.1), "cv": 2, **EXACT}
+    single, double = (
+        RelativeMarginClassifierCV(**grid, tol=tol).fit(X, y % 3) for tol in (5e-4, 4.9e-4)
+    )
     key = "mean_test_score"
-    np.testing.assert_allclose(other.cv_results_[key], expected.cv_results_[key], atol=0.5 / 100)
+    np.testing.assert_allclose(single.cv_results_[key], double.cv_results_[key], atol=2.5 / 1025)
     key = "mean_relative_margin"
-    np.testing.assert_allclose(other.cv_results_[key], expected.cv_results_[key], rtol=1e-3)
+    np.testing.assert_allclose(single.cv_results_[key], double.cv_results_[key], rtol=1e-3)
 
 
-def test_outputs_in_small_chunks(monkeypatch):
+def test_large_pairs_have_all_threads():
+    """Above 2,048 rows in a pair, threads solve one fold after the other."""
+    X, y = clouds(2050)
+    grid = {"Cs": (0.1, 1.0), "gammas": ("scale",), "spreads": (1.0, 0.5)}
+    ours = RelativeMarginClassifierCV(**grid, cv=2, **EXACT).fit(X, y)
+    _same_scores(ours, _plain(grid, cv=2).fit(X, y), slips=2.5 / 1025)
+
+
+def test_outputs_in_small_chunks():
     X, y = clouds(90, classes=3)
-    params = {**GRID, "break_ties": "random", "random_state": 0, "scoring": "balanced_accuracy"}
-    whole = RelativeMarginClassifierCV(**params).fit(X, y)
-    monkeypatch.setattr(folds, "_OUTPUTS", 200)
-    chunked = RelativeMarginClassifierCV(**params).fit(X, y)
-    key = "mean_test_score"
-    np.testing.assert_array_equal(whole.cv_results_[key], chunked.cv_results_[key])
+    rows = np.arange(90)
+    grid = Grid(np.array(GRID["Cs"]), list(GRID["gammas"]), np.array(GRID["spreads"]))
+    search = GridFold(
+        "rbf", 3, 0.0, grid, 1e-3, -1, None, "random", "ovr", 0, get_scorer("balanced_accuracy")
+    )
+    tols = np.full((3, 2, 4), 1e-3)
+    whole, chunked = (
+        Fold(one, one.products(X), X, y, None, rows[:60], rows[60:], False).solve(tols)
+        for one in (search, replace(search, outputs=200))
+    )
+    np.testing.assert_array_equal(whole.scores, chunked.scores)
+    assert len(np.unique(whole.scores)) > 1
 
 
 def test_in_a_pipeline_with_words_for_labels():

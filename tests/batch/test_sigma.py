@@ -15,9 +15,9 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import oblong.batch.sigma as module
 from oblong import LinearRelativeMarginClassifier, MinimumVolumeEllipsoid, SigmaSVC
 from oblong.io import open_rows
+from oblong.solvers.covariance.options import CovarianceOptions
 from tests.batch.data import clouds, parallel_lines, real
 
 
@@ -172,16 +172,21 @@ def test_few_columns_give_few_support_vectors():
     assert 0 <= low.dual_gap_[0] < 1e-2
 
 
-def test_many_rows_are_approximated(monkeypatch):
-    monkeypatch.setattr(module, "_LARGEST_EXACT", 100)
-    monkeypatch.setattr(module, "_DEFAULT_RANK", 20)
+class SoonApproximated(SigmaSVC):
+    _options = CovarianceOptions(largest_exact=100, default_rank=20)
+
+
+def test_many_rows_are_approximated():
+    def n_support(X, y, **params):
+        return len(SoonApproximated(**params).fit(X, y).support_)
+
     X, y = clouds(150)
-    assert len(fit(X, y).support_) == 20
-    assert len(fit(X[:90], y[:90]).support_) == 90
+    assert n_support(X, y) == 20
+    assert n_support(X[:90], y[:90]) == 90
     # Few features need no approximation, sparse rows of many features do.
-    assert len(fit(X, y, kernel="linear").support_) == 150
+    assert n_support(X, y, kernel="linear") == 150
     wide = sp.random(150, 120, density=0.2, format="csr", random_state=0)
-    assert len(fit(wide, y, kernel="linear", gamma=1.0).support_) == 20
+    assert n_support(wide, y, kernel="linear", gamma=1.0) == 20
 
 
 # Invariances --------------------------------------------------------------------------------------

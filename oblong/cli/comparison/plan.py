@@ -152,8 +152,10 @@ class Remaining:
         if not known:
             return text
         least = any(n and name not in known for name, n in self.left.items())
+        first = any(n and len(self._seconds[name]) == 1 for name, n in self.left.items())
+        word = "at least" if least else "at most" if first else "about"
         busy = max(1, min(self._jobs, sum(self.left.values())))
-        return f"{text}, {'at least' if least else 'about'} {about(seconds / busy)} left"
+        return f"{text}, {word} {about(seconds / busy)} left"
 
 
 def about(seconds: float) -> str:

@@ -7,7 +7,6 @@ import time
 import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
-from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -35,8 +34,6 @@ INNER_FOLDS = 5
 TOO_LITTLE_TIME = "the time ran out before two folds were done; allow more --time"
 # A search that shares kernel matrices keeps one in memory; for more rows it would not fit.
 _SHARED_ROWS = 6000
-# Rows of a rehearsal, which takes no time once all loops are compiled.
-_REHEARSAL_ROWS = 100
 _E = TypeVar("_E", GridSearchCV, Pipeline)
 
 
@@ -96,14 +93,10 @@ def compare(
         delayed(evaluate)(model, X, y, fold, folds[fold], unit, settings, chosen.get(model.name))
         for fold, model in missing
     ]
-    if settings.jobs > 1 and settings.nested and not fold_by_fold:
-        searched = [k for k, (fold, model) in enumerate(missing) if fold == 0 and model.search]
-        for k in reversed(searched):
-            tasks.insert(k + 1, delayed(_rehearse)(missing[k][1], X, y, unit, settings))
     results: dict[str, list[FoldResult]] = {model.name: [] for model in models}
     running = in_parallel(tasks, settings.jobs)
     try:
-        for result in filter(None, running):
+        for result in running:
             results[result.model].append(result)
             on_result(result)
     except OutOfTime:
@@ -313,22 +306,6 @@ def evaluate(
     )
 
 
-def _rehearse(model: Model, X: Matrix, y: np.ndarray, unit: float, settings: Settings) -> None:
-    """Fit and judge a model on a few rows, without the search that another process begins with.
-
-    After an installation both have loops to compile, which takes longer than all the rest.
-    """
-    _leave_interrupts()
-    rows = some_rows(y, _REHEARSAL_ROWS, settings.seed)
-    last = {name: values[-1] for name, values in model.grid(unit).items()}
-    # What goes wrong here does so again, with its fold, where it counts.
-    with warnings.catch_warnings(), suppress(Exception):
-        warnings.simplefilter("ignore")
-        estimator = fit_with(model, X[rows], y[rows], last, settings, "at first")
-        every = np.arange(len(rows))
-        judge(estimator, X[rows], y[rows], every, every, estimator.predict(X[rows]))
-
-
 def judge(
     estimator: Pipeline,
     X: Matrix,
@@ -350,11 +327,11 @@ def judge(
         else:
             folds = min(INNER_FOLDS, int(np.unique(y[train], return_counts=True)[1].min()))
             if folds > 1:
-                # The scaling is that of the model: labels have no part in it.
-                Z = estimator[:-1].transform(X[train])
-                calibrated = CalibratedMarginClassifier(clone(estimator[-1]), cv=folds)
-                calibrated.fit(Z, y[train])
-                probabilities = calibrated.predict_proba(estimator[:-1].transform(X[test]))
+                # As a pipeline it is fitted to every fold, which takes about as long as solving
+                # all folds together, whose loops take long to compile.
+                calibrated = CalibratedMarginClassifier(clone(estimator), cv=folds)
+                calibrated.fit(X[train], y[train])
+                probabilities = calibrated.predict_proba(X[test])
         loss = None
         if probabilities is not None:
             loss = float(log_loss(truth, probabilities, labels=classes))

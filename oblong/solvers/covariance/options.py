@@ -26,9 +26,13 @@ class CovarianceOptions:
 
     chunk : int
         Rows of a chunk of sums over rows.
-    closed_form_share : float
+    closed_form_from : float
         Weight ``D`` of the covariance below which the closed form of the kernel matrix loses too
         many digits: it is a difference over ``D``.
+    largest_exact : int
+        Rows beyond which a low-rank approximation takes the place of the Σ-SVM's kernel matrix.
+    default_rank : int
+        Its rank.
     """
 
     linear_from: int = 4096
@@ -38,4 +42,6 @@ class CovarianceOptions:
     no_support: float = 1e-6
 
     chunk: int = 4096
-    closed_form_share: float = 1e-3
+    closed_form_from: float = 1e-3
+    largest_exact: int = 10_000
+    default_rank: int = 1000

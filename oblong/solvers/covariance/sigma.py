@@ -76,7 +76,7 @@ class SigmaFactor:
             if inverse is None:
                 size = float(np.abs(K.diagonal()).max()) * float(roots.max()) ** 2
                 matrix, inverse = _by_eigenvalues(matrix, D, size)
-            elif CovarianceOptions.closed_form_share <= D:
+            elif CovarianceOptions.closed_form_from <= D:
                 np.multiply(inverse, (D - 1.0) / D, out=matrix)
                 matrix.flat[:: len(K) + 1] += 1.0 / D
             else:

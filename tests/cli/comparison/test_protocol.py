@@ -17,7 +17,6 @@ from oblong.cli.comparison.models import Model, select
 from oblong.cli.comparison.plan import Remaining
 from oblong.cli.comparison.projection import MAX_POINTS, project
 from oblong.cli.comparison.protocol import (
-    _rehearse,
     choose,
     compare,
     evaluate,
@@ -109,19 +108,11 @@ def test_models_that_are_compiled_come_first_once_and_then_last(fold_by_fold):
     assert tasks == (in_turn if fold_by_fold else split)
 
 
-def test_a_rehearsal_leaves_no_trace():
-    points = dataset()
-    failing = Model("failing", "Failing", lambda: SVC(C=-1.0), search=lambda grid, folds: None)
-    assert _rehearse(failing, points.X, points.y, 1.0, Settings()) is None
-    models = select(["svm", "rmm"])
-    found = compare(points, models, Settings(cv=2, jobs=2))
-    assert {name: len(per_fold) for name, per_fold in found.results.items()} == {"svm": 2, "rmm": 2}
-
-
 def test_a_fold_that_compiled_does_not_decide_the_time_left():
     remaining = Remaining(["ours"], folds=5, jobs=1)
-    for seconds in (60.0, 2.0):
-        remaining.add(SimpleNamespace(model="ours", seconds=seconds))
+    remaining.add(SimpleNamespace(model="ours", seconds=60.0))
+    assert remaining.text() == "1 of 5 fits with search done, at most 4 min left"
+    remaining.add(SimpleNamespace(model="ours", seconds=2.0))
     assert remaining.text() == "2 of 5 fits with search done, about 6 s left"
 
 
