@@ -158,9 +158,7 @@ def _grid(**values: Sequence[object]) -> Callable[[float], Grid]:
 
 
 def _search_spreads(grid: Grid, folds: Any) -> batch.RelativeMarginClassifierCV:
-    # A tolerance below 5e-4 keeps kernel matrices of thousands of rows in double precision, so that
-    # a first run has one version of the largest loops to compile, that of the fits, and not two.
-    search = batch.RelativeMarginClassifierCV(cv=folds, refit=False, tol=4e-4)
+    search = batch.RelativeMarginClassifierCV(cv=folds, refit=False)
     return search.set_params(**{f"{name}s": list(values) for name, values in grid.items()})
 
 

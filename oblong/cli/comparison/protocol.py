@@ -34,6 +34,8 @@ INNER_FOLDS = 5
 TOO_LITTLE_TIME = "the time ran out before two folds were done; allow more --time"
 # A search that shares kernel matrices keeps one in memory; for more rows it would not fit.
 _SHARED_ROWS = 6000
+# Rows up to which a fit to every fold takes less time than to compile what solves them together.
+_PLAIN_ROWS = 2000
 _E = TypeVar("_E", GridSearchCV, Pipeline)
 
 
@@ -327,11 +329,13 @@ def judge(
         else:
             folds = min(INNER_FOLDS, int(np.unique(y[train], return_counts=True)[1].min()))
             if folds > 1:
-                # As a pipeline it is fitted to every fold, which takes about as long as solving
-                # all folds together, whose loops take long to compile.
-                calibrated = CalibratedMarginClassifier(clone(estimator), cv=folds)
-                calibrated.fit(X[train], y[train])
-                probabilities = calibrated.predict_proba(X[test])
+                model, Z, others = estimator, X[train], X[test]
+                if len(train) > _PLAIN_ROWS:
+                    # The scaling is that of the model: labels have no part in it.
+                    model, scale = estimator[-1], estimator[:-1].transform
+                    Z, others = scale(Z), scale(others)
+                calibrated = CalibratedMarginClassifier(clone(model), cv=folds).fit(Z, y[train])
+                probabilities = calibrated.predict_proba(others)
         loss = None
         if probabilities is not None:
             loss = float(log_loss(truth, probabilities, labels=classes))
