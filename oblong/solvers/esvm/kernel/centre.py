@@ -56,11 +56,11 @@ def solve_from_centre(problem: EsvmProblem) -> Certified | None:
         idle = 0 if decrement < 0.9 * best else idle + 1
         best = min(best, decrement)
         alpha, v = found.alpha * (1.0 + move), found.v + (dual.y * found.alpha * move) @ dual.F
-        # A step leaves about the square of itself, and the worst row decides on the gap.
-        there = alpha > 2.0 * least
-        if float(np.max(np.abs(move[there]), initial=0.0)) ** 2 <= problem.tol:
+        # A step leaves about the square of itself, and the worst row decides on the gap; what
+        # tends to zero has no say.
+        if float(np.max(np.abs(move[move > -0.5]), initial=0.0)) ** 2 <= problem.tol:
             weights, w = np.empty(problem.n), v[::-1] / np.linalg.norm(v)
-            weights[dual.order] = np.where(there, alpha, 0.0) / dual.part.length
+            weights[dual.order] = np.where(alpha > 2.0 * least, alpha, 0.0) / dual.part.length
             certified = problem.certify(weights, w)
             if certified.gap <= problem.tol * problem.unit:
                 return certified
