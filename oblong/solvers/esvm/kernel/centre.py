@@ -30,7 +30,7 @@ from oblong.solvers.esvm.problem import Certified, EsvmProblem
 from oblong.solvers.esvm.scaled_part import Part
 
 # Rows of a block of matrices.
-_BLOCK = 256
+_BLOCK = 64
 
 
 def solve_from_centre(problem: EsvmProblem) -> Certified | None:
