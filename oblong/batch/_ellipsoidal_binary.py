@@ -203,7 +203,12 @@ def _beyond_the_ball(
 ) -> tuple[EllipsoidalSVMResult, float]:
     """Find ``r_star``; at or below it every direction with a margin that large is optimal."""
     widest = solve_scaled_margin(
-        F, y, sizes, fit_intercept=setting.fit_intercept, start=result.outputs
+        F,
+        y,
+        sizes,
+        fit_intercept=setting.fit_intercept,
+        start=result.outputs,
+        weights=result.alpha,
     )
     r_star = max(0.0, widest.margin) / (1.0 + max(0.0, widest.margin))
     if r_star >= setting.r:

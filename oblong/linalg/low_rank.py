@@ -128,6 +128,8 @@ def pivoted_cholesky(
     features = rows[:done].T
     pivots = pivots[:done]
     factor = np.tril(features[pivots].astype(np.float64))
+    # What a pivot has beyond its own column is rounding, and zeros save solvers work.
+    features[pivots] = factor
     return LowRank(features, pivots, factor, float(residual.sum() / total))
 
 

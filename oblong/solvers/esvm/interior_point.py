@@ -43,9 +43,7 @@ def _by_models(problem: EsvmProblem, tol: float, pairs: bool) -> Certified | Non
     if not (problem.fit_intercept if problem.hard is None else problem.hard.all()):
         return None
     asked = replace(problem, tol=tol)
-    part = Part(asked, None, None)
-    solve = solve_by_models if problem.hard is None else solve_from_centre
-    found = solve(asked, part, part.ray())
+    found = solve_from_centre(asked) if problem.hard is not None else solve_by_models(asked)
     problem.n_iter = asked.n_iter
     return found
 

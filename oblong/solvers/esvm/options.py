@@ -78,6 +78,9 @@ class EsvmOptions:
         Newton decrement from which every step is taken whole: the value changes by rounding only.
     centre_vanishing : float
         Slack of a row, over the curvature in its weight, from which the weight tends to zero.
+    centre_evaluations, centre_rounds : int
+        Evaluations of the dual from there before the interior point method takes over, and sets of
+        weights at their bounds in a step; 3 to 9 and 1 to 5 are usual.
     centre_dampings : tuple of float
         What is added to the Newton matrix, over the curvature in each weight alone: the first that
         leaves a factor. Rows that are there twice need some.
@@ -154,6 +157,8 @@ class EsvmOptions:
     centre_steps: int = 36
     centre_near: float = 0.1
     centre_vanishing: float = 0.7
+    centre_evaluations: int = 30
+    centre_rounds: int = 20
     centre_dampings: tuple[float, ...] = (0.0, 1e-6, 1e-4, 1e-2)
     moves_per_row: int = 40
     zero_weight: float = 0.01

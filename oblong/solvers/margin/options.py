@@ -106,9 +106,11 @@ class MarginOptions:
     pivot_from, pivot_rows_per_column : int, float
         Rows from which, and rows per column up to which, a scaled margin is found by linear systems
         of the rows that decide on it.
-    pivot_rounds, pivot_patience : int
-        Most such systems, and how many may pass without fewer rows on the wrong side before only
-        some of these change sides.
+    pivot_patience : int
+        How many such systems may pass without fewer rows on the wrong side before all rows are
+        left to an interior point method.
+    scaled_steps : int
+        Most of its steps; 13 to 19 are usual.
     pivot_equal, pivot_slack, pivot_gap : float
         Squared distance of equal rows in the unit ball; how far, in units of its own, a row may be
         too near; and the relative gap of a margin to be content with.
@@ -181,8 +183,8 @@ class MarginOptions:
     scaled_rounds: int = 50
     pivot_from: int = 100
     pivot_rows_per_column: float = 2.0
-    pivot_rounds: int = 200
     pivot_patience: int = 5
+    scaled_steps: int = 40
     pivot_equal: float = 1e-13
     pivot_slack: float = 1e-9
     pivot_gap: float = 1e-5

@@ -55,6 +55,7 @@ def solve_scaled_margin(
     *,
     fit_intercept: bool = True,
     start: np.ndarray | None = None,
+    weights: np.ndarray | None = None,
     tol: float = 1e-10,
     options: MarginOptions = DEFAULTS,
 ) -> ScaledMarginResult:
@@ -72,6 +73,9 @@ def solve_scaled_margin(
         Whether there is a ``b``.
     start : ndarray of shape (n,), optional
         Outputs of some direction, whose nearest rows are tried first.
+    weights : ndarray of shape (n,), optional
+        Dual weights of a direction that separates the rows, best of the analytic centre: where
+        there are almost as many columns as rows, the way to the solution is short from there.
     tol : float, default=1e-10
         Largest violation of the optimality conditions.
     options : MarginOptions
@@ -97,12 +101,18 @@ def solve_scaled_margin(
     near = np.full(len(y), np.inf) if start is None else y * start / np.maximum(sizes, 1e-300)
     best = ScaledMarginResult(np.zeros(F.shape[1]), 0.0, -np.inf, np.inf, 0)
     if options.pivot_rows_per_column * F.shape[1] >= len(y) > options.pivot_from:
-        found = _by_pivoting(F / length, y, sizes / unit, fit_intercept, options)
-        if found is not None:
-            every = np.arange(len(y))
-            best, _ = _better(best, F, y, sizes, every, found[0], fit_intercept)
+        scaled = F / length, y, sizes / unit
+        pivoted = _by_pivoting(*scaled, fit_intercept, options)
+        if pivoted is not None:
+            best, _ = _better(best, F, y, sizes, np.arange(len(y)), pivoted[0], fit_intercept)
             if best.margin >= best.upper_bound * (1.0 - options.pivot_gap):
-                return replace(best, n_iter=found[1])
+                return replace(best, n_iter=pivoted[1])
+        if weights is not None:
+            found = _by_interior_point(*scaled, weights, fit_intercept, options)
+            if found is not None:
+                factor = length / unit
+                values = found.margin * factor, found.upper_bound * factor
+                return ScaledMarginResult(found.w, found.b * length, *values, found.n_iter)
     chosen = np.sort(_first(near, y, options.scaled_rows))
     for _ in range(options.scaled_rounds):
         rows = F[chosen].astype(np.float64) / length
@@ -135,12 +145,11 @@ def _first(near: np.ndarray, y: np.ndarray, count: int) -> np.ndarray:
 def _by_pivoting(
     rows: np.ndarray, y: np.ndarray, sizes: np.ndarray, fit_intercept: bool, options: MarginOptions
 ) -> tuple[np.ndarray, int] | None:
-    """Signed coefficients as below, by linear systems; None unless rows are almost independent.
+    """Signed coefficients as below, by linear systems; None where that goes round in circles.
 
     Of the rows that count, whose outputs are ``s_i``, those with a negative coefficient leave and
     those that are too near join, all at once (block principal pivoting: Júdice and Pires, Computers
-    & Operations Research 21, 1994). Where that goes round in circles, fewer and fewer of them do,
-    down to the last one, which ends for certain.
+    & Operations Research 21, 1994).
     """
     K, target = rows @ rows.T, y * sizes
     squares = K.diagonal()
@@ -151,8 +160,9 @@ def _by_pivoting(
             for i in range(len(y))
         ]
     )
-    distinct, fewest, idle = counts.copy(), len(y) + 1, 0
-    for n_iter in range(1, options.pivot_rounds + 1):
+    distinct, fewest, idle, n_iter = counts.copy(), len(y) + 1, 0, 0
+    while True:
+        n_iter += 1
         used = np.flatnonzero(counts)
         L, info = dpotrf(K[np.ix_(used, used)].T, lower=1, clean=0, overwrite_a=1)
         if info != 0 or not len(used):
@@ -169,9 +179,70 @@ def _by_pivoting(
             return coef, n_iter
         idle = 0 if len(wrong) < fewest else idle + 1
         fewest = min(fewest, len(wrong))
-        most = len(wrong) >> max(idle - options.pivot_patience, 0)
-        counts[wrong[-max(most, 1) :]] ^= True
-    return None
+        if idle > options.pivot_patience:
+            return None
+        counts[wrong] ^= True
+
+
+def _by_interior_point(
+    rows: np.ndarray,
+    y: np.ndarray,
+    sizes: np.ndarray,
+    weights: np.ndarray,
+    fit_intercept: bool,
+    options: MarginOptions,
+) -> ScaledMarginResult | None:
+    """Direction and bias by Mehrotra's method, begun near its central path; None if that fails.
+
+    For weights of an analytic centre, ``α_i`` times the output of row ``i`` is the same for all
+    rows. The direction is a small difference of large numbers where rows nearly repeat each other:
+    it is moved, and not computed from the coefficients.
+    """
+    n, K, c = len(y), rows @ rows.T, y * weights
+    w = c @ rows
+    outputs = rows @ w
+    b = widest_bias(sizes, outputs, y) if fit_intercept else 0.0
+    half = 0.5 * float(np.min(y * (outputs + b) / np.maximum(sizes, np.finfo(float).tiny)))
+    if not 0.0 < half < np.inf:
+        return None
+    c, w, b = c / half, w / half, b / half
+    z = y * (outputs / half + b) - sizes
+    # Rows without a weight need some.
+    level = float(weights @ z) / half / n
+    c += y * 0.1 * level / z
+    found, ones = ScaledMarginResult(w, b, -np.inf, np.inf, 0), np.ones(n)
+    w = c @ rows
+    for n_iter in range(1, options.scaled_steps + 1):
+        side, a = y * (rows @ w + b), y * c
+        length = float(np.linalg.norm(w))
+        balanced = not fit_intercept or abs(c.sum()) <= 1e-9 * a.sum()
+        bound = length / float(a @ sizes) if balanced else np.inf
+        best_bias = widest_bias(sizes, y * side - b, y) if fit_intercept else 0.0
+        margin = float(np.min((side + y * (best_bias - b)) / np.maximum(sizes, 1e-300))) / length
+        better = margin > found.margin
+        found = replace(found, upper_bound=min(bound, found.upper_bound), n_iter=n_iter)
+        if better:
+            found = replace(found, w=w / length, b=best_bias / length, margin=margin)
+        if found.margin >= found.upper_bound * (1.0 - 1e-9):
+            break
+        N = K.copy()
+        N.flat[:: n + 1] += z / a
+        L, info = dpotrf(N.T, lower=1, clean=0, overwrite_a=1)
+        if info != 0:
+            break
+        across = dpotrs(L, ones, lower=1)[0]
+        level, second = 0.0, 0.0
+        for _ in range(2):
+            dc = dpotrs(L, y * (sizes - side + (level - second) / a), lower=1)[0]
+            db = (dc.sum() + c.sum()) / across.sum() if fit_intercept else 0.0
+            dc -= db * across
+            dz = (level - second) / a - z - z / a * y * dc
+            t = 1.0 / max(1.0, float(np.max(-y * dc / a)), float(np.max(-dz / z)))
+            now, then = float(a @ z), float((a + t * y * dc) @ (z + t * dz))
+            level, second = (then / now) ** 3 * now / n, y * dc * dz
+        t = min(1.0, 0.99 * t) if t < 1.0 else 1.0
+        c, w, b, z = c + t * dc, w + t * (dc @ rows), b + t * db, z + t * dz
+    return found if found.margin >= found.upper_bound * (1.0 - options.pivot_gap) else None
 
 
 def _coefficients(

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import oblong.solvers.margin.scaled as scaled
+from oblong.solvers.esvm.solve import solve_ellipsoidal_svm
 from oblong.solvers.margin.hard import solve_hard_margin
 from oblong.solvers.margin.options import MarginOptions
 from oblong.solvers.margin.scaled import solve_scaled_margin
@@ -75,24 +76,33 @@ def test_a_row_without_size_only_takes_a_side():
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("fit_intercept", [True, False])
-@pytest.mark.parametrize("patience", [0, 5])
+@pytest.mark.parametrize("patience", [-1, 5])
 def test_independent_rows_by_linear_systems(monkeypatch, seed, fit_intercept, patience):
-    """Also with rows that are there twice, and if one row at a time changes sides."""
+    """Also with rows that are there twice, and by the interior point method instead."""
     monkeypatch.setattr(scaled, "_coefficients", None)
     F, y, sizes = problem(60, d=80, seed=seed)
     F, y, sizes = np.vstack([F, F[:3]]), np.append(y, y[:3]), np.append(sizes, sizes[:3])
     rho, w, _ = reference(F, y, sizes, fit_intercept)
+    form = {"caps": np.full(len(y), np.inf), "pi": sizes, "r": 0.99}
+    weights = solve_ellipsoidal_svm(F, y, **form, fit_intercept=fit_intercept).alpha
+    task = {"fit_intercept": fit_intercept, "weights": weights}
     options = MarginOptions(pivot_from=0, pivot_patience=patience)
-    result = solve_scaled_margin(F, y, sizes, fit_intercept=fit_intercept, options=options)
+    result = solve_scaled_margin(F, y, sizes, **task, options=options)
     assert result.margin == pytest.approx(rho, rel=1e-6)
     assert result.margin <= result.upper_bound * (1 + 1e-12)
     assert result.upper_bound == pytest.approx(rho, rel=1e-6)
     np.testing.assert_allclose(result.w, w, atol=1e-3)
+    sides = y * (F @ result.w + result.b) / sizes
+    assert sides.min() == pytest.approx(result.margin, rel=1e-9)
 
 
 def test_linear_systems_without_end_are_left():
     F, y, sizes = problem(60, d=80)
-    few = solve_scaled_margin(F, y, sizes, options=MarginOptions(pivot_from=0, pivot_rounds=1))
+    options = MarginOptions(pivot_from=0, pivot_patience=-1)
     whole = solve_scaled_margin(F, y, sizes, options=MarginOptions(pivot_from=0))
+    few = solve_scaled_margin(F, y, sizes, options=options)
     assert few.margin == pytest.approx(whole.margin, rel=1e-8)
     assert few.n_iter > whole.n_iter
+    # Weights of a direction that separates nothing are no place to begin.
+    lost = solve_scaled_margin(F, y, sizes, weights=np.zeros(60), options=options)
+    assert lost.margin == few.margin

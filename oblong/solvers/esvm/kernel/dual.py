@@ -72,9 +72,7 @@ class KernelDual:
         None if rounding leaves no factor, or ``v`` is too short to be followed.
         """
         n, part, r = self.problem.n, self.part, self.problem.r
-        options = self.problem.options
-        soft = self.problem.hard is None
-        vanishes = options.vanishing_direction if soft else options.no_margin
+        vanishes = self.problem.options.vanishing_direction
         kind, potrf, lauum = (
             (np.float64, dpotrf, dlauum) if double else (np.float32, spotrf, slauum)
         )
@@ -155,12 +153,13 @@ class KernelDual:
         return self.problem.certify(alpha) if found is None else found
 
 
-def solve_by_models(problem: EsvmProblem, part: Part, start: np.ndarray) -> Certified | None:
+def solve_by_models(problem: EsvmProblem) -> Certified | None:
     """Solve by models of the dual; None where they lead nowhere.
 
     Every row needs a finite cap, and the problem an intercept.
     """
-    options = problem.options
+    options, part = problem.options, Part(problem, None, None)
+    start = part.ray()
     dual = KernelDual(problem, part, _zero_weights(problem, part, start))
     largest = float(np.max(start * part.pi * dual.diagonal))
     double, alpha, idle, trust = largest > options.single_condition * part.ridge, start, 0, 1.0

@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 import oblong.solvers.esvm.interior_point as interior
-from oblong.solvers.esvm.kernel.centre import _Newton, solve_from_centre
-from oblong.solvers.esvm.kernel.dual import KernelDual
+from oblong.solvers.esvm.kernel.centre import CentredDual, solve_from_centre
 from oblong.solvers.esvm.options import EsvmOptions
 from oblong.solvers.esvm.problem import EsvmProblem
-from oblong.solvers.esvm.scaled_part import Part
 from oblong.solvers.esvm.solve import solve_ellipsoidal_svm
 from tests.solvers.esvm.problems import NO_MODELS, TOL, coordinates, hard, rows_of
 
@@ -40,10 +38,10 @@ def test_centre_has_equal_products():
     X, y = rows_of(14, 120, noise=0.0)
     F = coordinates(X, width=2.0)
     problem = problem_of(F, y)
-    part = Part(problem, None, None)
-    alpha, bias = _Newton(KernelDual(problem, part, np.zeros(120))).centre(part.ray())
-    w = (alpha * y) @ F
-    outputs = F @ (w / np.linalg.norm(w)) / part.length + bias
+    dual = CentredDual(problem)
+    alpha, y = dual.centre(dual.part.ray()), y[dual.order]
+    w = (alpha * y) @ dual.F
+    outputs = dual.F @ (w / np.linalg.norm(w)) + dual._bias
     np.testing.assert_allclose(alpha * y * outputs, problem.r, rtol=0.05)
 
 
@@ -51,8 +49,7 @@ def test_no_margin_no_centre():
     X, y = rows_of(13, 120)
     F, y = coordinates(np.vstack([X, X[:1]])), np.append(y, -y[0])
     problem = problem_of(F, y)
-    part = Part(problem, None, None)
-    assert solve_from_centre(problem, part, part.ray()) is None
+    assert solve_from_centre(problem) is None
     assert solve_ellipsoidal_svm(F, y, **hard(F), solver="ipm").status == "inseparable"
 
 
@@ -69,6 +66,29 @@ def test_rows_that_are_there_twice(monkeypatch, copies):
     assert found.status == "converged"
     assert abs(found.dual_objective - wanted.dual_objective) <= 2.0 * TOL * F.shape[1]
     np.testing.assert_allclose(found.w, wanted.w, atol=1e-3)
-    undamped = problem_of(F, y, centre_dampings=(0.0,))
-    part = Part(undamped, None, None)
-    assert solve_from_centre(undamped, part, part.ray()) is None
+
+
+def nearly_repeated(seed, n=260, near=40, far=(1.0, 5.2)):
+    """Rows of which some are near others, alone or in groups of four, and have either label."""
+    rng = np.random.default_rng(seed)
+    X, y = rows_of(seed, n - near, d=6)
+    base = rng.integers(0, n - near, size=near)
+    if seed % 2:
+        base = base[: near // 4].repeat(4)
+    distances = 10.0 ** -rng.uniform(*far, size=(near, 1))
+    X = np.vstack([X, X[base] + distances * rng.normal(size=(near, 6))])
+    return coordinates(X, width=3.0), np.append(
+        y, np.where(rng.random(near) < 0.3, -1, 1) * y[base]
+    )
+
+
+@pytest.mark.parametrize("far", [(1.0, 5.2), (2.0, 6.0)])
+@pytest.mark.parametrize("seed", range(6))
+def test_rows_that_others_nearly_determine(monkeypatch, seed, far):
+    """Weights from zero to 1e7: the kernel matrix has lost the digits that tell the rows apart."""
+    F, y = nearly_repeated(seed, far=far)
+    monkeypatch.setattr(interior, "solve_rows", None)
+    found = solve_ellipsoidal_svm(F, y, **hard(F), solver="ipm")
+    assert found.status == "converged"
+    assert found.n_iter <= 30
+    assert found.alpha.max() > 1e4 * np.median(found.alpha)
