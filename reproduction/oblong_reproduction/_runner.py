@@ -91,6 +91,7 @@ def run_experiment(
     store = Store(folder, experiment.name, quick=settings.quick, seed=settings.seed)
     if settings.fresh:
         store.clear()
+    earlier = store.processor()
     skipped: dict[str, str] = {}
     failed: dict[str, str] = {}
     cells = experiment.cells(settings.quick)
@@ -122,7 +123,7 @@ def run_experiment(
             "seed": settings.seed,
             "date": datetime.now(UTC).date().isoformat(),
             "seconds": round(sum(record["seconds"] for record in records), 1),
-            "machine": _machine(),
+            "machine": _machine(earlier),
             "data": {name: sets.source(name) for name in sorted(used)},
             "figure": store.picture.name if picture is not None else None,
             "complete": complete and not skipped,
@@ -354,10 +355,13 @@ def _of_records(records: Iterable[Mapping[str, Any]]) -> Results:
     return Results(found.values())
 
 
-def _machine() -> dict[str, Any]:
+def _machine(earlier: str) -> dict[str, Any]:
+    """Describe the computer; cells of an earlier run may be from another one."""
     packages = ("numpy", "scipy", "scikit-learn", "numba")
+    here = _processor()
+    known = not earlier or here in earlier
     return {
-        "processor": _processor(),
+        "processor": earlier or here if known else f"{earlier} and, for some cells, {here}",
         "cores": os.cpu_count(),
         "python": platform.python_version(),
         "oblong": version("oblong"),
