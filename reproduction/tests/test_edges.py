@@ -28,7 +28,8 @@ from oblong_reproduction._report import edges
 from oblong_reproduction.cw.stripes import FIGURE_2_STRIPES
 from oblong_reproduction.cw.synthetic import cw_choices, cw_grid
 from oblong_reproduction.esvm.large import ONLINE
-from oblong_reproduction.rmm import when
+from oblong_reproduction.rmm import benchmarks, when
+from oblong_reproduction.rmm.benchmarks import TABLE_4
 from oblong_reproduction.rmm.digits import TABLE_2
 from oblong_reproduction.rmm.universum import TABLE_3
 from oblong_reproduction.rmm.when import WHEN
@@ -237,3 +238,38 @@ def test_a_wider_search_finds_what_the_whole_grid_has(monkeypatch, further):
     for title in ("svm", "half", "best"):
         # The same number of validation errors; of equal settings the first choice stays.
         assert again[title] == whole[title] or again[f"{title}_chosen"] == first[f"{title}_chosen"]
+
+
+def test_parameters_of_the_thirteen_sets_follow_from_scale_and_ratio():
+    setting = {"scale": 0.5, "C": 10.0, "ratio": 0.1, "nu": 5.0}
+    found = benchmarks._parameters("rmm", setting, 4.0)
+    assert found == {"C": 10.0, "D": 1.0, "nu": 5.0, "gamma": 2.0}
+    del setting["ratio"]
+    assert benchmarks._parameters("rmm_tied", setting, 4.0) == {**found, "D": 10.0}
+    assert benchmarks._parameters("kfda", {"scale": 1.0, "alpha": 0.1}, 4.0) == {
+        "alpha": 0.1,
+        "gamma": 4.0,
+    }
+
+
+@pytest.mark.parametrize("method", ["svm", "kfda", "rmm"])
+def test_further_values_of_the_thirteen_sets_are_compared_with_the_first_choice(
+    monkeypatch, method
+):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((60, 2)), np.arange(60) % 2
+    X[:, 0] += y
+    monkeypatch.setattr(benchmarks, "_partition", lambda *names: (X, y, X, y))
+    options = {"stage": "choice", "set": "any", "split": 0, "folds": 2, "full": False}
+
+    def run(**more):
+        rng = np.random.default_rng(1)
+        return benchmarks._choice_cell(None, rng, method=method, **options, **more)
+
+    first = run()
+    cell = {**options, "method": method, **first}
+    # A kernel as flat as this tells nothing apart, so that the first choice stays.
+    again = run(further={method: {"scale": [1e-12]}}, before=first)
+    assert again["parameters"] == first["parameters"]
+    choices = list(TABLE_4.choices(Results([{**cell, **again}])))
+    assert [choice.search[0] for choice in choices] == [method] * len(choices)
