@@ -97,8 +97,9 @@ def run_experiment(
     cells = experiment.cells(settings.quick)
     done = _stage(experiment, cells, sets, settings, store, skipped, failed, advance)
     wider = [] if settings.quick else list(_wider_cells(experiment, cells, done))
-    done |= _stage(experiment, wider, sets, settings, store, skipped, failed, advance)
-    cells = cells + wider
+    if wider:
+        done |= _stage(experiment, wider, sets, settings, store, skipped, failed, advance)
+        cells = cells + wider
     if experiment.then is not None and not failed:
         # Parameters may rest on all cells of the first stage: with some missing they would differ.
         if len(done) == len(cells) - len(skipped):
