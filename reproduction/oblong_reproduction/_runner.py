@@ -216,12 +216,15 @@ def _wider_cells(
     experiment: Experiment, cells: list[Cell], done: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[Cell]:
     """The cells with a choice at an open end of its grid, with the values beyond that end."""
-    for cell in cells if experiment.choices else ():
+    choices = experiment.choices
+    if choices is None:
+        return
+    for cell in cells:
         if cell.name not in done:
             continue
         record = done[cell.name]
         further: dict[str, dict[str, list[float]]] = {}
-        for choice in experiment.choices(_of_records([record])):
+        for choice in choices(_of_records([record])):
             if choice.search and choice.further:
                 search, parameter = choice.search
                 values = further.setdefault(search, {}).setdefault(parameter, [])
