@@ -39,7 +39,7 @@ def table() -> str:
     lines = ["| data | SVM | relative margin |", "|---|---:|---:|"]
     cells, two = {}, []
     for what, row in stored("rmm-when").items():
-        if match := re.match(r"(\w+), 2000 rows: RMM, best of four spreads", what):
+        if match := re.match(r"(\w+), 2000 rows: RMM, best spread", what):
             rmm, svm = re.findall(r"[\d.]+ %", row["ours"])
             bold = {"confirmed": (svm, f"**{rmm}**"), "contradicted": (f"**{svm}**", rmm)}
             cells[match[1]] = bold.get(row["verdict"], (svm, rmm))
@@ -92,7 +92,7 @@ def facts() -> str:
     verdicts = [
         row["verdict"]
         for what, row in stored("rmm-when").items()
-        if (match := re.match(r"(\w+), 2000 rows: RMM, best of four", what)) and match[1] in SETS
+        if (match := re.match(r"(\w+), 2000 rows: RMM, best spread", what)) and match[1] in SETS
     ]
     worse = verdicts.count("contradicted") or "none"
     return (

@@ -49,7 +49,12 @@ rows of a table::
   cells are missing, `not_run`.
 - **Choices** of parameters, ``choices(results)``, are compared with the grids they were made from;
   the runner reports how many lie at an edge, where the grid should be wider, and how many at an end
-  that a wider grid would not move. ``Choice.wider`` makes the grid of a second search.
+  that a wider grid would not move. A choice that names its ``search`` and values ``beyond`` its
+  grid is made once more by the runner if it lies at an open end: a cell ``NAME/wider`` with the
+  same draw, the values beyond that end as ``further`` and the first result as ``before``. It
+  compares the first choice with what the further values add (`added`) on the same validation rows,
+  and a further value needs fewer errors there. What it returns replaces the first result name by
+  name; `tried` gives the grid that was searched in the end.
 - **A figure** is ``draw(results) -> matplotlib.figure.Figure``; see ``_figure.py``.
 - ``quick`` says what ``--quick`` leaves out; together all quick experiments take minutes.
 - Results that are large, such as votes, go into ``bulky``: they are kept while a run is not
@@ -60,7 +65,15 @@ rows of a table::
 from oblong_reproduction._catalogue import catalogue, find
 from oblong_reproduction._counts import count_row, fewer_errors, wins
 from oblong_reproduction._data import Sets
-from oblong_reproduction._experiment import Cell, Choice, Experiment, Paper, Results
+from oblong_reproduction._experiment import (
+    Cell,
+    Choice,
+    Experiment,
+    Paper,
+    Results,
+    added,
+    tried,
+)
 from oblong_reproduction._headlines import HEADLINES, Headline, Part, verdict_of
 from oblong_reproduction._report import markdown, tally
 from oblong_reproduction._runner import RunSettings, judge_again, judged, run_experiment
@@ -92,6 +105,7 @@ __all__ = [
     "RunSettings",
     "Sets",
     "StoreError",
+    "added",
     "after_the_fact",
     "catalogue",
     "claim",
@@ -110,6 +124,7 @@ __all__ = [
     "run_experiment",
     "statement",
     "tally",
+    "tried",
     "value_row",
     "verdict_of",
     "wins",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
@@ -44,6 +45,11 @@ class Cell:
     owner : str, optional
         Another experiment that has the same cell: its stored result is taken if there is one,
         and the random numbers are those of that experiment.
+    widens : str, optional
+        The cell whose searches it repeats with further values, which are the parameter
+        ``further``; its result replaces what that cell has under the same names.
+    before : dict, optional
+        The result of that cell, which it gets as one more keyword argument.
     """
 
     name: str
@@ -52,6 +58,8 @@ class Cell:
     data: tuple[str, ...] = ()
     draw: str | None = None
     owner: str | None = None
+    widens: str | None = None
+    before: Mapping[str, Any] | None = None
 
     def generator(self, experiment: str, seed: int) -> np.random.Generator:
         """Random numbers that depend on the seed and the names alone."""
@@ -122,12 +130,19 @@ class Choice:
     natural : tuple of float
         Ends of the grid that need no further values: there is nothing beyond them, such as the SVM
         at spread 1, the model does not change any more, or no value could have fewer errors.
+    search : tuple of two str, optional
+        Name of the search in its cell and of the parameter. If the choice is at an end that is not
+        a natural one, the runner repeats the search with the further values beyond it.
+    beyond : sequence of float
+        Further values beyond either end.
     """
 
     what: str
     value: float
     grid: Sequence[float]
     natural: tuple[float, ...] = ()
+    search: tuple[str, str] | None = None
+    beyond: Sequence[float] = ()
 
     @property
     def edge(self) -> str:
@@ -137,6 +152,20 @@ class Choice:
             if np.isclose(self.value, value, rtol=1e-9):
                 return "natural" if value in self.natural else end
         return ""
+
+    @property
+    def further(self) -> list[float]:
+        """Values beyond the end that was chosen; none if it is inside or at a natural end.
+
+        Examples
+        --------
+        >>> from oblong_reproduction import Choice
+        >>> Choice("SVM, C", 10.0, (0.1, 1.0, 10.0), beyond=(0.01, 100.0)).further
+        [100.0]
+        """
+        low, high = min(self.grid), max(self.grid)
+        beyond = {"smallest": lambda value: value < low, "largest": lambda value: value > high}
+        return sorted(filter(beyond[self.edge], self.beyond)) if self.edge in beyond else []
 
     def wider(self, step: float, further: int = 3) -> list[float]:
         """The grid with further values, by this factor, beyond the end that was chosen.
@@ -153,6 +182,37 @@ class Choice:
         down = [grid[0] / step**k for k in range(further, 0, -1)] if end == "smallest" else []
         up = [grid[-1] * step**k for k in range(1, further + 1)] if end == "largest" else []
         return [*(float(f"{v:.3g}") for v in down), *grid, *(float(f"{v:.3g}") for v in up)]
+
+
+def tried(
+    cell: Mapping[str, Any], grid: Sequence[float], search: str, parameter: str
+) -> list[float]:
+    """The grid of a parameter, with the further values of a repeated search in order.
+
+    Examples
+    --------
+    >>> from oblong_reproduction import tried
+    >>> tried({"further": {"svm": {"C": [0.1]}}}, (1.0, 10.0), "svm", "C")
+    [0.1, 1.0, 10.0]
+    """
+    return sorted([*grid, *cell.get("further", {}).get(search, {}).get(parameter, ())])
+
+
+def added(
+    grid: Mapping[str, Sequence[Any]], further: Mapping[str, Sequence[Any]]
+) -> list[dict[str, Any]]:
+    """The combinations that further values of some parameters add to those of a grid.
+
+    Examples
+    --------
+    >>> from oblong_reproduction import added
+    >>> added({"C": (1.0,), "gamma": (0.5, 2.0)}, {"C": (10.0,)})
+    [{'C': 10.0, 'gamma': 0.5}, {'C': 10.0, 'gamma': 2.0}]
+    """
+    every = product(*((*values, *further.get(name, ())) for name, values in grid.items()))
+    return [
+        dict(zip(grid, one)) for one in every if any(v not in g for v, g in zip(one, grid.values()))
+    ]
 
 
 @dataclass(frozen=True)

@@ -91,10 +91,15 @@ def run_experiment(
     store = Store(folder, experiment.name, quick=settings.quick, seed=settings.seed)
     if settings.fresh:
         store.clear()
+    earlier = store.processor()
     skipped: dict[str, str] = {}
     failed: dict[str, str] = {}
     cells = experiment.cells(settings.quick)
     done = _stage(experiment, cells, sets, settings, store, skipped, failed, advance)
+    wider = [] if settings.quick else list(_wider_cells(experiment, cells, done))
+    if wider:
+        done |= _stage(experiment, wider, sets, settings, store, skipped, failed, advance)
+        cells = cells + wider
     if experiment.then is not None and not failed:
         # Parameters may rest on all cells of the first stage: with some missing they would differ.
         if len(done) == len(cells) - len(skipped):
@@ -119,7 +124,7 @@ def run_experiment(
             "seed": settings.seed,
             "date": datetime.now(UTC).date().isoformat(),
             "seconds": round(sum(record["seconds"] for record in records), 1),
-            "machine": _machine(),
+            "machine": _machine(earlier),
             "data": {name: sets.source(name) for name in sorted(used)},
             "figure": store.picture.name if picture is not None else None,
             "complete": complete and not skipped,
@@ -207,6 +212,34 @@ def _edges(experiment: Experiment, results: Results) -> list[dict[str, Any]]:
     ]
 
 
+def _wider_cells(
+    experiment: Experiment, cells: list[Cell], done: Mapping[str, Mapping[str, Any]]
+) -> Iterator[Cell]:
+    """The cells with a choice at an open end of its grid, with the values beyond that end."""
+    choices = experiment.choices
+    if choices is None:
+        return
+    for cell in cells:
+        if cell.name not in done:
+            continue
+        record = done[cell.name]
+        further: dict[str, dict[str, list[float]]] = {}
+        for choice in choices(_of_records([record])):
+            if choice.search and choice.further:
+                search, parameter = choice.search
+                values = further.setdefault(search, {}).setdefault(parameter, [])
+                values += [value for value in choice.further if value not in values]
+        if further:
+            yield replace(
+                cell,
+                name=f"{cell.name}/wider",
+                parameters={**cell.parameters, "further": further},
+                draw=cell.draw or cell.name,
+                widens=cell.name,
+                before=record["result"],
+            )
+
+
 def _stage(
     experiment: Experiment,
     cells: list[Cell],
@@ -284,7 +317,9 @@ def _evaluate(experiment: str, cell: Cell, sets: Sets, seed: int) -> dict[str, A
     with warnings.catch_warnings(record=True) as caught, threadpool_limits(1, "blas"):
         warnings.simplefilter("always")
         try:
-            result = cell.run(sets, cell.generator(experiment, seed), **cell.parameters)
+            given = {} if cell.before is None else {"before": cell.before}
+            rng = cell.generator(experiment, seed)
+            result = cell.run(sets, rng, **cell.parameters, **given)
         except Exception as error:
             reason = (str(error).splitlines() or [""])[0]
             return {"name": cell.name, "error": f"{type(error).__name__}: {reason}"}
@@ -295,6 +330,7 @@ def _evaluate(experiment: str, cell: Cell, sets: Sets, seed: int) -> dict[str, A
     return plain(
         {
             "name": cell.name,
+            **({"widens": cell.widens} if cell.widens else {}),
             "parameters": dict(cell.parameters),
             "seconds": round(time.perf_counter() - start, 3),
             "busy": round(time.process_time() - busy, 3),
@@ -315,13 +351,21 @@ def _results(cells: list[Cell], done: dict[str, dict[str, Any]]) -> Results:
 
 
 def _of_records(records: Iterable[Mapping[str, Any]]) -> Results:
-    return Results({**record["parameters"], **record["result"]} for record in records)
+    """Parameters and results of each cell; a wider search replaces what it has found anew."""
+    found: dict[str, dict[str, Any]] = {}
+    for record in records:
+        first = found.setdefault(record.get("widens", record["name"]), {})
+        first |= {**record["parameters"], **record["result"]}
+    return Results(found.values())
 
 
-def _machine() -> dict[str, Any]:
+def _machine(earlier: str) -> dict[str, Any]:
+    """Describe the computer; cells of an earlier run may be from another one."""
     packages = ("numpy", "scipy", "scikit-learn", "numba")
+    here = _processor()
+    known = not earlier or here in earlier
     return {
-        "processor": _processor(),
+        "processor": earlier or here if known else f"{earlier} and, for some cells, {here}",
         "cores": os.cpu_count(),
         "python": platform.python_version(),
         "oblong": version("oblong"),

@@ -48,6 +48,12 @@ class Store:
         for path in (self.document, self.table, self.picture):
             path.unlink(missing_ok=True)
 
+    def processor(self) -> str:
+        """Return the processor of the stored run; empty if there is none."""
+        if not self.document.is_file():
+            return ""
+        return json.loads(self.document.read_text(encoding="utf-8"))["machine"]["processor"]
+
     def finished(self, bulky: tuple[str, ...] = ()) -> dict[str, dict[str, Any]]:
         """Return the finished cells by name; those without their bulky part do not count."""
         found: dict[str, dict[str, Any]] = {}

@@ -165,8 +165,9 @@ def test_benchmark_choice_and_second_stage(fake_sets):
     chosen = later[0].parameters["chosen"]
     assert chosen["kfda"] == tried[1]["parameters"]
     assert chosen["svm"] == chosen["rmm"]
-    assert len(benchmarks._candidates("rmm", 1.0, True)) == 7 * 6 * 4 * 4
-    assert all(p["D"] > 0.0 for p in benchmarks._candidates("rmm", 1.0, True))
+    grid = benchmarks._grid("rmm", True)
+    assert [len(values) for values in grid.values()] == [7, 6, 4, 4]
+    assert min(grid["ratio"]) > 0.0
     tested = {method: [15.0, 16.0, 17.0, 15.0, 16.0] for method in benchmarks._TITLES}
     found = Results([{"stage": "test", "set": "heart", **tested}])
     rows = {row.what: row for row in benchmarks._rows(found)}

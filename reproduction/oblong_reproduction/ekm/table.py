@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from oblong import LinearRelativeMarginClassifier, MinimumVolumeEllipsoid
 from oblong_reproduction._counts import wins
 from oblong_reproduction._data import Sets
-from oblong_reproduction._experiment import Cell, Choice, Experiment, Results
+from oblong_reproduction._experiment import Cell, Choice, Experiment, Results, tried
 from oblong_reproduction._papers import EKM
 from oblong_reproduction._verdict import (
     Row,
@@ -66,6 +67,8 @@ _TITLES = {"svm": "SVM", "gaussian": "Gaussian", "ekm": "EKM"}
 
 _COVERAGES = (1.0, 0.95, 0.9, 0.85, 0.8, 0.75, 0.7, 0.65)
 _PENALTIES = tuple(2.0**k for k in range(-5, 16, 2))
+# Further values of Gaussian whitening, where it chooses the smallest.
+_BEYOND = (2.0**-11, 2.0**-9, 2.0**-7)
 
 
 class _Box:
@@ -128,13 +131,20 @@ def _cell(
     inner: int,
     coverages: list[float],
     penalties: list[float],
+    further: Mapping[str, Mapping[str, Sequence[float]]] | None = None,
+    before: Mapping[str, Any] | None = None,
 ) -> dict:
-    """Accuracies of the three methods on one held-out tenth."""
+    """Accuracies of the three methods on one held-out tenth, or of those with further values."""
     X, y = _rows_of(sets, set)
     train, test = _split(rng, y)
     folds = [_split(rng, y[train]) for _ in range(inner)]
     result: dict = {"test_rows": len(test)}
     for method, maps in _maps(tuple(coverages)).items():
+        if further and before:
+            if method not in further:
+                continue
+            # The first choice comes first, so that of equal ones it stays.
+            penalties = [before[f"{method}_C"], *further[method]["C"]]
         # In setup 2 the maps come from all rows, those held out included.
         if setup == 2:
             for one in maps:
@@ -205,7 +215,11 @@ def _cells(quick: bool) -> list[Cell]:
 def _choices(results: Results) -> Iterator[Choice]:
     for cell in results.having("svm"):
         for method in _METHODS:
-            yield Choice(f"{_TITLES[method]}, C", cell[f"{method}_C"], cell["penalties"])
+            value, grid = cell[f"{method}_C"], tried(cell, cell["penalties"], method, "C")
+            # More than a tenth of its choices, and of no other's, are at an end.
+            again: dict[str, Any] = {"search": (method, "C"), "beyond": _BEYOND}
+            widens = method == "gaussian"
+            yield Choice(f"{_TITLES[method]}, C", value, grid, **(again if widens else {}))
         yield Choice("EKM, coverage", cell["coverage"], cell["coverages"], natural=(1.0,))
 
 
@@ -298,6 +312,8 @@ TABLE_2 = Experiment(
         "and C (EKM); the choice is fitted to the nine tenths and tested on the tenth. All three "
         "see the same splits. In setup 2 the maps come from the whole set, without its labels. "
         "Grids, which the paper does not list: coverage 0.65, 0.70, ..., 1; C 2⁻⁵, 2⁻³, ..., 2¹⁵. "
+        "Where Gaussian whitening chose the smallest C, as in more than a quarter of the first "
+        "results, its search has 2⁻⁷, 2⁻⁹ and 2⁻¹¹ as well. "
         "The rows with every C show what the choice of C decides for the SVM. The SVM sees "
         "features scaled to [0, 1]. Of pendigits, iris and segment the two classes are taken that "
         "a linear classifier tells apart worst (5 and 8, versicolor and virginica, foliage and "
@@ -306,7 +322,7 @@ TABLE_2 = Experiment(
     finding=(
         "There is no lead of the EKM over the SVM: the two are level in setup 1, and in setup 2 "
         "the EKM is behind. Beyond the tolerance, all in setup 1: our SVM is 3 points above the "
-        "printed one on ionosphere, Gaussian whitening 8 above on heart and 3 on pima, and SVM and "
+        "printed one on ionosphere, Gaussian whitening 7 above on heart and 3 on pima, and SVM and "
         "EKM 3 below theirs on pima. The paper does not say which C it searched; here all "
         "methods search the same wide grid. On ionosphere the smallest C of the grid comes nearest "
         "to the printed accuracy of the SVM in both setups. A tenth of 100 to 800 rows, as most "

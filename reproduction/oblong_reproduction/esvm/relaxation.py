@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
 
@@ -14,7 +14,7 @@ from sklearn.model_selection import StratifiedKFold
 from oblong import EllipsoidalSVC
 from oblong_reproduction._counts import count_row
 from oblong_reproduction._data import Sets
-from oblong_reproduction._experiment import Cell, Choice, Experiment, Results
+from oblong_reproduction._experiment import Cell, Choice, Experiment, Results, added, tried
 from oblong_reproduction._papers import ESVM
 from oblong_reproduction._verdict import Row, not_comparable, not_run, statement, value_row
 from oblong_reproduction.esvm._tables import error, one_hot, whole
@@ -41,6 +41,8 @@ _DATA = {
 _ADULT_ROWS = {"a1a": 1605, "a2a": 2265, "a3a": 3185}
 _NUS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.7)
 _RS = (0.5, 0.9, 0.99)
+# Further values, where a choice is the smallest.
+_BEYOND = {"nu": (0.002, 0.005, 0.01), "r": (0.05, 0.1, 0.25)}
 _COMPONENTS = 30
 
 
@@ -98,8 +100,13 @@ def _cell(
     rows: int | None,
     nus: list[float],
     rs: list[float],
+    further: Mapping[str, Mapping[str, Sequence[float]]] | None = None,
+    before: Mapping[str, Any] | None = None,
 ) -> dict:
-    """Errors and times of the three forms with the parameters that three folds choose."""
+    """Errors and times of the three forms with the parameters that three folds choose.
+
+    With `further` values, only of those forms whose choice changes.
+    """
     X, y, X_test, y_test = _parts(sets, rng, set)
     if rows is not None:
         X, y = _both_classes(rng, X, y, rows)
@@ -115,13 +122,24 @@ def _cell(
         if form == "exact" and find_spec("clarabel") is None:
             continue
         # The exact problem is too slow to be tuned: it takes what suits equation (6).
-        chosen[form] = chosen["paper"] if form == "exact" else _tuned(form, A, y, folds, nus, rs)
+        if form == "exact":
+            chosen[form] = chosen["paper"]
+        else:
+            settings = [{"r": r, "nu": nu} for r in rs for nu in nus]
+            if before is not None:
+                more = added({"r": rs, "nu": nus}, (further or {}).get(form, {}))
+                settings = [{"r": before[f"{form}_r"], "nu": before[f"{form}_nu"]}, *more]
+            chosen[form] = _tuned(form, A, y, folds, settings)
+        old = "paper" if form == "exact" else form
+        if before is not None and chosen[form] == (before[f"{old}_nu"], before[f"{old}_r"]):
+            continue
         model = _model(form, *chosen[form], A)
         start = time.perf_counter()
         model.fit(A, y)
         seconds = time.perf_counter() - start
         if form == "exact" and not np.all(np.isfinite(model.dual_gap_)):
-            result["exact_failed"] = True
+            # Nothing is left of an earlier solution with other parameters.
+            result |= {"exact_failed": True, "exact": None, "cosine": None}
             continue
         result[f"{form}_seconds"] = seconds
         result[form] = error(model, B, y_test)
@@ -145,18 +163,18 @@ def _both_classes(
 
 
 def _tuned(
-    form: str, A: np.ndarray, y: np.ndarray, folds: list, nus: list[float], rs: list[float]
+    form: str, A: np.ndarray, y: np.ndarray, folds: list, settings: list[dict[str, float]]
 ) -> tuple[float, float]:
-    best, found = np.inf, (nus[0], rs[0])
-    for r in rs:
-        for nu in nus:
-            wrong = 0.0
-            for kept, held in folds:
-                model = _model(form, nu, r, A[kept]).fit(A[kept], y[kept])
-                wrong += float(np.sum(model.predict(A[held]) != y[held]))
-            if wrong < best:
-                best, found = wrong, (nu, r)
-    return found
+    """The setting with the fewest errors, the first of equal ones."""
+    best, found = np.inf, settings[0]
+    for setting in settings if len(settings) > 1 else ():
+        wrong = 0.0
+        for kept, held in folds:
+            model = _model(form, A=A[kept], **setting).fit(A[kept], y[kept])
+            wrong += float(np.sum(model.predict(A[held]) != y[held]))
+        if wrong < best:
+            best, found = wrong, setting
+    return found["nu"], found["r"]
 
 
 def _cells(quick: bool) -> list[Cell]:
@@ -183,7 +201,7 @@ def _rows(results: Results) -> Iterator[Row]:
             continue
         cell = found[0]
         yield from _set_rows(name, cell, exact, relaxed)
-        if "exact" in cell:
+        if cell.get("exact") is not None:
             compared.append(cell)
     if compared:
         worst = max(abs(cell["exact"] - cell["paper"]) for cell in compared)
@@ -216,8 +234,14 @@ def _same_errors(cell: dict) -> Row:
 def _choices(results: Results) -> Iterator[Choice]:
     for cell in results:
         for form, title in (("paper", "relaxed (6)"), ("consistent", "with 1/|x|")):
-            yield Choice(f"{title}, ν", cell[f"{form}_nu"], cell["nus"])
-            yield Choice(f"{title}, r", cell[f"{form}_r"], cell["rs"])
+            for name, sign, grid in (("nu", "ν", cell["nus"]), ("r", "r", cell["rs"])):
+                yield Choice(
+                    f"{title}, {sign}",
+                    cell[f"{form}_{name}"],
+                    tried(cell, grid, form, name),
+                    search=(form, name),
+                    beyond=_BEYOND[name],
+                )
 
 
 def _set_rows(name: str, cell: dict, exact: tuple, relaxed: tuple) -> Iterator[Row]:
@@ -234,7 +258,7 @@ def _set_rows(name: str, cell: dict, exact: tuple, relaxed: tuple) -> Iterator[R
     printed = (("exact", exact[0], "exact (5)"), ("paper", relaxed[0], "relaxed (6)"))
     for form, published, title in printed:
         what = f"{name}, {title}"
-        if form not in cell:
+        if cell.get(form) is None:
             why = "found no solution" if cell.get("exact_failed") else "is not installed"
             yield not_run(what, f"{published:.2f} %", f"the conic solver {why}")
         elif reason:
@@ -255,7 +279,7 @@ def _set_rows(name: str, cell: dict, exact: tuple, relaxed: tuple) -> Iterator[R
         f"{cell['consistent']:.2f} %",
         "the printed numbers are those of equation (6)",
     )
-    if "cosine" in cell:
+    if cell.get("cosine") is not None:
         yield not_comparable(
             f"{name}: cosine between the weights of exact and relaxed",
             "not given",

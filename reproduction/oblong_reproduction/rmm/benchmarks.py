@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.model_selection import StratifiedKFold
 from oblong import KernelFisherClassifier, RelativeMarginClassifier, SigmaSVC
 from oblong_reproduction._counts import wins
 from oblong_reproduction._data import Sets
-from oblong_reproduction._experiment import Cell, Choice, Experiment, Results
+from oblong_reproduction._experiment import Cell, Choice, Experiment, Results, added, tried
 from oblong_reproduction._papers import RMM
 from oblong_reproduction._verdict import Row, claim, mean_row
 
@@ -46,6 +47,15 @@ _RIDGES = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0)
 _FRACTIONS = (0.1, 0.5, 0.9, 0.99)
 _RATIOS = (0.1, 1.0, 10.0, 100.0)
 _NUS = (2.0, 5.0, 20.0, 100.0)
+# Further values beyond the ends that more than a tenth of a method's choices lie at.
+_BEYOND = {
+    "scale": (1 / 256, 1 / 64),
+    "C": (1e4, 1e5),
+    "nu": (500.0,),
+    "ratio": (1e3, 1e4),
+    "alpha": (1e-5, 1e-4),
+}
+_BEYOND_C = ("rmm", "rmm_tied")
 # Random numbers depend on the name of an experiment, and the stored results were made under this.
 _DRAWN = "rmm-table4-joint"
 _QUICK_SETS = ("breast_cancer", "heart", "thyroid")
@@ -73,30 +83,26 @@ def _make(method: str, parameters: dict[str, float]) -> Any:
     return made.get(method, RelativeMarginClassifier)(**fixed, **parameters)
 
 
-def _candidates(method: str, unit: float, full: bool) -> list[dict[str, float]]:
+def _grid(method: str, full: bool) -> dict[str, Sequence[float]]:
     """The grid of a method; that of the RMM is without D = 0, which is the SVM."""
-    step = 1 if full else 3
-    gammas = [scale * unit for scale in _SCALES[::step]]
-    grids: dict[str, tuple[tuple[str, ...], list[tuple[float, ...]]]] = {
-        "svm": (("C",), [(C,) for C in _PENALTIES[::step]]),
-        "kfda": (("alpha",), [(alpha,) for alpha in _RIDGES[::step]]),
-        "sigma": (("C", "D"), [(C, D) for C in _PENALTIES[::step] for D in _FRACTIONS[::step]]),
-        "rmm_tied": (
-            ("C", "D", "nu"),
-            [(C, C, nu) for C in _PENALTIES[::step] for nu in _NUS[::step]],
-        ),
-        "rmm": (
-            ("C", "D", "nu"),
-            [
-                (C, ratio * C, nu)
-                for C in _PENALTIES[::step]
-                for ratio in _RATIOS[::step]
-                for nu in _NUS[::step]
-            ],
-        ),
+    own: dict[str, dict[str, Sequence[float]]] = {
+        "svm": {"C": _PENALTIES},
+        "kfda": {"alpha": _RIDGES},
+        "sigma": {"C": _PENALTIES, "D": _FRACTIONS},
+        "rmm_tied": {"C": _PENALTIES, "nu": _NUS},
+        "rmm": {"C": _PENALTIES, "ratio": _RATIOS, "nu": _NUS},
     }
-    names, grid = grids[method]
-    return [dict(zip(names, values), gamma=gamma) for gamma in gammas for values in grid]
+    grid = {"scale": _SCALES, **own[method]}
+    return {name: values[:: 1 if full else 3] for name, values in grid.items()}
+
+
+def _parameters(method: str, setting: Mapping[str, float], unit: float) -> dict[str, float]:
+    """The parameters of the classifier: γ for its scale, and D for its ratio to C."""
+    found = {name: value for name, value in setting.items() if name not in ("scale", "ratio")}
+    if method in ("rmm", "rmm_tied"):
+        nu = found.pop("nu")
+        found |= {"D": setting.get("ratio", 1.0) * setting["C"], "nu": nu}
+    return {**found, "gamma": setting["scale"] * unit}
 
 
 def _choice_cell(
@@ -109,13 +115,24 @@ def _choice_cell(
     method: str,
     folds: int,
     full: bool,
+    further: Mapping[str, Mapping[str, Sequence[float]]] | None = None,
+    before: Mapping[str, Any] | None = None,
 ) -> dict:
-    """The best parameters of a method on the training rows of a partition, the first of equals."""
+    """The best parameters of a method on the training rows of a partition, the first of equals.
+
+    With `further` values, the first choice and what they add are compared.
+    """
     X, y, _, _ = _partition(sets, set, split)
     unit = 1.0 / float(np.median(pdist(X, "sqeuclidean")) or 1.0)
     cut = StratifiedKFold(folds, shuffle=True, random_state=int(rng.integers(2**31)))
     parts = list(cut.split(X, y))
-    candidates = _candidates(method, unit, full)
+    grid = _grid(method, full)
+    settings = [dict(zip(grid, values)) for values in product(*grid.values())]
+    if further:
+        settings = added(grid, further[method])
+    candidates = [_parameters(method, setting, unit) for setting in settings]
+    if before:
+        candidates.insert(0, dict(before["parameters"]))
     if method == "kfda":  # The error of leaving each row out is exact and costs no fits.
         errors = [float(_make(method, p).fit(X, y).loo_error_[0]) for p in candidates]
     else:
@@ -197,18 +214,24 @@ def _test_cells(quick: bool, results: Results) -> list[Cell]:
 
 
 def _choices(results: Results) -> Iterator[Choice]:
+    signs = {"scale": "γ", "C": "C", "nu": "ν", "ratio": "D/C", "alpha": "ridge"}
+    # Beyond these ends lies the SVM, which the RMM must not be: its lead could not fail then.
+    natural = {"nu": (_NUS[0],), "ratio": (_RATIOS[0],)}
     for cell in results.where(stage="choice"):
-        title, chosen = _TITLES[cell["method"]], cell["parameters"]
-        yield Choice(f"{title}, γ", chosen["gamma"] / cell["unit"], _SCALES)
-        if "C" in chosen:
-            yield Choice(f"{title}, C", chosen["C"], _PENALTIES)
-        # Beyond these ends lies the SVM, which the RMM must not be: its lead could not fail then.
-        if "nu" in chosen:
-            yield Choice(f"{title}, ν", chosen["nu"], _NUS, (_NUS[0],))
-        if cell["method"] == "rmm":
-            yield Choice(f"{title}, D/C", chosen["D"] / chosen["C"], _RATIOS, (_RATIOS[0],))
-        if "alpha" in chosen:
-            yield Choice(f"{title}, ridge", chosen["alpha"], _RIDGES)
+        method, chosen = cell["method"], dict(cell["parameters"])
+        chosen["scale"] = chosen["gamma"] / cell["unit"]
+        chosen["ratio"] = chosen.get("D", 0.0) / chosen.get("C", 1.0)
+        for name, grid in _grid(method, cell["full"]).items():
+            if name in signs:
+                again = name != "C" or method in _BEYOND_C
+                yield Choice(
+                    f"{_TITLES[method]}, {signs[name]}",
+                    chosen[name],
+                    tried(cell, grid, method, name),
+                    natural.get(name, ()),
+                    search=(method, name),
+                    beyond=_BEYOND[name] if again else (),
+                )
 
 
 def _rows(results: Results) -> Iterator[Row]:
