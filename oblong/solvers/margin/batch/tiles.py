@@ -232,15 +232,6 @@ def _copy(values, out, start):
 
 
 @compiled
-def _copy_entries(source, row, start, stop, out, place):
-    """Copy some entries of a row of a matrix in memory."""
-    if source.kind == _SINGLE:
-        _copy(source.X[row, start:stop], out, place)
-    else:
-        _copy(source.gram[row, start:stop], out, place)
-
-
-@compiled
 def have_row(rows, K, i):
     """Make sure that row ``i`` of the matrix of a group, or of a block of it, is there."""
     rows.have[i] = True
@@ -269,8 +260,11 @@ def _compute_row(rows, K, i):
         start = parts[t, 0]
         size = parts[t, 1] - start
         out = K[i, parts[t, 2] : parts[t, 2] + size]
-        if source.kind >= _DOUBLE:
-            _copy_entries(source, row, start, start + size, out, 0)
+        if source.kind == _SINGLE:
+            _copy(source.X[row, start : start + size], out, 0)
+            continue
+        if source.kind == _DOUBLE:
+            _copy(source.gram[row, start : start + size], out, 0)
             continue
         place = parts[t, 3] + local * size
         if t != mine or not rows.own_have[row]:
@@ -287,15 +281,23 @@ def _compute_row(rows, K, i):
 
 
 @compiled
+def _copy_parts(matrix, parts, K):
+    for s in range(len(parts)):
+        for i in range(parts[s, 1] - parts[s, 0]):
+            values, out = matrix[parts[s, 0] + i], K[parts[s, 2] + i]
+            for t in range(len(parts)):
+                _copy(values[parts[t, 0] : parts[t, 1]], out, parts[t, 2])
+
+
+@compiled
 def fill_tiles(rows, K, memory):
     """Compute or copy the whole matrix of a small group, by products of its segments."""
     source, parts = rows.source, rows.parts
     if source.kind >= _DOUBLE:
-        for s in range(len(parts)):
-            for i in range(parts[s, 1] - parts[s, 0]):
-                row, out = parts[s, 0] + i, K[parts[s, 2] + i]
-                for t in range(len(parts)):
-                    _copy_entries(source, row, parts[t, 0], parts[t, 1], out, parts[t, 2])
+        if source.kind == _SINGLE:
+            _copy_parts(source.X, parts, K)
+        else:
+            _copy_parts(source.gram, parts, K)
         rows.have[:] = True
         return
     for s in range(len(parts)):
