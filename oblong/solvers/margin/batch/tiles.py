@@ -284,9 +284,12 @@ def _compute_row(rows, K, i):
 def _copy_parts(matrix, parts, K):
     for s in range(len(parts)):
         for i in range(parts[s, 1] - parts[s, 0]):
-            values, out = matrix[parts[s, 0] + i], K[parts[s, 2] + i]
+            row, own = np.uintp(parts[s, 0] + i), np.uintp(parts[s, 2] + i)
             for t in range(len(parts)):
-                _copy(values[parts[t, 0] : parts[t, 1]], out, parts[t, 2])
+                # Places that are unsigned cannot count from the end, and slices would be counted.
+                start, place = np.uintp(parts[t, 0]), np.uintp(parts[t, 2])
+                for j in range(np.uintp(parts[t, 1] - parts[t, 0])):
+                    K[own, place + j] = matrix[row, start + j]
 
 
 @compiled
