@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import statistics
 import sys
-from collections.abc import Iterator
 
 import numpy as np
 from _harness import parse_arguments, write
+from problems import stored
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
-from oblong import RelativeMarginClassifier, RelativeMarginClassifierCV, datasets
+from oblong import RelativeMarginClassifier, RelativeMarginClassifierCV
 from oblong.batch.margin_path import SPREADS
 
 GRIDS = {
@@ -34,19 +34,6 @@ NAMES = (
     "splice", "usps", "waveform", "mnist", "fashion_mnist", "isolet",
 )  # fmt: skip
 TRAINING_ROWS, TEST_ROWS = 500, 4000
-
-
-def problems(data: str | None, only: str) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    for name in NAMES:
-        if only and name != only:
-            continue
-        try:
-            found = datasets.load(name, data_home=data)
-        except (OSError, ValueError) as reason:
-            print(f"without {name}: {reason}", file=sys.stderr)
-            continue
-        y = np.asarray(found.y)
-        yield name, np.asarray(found.X, dtype=np.float64).reshape(len(y), -1), y
 
 
 def errors(X: np.ndarray, y: np.ndarray, seed: int) -> dict[str, float]:
@@ -73,7 +60,8 @@ def errors(X: np.ndarray, y: np.ndarray, seed: int) -> dict[str, float]:
 def main() -> None:
     arguments = parse_arguments(__doc__)
     rows = []
-    for name, X, y in problems(arguments.data, arguments.only):
+    names = [arguments.only] if arguments.only else NAMES
+    for name, X, y in stored(names, arguments.data):
         found = [errors(X, y, seed) for seed in range(arguments.repeats)]
         means = {grid: statistics.fmean(one[grid] for one in found) for grid in GRIDS}
         differences = [one["three"] - one["seven"] for one in found]

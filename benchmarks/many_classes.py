@@ -9,10 +9,11 @@ from collections.abc import Iterator
 
 import numpy as np
 from _harness import measured, write
+from problems import stored
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from oblong import RelativeMarginClassifier, datasets
+from oblong import RelativeMarginClassifier
 
 COLUMNS = [
     "data",
@@ -40,14 +41,7 @@ def generated() -> tuple[np.ndarray, np.ndarray]:
 
 def problems(data: str | None) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
     yield "generated", *generated()
-    for name in NAMES:
-        try:
-            found = datasets.load(name, data_home=data)
-        except (OSError, ValueError) as reason:
-            print(f"without {name}: {reason}", file=sys.stderr)
-            continue
-        y = np.asarray(found.y)
-        X = np.asarray(found.X, dtype=np.float64).reshape(len(y), -1)
+    for name, X, y in stored(NAMES, data):
         rows = np.random.default_rng(0).permutation(len(y))[:MOST_ROWS]
         yield name, StandardScaler().fit_transform(X[rows]), y[rows]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from sklearn.datasets import load_digits, make_classification
@@ -41,6 +41,18 @@ def problems(data: str | None) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
         yield mnist_pair(data)
     except Exception as error:
         print(f"MNIST not run: {error}", file=sys.stderr)
+
+
+def stored(names: Iterable[str], data: str | None) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """Those of the named data sets that are there, as dense rows."""
+    for name in names:
+        try:
+            found = datasets.load(name, data_home=data)
+        except (OSError, ValueError) as reason:
+            print(f"without {name}: {reason}", file=sys.stderr)
+            continue
+        y = np.asarray(found.y)
+        yield name, np.asarray(found.X, dtype=np.float64).reshape(len(y), -1), y
 
 
 def settled(kernel: dict, X: np.ndarray) -> dict:
