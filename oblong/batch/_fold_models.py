@@ -1,7 +1,8 @@
 """Kernel matrices of the folds of a search, and the models of every pair of classes on them.
 
-The products of the rows (or their distances) are computed once, the kernel matrix once per fold and
-gamma, and its blocks serve every pair of classes, penalty and spread.
+The products of the rows (or their distances) are computed once, the kernel matrix once per gamma
+where folds can share it, and otherwise once per fold and gamma. Its blocks serve every pair of
+classes, penalty and spread.
 """
 
 from dataclasses import dataclass, replace
@@ -24,6 +25,8 @@ STAGED_ROWS = 6000
 # where the tolerance is no smaller than this.
 _SINGLE_ABOVE = 4096
 _SINGLE_TOL = 5e-4
+# Segments of rows to train on, per class, up to which a matrix of all rows serves all folds.
+_SEGMENTS = 4
 
 
 class SearchKernel:
@@ -62,24 +65,36 @@ class SearchKernel:
         self, kernel: Kernel, train: np.ndarray, test: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Kernel matrices (train, train) and (test, train) of one fold."""
-        return self._mapped(kernel, train, train), self._mapped(kernel, test, train)
+        return self.matrix(kernel, train, train), self.matrix(kernel, test, train)
 
-    def _mapped(self, kernel: Kernel, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        out = np.empty((rows.size, columns.size), dtype=self._values.dtype)
+    def matrix(self, kernel: Kernel, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """Kernel values of some rows with others."""
         factor, constant = 1.0, 0.0
         if self.name in ("rbf", "poly", "sigmoid"):
             factor = kernel.gamma
             constant = 0.0 if self.name == "rbf" else kernel.coef0
-        cast = out.dtype.type
-        _gather(self._values, rows, columns, cast(factor), cast(constant), out)
+        out = gathered(self._values, rows, columns, factor, constant)
         if not callable(self.name) and self.name != "precomputed":
             kernel.map_columns(out, 0, columns.size)
         return out
 
 
+def gathered(
+    values: np.ndarray,
+    rows: np.ndarray,
+    columns: np.ndarray,
+    factor: float = 1.0,
+    constant: float = 0.0,
+) -> np.ndarray:
+    """Rows and columns of a matrix, times a factor, plus a constant."""
+    out = np.empty((rows.size, columns.size), dtype=values.dtype)
+    cast = out.dtype.type
+    _gather(values, rows, columns, cast(factor), cast(constant), out)
+    return out
+
+
 @compiled
 def _gather(values, rows, columns, factor, constant, out):
-    """Copy rows and columns of a matrix, times a factor, plus a constant."""
     for a in range(rows.size):
         row, into = values[rows[a]], out[a]
         for b in range(columns.size):
@@ -157,15 +172,76 @@ class PairModels:
         return result
 
 
+class SharedRows:
+    """All rows in one order, and kernel matrices in it that all folds can use.
+
+    In that order the rows of a class that are tested on together follow each other, so that those
+    to train on are a few segments.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,)
+        The labels.
+    used : ndarray of bool
+        Rows with a weight above zero.
+    splits : list of tuple
+        Rows to train and to test on, by number.
+
+    Attributes
+    ----------
+    order : int ndarray
+        The rows by number.
+    place : int ndarray of shape (n,)
+        Where each of them is in the order.
+    few_segments : bool
+        Whether the rows to train on are so few segments that a matrix of all rows is of use.
+    matrices : list of ndarray or None
+        For each gamma the matrix, where the folds have one in common.
+    """
+
+    def __init__(self, y: np.ndarray, used: np.ndarray, splits: list[tuple]) -> None:
+        tested = np.full(y.size, len(splits))
+        for number, (_, test) in enumerate(splits):
+            tested[test] = number
+        classes, labels = np.unique(y, return_inverse=True)
+        self.order = np.lexsort((tested, labels))
+        self.order = self.order[used[self.order]]
+        self.place = np.full(y.size, -1)
+        self.place[self.order] = np.arange(self.order.size)
+        self.few_segments = all(
+            np.count_nonzero(np.diff(np.sort(self.place[train[used[train]]])) > 1)
+            < _SEGMENTS * classes.size
+            for train, _ in splits
+        )
+        self.matrices: list[np.ndarray | None] = []
+
+
+def class_segments(places: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """Places in ascending order as segments that follow each other without a gap, class by class.
+
+    ``starts`` says where each class starts among them, and the last one ends. The result has the
+    shape (n_classes, n_segments, 2); classes with fewer segments than others have empty ones.
+    """
+    begins = np.r_[True, np.diff(places) != 1]
+    begins[starts[:-1]] = True
+    first = np.flatnonzero(begins)
+    last = np.r_[first[1:], places.size]
+    of_class = np.searchsorted(starts, first, side="right") - 1
+    rank = np.arange(first.size) - np.searchsorted(of_class, of_class)
+    segments = np.zeros((starts.size - 1, rank.max() + 1, 2), dtype=np.int64)
+    segments[of_class, rank] = np.column_stack([places[first], places[last - 1] + 1])
+    return segments
+
+
 class PairSolver:
     """All pairs of classes for every penalty and spread, solved in stages.
 
     Parameters
     ----------
-    starts : ndarray of shape (n_classes + 1,)
-        Where each class starts in the rows sorted by class, and the last one ends.
+    segments : int ndarray of shape (n_classes, n_segments, 2)
+        Rows of the kernel matrix to train on: for each class where its segments begin and end.
     penalties : ndarray of shape (n,)
-        Factors of ``C`` by row.
+        Factors of ``C`` for every row of the kernel matrix.
     Cs : ndarray
         Penalties, ascending.
     spreads : ndarray
@@ -178,15 +254,16 @@ class PairSolver:
 
     def __init__(
         self,
-        starts: np.ndarray,
+        segments: np.ndarray,
         penalties: np.ndarray,
         Cs: np.ndarray,
         spreads: np.ndarray,
         max_iter: int,
         threads: int = 1,
     ) -> None:
-        self._pairs = np.array(pairs_of(len(starts) - 1))
-        self._segments = np.column_stack([starts[:-1], starts[1:]])[self._pairs]
+        self._pairs = np.array(pairs_of(len(segments)))
+        self._segments = segments[self._pairs].reshape(len(self._pairs), -1, 2)
+        self._signs = np.repeat([1.0, -1.0], segments.shape[1])
         self.penalties, self.Cs = penalties, Cs
         self._order = np.argsort(-spreads, kind="stable")
         self.spreads = spreads[self._order]
@@ -199,7 +276,7 @@ class PairSolver:
         Parameters
         ----------
         K : array of shape (n, n)
-            Kernel matrix of the rows, the same in every stage.
+            Kernel matrix, the same in every stage.
         definite : bool
             Whether it is positive semidefinite but for rounding.
         tols : ndarray of shape (n_Cs, n_spreads)
@@ -219,7 +296,7 @@ class PairSolver:
             batch = MarginBatch(
                 GramTiles(K, definite),
                 self._segments,
-                np.tile([1.0, -1.0], (len(self._pairs), 1)),
+                np.tile(self._signs, (len(self._pairs), 1)),
                 self.penalties,
                 self.Cs,
                 self.spreads,
@@ -237,7 +314,7 @@ class PairSolver:
         return self.models(found, tols < np.inf)
 
     def coefs(self, C: int, spread: int) -> tuple[np.ndarray, np.ndarray]:
-        """Rows of the first pair, and the coefficients of two of its models, not scaled.
+        """Rows of the matrix of the first pair, and coefficients of two of its models, not scaled.
 
         They are the support vector machine of a penalty and the model of a spread, by number.
         """

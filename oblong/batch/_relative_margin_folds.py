@@ -12,7 +12,14 @@ from sklearn.utils import check_random_state
 from oblong._core.class_weights import class_factors
 from oblong._core.threads import chunks
 from oblong.batch._device import SearchOnDevice
-from oblong.batch._fold_models import PairModels, PairSolver, SearchKernel
+from oblong.batch._fold_models import (
+    PairModels,
+    PairSolver,
+    SearchKernel,
+    SharedRows,
+    class_segments,
+    gathered,
+)
 from oblong.batch._one_vs_one import class_scores, pairs_of, votes_of
 from oblong.kernels import Kernel, resolve_gamma
 from oblong.linalg.definite import check_kernel_definite
@@ -117,6 +124,11 @@ class GridFold:
         """Whether outputs far from zero settle what a test row counts for."""
         return self.scorer is None and self.break_ties in ("first", False)
 
+    def kernel_for(self, gamma: Any, X: Any, weights: np.ndarray | None = None) -> Kernel:
+        """Return the kernel of a gamma that may depend on the rows to train on."""
+        number = resolve_gamma(gamma, X, weights) if self.uses_gamma else 1.0
+        return Kernel(self.kernel, number, self.degree, self.coef0)
+
     def products(self, X: Any) -> SearchKernel | SearchOnDevice:
         """Compute what all folds and gammas share."""
         definite = self.kernel in ("linear", "rbf") or (self.kernel == "poly" and self.coef0 >= 0)
@@ -140,6 +152,8 @@ class Fold:
         All rows with their labels and, unless None, weights.
     train, test : int ndarray
         The rows of the fold.
+    shared : SharedRows
+        The order of all rows, and matrices that folds have in common.
     keep : bool
         Whether to keep the kernel matrices from one stage to the next.
     threads : int, default=1
@@ -155,20 +169,21 @@ class Fold:
         weights: np.ndarray | None,
         train: np.ndarray,
         test: np.ndarray,
+        shared: SharedRows,
         keep: bool,
         threads: int = 1,
     ) -> None:
         train, test = np.asarray(train), np.asarray(test)
         if weights is not None:
             train, test = (part[weights[part] > 0] for part in (train, test))
+        # By class, as the order of all rows is.
+        train = train[np.argsort(shared.place[train], kind="stable")]
         self.classes, labels = np.unique(y[train], return_inverse=True)
         if self.classes.size < 2 or test.size == 0:
             raise ValueError(
                 "every fold needs rows of two classes to train on and a row to test on, with "
                 "weights above zero: use fewer folds"
             )
-        order = np.argsort(labels, kind="stable")
-        train, labels = train[order], labels[order]
         own = np.ones(train.size) if weights is None else weights[train]
         factors = class_factors(search.class_weight, self.classes, labels, own)
         self.search, self.kernels, self.keep = search, kernels, keep
@@ -178,51 +193,57 @@ class Fold:
         self.starts = np.searchsorted(labels, np.arange(self.classes.size + 1))
         grid = search.grid
         rows = X[train] if search.uses_gamma else None
-        numbers = [
-            resolve_gamma(gamma, rows, None if weights is None else own)
-            if search.uses_gamma
-            else 1.0
+        self.gammas = [
+            search.kernel_for(gamma, rows, None if weights is None else own)
             for gamma in grid.gammas
         ]
-        self.gammas = [
-            Kernel(search.kernel, number, search.degree, search.coef0) for number in numbers
-        ]
         self.ascending = np.argsort(grid.Cs, kind="stable")
-        self.solvers = [
-            PairSolver(
-                self.starts, own * factors[labels], grid.Cs[self.ascending], grid.spreads,
-                search.max_iter, threads,
-            )
-            for _ in numbers
-        ]  # fmt: skip
-        self.matrices: list[tuple | None] = [None] * len(numbers)
+        self.order = shared.order
+        self.shared = shared.matrices or [None] * len(self.gammas)
+        self.places = [
+            np.arange(train.size) if K is None else shared.place[train] for K in self.shared
+        ]
+        self.test_places = shared.place[test]
+        self.solvers = []
+        for places, K in zip(self.places, self.shared):
+            penalties = np.zeros(train.size if K is None else len(K))
+            penalties[places] = own * factors[labels]
+            self.solvers.append(
+                PairSolver(
+                    class_segments(places, self.starts), penalties, grid.Cs[self.ascending],
+                    grid.spreads, search.max_iter, threads,
+                )
+            )  # fmt: skip
+        self.matrices: list[tuple | None] = [None] * len(self.gammas)
         # Models that were solved together with those of other folds.
-        self.known: list[PairModels | None] = [None] * len(numbers)
-        shape = (len(grid.Cs), len(numbers), len(grid.spreads))
+        self.known: list[PairModels | None] = [None] * len(self.gammas)
+        shape = (len(grid.Cs), len(self.gammas), len(grid.spreads))
         scores, lowest, highest, variance, margins, steps = np.empty((6, *shape))
         self.outcome = FoldScores(
             scores, lowest, highest, variance, np.zeros(shape, dtype=bool), margins, steps,
-            np.empty(len(numbers)), np.full(len(numbers), -1),
+            np.empty(len(self.gammas)), np.full(len(self.gammas), -1),
         )  # fmt: skip
 
-    def solve(self, tols: np.ndarray) -> FoldScores:
-        """Solve the combinations to violations of ``tols`` and score them.
+    def rows(self, place: int, places: np.ndarray) -> np.ndarray:
+        """Rows by number that are in these places of the matrix of a gamma."""
+        return (self.train if self.shared[place] is None else self.order)[places]
+
+    def solve(self, place: int, tols: np.ndarray) -> None:
+        """Solve the combinations of one gamma to violations of ``tols`` and score them.
 
         Those with an infinite one keep their solutions and scores, after a first call without any.
         """
-        for place in range(len(self.gammas)):
-            if tols[:, place].min() < np.inf:
-                self._solve(place, tols[self.ascending, place])
-        return self.outcome
-
-    def _solve(self, place: int, tols: np.ndarray) -> None:
         out, search, kernel = self.outcome, self.search, self.gammas[place]
-        both, models = self.matrices[place], self.known[place]
+        tols = tols[self.ascending]
+        both, models, K = self.matrices[place], self.known[place], self.shared[place]
         if models is not None:
             both = None, np.arange(self.test.size)
         else:
             assert isinstance(self.kernels, SearchKernel)
-            if both is None:
+            if K is not None:
+                # Quicker to copy than to keep.
+                both = K, gathered(K, self.test_places, self.places[place])
+            elif both is None:
                 both = self.kernels.matrices(kernel, self.train, self.test)
             if out.n_iter[place] < 0 and search.grid.spreads.min() < 1.0:
                 _check_definite(kernel, both[0])
@@ -241,7 +262,7 @@ class Fold:
                 f"gamma {kernel.gamma:.3g}: best score {out.scores[at].max():.4f}"
             )
         out.gaps[place], out.n_iter[place] = models.gap, models.n_iter
-        self.matrices[place] = both if self.keep else None
+        self.matrices[place] = both if self.keep and K is None else None
 
     def _scores(
         self, models: PairModels, K_test: np.ndarray, reached: np.ndarray
@@ -321,7 +342,7 @@ def mean_coefficients(folds: list[Fold], n: int, C: int, gamma: int, spread: int
     for fold in folds:
         place = int(np.flatnonzero(fold.ascending == C)[0])
         rows, own = fold.solvers[gamma].coefs(place, spread)
-        coefs[:, fold.train[rows]] += own
+        coefs[:, fold.rows(gamma, rows)] += own
         counts[fold.train] += 1.0
     used = np.unique(counts[counts > 0.0])
     return coefs / used[0] if used.size == 1 else None

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from oblong._core.estimator import ArrayLike, ClassWeight, Positive, RandomState
 from oblong.batch._device import SearchOnDevice, fit_anywhere, out_of_memory, same_place
-from oblong.batch._fold_models import STAGED_ROWS
+from oblong.batch._fold_models import STAGED_ROWS, SearchKernel, SharedRows
 from oblong.batch._parameters import VoteParameters
 from oblong.batch._relative_margin_folds import (
     Fold,
@@ -55,8 +55,9 @@ class RelativeMarginClassifierCV(VoteParameters, ClassifierMixin, ParameterSearc
     :class:`RelativeMarginClassifier` is fitted to all rows with the best one. The result is that of
     :class:`sklearn.model_selection.GridSearchCV`, or now and then a combination that is right on
     one row less (see the notes), but the work is shared: distances are computed once, kernel
-    matrices once per fold and gamma, along the spreads and the penalties each solution starts from
-    one nearby, and combinations that cannot be the best are not solved to the end.
+    matrices once per gamma (once per fold for "scale"), along the spreads and the penalties each
+    solution starts from one nearby, and combinations that cannot be the best are not solved to the
+    end.
 
     Parameters
     ----------
@@ -95,7 +96,7 @@ class RelativeMarginClassifierCV(VoteParameters, ClassifierMixin, ParameterSearc
     refit : bool, default=True
         Whether to fit the best model to all rows in the end.
     n_jobs : int, default=None
-        Folds to work on at once, in threads.
+        Folds and gammas to work on at once, in threads.
     verbose : int, default=0
         Whether to report progress on standard error.
     decision_function_shape : {"ovr", "ovo"}, default="ovr"
@@ -147,8 +148,10 @@ class RelativeMarginClassifierCV(VoteParameters, ClassifierMixin, ParameterSearc
     -----
     The products of all rows, and one kernel matrix for each fold in progress, are kept in memory: 8
     bytes for each pair of rows, or 4 above 1024 rows (4096 for a ``tol`` below 5e-4), where single
-    precision is used. Matrices of all folds are kept where they fit in 1 GB. For more rows than
-    that allows use :class:`sklearn.model_selection.GridSearchCV`.
+    precision is used. Where they fit in 1 GB, all matrices are kept: one for each gamma, which the
+    folds share, but one for each fold for "scale", which depends on the rows to train on, and for
+    splits other than into parts. For more rows than that allows use
+    :class:`sklearn.model_selection.GridSearchCV`.
 
     The search works in stages. Outputs near zero of a solution with a violation of ``v`` are
     assumed to be within ``0.3 v`` of those of the exact solution: a test row with a larger output
@@ -262,21 +265,42 @@ class RelativeMarginClassifierCV(VoteParameters, ClassifierMixin, ParameterSearc
         small = np.sort(counts)[-2:].sum() <= _THREADS_ABOVE
         kernels = search.products(X)
         candidates = len(search.grid.candidates())
-        matrices = len(splits) * len(search.grid.gammas) * 4.0 * len(y) ** 2
+        used = np.ones(len(y), dtype=bool) if weights is None else weights > 0
+        shared = SharedRows(y, used, splits)
+        # A matrix for all folds, unless gamma depends on the rows to train on.
+        common = [
+            shared.few_segments and not (gamma == "scale" and search.uses_gamma)
+            for gamma in search.grid.gammas
+        ]
+        matrices = sum(1 if one else len(splits) for one in common) * 4.0 * len(y) ** 2
         coefs = 16.0 * len(splits) * candidates * len(y) * max(1, counts.size - 1)
         fits = max(matrices, coefs) <= _KEPT and np.sort(counts)[-2:].sum() <= STAGED_ROWS
         keep = fits and search.settles_labels and search.on_device is None
         tol = min(self.fold_tol, 1.0) if keep else self.tol
 
         n_jobs = self.n_jobs if search.on_device is None else 1
-        with fold_workers(len(splits), n_jobs, small) as (each, threads):
+        grid = search.grid
+        tasks = len(splits) * (len(grid.gammas) if keep else 1)
+        with fold_workers(tasks, n_jobs, small) as (each, threads):
+
+            def matrix(gamma: Any) -> np.ndarray:
+                kernel = search.kernel_for(gamma, X)
+                assert isinstance(kernels, SearchKernel)
+                return kernels.matrix(kernel, shared.order, shared.order)
 
             def fold(split: tuple) -> Fold:
                 train, test = split
-                return Fold(search, kernels, X, y, weights, train, test, keep, threads)
+                return Fold(search, kernels, X, y, weights, train, test, shared, keep, threads)
 
+            def solve(task: tuple[Fold, int, np.ndarray]) -> None:
+                fold, place, tols = task
+                fold.solve(place, tols)
+
+            if keep:
+                chosen = [gamma for gamma, one in zip(grid.gammas, common) if one]
+                found = iter(each(matrix, chosen))
+                shared.matrices = [next(found) if one else None for one in common]
             folds = each(fold, splits)
-            grid = search.grid
             if isinstance(kernels, SearchOnDevice):
                 kernels.solve(folds, self.tol, self.max_iter)
             shape = (len(splits), len(grid.Cs), len(grid.gammas), len(grid.spreads))
@@ -284,7 +308,10 @@ class RelativeMarginClassifierCV(VoteParameters, ClassifierMixin, ParameterSearc
             # Steps that are many: one for every row of every pair.
             many = float(len(folds[0].train) * (len(folds[0].classes) - 1))
             while True:
-                outcomes = each(lambda one: one[0].solve(one[1]), list(zip(folds, tols)))
+                # Folds that share a matrix in succession, while it is in the cache.
+                wanted = np.argwhere((tols < np.inf).any(axis=(1, 3)).T)
+                each(solve, [(folds[f], place, tols[f, :, place]) for place, f in wanted])
+                outcomes = [fold.outcome for fold in folds]
                 tols = self._contenders(grid, outcomes, reached, many)
                 if not (tols < np.inf).any():
                     return folds, outcomes

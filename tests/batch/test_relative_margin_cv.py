@@ -12,13 +12,22 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import get_scorer
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.model_selection import GridSearchCV, GroupKFold, StratifiedKFold
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    KFold,
+    PredefinedSplit,
+    RepeatedStratifiedKFold,
+    StratifiedKFold,
+    StratifiedShuffleSplit,
+    TimeSeriesSplit,
+)
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from oblong import RelativeMarginClassifier, RelativeMarginClassifierCV
-from oblong.batch._fold_models import SearchKernel
+from oblong.batch._fold_models import SearchKernel, SharedRows, class_segments
 from oblong.batch._relative_margin_folds import Fold, Grid, GridFold, _settled, _vote
 from oblong.kernels import Kernel
 from tests.batch.data import clouds, real
@@ -246,6 +255,60 @@ def test_kernel_matrices_of_a_fold(kernel, sparse):
     np.testing.assert_allclose(K_test, kernel(X[test], X[train]), atol=1e-12)
 
 
+SPLITTERS = {
+    "in parts": (KFold(4, shuffle=True, random_state=0), True),
+    "in parts, some rows never tested": (PredefinedSplit(np.arange(90) % 5 - 1), True),
+    "one after the other": (TimeSeriesSplit(3), True),
+    "at random": (StratifiedShuffleSplit(4, test_size=0.5, random_state=0), False),
+    "in parts, twice": (RepeatedStratifiedKFold(n_splits=4, n_repeats=2, random_state=0), False),
+}
+
+
+@pytest.mark.parametrize("name", SPLITTERS)
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_folds_that_share_a_matrix_score_as_others_do(name, jobs):
+    """Numbers for gamma let the folds share a matrix, if rows are split in parts."""
+    splitter, shares = SPLITTERS[name]
+    X, y = clouds(90, classes=3)
+    words = np.array(["red", "green", "blue"], dtype=object)[y]
+    splits = list(splitter.split(X, y))
+    assert SharedRows(words, np.ones(90, dtype=bool), splits).few_segments is shares
+    grid = {"Cs": (0.3, 30.0), "gammas": (0.3, "auto", 2.0), "spreads": (1.0, 0.3)}
+    ours = RelativeMarginClassifierCV(**grid, **EXACT, cv=splitter, tol=1e-7, n_jobs=jobs)
+    _same_scores(ours.fit(X, words), _plain(grid, cv=splitter, tol=1e-7).fit(X, words))
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_rows_without_weight_are_not_there_for_folds_that_share_a_matrix(classes):
+    X, y = clouds(120, classes=classes)
+    weights = np.where(np.arange(120) % 7 == 3, 0.0, 1.0 + np.arange(120) % 3)
+    kept = weights > 0
+    cv = KFold(3, shuffle=True, random_state=1)
+    splits = [
+        tuple(np.flatnonzero(np.isin(np.flatnonzero(kept), part)) for part in split)
+        for split in cv.split(X)
+    ]
+    grid = {"Cs": (0.3, 30.0), "gammas": (0.5,), "spreads": (1.0, 0.3)}
+    params = {**grid, **EXACT, "tol": 1e-7}
+    every = RelativeMarginClassifierCV(**params, cv=cv).fit(X, y, weights)
+    some = RelativeMarginClassifierCV(**params, cv=splits).fit(X[kept], y[kept], weights[kept])
+    _same_scores(every, some)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_class_segments_are_the_places(seed):
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 9, size=rng.integers(1, 5))
+    places = np.sort(rng.permutation(2 * sizes.sum())[: sizes.sum()])
+    starts = np.r_[0, np.cumsum(sizes)]
+    segments = class_segments(places, starts)
+    for own, first, last in zip(segments, starts[:-1], starts[1:]):
+        found = np.concatenate([np.arange(*segment) for segment in own])
+        np.testing.assert_array_equal(found, places[first:last])
+        begin, end = own[own[:, 1] > own[:, 0]].T
+        assert (begin[1:] > end[:-1]).all()
+
+
 def test_ties_go_to_the_larger_spread_then_the_smaller_penalty():
     X = np.array([[-3.0], [-2.5], [-2.0], [-3.5], [3.0], [2.5], [2.0], [3.5]] * 2)
     y = np.array([0, 0, 0, 0, 1, 1, 1, 1] * 2)
@@ -341,11 +404,15 @@ def test_outputs_in_small_chunks():
     search = GridFold(
         "rbf", 3, 0.0, grid, 1e-3, -1, None, "random", "ovr", 0, get_scorer("balanced_accuracy")
     )
-    tols = np.full((3, 2, 4), 1e-3)
-    whole, chunked = (
-        Fold(one, one.products(X), X, y, None, rows[:60], rows[60:], False).solve(tols)
-        for one in (search, replace(search, outputs=200))
-    )
+    split = rows[:60], rows[60:]
+    shared = SharedRows(y, np.ones(90, dtype=bool), [split])
+    outcomes = []
+    for one in (search, replace(search, outputs=200)):
+        fold = Fold(one, one.products(X), X, y, None, *split, shared, False)
+        for place in range(2):
+            fold.solve(place, np.full((3, 4), 1e-3))
+        outcomes.append(fold.outcome)
+    whole, chunked = outcomes
     np.testing.assert_array_equal(whole.scores, chunked.scores)
     assert len(np.unique(whole.scores)) > 1
 

@@ -155,6 +155,10 @@ class BatchSolver:
         # As many chunks as threads: groups of one chunk share blocks of the kernel matrix.
         run_chunks(self._run, n_groups, -(-n_groups // max(1, self.threads)), self.threads)
         self.solved = True
+        matrix = self.batch.matrix
+        if isinstance(matrix, GramTiles) and matrix.K.dtype == np.float32:
+            # Rows in the precision of the loop are cheap to copy once more.
+            self.kept = None
         return self.result()
 
     def hold(self, matrix: GramTiles | None) -> None:
