@@ -92,6 +92,9 @@ class MarginOptions:
         Pair steps per row that such a problem may take before it is solved on its own.
     matrix_rows : int
         Rows of all problems of a batch up to which they share one matrix in double precision.
+    thread_entries : float
+        Entries of the matrices of all problems of a batch for each thread: with fewer, a second
+        one takes longer to start than it saves.
     tiled_rows, tiled_per_column : int, float
         Rows up to which its whole matrix is computed at once, instead of rows as steps ask for
         them: so many, or so many per column where that is more. A product of matrices takes a
@@ -176,6 +179,7 @@ class MarginOptions:
     batch_rows: int = 3000
     batch_patience: int = 20
     matrix_rows: int = 1024
+    thread_entries: float = 1e6
     tiled_rows: int = 400
     tiled_per_column: float = 1.5
     scaled_penalties: tuple[float, ...] = (1e4, 1e8, 1e12)

@@ -14,7 +14,7 @@ from oblong.solvers.margin.batch.loops import LARGEST, SOURCE, STEPS
 from oblong.solvers.margin.batch.problem import STATUS, GramTiles, MarginBatch, RowTiles
 from oblong.solvers.margin.batch.solve import solve_batch
 from oblong.solvers.margin.batch.tiles import GroupRows, fill_tiles, fresh_image, have_row, prepare
-from oblong.solvers.margin.options import DEFAULTS
+from oblong.solvers.margin.options import DEFAULTS, MarginOptions
 from oblong.solvers.margin.problem import relative_margin_pieces, svm_pieces
 from oblong.solvers.margin.solver import solve_margin
 from tests.reference.margin import solve_primal
@@ -178,7 +178,8 @@ def test_raw_units_go_to_the_careful_solver():
 
 def test_threads_and_limits():
     batch = _batch(KERNELS[1], (25, 30, 20, 35))
-    one, two = solve_batch(batch), solve_batch(batch, threads=2)
+    options = MarginOptions(thread_entries=1.0)
+    one, two = solve_batch(batch), solve_batch(batch, threads=2, options=options)
     for left, right in zip(one.coefs, two.coefs):
         np.testing.assert_array_equal(left, right)
     limited = solve_batch(replace(batch, max_iter=3))

@@ -152,8 +152,10 @@ class BatchSolver:
             self.todo[...] = np.where(self.tols < np.inf, loops.AGAIN, loops.DONE)
         n_groups = self.batch.n_groups
         self.pending[...] = 0
+        entries = self.batch.n_problems * float(np.square(self.batch.sizes).sum())
+        threads = min(self.threads, 1 + int(entries // self.options.thread_entries))
         # As many chunks as threads: groups of one chunk share blocks of the kernel matrix.
-        run_chunks(self._run, n_groups, -(-n_groups // max(1, self.threads)), self.threads)
+        run_chunks(self._run, n_groups, -(-n_groups // max(1, threads)), threads)
         self.solved = True
         matrix = self.batch.matrix
         if isinstance(matrix, GramTiles) and matrix.K.dtype == np.float32:
