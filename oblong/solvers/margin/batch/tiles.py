@@ -244,7 +244,7 @@ def have_row(rows, K, i):
         _compute_row(rows, rows.matrix, row)
     values, out = rows.matrix[row], K[i]
     for j in range(rows.chosen.size):
-        out[j] = values[rows.chosen[j]]
+        out[j] = values[np.uintp(rows.chosen[j])]
 
 
 @compiled
