@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 
 from oblong._core.class_weights import class_factors
+from oblong._core.compile import compiled
 from oblong._core.threads import chunks
 from oblong.batch._device import SearchOnDevice
 from oblong.batch._fold_models import (
@@ -389,13 +390,9 @@ def _settled(
     """
     # One class more for labels that the training rows do not have: it never wins.
     low, high = np.zeros((2, n_classes + 1, which[0].size, truth.size), dtype=np.int16)
-    for own, places, (positive, negative) in zip(outputs, which, pairs_of(n_classes)):
-        own = own[places]
-        won, lost = own > slack[:, None], own < -slack[:, None]
-        low[positive] += won
-        low[negative] += lost
-        high[positive] += ~lost
-        high[negative] += ~won
+    firsts = np.cumsum([0, *map(len, outputs[:-1])])
+    places = np.array(which) + firsts[:, None]
+    _count_votes(np.concatenate(outputs), places, np.array(pairs_of(n_classes)), slack, low, high)
     # Of equal votes those for the first class win.
     order = np.arange(n_classes + 1, dtype=np.int16)[:, None, None]
     for votes in (low, high):
@@ -406,3 +403,16 @@ def _settled(
     low[truth, :, rows] = high[truth, :, rows] = least
     known = truth < n_classes
     return (mine > high.max(axis=0)) & known, (best > low.max(axis=0)) & known
+
+
+@compiled
+def _count_votes(outputs, places, pairs, slack, low, high):
+    for k in range(len(pairs)):
+        for model in range(places.shape[1]):
+            own, near = outputs[places[k, model]], slack[model]
+            for side in range(2):
+                sign = 1.0 - 2.0 * side
+                sure, possible = low[pairs[k, side], model], high[pairs[k, side], model]
+                for row in range(own.size):
+                    sure[row] += sign * own[row] > near
+                    possible[row] += sign * own[row] >= -near

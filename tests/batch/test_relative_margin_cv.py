@@ -104,12 +104,11 @@ def test_ten_digits():
     X, y = load_digits(return_X_y=True)
     X, y = X[::3] / 16.0, y[::3]
     grid = {"Cs": (1.0, 10.0, 100.0), "gammas": ("scale",), "spreads": (1.0, 0.25, 0.05)}
-    ours = RelativeMarginClassifierCV(**grid, **EXACT, cv=3).fit(X, y)
-    theirs = _plain(grid, cv=3).fit(X, y)
-    _same_scores(ours, theirs, slips=1.01 / 200)
-    assert ours.best_score_ >= theirs.best_score_ - 1.01 / 599
-    at = theirs.cv_results_["params"].index(ours.best_params_)
-    assert theirs.cv_results_["mean_test_score"][at] >= theirs.best_score_ - 2.01 / 599
+    # At the default tolerance a row or two near a tie of votes change with the solution.
+    ours = RelativeMarginClassifierCV(**grid, **EXACT, cv=3, tol=1e-5).fit(X, y)
+    theirs = _plain(grid, cv=3, tol=1e-5).fit(X, y)
+    _same_scores(ours, theirs)
+    assert ours.best_params_ == theirs.best_params_
 
 
 @pytest.mark.parametrize("data", ["overlapping", "apart", "three", "digits", "weighted"])

@@ -27,7 +27,7 @@ def _place(p, s, i, c):
 
 
 @compiled
-def _snapped(p, i, c, snap):
+def snapped(p, i, c, snap):
     for k in range(4):
         if abs(c - p[i, k]) <= snap:
             c = p[i, k]
@@ -58,15 +58,15 @@ def _pair_step(p, s, i, ci, j, cj, up, low, curvature, snap):
         room_j = cj - below
         inside = step < room_i and step < room_j
         if inside:
-            ci = _snapped(p, i, ci + step, snap)
-            cj = _snapped(p, j, cj - step, snap)
+            ci = snapped(p, i, ci + step, snap)
+            cj = snapped(p, j, cj - step, snap)
         elif room_i <= room_j:
             moved += room_i
-            cj = _snapped(p, j, cj - room_i, snap)
+            cj = snapped(p, j, cj - room_i, snap)
             ci = above
         else:
             moved += room_j
-            ci = _snapped(p, i, ci + room_j, snap)
+            ci = snapped(p, i, ci + room_j, snap)
             cj = below
         right_i, left_i, above, _ = _place(p, s, i, ci)
         right_j, left_j, _, below = _place(p, s, j, cj)
@@ -241,7 +241,7 @@ def _stride(p, s, c, u, right, left, before, image, last, last_image, snap):
         for k in range(c.size):
             u[k] += step * last_image[k]
             if last[k] != 0.0:
-                c[k] = _snapped(p, k, c[k] + step * last[k], snap)
+                c[k] = snapped(p, k, c[k] + step * last[k], snap)
         if row >= 0:
             c[row] = end
         write_slopes(p, s, c, right, left)

@@ -15,8 +15,8 @@ import numpy as np
 from oblong._core.compile import compiled, fast_max, fast_min
 from oblong.solvers.margin.batch.tiles import TINY, GroupRows, fill_tiles, fresh_image
 from oblong.solvers.margin.block import balance, interval, snap_distance
-from oblong.solvers.margin.pair_steps import ascend
-from oblong.solvers.margin.problem import dual_objective, write_slopes
+from oblong.solvers.margin.pair_steps import ascend, snapped
+from oblong.solvers.margin.problem import dual_objective, term, write_slopes
 from oblong.solvers.margin.result import appraise
 
 __all__ = [
@@ -327,6 +327,54 @@ def _stays(values, coef, v, C, bound, tol):
 
 
 @compiled
+def _growth(p, s, c, u, most):
+    """How many times coefficients of a smaller penalty maximise the dual, from one to ``most``.
+
+    Those at the smaller penalty would all have to be raised one by one.
+    """
+    gain = norm = 0.0
+    for i in range(c.size):
+        gain += term(p[i], s[i], c[i])
+        norm += c[i] * u[i]
+    return min(max(gain / norm, 1.0), most) if norm > 0.0 else 1.0
+
+
+@compiled
+def _start_at_caps(K, y, v, C, p, s, c, u, every):
+    """Start from the largest coefficients, where the dual still rises towards them.
+
+    With a small penalty nearly all coefficients are at their caps, and from zero each of them takes
+    a step. Of the class that has the larger sum the rows farthest on their own side go without.
+    """
+    excess = weight = 0.0
+    for i in range(c.size):
+        every[i] = i
+        c[i] = y[i] * (C * v[i])
+        excess += c[i]
+        weight += abs(c[i])
+    _carry(K, every[: c.size], c, u)
+    side = 1.0 if excess > 0.0 else -1.0
+    for _ in range(c.size):
+        # A coefficient next to its cap would count as free.
+        if not side * excess > 1e-12 * weight:
+            break
+        farthest = -1
+        for i in range(c.size):
+            if side * c[i] > 0.0 and (farthest < 0 or side * (u[i] - u[farthest]) > 0.0):
+                farthest = i
+        change = side * c[farthest]
+        if change > side * excess + 1e-12 * weight:
+            change = side * excess
+        excess -= side * change
+        c[farthest] -= side * change
+        for i in range(c.size):
+            u[i] -= side * change * K[farthest, i]
+    if _growth(p, s, c, u, 2.0) == 1.0:
+        c[:] = 0.0
+        u[:] = 0.0
+
+
+@compiled
 def solve_groups(
     groups, source, exact, Cs, spreads, bounds, all_coefs, all_images, table, directions, first,
     last, first_problem, tols, limit, patience, promise, tiled_rows, own_size, pending, todo, whole,
@@ -379,7 +427,9 @@ def solve_groups(
         for i in range(q):
             rows.have[i] = keep and rows.have[i]
             numbers[0, i] = exact.diagonal[index[i]]
-        if not held and q <= tiled_rows and not rows.have.all():
+        # In a later stage few rows are asked for.
+        whole_pays = q <= tiled_rows and (todo[g, first_problem:] == FRESH).any()
+        if not held and whole_pays and not rows.have.all():
             fill_tiles(rows, K, tile)
         coefs = all_coefs[m * begin : m * (begin + q)].reshape(m, q)
         images = all_images[m * begin : m * (begin + q)].reshape(m, q)
@@ -416,9 +466,18 @@ def solve_groups(
                 if other > dual_objective(p, s, coefs[start], images[start]):
                     start = smaller
             if start >= 0 and start != k:
+                factor = 1.0
+                if start == smaller and not same:
+                    factor = _growth(p, s, coefs[start], images[start], Cs[a] / Cs[a - 1])
                 for i in range(q):
                     coefs[k, i] = coefs[start, i]
-                    images[k, i] = images[start, i]
+                    images[k, i] = factor * images[start, i]
+                    if factor > 1.0:
+                        # A coefficient next to its cap would count as free.
+                        coef = factor * coefs[start, i]
+                        coefs[k, i] = snapped(p, i, coef, 1e-12 * abs(coef))
+            if start < 0 and rows.have.all() and not coefs[k].any():
+                _start_at_caps(K, y, v, Cs[a], p, s, coefs[k], images[k], some[0])
             values[SOURCE] = k
             if same:
                 for i in range(BOUND):
