@@ -28,6 +28,7 @@ def _place(p, s, i, c):
 
 @compiled
 def snapped(p, i, c, snap):
+    """Return a coefficient, or the breakpoint that is so near."""
     for k in range(4):
         if abs(c - p[i, k]) <= snap:
             c = p[i, k]
