@@ -69,6 +69,7 @@ def _check(batch, found, gap=1e-3):
             norm = c @ K[np.ix_(rows, rows)] @ c
             objective = 0.5 * norm + float(C @ np.maximum(0.0, 1.0 - y * outputs))
             scale = max(exact.objective, 1e-9)
+            np.testing.assert_array_equal(c, found.coefs[g][found.source[g, k]])
             assert STATUS[found.status[g, k]] == "converged"
             assert found.objective[g, k] == pytest.approx(objective, abs=1e-6 * scale)
             assert objective - exact.objective <= found.relative_gap[g, k] * objective + 1e-9
@@ -174,6 +175,16 @@ def test_raw_units_go_to_the_careful_solver():
     found = solve_batch(big)
     small = solve_batch(batch)
     np.testing.assert_allclose(found.bias[:, 1], small.bias[:, 1], atol=1e-2)
+
+
+@pytest.mark.parametrize("sizes", [(20, 20), (12, 31, 18)])
+def test_small_penalties_start_from_their_caps(sizes):
+    """They take no steps, and are solutions of their own all the same."""
+    batch = _batch(KERNELS[1], sizes, gram=True, Cs=(1e-3, 1.1e-3, 3e-3, 0.3), spreads=(0.999, 0.5))
+    found = solve_batch(batch)
+    _check(batch, found)
+    assert found.n_iter[:, :6].sum() <= 2 * batch.n_groups
+    assert (found.source[:, ::3] == [0, 3, 6, 9]).all()
 
 
 def test_threads_and_limits():

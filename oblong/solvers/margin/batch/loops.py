@@ -465,8 +465,8 @@ def solve_groups(
                 other = dual_objective(p, s, coefs[smaller], images[smaller])
                 if other > dual_objective(p, s, coefs[start], images[start]):
                     start = smaller
+            factor = 1.0
             if start >= 0 and start != k:
-                factor = 1.0
                 if start == smaller and not same:
                     factor = _growth(p, s, coefs[start], images[start], Cs[a] / Cs[a - 1])
                 for i in range(q):
@@ -506,6 +506,7 @@ def solve_groups(
                 break
             if (
                 taken == 0
+                and factor == 1.0
                 and start >= 0
                 and start != k
                 and start % own_m == j
