@@ -216,12 +216,11 @@ def _rows(results: Results) -> Iterator[Row]:
             + ", ".join(f"{row.what} {row.paper} and {row.ours} errors" for row in rows),
         )
         ratios = [cell["exact_seconds"] / cell["paper_seconds"] for cell in compared]
-        yield statement(
+        yield not_comparable(
             "time of the exact problem over that of the relaxed one",
             "1.6 to 4.1, one general solver for both",
             f"{min(ratios):.0f} to {max(ratios):.0f}",
-            min(ratios) > 1.0,
-            "more than 1 on every set; ours are a conic solver and one made for the relaxed form",
+            "ours are a general conic solver and one made for the relaxed form",
         )
 
 
