@@ -131,7 +131,7 @@ def _beyond_sample(problem: EsvmProblem) -> Certified | None:
     near = solve_by_samples(sample)[0]
     problem.n_iter += sample.n_iter
     inside = np.minimum(near.alpha, sample.caps - near.alpha) > options.sample_inside * sample.caps
-    free = int(np.count_nonzero(inside))
+    free = 1 + int(np.count_nonzero(inside))
     G = sample.factor(near.alpha)[0] if near.G is None else near.G
     q, outputs = problem.images(np.sqrt(problem.r) * G, near.w)
     outputs += problem.biases(q, outputs)[0]
@@ -146,7 +146,7 @@ def _beyond_sample(problem: EsvmProblem) -> Certified | None:
         changed = (near.q > y * near.outputs) != (held > 0.0)
         changed[rows] = False
         # The more rows were on the wrong side, the less is known about the others.
-        free += 1 + int(np.count_nonzero(changed)) // 2
+        free += int(np.count_nonzero(changed)) // 2 or free
     return None
 
 
