@@ -362,10 +362,12 @@ def _of_records(records: Iterable[Mapping[str, Any]]) -> Results:
 def _machine(earlier: str) -> dict[str, Any]:
     """Describe the computer; cells of an earlier run may be from another one."""
     packages = ("numpy", "scipy", "scikit-learn", "numba")
-    here = _processor()
-    known = not earlier or here in earlier
+    here, some = _processor(), " and, for some cells, "
+    known = re.split(f"{some}| or ", earlier) if earlier else [here]
+    if here not in known:
+        known.append(here)
     return {
-        "processor": earlier or here if known else f"{earlier} and, for some cells, {here}",
+        "processor": known[0] + (some + " or ".join(known[1:]) if known[1:] else ""),
         "cores": os.cpu_count(),
         "python": platform.python_version(),
         "oblong": version("oblong"),

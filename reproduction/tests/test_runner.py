@@ -142,15 +142,17 @@ def test_a_run_goes_on_where_it_stopped(tmp_path, nowhere):
     assert not (tmp_path / "toy.cells.jsonl").exists()
 
 
-def test_a_run_that_goes_on_elsewhere_names_both_processors(tmp_path, nowhere, monkeypatch):
+def test_a_run_that_goes_on_elsewhere_names_all_processors(tmp_path, nowhere, monkeypatch):
     names = []
-    for processor, only in (("one", "part/0"), ("other", "part/1"), ("one", None)):
+    places = ("one 2", "part/0"), ("other", "part/1"), ("one", "-"), ("other", None)
+    for processor, only in places:
         monkeypatch.setattr("oblong_reproduction._runner._processor", lambda name=processor: name)
         document = run_experiment(experiment(), nowhere, RunSettings(only=only), tmp_path)
         names.append(document["machine"]["processor"])
-    assert names == ["one", *["one and, for some cells, other"] * 2]
+    both = "one 2 and, for some cells, other"
+    assert names == ["one 2", both, *[f"{both} or one"] * 2]
     fresh = run_experiment(experiment(), nowhere, RunSettings(fresh=True), tmp_path)
-    assert fresh["machine"]["processor"] == "one"
+    assert fresh["machine"]["processor"] == "other"
 
 
 def test_a_line_cut_off_by_a_crash_is_run_again(tmp_path, nowhere):

@@ -4,17 +4,20 @@ The problem is equation (6) of Momma, Hatano and Nakayama, Ellipsoidal Support V
 ACML 2010.
 
 With slack everywhere, Newton's method on the smoothed problem tells the sides of the rows, and the
-interior point method solves for the others. Without slack there is nothing to smooth: rows join a
-working set when they are violated.
+interior point method solves for the others. With many columns, whose Hessian is too large for that,
+the solution of a sample tells them. Without slack there is nothing to smooth: rows join a working
+set when they are violated.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
 from oblong._core.threads import available_threads, run_chunks
 from oblong.linalg.log_det import chunk_length
-from oblong.solvers.esvm.interior_point import solve_rows
+from oblong.solvers.esvm.interior_point import solve_by_interior_point, solve_rows
 from oblong.solvers.esvm.problem import Certified, EsvmProblem
 from oblong.solvers.logdet.smoothed_newton import (
     Point,
@@ -104,6 +107,62 @@ class SmoothedEsvm(SmoothedProblem[Certified]):
         target = problem.options.boundary_gap * self.tol * self.unit
         solved, status = solve_rows(problem, target, rows, held, found)
         return None if status == "infeasible" else solved
+
+
+def solve_by_samples(problem: EsvmProblem) -> tuple[Certified, str]:
+    """Solve a sample of the rows, and then for those that it leaves near the boundary.
+
+    With slack everywhere. Where too many rows are near the boundary, or the sample says too little,
+    the interior point method takes all of them.
+    """
+    options = problem.options
+    if problem.n > max(options.sample_from, options.kernel_rows_per_column * problem.p):
+        found = _beyond_sample(problem)
+        if found is not None:
+            return found, "converged"
+    return solve_by_interior_point(problem)
+
+
+def _beyond_sample(problem: EsvmProblem) -> Certified | None:
+    """Weights of all rows, of which a sample says which to solve for; None if it does not."""
+    y, caps, allowed = problem.y, problem.caps, problem.tol * problem.unit
+    options, logdet = problem.options, problem.options.logdet
+    sample = _sample(problem)
+    near = solve_by_samples(sample)[0]
+    problem.n_iter += sample.n_iter
+    inside = np.minimum(near.alpha, sample.caps - near.alpha) > options.sample_inside * sample.caps
+    free = 1 + int(np.count_nonzero(inside))
+    G = sample.factor(near.alpha)[0] if near.G is None else near.G
+    q, outputs = problem.images(np.sqrt(problem.r) * G, near.w)
+    outputs += problem.biases(q, outputs)[0]
+    alpha = np.where(q > y * outputs, caps, 0.0)
+    near = replace(near, alpha=alpha, q=q, outputs=outputs, gap=np.inf)
+    while logdet.boundary_rows * free < problem.n // 2 and problem.n_iter < problem.max_iter:
+        excess = near.q - y * near.outputs
+        rows, held = rows_near_boundary(excess, near.alpha, caps, free, logdet)
+        near, _ = solve_rows(problem, options.boundary_gap * allowed, rows, held, near)
+        if near.gap <= allowed:
+            return near
+        changed = (near.q > y * near.outputs) != (held > 0.0)
+        changed[rows] = False
+        # The more rows were on the wrong side, the less is known about the others.
+        free += int(np.count_nonzero(changed)) // 2 or free
+    return None
+
+
+def _sample(problem: EsvmProblem) -> EsvmProblem:
+    """The problem of some rows of either class, with caps of the same sums."""
+    rng, options = np.random.default_rng(0), problem.options
+    caps = problem.caps.copy()
+    chosen = []
+    for side in (problem.y > 0, problem.y < 0):
+        members = np.flatnonzero(side)
+        some = rng.choice(members, int(np.ceil(options.sample_share * len(members))), replace=False)
+        caps[some] *= float(caps[members].sum()) / float(caps[some].sum())
+        chosen.append(some)
+    rows = np.sort(np.concatenate(chosen))
+    part = problem.part(rows, caps[rows])
+    return replace(part, tol=max(problem.tol, options.sample_gap))
 
 
 def solve_by_working_sets(problem: EsvmProblem) -> tuple[Certified, str]:

@@ -27,6 +27,12 @@ class EsvmOptions:
     newton_certain : int
         Rows from which ``"auto"`` smooths whatever the columns: matrices of ``n × n`` numbers no
         longer fit into memory.
+    sample_from : int
+        Rows from which ``"auto"``, where it does not smooth, solves a sample of the rows first
+        and then for the rows near the boundary.
+    sample_share, sample_gap, sample_inside : float
+        Rows of that sample, over those of the problem; the gap over ``r p`` to which it is solved;
+        distance of a weight from its bounds, over its cap, from which the row is near the boundary.
     one_thread_columns, one_thread_rows : int
         Columns, or rows, up to which a second thread of BLAS costs more than it helps.
     iterations : int
@@ -127,6 +133,10 @@ class EsvmOptions:
     newton_from: int = 500
     newton_rows: int = 10
     newton_certain: int = 12_000
+    sample_from: int = 1500
+    sample_share: float = 0.4
+    sample_gap: float = 1e-4
+    sample_inside: float = 0.01
     one_thread_columns: int = 32
     one_thread_rows: int = 1200
     iterations: int = 500

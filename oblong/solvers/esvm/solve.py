@@ -24,7 +24,11 @@ from oblong._core.progress import Progress, ProgressCallback
 from oblong._core.threads import single_threaded_blas
 from oblong.linalg.feature_map import combination, row_norms
 from oblong.solvers.esvm.interior_point import solve_by_interior_point
-from oblong.solvers.esvm.many_rows import solve_by_newton, solve_by_working_sets
+from oblong.solvers.esvm.many_rows import (
+    solve_by_newton,
+    solve_by_samples,
+    solve_by_working_sets,
+)
 from oblong.solvers.esvm.options import EsvmOptions
 from oblong.solvers.esvm.problem import Certified, EsvmProblem, moment_factor, smallest_ratio
 
@@ -120,7 +124,8 @@ def solve_ellipsoidal_svm(
         smoothed problem, and the interior point method for the rows near the boundary; for many
         rows with few columns. ``"smo"``: pairs of weights on models of the dual, of ``n × n``
         numbers, and the interior point method where these lead nowhere; needs an intercept.
-        ``"auto"`` takes one of the first two by the shape of ``F``.
+        ``"auto"`` takes one of the first two by the shape of ``F``; with many rows and columns,
+        the first only for the rows that are near the boundary by the solution of a sample.
     tol : float, default=1e-6
         Largest gap.
     max_iter : int, default=None
@@ -195,14 +200,17 @@ def _choose(solver: str, n: int, p: int, options: EsvmOptions) -> str:
     if solver != "auto":
         return solver
     enough = min(options.newton_rows * p * p, options.newton_certain)
-    return "newton" if n > max(options.newton_from, enough) else "ipm"
+    return "newton" if n > max(options.newton_from, enough) else "samples"
 
 
 def _solve(
     problem: EsvmProblem, solver: str, start: EllipsoidalSVMResult | None, polish: bool
 ) -> tuple[Certified, str]:
     if solver != "newton":
-        found, status = solve_by_interior_point(problem, polish, pairs=solver == "smo")
+        if solver == "samples" and problem.hard is None and not polish:
+            found, status = solve_by_samples(problem)
+        else:
+            found, status = solve_by_interior_point(problem, polish, pairs=solver == "smo")
         if status != "stalled" or problem.hard is not None:
             return found, status
         # Caps of very different sizes: smoothing copes, unless they are beyond all reason.

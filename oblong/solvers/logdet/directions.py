@@ -67,7 +67,9 @@ def newton_direction(
     p = len(gradient.S)
     if p * (p + 1) // 2 + len(gradient.x) <= options.direct_unknowns:
         return _factored(zone, gradient, rng, options)
-    return _conjugate(zone, gradient, options)
+    step = _conjugate(zone, gradient, options)
+    # Without rows in the zone nothing bends in b.
+    return step if np.isfinite(step.S).all() and np.isfinite(step.x).all() else None
 
 
 def _factored(

@@ -14,6 +14,7 @@ from oblong_reproduction._experiment import Cell, Choice, Experiment, Results, t
 from oblong_reproduction._papers import EKM
 from oblong_reproduction._verdict import (
     Row,
+    after_the_fact,
     claim,
     mean_row,
     not_comparable,
@@ -262,14 +263,20 @@ def _rows(results: Results) -> Iterator[Row]:
             printed=f"{won} of {len(columns)}, {tied} tied, {lost} lost",
         )
         found = results.where(setup=setup).having("svm")
+        errors = {
+            method: [1.0 - found.where(set=name)[method].mean() for name, _ in pairs]
+            for method in _METHODS
+        }
+        # The claim is about sets: splits of one set say nothing about another.
         for rival in ("svm", "gaussian"):
-            yield claim(
-                f"setup {setup}: error of EKM below that of {_TITLES[rival]}, all sets",
+            row = claim(
+                f"setup {setup}: error of EKM below that of {_TITLES[rival]}, means of the sets",
                 "EKM outperforms",
-                1.0 - found["ekm"],
-                1.0 - found[rival],
+                errors["ekm"],
+                errors[rival],
                 digits=4,
             )
+            yield after_the_fact(row)
 
 
 def _text(printed: tuple[float, float]) -> str:
@@ -307,26 +314,28 @@ TABLE_2 = Experiment(
     minutes=65,
     data=tuple(_PUBLISHED),
     protocol=(
-        "A hundred times, of which the rows say how many are stored (in the paper ten), a random "
-        "tenth is held out; on the rest ten random 9:1 splits choose C (SVM, Gaussian) or coverage "
-        "and C (EKM); the choice is fitted to the nine tenths and tested on the tenth. All three "
-        "see the same splits. In setup 2 the maps come from the whole set, without its labels. "
-        "Grids, which the paper does not list: coverage 0.65, 0.70, ..., 1; C 2⁻⁵, 2⁻³, ..., 2¹⁵. "
-        "Where Gaussian whitening chose the smallest C, as in more than a quarter of the first "
-        "results, its search has 2⁻⁷, 2⁻⁹ and 2⁻¹¹ as well. "
-        "The rows with every C show what the choice of C decides for the SVM. The SVM sees "
-        "features scaled to [0, 1]. Of pendigits, iris and segment the two classes are taken that "
-        "a linear classifier tells apart worst (5 and 8, versicolor and virginica, foliage and "
-        "window); four columns of segment that are means and differences of others are left out."
+        "A hundred times (in the paper ten), a random tenth is held out; on the rest ten random "
+        "9:1 splits choose C (SVM, Gaussian) or coverage and C (EKM); the choice is fitted to the "
+        "nine tenths and tested on the tenth. All three see the same splits. In setup 2 the maps "
+        "come from the whole set, without its labels. Grids, which the paper does not list: "
+        "coverage 0.65, 0.70, ..., 1; C 2⁻⁵, 2⁻³, ..., 2¹⁵. Where Gaussian whitening chose the "
+        "smallest C, as in more than a quarter of the first results, its search has 2⁻⁷, 2⁻⁹ and "
+        "2⁻¹¹ as well. The rows with every C show what the choice of C decides for the SVM. The "
+        "SVM sees features scaled to [0, 1]. Of pendigits, iris and segment the two classes are "
+        "taken that a linear classifier tells apart worst (5 and 8, versicolor and virginica, "
+        "foliage and window); four columns of segment that are means and differences of others "
+        "are left out."
     ),
     finding=(
-        "There is no lead of the EKM over the SVM: the two are level in setup 1, and in setup 2 "
-        "the EKM is behind. Beyond the tolerance, all in setup 1: our SVM is 3 points above the "
-        "printed one on ionosphere, Gaussian whitening 7 above on heart and 3 on pima, and SVM and "
-        "EKM 3 below theirs on pima. The paper does not say which C it searched; here all "
-        "methods search the same wide grid. On ionosphere the smallest C of the grid comes nearest "
-        "to the printed accuracy of the SVM in both setups. A tenth of 100 to 800 rows, as most "
-        "sets have, is a small test part: one set alone says little."
+        "There is no lead of the EKM over the SVM, nor over whitening, in either setup. The two "
+        "differ by more than a point on iris, where the EKM is ahead by about two, and on sonar "
+        "(setup 2), where it is behind by six, as by half a point in print. Beyond the tolerance, "
+        "in setup 1: our SVM is 3 points above the printed one on ionosphere, Gaussian whitening "
+        "7 above on heart and 3 on pima, and SVM and EKM 3 below theirs on pima; in setup 2, the "
+        "SVM 3 above on pima. The paper does not say which C it searched; here all methods search "
+        "the same wide grid. On ionosphere the smallest C of the grid comes nearest to the "
+        "printed accuracy of the SVM in both setups. A tenth of 100 to 800 rows, as most sets "
+        "have, is a small test part: one set alone says little."
     ),
     quick="2 repetitions and 2 inner splits instead of 100 and 10, every third value of the grids",
 )

@@ -216,12 +216,11 @@ def _rows(results: Results) -> Iterator[Row]:
             + ", ".join(f"{row.what} {row.paper} and {row.ours} errors" for row in rows),
         )
         ratios = [cell["exact_seconds"] / cell["paper_seconds"] for cell in compared]
-        yield statement(
+        yield not_comparable(
             "time of the exact problem over that of the relaxed one",
             "1.6 to 4.1, one general solver for both",
             f"{min(ratios):.0f} to {max(ratios):.0f}",
-            min(ratios) > 1.0,
-            "more than 1 on every set; ours are a conic solver and one made for the relaxed form",
+            "ours are a general conic solver and one made for the relaxed form",
         )
 
 
@@ -300,7 +299,8 @@ TABLE_1 = Experiment(
     alone=True,
     protocol=(
         "The first 30 principal components of the training rows, over their mean length; three "
-        "folds choose ν (six values) and r (0.5, 0.9, 0.99). The exact problem takes the values "
+        "folds choose ν (six values) and r (0.5, 0.9, 0.99), and once more with ν from 0.002 or r "
+        "from 0.05 where the smallest was chosen. The exact problem takes the values "
         "chosen for (6). splice and mushroom: three quarters for training. a1a to a3a: random "
         "rows of a9a, as many as in the paper, and the rest of its training part for the test. "
         "w1a: the rest of w8a for the test, which is as many rows as the supplied test part. "
@@ -311,8 +311,10 @@ TABLE_1 = Experiment(
         "The 24.09 % of the paper on a1a, for both problems, are about the share of the smaller "
         "class: its model there predicts one class only. Our exact problem is solved by a "
         "general conic solver and the relaxed one by a method made for it, hence the ratio of "
-        "the times, which in the paper are of one solver. On mushroom the smallest ν of our grid "
-        "is chosen, so that a wider one may come nearer to the published errors. On w1a, where 3 "
+        "the times, which in the paper are of one solver. Where the smallest ν or r was chosen, "
+        "which was seen in the first results, further values have been searched: on mushroom they "
+        "take the errors from above the printed ones to below, and the largest difference of the "
+        "two problems falls from 0.5 to 0.13 points. On w1a, where 3 "
         "% of the rows are of the second class, the conic solver gave up."
     ),
     quick="splice and a1a, 60 training rows, two values of ν and one of r",

@@ -229,5 +229,9 @@ TABLE_3 = Experiment(
         "first results, are run once more, with γ from 0.25 or C up to 1,000 for all methods. The "
         "paper searched wider, with an implementation whose ε it does not state."
     ),
+    finding=(
+        "The wider grids of three draws moved one mean, of the U-SVM with 3,000 images, by 0.01 "
+        "points and no verdict."
+    ),
     quick="2 draws, 300 training and 1,000 held-out rows, 1,000 Universum rows, one setting each",
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from oblong.solvers.esvm import many_rows
 from oblong.solvers.esvm.options import EsvmOptions
 from oblong.solvers.esvm.solve import solve_ellipsoidal_svm
 from oblong.solvers.logdet.options import LogDetOptions
@@ -34,6 +35,36 @@ def test_many_rows_from_a_sample():
     assert result.status == "converged"
     exact = solve_ellipsoidal_svm(F, y, **consistent(F, 0.9, 0.1), r=0.9, solver="ipm")
     assert result.objective == pytest.approx(exact.objective, abs=1e-5)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize(("noise", "nu"), [(0.1, 0.2), (1.0, 0.02)])
+def test_many_rows_and_columns(noise, nu, fit_intercept):
+    # Without noise a sample tells the sides of most rows, with much of it too many are wrong.
+    few, every = (EsvmOptions(sample_from=rows) for rows in (150, 10**9))
+    F, y = overlapping(13, 900, 20, noise)
+    problem = {**consistent(F, 0.9, nu), "r": 0.9, "fit_intercept": fit_intercept}
+    found, exact = (solve_ellipsoidal_svm(F, y, **problem, options=o) for o in (few, every))
+    assert found.status == exact.status == "converged"
+    assert found.gap <= 1e-6
+    assert found.objective == pytest.approx(exact.objective, abs=2e-6 * 0.9 * 20)
+    assert np.allclose(found.w, exact.w, atol=1e-3)
+
+
+def test_a_sample_spares_most_rows(monkeypatch):
+    sizes = []
+    solve_rows = many_rows.solve_rows
+
+    def counted(problem, target, rows, *rest):
+        sizes.append(len(rows))
+        return solve_rows(problem, target, rows, *rest)
+
+    monkeypatch.setattr(many_rows, "solve_rows", counted)
+    F, y = overlapping(14, 900, 20, noise=0.1)
+    options = EsvmOptions(sample_from=150)
+    result = solve_ellipsoidal_svm(F, y, **consistent(F, 0.9, 0.2), r=0.9, options=options)
+    assert result.status == "converged"
+    assert 0 < max(sizes) < 450
 
 
 def test_many_rows_hard():

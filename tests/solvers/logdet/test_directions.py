@@ -65,3 +65,22 @@ def test_conjugate_gradients_agree_with_a_factor():
     np.testing.assert_allclose(nearly.S, exact.S, atol=1e-7)
     np.testing.assert_allclose(nearly.x, exact.x, atol=1e-7)
     assert gradient.dot(exact) < 0.0
+
+
+def test_a_direction_that_nothing_bends():
+    # Without rows in the zone conjugate gradients grow beyond all numbers.
+    rng = np.random.default_rng(4)
+    p = 6
+    S = rng.normal(size=(p, p))
+    bend = np.diag(np.append(rng.uniform(0.5, 2.0, p), 0.0))
+    empty = Zone(
+        np.empty(0, dtype=int),
+        np.empty(0),
+        lambda places: (np.empty((p, 0)), np.empty((p + 1, 0))),
+        1.0,
+        bend,
+    )
+    gradient = Direction(S + S.T, rng.normal(size=p + 1))
+    options = LogDetOptions(direct_unknowns=0, most_products=500)
+    with np.errstate(all="ignore"):
+        assert newton_direction(empty, gradient, rng, options) is None
