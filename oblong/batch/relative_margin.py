@@ -112,8 +112,9 @@ class RelativeMarginClassifier(MarginParameters, ArraysAnywhere, KernelClassifie
         Only False: for probabilities wrap the classifier in
         :class:`CalibratedMarginClassifier`.
     n_jobs : int, default=None
-        Threads over which the pairs of classes are distributed; -1 for all processors. The
-        default is one, for fits inside a parallel search. BLAS uses one thread meanwhile.
+        Threads over which the pairs of classes are distributed, with one thread of BLAS each; -1
+        for all processors, the fastest choice on many of them. The default is one, for fits inside
+        a parallel search; two classes with more than 3,000 rows then use all threads of BLAS.
     verbose : int, default=0
         Whether to report progress on standard error.
     random_state : int, RandomState instance or None, default=None
