@@ -177,7 +177,7 @@ def test_raw_units_go_to_the_careful_solver():
     np.testing.assert_allclose(found.bias[:, 1], small.bias[:, 1], atol=1e-2)
 
 
-@pytest.mark.parametrize("sizes", [(20, 20), (12, 31, 18)])
+@pytest.mark.parametrize("sizes", [(20, 20), (18, 24, 21)])
 def test_small_penalties_start_from_their_caps(sizes):
     """They take no steps, and are solutions of their own all the same."""
     batch = _batch(KERNELS[1], sizes, gram=True, Cs=(1e-3, 1.1e-3, 3e-3, 0.3), spreads=(0.999, 0.5))

@@ -352,9 +352,12 @@ def _start_at_caps(K, y, v, C, p, s, c, u, every):
         c[i] = y[i] * (C * v[i])
         excess += c[i]
         weight += abs(c[i])
-    _carry(K, every[: c.size], c, u)
     side = 1.0 if excess > 0.0 else -1.0
-    for _ in range(c.size):
+    # Where one class is less than half of the other, few steps are needed from zero.
+    even = side * excess <= weight / 3.0
+    if even:
+        _carry(K, every[: c.size], c, u)
+    for _ in range(c.size if even else 0):
         # A coefficient next to its cap would count as free.
         if not side * excess > 1e-12 * weight:
             break
@@ -369,7 +372,7 @@ def _start_at_caps(K, y, v, C, p, s, c, u, every):
         c[farthest] -= side * change
         for i in range(c.size):
             u[i] -= side * change * K[farthest, i]
-    if _growth(p, s, c, u, 2.0) == 1.0:
+    if not even or _growth(p, s, c, u, 2.0) == 1.0:
         c[:] = 0.0
         u[:] = 0.0
 
