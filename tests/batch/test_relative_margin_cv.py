@@ -13,28 +13,18 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import get_scorer
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import (
-    GridSearchCV,
     GroupKFold,
-    KFold,
-    PredefinedSplit,
-    RepeatedStratifiedKFold,
     StratifiedKFold,
-    StratifiedShuffleSplit,
-    TimeSeriesSplit,
 )
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from oblong import RelativeMarginClassifier, RelativeMarginClassifierCV
-from oblong.batch._fold_models import SearchKernel, SharedRows, class_segments
+from oblong.batch._fold_models import SharedRows
 from oblong.batch._relative_margin_folds import Fold, Grid, GridFold, _settled, _vote
-from oblong.kernels import Kernel
 from tests.batch.data import clouds, real
-
-GRID = {"Cs": (0.3, 3.0, 30.0), "gammas": ("scale", 0.3), "spreads": (1.0, 0.4, 0.1, 0.0)}
-# All combinations are solved to the end.
-EXACT = {"fold_tol": 1e-9}
+from tests.batch.searches import EXACT, GRID, plain_search, same_scores
 
 
 @parametrize_with_checks(
@@ -50,20 +40,6 @@ def test_estimator_checks(estimator, check):
     check(estimator)
 
 
-def _plain(grid, **params):
-    names = {"C": grid["Cs"], "gamma": grid["gammas"], "spread": grid["spreads"]}
-    options = {key: params.pop(key) for key in ("cv", "scoring") if key in params}
-    return GridSearchCV(RelativeMarginClassifier(**params), names, **options)
-
-
-def _same_scores(ours, theirs, slips=0.0):
-    ours, theirs = ours.cv_results_, theirs.cv_results_
-    assert ours["params"] == theirs["params"]
-    for key in theirs:
-        if key.startswith("split") or key in ("mean_test_score", "std_test_score"):
-            np.testing.assert_allclose(ours[key], theirs[key], atol=slips + 1e-12, err_msg=key)
-
-
 @pytest.mark.parametrize("data", ["two", "three", "breast_cancer", "wine"])
 @pytest.mark.parametrize(
     "params",
@@ -77,8 +53,8 @@ def test_scores_are_those_of_a_plain_grid_search(data, params):
     X, y = clouds(90, classes=2 if data == "two" else 3) if data[0] == "t" else real(data, 120)
     params = {"tol": 1e-6, "cv": 4, **params}
     ours = RelativeMarginClassifierCV(**GRID, **EXACT, **params).fit(X, y)
-    theirs = _plain(GRID, **params).fit(X, y)
-    _same_scores(ours, theirs)
+    theirs = plain_search(GRID, **params).fit(X, y)
+    same_scores(ours, theirs)
     assert ours.best_score_ == pytest.approx(theirs.best_score_, abs=1e-12)
     np.testing.assert_array_equal(
         ours.cv_results_["rank_test_score"] == 1, theirs.cv_results_["rank_test_score"] == 1
@@ -96,8 +72,8 @@ def test_linear_kernel_has_one_gamma():
     X += 100.0  # the bias of shifted rows has to come out right
     ours = RelativeMarginClassifierCV(**GRID, **EXACT, kernel="linear", tol=1e-7).fit(X, y)
     grid = {**GRID, "gammas": ("scale",)}
-    theirs = _plain(grid, kernel="linear", tol=1e-7).fit(X, y)
-    _same_scores(ours, theirs)
+    theirs = plain_search(grid, kernel="linear", tol=1e-7).fit(X, y)
+    same_scores(ours, theirs)
 
 
 def test_ten_digits():
@@ -106,8 +82,8 @@ def test_ten_digits():
     grid = {"Cs": (1.0, 10.0, 100.0), "gammas": ("scale",), "spreads": (1.0, 0.25, 0.05)}
     # At the default tolerance a row or two near a tie of votes change with the solution.
     ours = RelativeMarginClassifierCV(**grid, **EXACT, cv=3, tol=1e-5).fit(X, y)
-    theirs = _plain(grid, cv=3, tol=1e-5).fit(X, y)
-    _same_scores(ours, theirs)
+    theirs = plain_search(grid, cv=3, tol=1e-5).fit(X, y)
+    same_scores(ours, theirs)
     assert ours.best_params_ == theirs.best_params_
 
 
@@ -162,8 +138,9 @@ def test_settled_rows_stay_right_or_wrong(n_classes):
 def test_other_scores(scoring):
     X, y = clouds(90, distance=0.8)
     params = {"tol": 1e-7, "scoring": scoring, "cv": 3}
-    _same_scores(
-        RelativeMarginClassifierCV(**GRID, **params).fit(X, y), _plain(GRID, **params).fit(X, y)
+    same_scores(
+        RelativeMarginClassifierCV(**GRID, **params).fit(X, y),
+        plain_search(GRID, **params).fit(X, y),
     )
 
 
@@ -175,8 +152,9 @@ def test_scorer_of_ones_own_sees_decision_values_of_all_classes():
 
     X, y = clouds(90, classes=3)
     params = {"tol": 1e-6, "scoring": scorer, "cv": 3}
-    _same_scores(
-        RelativeMarginClassifierCV(**GRID, **params).fit(X, y), _plain(GRID, **params).fit(X, y)
+    same_scores(
+        RelativeMarginClassifierCV(**GRID, **params).fit(X, y),
+        plain_search(GRID, **params).fit(X, y),
     )
 
 
@@ -198,8 +176,9 @@ def test_scores_that_are_not_numbers_come_last():
 def test_random_ties_are_those_of_the_classifier():
     X, y = clouds(120, classes=6, d=2)
     params = {"tol": 1e-6, "break_ties": "random", "random_state": 3, "cv": 3}
-    _same_scores(
-        RelativeMarginClassifierCV(**GRID, **params).fit(X, y), _plain(GRID, **params).fit(X, y)
+    same_scores(
+        RelativeMarginClassifierCV(**GRID, **params).fit(X, y),
+        plain_search(GRID, **params).fit(X, y),
     )
 
 
@@ -230,82 +209,6 @@ def test_sparse_rows_are_dense_rows(kernel):
     sparse = RelativeMarginClassifierCV(**params).fit(sp.csr_matrix(X), y)
     for key in ("mean_test_score", "mean_relative_margin"):
         np.testing.assert_allclose(sparse.cv_results_[key], dense.cv_results_[key], rtol=1e-5)
-
-
-@pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize(
-    "kernel",
-    [
-        Kernel("linear"),
-        Kernel("rbf", 0.7),
-        Kernel("sigmoid", 0.2, coef0=-0.5),
-        *(Kernel("poly", 0.3, degree, 0.5) for degree in range(8)),
-    ],
-)
-def test_kernel_matrices_of_a_fold(kernel, sparse):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(14, 4))
-    train, test = np.split(rng.permutation(14), [9])
-    every = SearchKernel(kernel.name, sp.csr_matrix(X) if sparse else X)
-    K, K_test = every.matrices(kernel, train, test)
-    if kernel.name == "linear" and not sparse:
-        X = X - X.mean(axis=0)
-    np.testing.assert_allclose(K, kernel(X[train]), atol=1e-12)
-    np.testing.assert_allclose(K_test, kernel(X[test], X[train]), atol=1e-12)
-
-
-SPLITTERS = {
-    "in parts": (KFold(4, shuffle=True, random_state=0), True),
-    "in parts, some rows never tested": (PredefinedSplit(np.arange(90) % 5 - 1), True),
-    "one after the other": (TimeSeriesSplit(3), True),
-    "at random": (StratifiedShuffleSplit(4, test_size=0.5, random_state=0), False),
-    "in parts, twice": (RepeatedStratifiedKFold(n_splits=4, n_repeats=2, random_state=0), False),
-}
-
-
-@pytest.mark.parametrize("name", SPLITTERS)
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_folds_that_share_a_matrix_score_as_others_do(name, jobs):
-    """Numbers for gamma let the folds share a matrix, if rows are split in parts."""
-    splitter, shares = SPLITTERS[name]
-    X, y = clouds(90, classes=3)
-    words = np.array(["red", "green", "blue"], dtype=object)[y]
-    splits = list(splitter.split(X, y))
-    assert SharedRows(words, np.ones(90, dtype=bool), splits).few_segments is shares
-    grid = {"Cs": (0.3, 30.0), "gammas": (0.3, "auto", 2.0), "spreads": (1.0, 0.3)}
-    ours = RelativeMarginClassifierCV(**grid, **EXACT, cv=splitter, tol=1e-7, n_jobs=jobs)
-    _same_scores(ours.fit(X, words), _plain(grid, cv=splitter, tol=1e-7).fit(X, words))
-
-
-@pytest.mark.parametrize("classes", [2, 4])
-def test_rows_without_weight_are_not_there_for_folds_that_share_a_matrix(classes):
-    X, y = clouds(120, classes=classes)
-    weights = np.where(np.arange(120) % 7 == 3, 0.0, 1.0 + np.arange(120) % 3)
-    kept = weights > 0
-    cv = KFold(3, shuffle=True, random_state=1)
-    splits = [
-        tuple(np.flatnonzero(np.isin(np.flatnonzero(kept), part)) for part in split)
-        for split in cv.split(X)
-    ]
-    grid = {"Cs": (0.3, 30.0), "gammas": (0.5,), "spreads": (1.0, 0.3)}
-    params = {**grid, **EXACT, "tol": 1e-7}
-    every = RelativeMarginClassifierCV(**params, cv=cv).fit(X, y, weights)
-    some = RelativeMarginClassifierCV(**params, cv=splits).fit(X[kept], y[kept], weights[kept])
-    _same_scores(every, some)
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_class_segments_are_the_places(seed):
-    rng = np.random.default_rng(seed)
-    sizes = rng.integers(1, 9, size=rng.integers(1, 5))
-    places = np.sort(rng.permutation(2 * sizes.sum())[: sizes.sum()])
-    starts = np.r_[0, np.cumsum(sizes)]
-    segments = class_segments(places, starts)
-    for own, first, last in zip(segments, starts[:-1], starts[1:]):
-        found = np.concatenate([np.arange(*segment) for segment in own])
-        np.testing.assert_array_equal(found, places[first:last])
-        begin, end = own[own[:, 1] > own[:, 0]].T
-        assert (begin[1:] > end[:-1]).all()
 
 
 def test_ties_go_to_the_larger_spread_then_the_smaller_penalty():
@@ -393,7 +296,7 @@ def test_large_pairs_have_all_threads():
     X, y = clouds(2050)
     grid = {"Cs": (0.1, 1.0), "gammas": ("scale",), "spreads": (1.0, 0.5)}
     ours = RelativeMarginClassifierCV(**grid, cv=2, **EXACT).fit(X, y)
-    _same_scores(ours, _plain(grid, cv=2).fit(X, y), slips=2.5 / 1025)
+    same_scores(ours, plain_search(grid, cv=2).fit(X, y), slips=2.5 / 1025)
 
 
 def test_outputs_in_small_chunks():
