@@ -97,9 +97,19 @@ def run_experiment(
     cells = experiment.cells(settings.quick)
     done = _stage(experiment, cells, sets, settings, store, skipped, failed, advance)
     wider = [] if settings.quick else list(_wider_cells(experiment, cells, done))
+    waiting: dict[str, str] = {}
+    broken: dict[str, str] = {}
     if wider:
-        done |= _stage(experiment, wider, sets, settings, store, skipped, failed, advance)
-        cells = cells + wider
+        left: dict[str, str] = {}
+        again = _stage(experiment, wider, sets, settings, store, left, broken, advance)
+        if experiment.then is None or len(again) == len(wider):
+            done |= again
+            cells = cells + wider
+            skipped |= left
+        else:
+            # What the second stage tests rests on all searches: until each is there, on the first
+            # ones, so that a part of the wider searches takes nothing away. The journal keeps it.
+            waiting["wider searches"] = f"{len(again)} of {len(wider)} done; all count, or none"
     if experiment.then is not None and not failed:
         # Parameters may rest on all cells of the first stage: with some missing they would differ.
         if len(done) == len(cells) - len(skipped):
@@ -108,10 +118,13 @@ def run_experiment(
             cells = cells + later
         else:
             skipped["second stage"] = "waits for the whole of the first"
+    failed |= broken
     results = _results(cells, done)
     condensed = experiment.condense(results) if experiment.condense else None
     records = [done[cell.name] for cell in cells if cell.name in done]
     complete = len(records) == len(cells) - len(skipped) and "second stage" not in skipped
+    complete = complete and not waiting
+    skipped |= waiting
     picture = experiment.draw(results) if experiment.draw and records else None
     if picture is not None:
         folder.mkdir(parents=True, exist_ok=True)
