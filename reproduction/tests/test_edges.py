@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -193,6 +194,41 @@ def test_a_search_at_an_open_end_is_repeated_with_further_values(tmp_path):
     assert len(quick["cells"]) == 3
 
 
+def _chosen_cell(sets, rng, *, chosen):
+    return {"tested": chosen}
+
+
+def _tested_choices(results):
+    yield from _searching_choices(results.having("k"))
+
+
+def test_a_part_of_the_wider_searches_takes_no_test_away(tmp_path):
+    def cells(quick):
+        return [Cell(f"part/{k}", _searching_cell, {"k": k}) for k in range(3)]
+
+    def tests(quick, results):
+        chosen = [cell["C"] for cell in results]
+        return [Cell("test", _chosen_cell, {"chosen": chosen})]
+
+    def rows(results):
+        for cell in results.having("tested"):
+            yield statement("tested", "", ", ".join(f"{C:g}" for C in cell["tested"]), True)
+
+    paper = Paper("toy", "A. Toy, 2000")
+    first = Experiment("toy", paper, "a toy", cells, rows, 0.1, then=tests)
+    assert run_experiment(first, Sets(), RunSettings(), tmp_path)["complete"]
+    toy = replace(first, choices=_tested_choices)
+    for _ in range(2):
+        part = run_experiment(toy, Sets(), RunSettings(only="part/1/wider"), tmp_path)
+        assert [row["ours"] for row in part["rows"]] == ["1, 10, 10"]
+        assert part["not_run"] == {"wider searches": "1 of 2 done; all count, or none"}
+        assert not part["complete"]
+    whole = run_experiment(toy, Sets(), RunSettings(), tmp_path)
+    assert [row["ours"] for row in whole["rows"]] == ["1, 100, 100"]
+    assert whole["complete"]
+    assert not list(tmp_path.glob("*.jsonl"))
+
+
 def _when(**chosen):
     middle = {"C": 1.0, "gamma": 0.5, "spread": 1.0}
     titles = {title: {**middle, **chosen.get(title, {})} for title in ("svm", "half", "best")}
@@ -273,3 +309,29 @@ def test_further_values_of_the_thirteen_sets_are_compared_with_the_first_choice(
     assert again["parameters"] == first["parameters"]
     choices = list(TABLE_4.choices(Results([{**cell, **again}])))
     assert [choice.search[0] for choice in choices] == [method] * len(choices)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_folds_are_left_out_only_where_they_cannot_change_the_choice(monkeypatch, seed):
+    rng = np.random.default_rng(seed)
+    X, y = rng.standard_normal((50, 2)), np.arange(50) % 2
+    errors = rng.integers(0, 4, (20, 5)) / 7.0
+    settings: list = []
+    folds = [0] * len(errors)
+
+    def error(method, parameters, *rows):
+        if parameters not in settings:
+            settings.append(parameters)
+        k = settings.index(parameters)
+        folds[k] += 1
+        return errors[k, folds[k] - 1]
+
+    monkeypatch.setattr(benchmarks, "_partition", lambda *names: (X, y, X, y))
+    monkeypatch.setattr(benchmarks, "_error", error)
+    options = {"stage": "choice", "set": "any", "split": 0, "folds": 5, "full": False}
+    found = benchmarks._choice_cell(None, np.random.default_rng(1), method="svm", **options)
+    means = errors[: len(settings)].mean(axis=1)
+    best = int(np.argmin(np.round(means, 9)))
+    assert found["parameters"] == settings[best]
+    assert found["error"] == means[best]
+    assert sum(folds) < 5 * len(settings)

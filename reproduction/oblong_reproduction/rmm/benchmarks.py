@@ -133,15 +133,32 @@ def _choice_cell(
     candidates = [_parameters(method, setting, unit) for setting in settings]
     if before:
         candidates.insert(0, dict(before["parameters"]))
+    best, least = candidates[0], np.inf
+    for parameters in candidates:
+        error = _validation_error(method, parameters, X, y, parts, least)
+        if round(error, 9) < round(least, 9):
+            best, least = parameters, error
+    return {"parameters": best, "unit": unit, "error": float(least)}
+
+
+def _validation_error(
+    method: str,
+    parameters: dict[str, float],
+    X: np.ndarray,
+    y: np.ndarray,
+    parts: Sequence[tuple[np.ndarray, np.ndarray]],
+    least: float,
+) -> float:
+    """Mean error over the folds, or any number from the least so far on if it is not below that."""
     if method == "kfda":  # The error of leaving each row out is exact and costs no fits.
-        errors = [float(_make(method, p).fit(X, y).loo_error_[0]) for p in candidates]
-    else:
-        errors = [
-            float(np.mean([_error(method, p, X[a], y[a], X[b], y[b]) for a, b in parts]))
-            for p in candidates
-        ]
-    best = int(np.argmin(np.round(errors, 9)))
-    return {"parameters": candidates[best], "unit": unit, "error": float(errors[best])}
+        return float(_make(method, parameters).fit(X, y).loo_error_[0])
+    errors = np.zeros(len(parts))
+    for k, (train, held) in enumerate(parts):
+        errors[k] = _error(method, parameters, X[train], y[train], X[held], y[held])
+        # The folds that are left cannot lower the mean. Means that differ by rounding are equal.
+        if round(float(errors.mean()), 9) >= round(least, 9):
+            break
+    return float(errors.mean())
 
 
 def _error(method: str, parameters: dict[str, float], *rows: np.ndarray) -> float:
