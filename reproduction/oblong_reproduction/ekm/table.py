@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from oblong_reproduction._verdict import (
     mean_row,
     not_comparable,
     not_run,
+    paired_p,
 )
 
 # Accuracies of SVM, Gaussian and EKM, each with its printed spread; setup 1, then setup 2.
@@ -225,7 +227,7 @@ def _choices(results: Results) -> Iterator[Choice]:
 
 
 def _rows(results: Results) -> Iterator[Row]:
-    differences: dict[int, list[tuple[str, float]]] = {1: [], 2: []}
+    there: dict[int, list[str]] = {1: [], 2: []}
     for setup in (1, 2):
         for name, published in _PUBLISHED.items():
             numbers = published[setup - 1]
@@ -246,37 +248,51 @@ def _rows(results: Results) -> Iterator[Row]:
             if curves:
                 yield _curve_row(f"setup {setup}, {name}, SVM", curves, numbers[0], name in _PAIRS)
             if found:
-                differences[setup].append((name, float(np.mean(found["svm"] - found["ekm"]))))
-    for setup, pairs in differences.items():
-        if not pairs:
+                there[setup].append(name)
+    for setup, names in there.items():
+        if not names:
             continue
-        columns = [numbers for both in _PUBLISHED.values() if (numbers := both[setup - 1])]
-        won = sum(ekm[0] > svm[0] for svm, _, ekm in columns)
-        lost = sum(ekm[0] < svm[0] for svm, _, ekm in columns)
-        tied = len(columns) - won - lost
-        yield wins(
-            f"setup {setup}: sets on which EKM has a lower error than SVM",
-            (won, len(columns)),
-            pairs,
-            tie=0.0005,
-            digits=3,
-            printed=f"{won} of {len(columns)}, {tied} tied, {lost} lost",
-        )
         found = results.where(setup=setup).having("svm")
         errors = {
-            method: [1.0 - found.where(set=name)[method].mean() for name, _ in pairs]
+            method: {name: 1.0 - found.where(set=name)[method] for name in names}
             for method in _METHODS
         }
-        # The claim is about sets: splits of one set say nothing about another.
         for rival in ("svm", "gaussian"):
-            row = claim(
-                f"setup {setup}: error of EKM below that of {_TITLES[rival]}, means of the sets",
-                "EKM outperforms",
-                errors["ekm"],
-                errors[rival],
-                digits=4,
-            )
-            yield after_the_fact(row)
+            yield from _against(rival, setup, errors["ekm"], errors[rival])
+
+
+def _against(
+    rival: str, setup: int, ekm: dict[str, np.ndarray], other: dict[str, np.ndarray]
+) -> Iterator[Row]:
+    """Whether the EKM has fewer errors than a rival: on each set, on most sets, and on average."""
+    title = _TITLES[rival]
+    column = {name: both[setup - 1] for name, both in _PUBLISHED.items() if both[setup - 1]}
+    printed = {name: n[2][0] - n[_METHODS.index(rival)][0] for name, n in column.items() if n}
+    for name, lead in printed.items():
+        if lead > 0.0 and name in ekm:
+            what = f"setup {setup}, {name}: error of EKM below that of {title}"
+            yield after_the_fact(claim(what, "lower mean", ekm[name], other[name], digits=3))
+    won, lost = (sum(sign * lead > 0.0 for lead in printed.values()) for sign in (1, -1))
+    count = wins(
+        f"setup {setup}: sets on which EKM has a lower error than {title}",
+        (won, len(printed)),
+        [(name, float(np.mean(ekm[name] - other[name]))) for name in ekm],
+        tie=0.0005,
+        digits=3,
+        printed=f"{won} of {len(printed)}, {len(printed) - won - lost} tied, {lost} lost",
+    )
+    yield count if rival == "svm" else after_the_fact(count)
+    # The paper claims it for most sets, and splits of one set say nothing about another.
+    means = [[float(np.mean(errors[name])) for name in ekm] for errors in (ekm, other)]
+    what = f"setup {setup}: error of EKM below that of {title}, means of the sets"
+    row = after_the_fact(claim(what, "EKM outperforms", means[0], means[1], digits=4))
+    splits = np.concatenate([ekm[name] - other[name] for name in ekm])
+    p = paired_p(splits)
+    if p is not None:
+        shown = "< 0.0001" if p < 1e-4 else f"= {p:.2g}"
+        over = f"over {len(splits)} splits of these very sets, p {shown}"
+        row = replace(row, why=f"{row.why}; {over}")
+    yield row
 
 
 def _text(printed: tuple[float, float]) -> str:
@@ -329,13 +345,15 @@ TABLE_2 = Experiment(
     finding=(
         "There is no lead of the EKM over the SVM, nor over whitening, in either setup. The two "
         "differ by more than a point on iris, where the EKM is ahead by about two, and on sonar "
-        "(setup 2), where it is behind by six, as by half a point in print. Beyond the tolerance, "
-        "in setup 1: our SVM is 3 points above the printed one on ionosphere, Gaussian whitening "
-        "7 above on heart and 3 on pima, and SVM and EKM 3 below theirs on pima; in setup 2, the "
-        "SVM 3 above on pima. The paper does not say which C it searched; here all methods search "
-        "the same wide grid. On ionosphere the smallest C of the grid comes nearest to the "
-        "printed accuracy of the SVM in both setups. A tenth of 100 to 800 rows, as most sets "
-        "have, is a small test part: one set alone says little."
+        "(setup 2), where it is behind by six, as by half a point in print. The paper claims a "
+        "lead in most cases, so sets are what is counted here; over the splits of all sets "
+        "together the EKM would be behind the SVM in setup 2, by sonar alone. Beyond the "
+        "tolerance, in setup 1: our SVM is 3 points above the printed one on ionosphere, Gaussian "
+        "whitening 7 above on heart and 3 on pima, and SVM and EKM 3 below theirs on pima; in "
+        "setup 2, the SVM 3 above on pima. The paper does not say which C it searched; here all "
+        "methods search the same wide grid. On ionosphere the smallest C of the grid comes "
+        "nearest to the printed accuracy of the SVM in both setups. A tenth of 100 to 800 rows, "
+        "as most sets have, is a small test part: one set alone says little."
     ),
     quick="2 repetitions and 2 inner splits instead of 100 and 10, every third value of the grids",
 )
