@@ -129,7 +129,9 @@ def test_large_exponents_ask_for_double_precision():
 def test_two_threads_give_the_same_solution(problem, solved):
     X, y, kernel = problem
     two = solve_margin(KernelColumns(kernel, X, threads=2), svm_pieces(y, np.ones(ROWS)), tol=1e-4)
-    np.testing.assert_allclose(two.outputs, solved.outputs, atol=1e-8)
+    assert two.status == "converged"
+    # Up to the tolerance: some processors round a product by where its tile ends.
+    np.testing.assert_allclose(two.outputs, solved.outputs, atol=1e-4)
 
 
 def test_explicit_matrix_in_blocks(problem, solved):
