@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from oblong._core.compile import compiled, fast_max, fast_min
-from oblong.solvers.margin.batch.tiles import have_row
+from oblong.solvers.margin.batch.tiles import bring_row
 from oblong.solvers.margin.problem import write_slopes
 
 # Coefficients looked at together: the place of an extremum is looked for in one strip alone.
@@ -131,10 +131,11 @@ def _ascend_pairs(K, diagonal, p, s, c, up, low, gains, tol, tiny, snap, max_ste
     i = j = np.uintp(0)
     step = 0
     if source is not None:
+        have, chosen, there, matrix = source.have, source.chosen, source.there, source.matrix
         # Nothing moves yet, but what it is multiplied by has to be a number.
-        i = j = np.uintp(np.argmax(source.have))
-        if not source.have[i]:
-            have_row(source, K, np.int64(i))
+        i = j = np.uintp(np.argmax(have))
+        if not have[i]:
+            bring_row(source, have, chosen, there, matrix, K, i)
     while True:
         top = -np.inf
         bottom = np.inf
@@ -154,8 +155,8 @@ def _ascend_pairs(K, diagonal, p, s, c, up, low, gains, tol, tiny, snap, max_ste
             return step, violation
         step += 1
         best = 0.0
-        if source is not None and not source.have[i]:
-            have_row(source, K, np.int64(i))
+        if source is not None and not have[i]:
+            bring_row(source, have, chosen, there, matrix, K, i)
         for first in range(np.uintp(0), q, strip):
             last = min(q, first + strip)
             largest = _gains(top, low, diagonal, K, i, tiny, gains, first, last)
@@ -164,8 +165,8 @@ def _ascend_pairs(K, diagonal, p, s, c, up, low, gains, tol, tiny, snap, max_ste
         j = _first_equal(gains, place, min(q, place + strip), best)
         if j == min(q, place + strip):
             return step, np.nan
-        if source is not None and not source.have[j]:
-            have_row(source, K, np.int64(j))
+        if source is not None and not have[j]:
+            bring_row(source, have, chosen, there, matrix, K, j)
         curvature = max(diagonal[i] + diagonal[j] - 2.0 * K[i, j], tiny)
         ci, up_i, low_i, cj, up_j, low_j = _pair_step(
             p, s, i, c[i], j, c[j], up[i], low[j], curvature, snap

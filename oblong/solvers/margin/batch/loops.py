@@ -78,13 +78,14 @@ def _appraise(exact, index, y, p, s, c, u, bias, matters, work, w, promise, valu
     """Write the values of a solution with fresh outputs; return its relative gap."""
     linear = w.size > 0
     norm = norm_error = far = weight = 0.0
-    error = work[0]
+    # Taken out of the tuple once: each time counts references.
+    error, sizes, shift = work[0], exact.sizes, exact.shift
     for i in range(c.size):
-        error[i] = exact.sizes[index[i]]
+        error[i] = sizes[index[i]]
         weight += abs(c[i]) * error[i]
     for i in range(w.size):
         norm += w[i] * w[i]
-        far += abs(w[i] * exact.shift[i])
+        far += abs(w[i] * shift[i])
     length = np.sqrt(norm)
     for i in range(c.size):
         if linear:
@@ -116,12 +117,13 @@ def _mark(exact, index, y, c, u, bias, bound, matters, values):
     """
     worst = 0.0
     weight = largest = 0.0
+    sizes = exact.sizes
     for i in range(c.size):
         largest = max(largest, abs(u[i] + bias))
-        weight += abs(c[i]) * exact.sizes[index[i]]
+        weight += abs(c[i]) * sizes[index[i]]
     for i in range(c.size):
         f = u[i] + bias
-        error = 2.0 * exact.single * weight * exact.sizes[index[i]]
+        error = 2.0 * exact.single * weight * sizes[index[i]]
         worst = max(worst, error)
         matters[i] = (
             c[i] != 0.0 or y[i] * f < 1.0 + error or abs(f) >= min(largest, bound) - 2.0 * error
@@ -286,6 +288,7 @@ def solve_groups(
     several groups.
     """
     big = 0
+    every_diagonal = exact.diagonal
     for g in range(first, last):
         big = max(big, groups.ends[g + 1] - groups.ends[g])
     m, own_m = table.shape[1], spreads.size + 1
@@ -320,8 +323,8 @@ def solve_groups(
             some[0][:0], have[:0], K,
         )  # fmt: skip
         for i in range(q):
-            rows.have[i] = keep and rows.have[i]
-            numbers[0, i] = exact.diagonal[index[i]]
+            have[i] = keep and have[i]
+            diagonal[i] = every_diagonal[index[i]]
         # In a later stage few rows are asked for.
         whole_pays = q <= tiled_rows and (todo[g, first_problem:] == FRESH).any()
         if not held and whole_pays and not rows.have.all():
@@ -367,10 +370,11 @@ def solve_groups(
                 for i in range(q):
                     coefs[k, i] = coefs[start, i]
                     images[k, i] = factor * images[start, i]
-                    if factor > 1.0:
-                        # A coefficient next to its cap would count as free.
-                        coef = factor * coefs[start, i]
-                        coefs[k, i] = snapped(p, i, coef, 1e-12 * abs(coef))
+                # A loop of its own: the other would do this in vain.
+                for i in range(q if factor > 1.0 else 0):
+                    # A coefficient next to its cap would count as free.
+                    coef = factor * coefs[start, i]
+                    coefs[k, i] = snapped(p, i, coef, 1e-12 * abs(coef))
             if start < 0 and rows.have.all() and not coefs[k].any():
                 _start_at_caps(K, y, v, Cs[a], p, s, coefs[k], images[k], some[0])
             values[SOURCE] = k

@@ -17,6 +17,7 @@ __all__ = [
     "Exact",
     "GroupRows",
     "TileSource",
+    "bring_row",
     "fill_tiles",
     "fresh_image",
     "have_row",
@@ -234,22 +235,31 @@ def _copy(values, out, start):
 @compiled
 def have_row(rows, K, i):
     """Make sure that row ``i`` of the matrix of a group, or of a block of it, is there."""
-    rows.have[i] = True
-    if rows.chosen.size == 0:
-        _compute_row(rows, K, i)
+    bring_row(rows, rows.have, rows.chosen, rows.there, rows.matrix, K, i)
+
+
+@compiled
+def bring_row(rows, have, chosen, there, matrix, K, i):
+    """Compute or copy a row that is not there, with arrays that the caller has taken from ``rows``.
+
+    Inner loops take them out of the tuple once, because each time counts references.
+    """
+    have[i] = True
+    if chosen.size == 0:
+        _compute_row(rows, K, np.int64(i))
         return
-    row = rows.chosen[i]
-    if not rows.there[row]:
-        rows.there[row] = True
-        _compute_row(rows, rows.matrix, row)
-    values, out = rows.matrix[row], K[i]
-    for j in range(rows.chosen.size):
-        out[j] = values[np.uintp(rows.chosen[j])]
+    row, out = chosen[i], np.uintp(i)
+    if not there[row]:
+        there[row] = True
+        _compute_row(rows, matrix, row)
+    for j in range(chosen.size):
+        K[out, np.uintp(j)] = matrix[np.uintp(row), np.uintp(chosen[j])]
 
 
 @compiled
 def _compute_row(rows, K, i):
     source, parts = rows.source, rows.parts
+    X, gram = source.X, source.gram
     mine = 0
     for t in range(1, len(parts)):
         if i >= parts[t, 2]:
@@ -259,16 +269,16 @@ def _compute_row(rows, K, i):
     for t in range(0 if rows.held else len(parts)):
         start = parts[t, 0]
         size = parts[t, 1] - start
-        out = K[i, parts[t, 2] : parts[t, 2] + size]
         if source.kind == _SINGLE:
-            _copy(source.X[row, start : start + size], out, 0)
+            _copy_part(X, row, start, K, i, parts[t, 2], size)
             continue
         if source.kind == _DOUBLE:
-            _copy(source.gram[row, start : start + size], out, 0)
+            _copy_part(gram, row, start, K, i, parts[t, 2], size)
             continue
+        out = K[i, parts[t, 2] : parts[t, 2] + size]
         place = parts[t, 3] + local * size
         if t != mine or not rows.own_have[row]:
-            _products(source.X[row], source.XT, start, out)
+            _products(X[row], source.XT, start, out)
             _mapped(
                 source.kind, source.degree, np.float32(source.coef0), out, source.half[row],
                 source.half[start : start + size],
@@ -281,15 +291,22 @@ def _compute_row(rows, K, i):
 
 
 @compiled
+def _copy_part(matrix, row, start, K, i, place, size):
+    """Copy part of a row; places that are unsigned cannot count from the end."""
+    source, first, out, into = np.uintp(row), np.uintp(start), np.uintp(i), np.uintp(place)
+    for j in range(np.uintp(size)):
+        K[out, into + j] = matrix[source, first + j]
+
+
+@compiled
 def _copy_parts(matrix, parts, K):
     for s in range(len(parts)):
         for i in range(parts[s, 1] - parts[s, 0]):
-            row, own = np.uintp(parts[s, 0] + i), np.uintp(parts[s, 2] + i)
             for t in range(len(parts)):
-                # Places that are unsigned cannot count from the end, and slices would be counted.
-                start, place = np.uintp(parts[t, 0]), np.uintp(parts[t, 2])
-                for j in range(np.uintp(parts[t, 1] - parts[t, 0])):
-                    K[own, place + j] = matrix[row, start + j]
+                _copy_part(
+                    matrix, parts[s, 0] + i, parts[t, 0], K, parts[s, 2] + i, parts[t, 2],
+                    parts[t, 1] - parts[t, 0],
+                )  # fmt: skip
 
 
 @compiled

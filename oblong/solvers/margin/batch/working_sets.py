@@ -28,6 +28,7 @@ def ascend_rows(rows, K, p, s, c, u, right, left, work, some, target, tiny, snap
     """
     q = c.size
     chosen, have, block, numbers, terms, slopes = some
+    diagonal = rows.diagonal
     steps = 0
     burst = allowed
     if q >= _SHRUNK:
@@ -51,13 +52,13 @@ def ascend_rows(rows, K, p, s, c, u, right, left, work, some, target, tiny, snap
             part = block[: count * count].reshape(count, count)
             # Rows of the block that no step asks for are not computed.
             inner = GroupRows(
-                rows.source, rows.parts, have[:count], rows.own, rows.own_have, rows.diagonal,
+                rows.source, rows.parts, have[:count], rows.own, rows.own_have, diagonal,
                 rows.held, chosen[:count], rows.have, K,
             )  # fmt: skip
             for a in range(count):
                 i = chosen[a]
                 have[a] = False
-                coef[a], image[a], curves[a] = c[i], u[i], rows.diagonal[i]
+                coef[a], image[a], curves[a] = c[i], u[i], diagonal[i]
                 for b in range(4):
                     terms[a, b] = p[i, b]
                 for b in range(3):
@@ -83,7 +84,7 @@ def ascend_rows(rows, K, p, s, c, u, right, left, work, some, target, tiny, snap
             if taken == 0:
                 break
         taken, violation = ascend(
-            K, rows.diagonal, p, s, c, u, right, left, work, target, tiny, snap,
+            K, diagonal, p, s, c, u, right, left, work, target, tiny, snap,
             min(burst, allowed - steps), max(50, q // 2), rows,
         )  # fmt: skip
         steps += taken
