@@ -50,9 +50,9 @@ _NUS = (2.0, 5.0, 20.0, 100.0)
 # Further values beyond the ends that more than a tenth of a method's choices lie at.
 _BEYOND = {
     "scale": (1 / 256, 1 / 64),
-    "C": (1e4, 1e5),
+    "C": (1e4,),
     "nu": (500.0,),
-    "ratio": (1e3, 1e4),
+    "ratio": (1e3,),
     "alpha": (1e-5, 1e-4),
 }
 _BEYOND_C = ("rmm", "rmm_tied")
