@@ -116,8 +116,8 @@ def test_coverage_zero_is_the_covariance():
 
 @pytest.mark.parametrize("params", [{"kernel": "linear"}, {"rank": 3}])
 def test_many_rows(params, monkeypatch):
-    """The solver for many rows gives what the one for few gives."""
-    X, y = clouds(150, classes=3)
+    """The solver for many rows gives what the one for few gives, also where rows are no few."""
+    X, y = clouds(330, classes=3)
     few = fit(X, y, **params)
     by_weights = partial(solve_ellipsoidal_kernel, options=CovarianceOptions(linear_from=50))
     monkeypatch.setattr(module, "solve_ellipsoidal_kernel", by_weights)
