@@ -43,7 +43,7 @@ class KernelClassifier(CertifiedExpansion, PairwiseKernelClassifier):
     ) -> PairFit:
         columns = self._columns(X, threads)
         C, progress = self._penalty * penalties, self._progress()
-        with self._threads(X):
+        with self._blas_threads(X, threads):
             solution = self._solve_pair(columns, y, C, progress, weights)
         margin = solution.margin
         bias = margin.bias - columns.offset(margin.coef, margin.direction)

@@ -301,9 +301,10 @@ class CertifiedExpansion(KernelExpansion):
             # The solver still finds a stationary point, but no duality bounds its objective.
             self._indefinite = True
 
-    def _threads(self, X: Any) -> AbstractContextManager[Any]:
-        """Limit BLAS to one thread where products take less time than starting the others."""
-        return single_threaded_blas() if X.shape[1] < _WIDE else nullcontext()
+    def _blas_threads(self, X: Any, threads: int) -> AbstractContextManager[Any]:
+        """Limit BLAS to one thread where only one is asked for, or starting others takes longer."""
+        one = threads == 1 or X.shape[1] < _WIDE
+        return single_threaded_blas() if one else nullcontext()
 
     def _pair_fit(
         self, solution: Any, coef: np.ndarray, bias: float, direction: np.ndarray | None = None

@@ -191,8 +191,7 @@ class PairwiseKernelClassifier(ClassifierMixin, KernelExpansion):
     ) -> tuple[list[PairFit], list[np.ndarray]]:
         """Solve every pair; return the models and the rows of each."""
         pairs = pairs_of(len(self.classes_))
-        jobs = min(len(pairs), effective_n_jobs(self.n_jobs))
-        threads = 1 if jobs > 1 else available_threads()
+        jobs, threads = self._shared_threads(len(pairs))
         parts, members, first = self._rows_of_pairs(X, labels, pairs, jobs)
 
         def fit(part: Any, rows: np.ndarray, positive: int) -> PairFit:
@@ -202,6 +201,11 @@ class PairwiseKernelClassifier(ClassifierMixin, KernelExpansion):
 
         found = in_threads(fit, [(parts[g], members[g], pairs[g][0]) for g in first], jobs)
         return [found[place] for place in np.argsort(first)], members
+
+    def _shared_threads(self, pairs: int) -> tuple[int, int]:
+        """How many pairs to solve at once, and threads for each."""
+        jobs = min(pairs, effective_n_jobs(self.n_jobs))
+        return jobs, 1 if jobs > 1 else available_threads()
 
     def _rows_of_pairs(
         self, X: Any, labels: np.ndarray, pairs: Sequence[tuple[int, int]], threads: int

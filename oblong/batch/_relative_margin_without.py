@@ -14,7 +14,7 @@ from oblong.batch._calibration_folds import CrossFit
 from oblong.batch._one_vs_one import pairs_of, places_of, unpack_coefficients
 from oblong.batch._pairwise import PairTable
 from oblong.batch._rows import validated_rows
-from oblong.batch._workers import in_threads
+from oblong.batch._workers import in_threads, threads_of
 from oblong.batch.linear_relative_margin import LinearRelativeMarginClassifier
 from oblong.batch.relative_margin import RelativeMarginClassifier
 from oblong.solvers.margin.batch.problem import STATUS, GramTiles, RowTiles
@@ -143,7 +143,7 @@ class RelativeMarginWithout:
         converged : bool
             Whether all problems were solved.
         """
-        n_pairs, jobs = len(self.pairs), effective_n_jobs(self.model.n_jobs)
+        n_pairs, jobs = len(self.pairs), threads_of(self.model.n_jobs)
         with single_threaded_blas():
             found = self._together(tol, keep, jobs)
             left = np.flatnonzero((found.status == STATUS.index("unsolved")).any(axis=1)).tolist()

@@ -5,9 +5,15 @@ from typing import Any, TypeVar
 
 from joblib import Parallel, delayed, effective_n_jobs
 
-from oblong._core.threads import single_threaded_blas
+from oblong._core.threads import available_threads, single_threaded_blas
 
 Result = TypeVar("Result")
+
+
+def threads_of(n_jobs: int | None) -> int:
+    """Threads of a fit: ``n_jobs``, or by default as many as BLAS may use now."""
+    jobs = effective_n_jobs(n_jobs)
+    return available_threads() if n_jobs is None and jobs == 1 else jobs
 
 
 def in_threads(

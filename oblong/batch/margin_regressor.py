@@ -208,7 +208,7 @@ class MarginRegressor(KernelParameters, RegressorMixin, CertifiedExpansion):
         C = self._penalty * weights
         losses = [{"quantile": level} for level in levels] or [{"epsilon": self.epsilon}]
         how = {"bounds": limits, "max_iter": self.max_iter, "progress": self._progress()}
-        with self._threads(rows):
+        with self._blas_threads(rows, available_threads()):
             if self.kernel == "linear" and suits_linear_regression(rows):
                 fits = [self._linear_fit(rows, y, C, **loss, **how) for loss in losses]
             else:

@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from joblib import effective_n_jobs
 
 from oblong._core.estimator import AtLeastOne, Fraction, NotNegative, Positive
 from oblong._core.progress import ProgressCallback
@@ -16,6 +15,7 @@ from oblong.batch._device import ArraysAnywhere, out_of_memory, select
 from oblong.batch._pair_batch import PairBatch, unconverged
 from oblong.batch._pairwise import PairFit
 from oblong.batch._parameters import MarginParameters, check_bound
+from oblong.batch._workers import threads_of
 from oblong.linalg.columns import SymmetricColumns
 from oblong.linalg.kernel_columns import single_precision_suffices
 from oblong.linalg.prepared_rows import PreparedRows
@@ -99,7 +99,8 @@ class RelativeMarginClassifier(MarginParameters, ArraysAnywhere, KernelClassifie
     class_weight : dict or "balanced", default=None
         Factors of ``C`` by class. They do not change the penalties of ``D`` and ``nu``.
     cache_size : float, default=1024
-        Memory limit of the kernel cache in MB. Memory is taken only as it is needed.
+        Memory limit of the kernel cache in MB, for each pair of classes that is being solved.
+        Memory is taken only as it is needed.
     decision_function_shape : {"ovr", "ovo"}, default="ovr"
         Shape of :meth:`decision_function` with more than two classes.
     break_ties : {"first", "confidence", "random"} or bool, default="first"
@@ -112,9 +113,10 @@ class RelativeMarginClassifier(MarginParameters, ArraysAnywhere, KernelClassifie
         Only False: for probabilities wrap the classifier in
         :class:`CalibratedMarginClassifier`.
     n_jobs : int, default=None
-        Threads over which the pairs of classes are distributed, with one thread of BLAS each; -1
-        for all processors, the fastest choice on many of them. The default is one, for fits inside
-        a parallel search; two classes with more than 3,000 rows then use all threads of BLAS.
+        Threads of a fit, over which the pairs of classes are distributed; BLAS has one thread in
+        each of them. -1 stands for all processors. The default is as many as BLAS may use when the
+        fit begins: all processors, unless ``OMP_NUM_THREADS``, threadpoolctl or a parallel search
+        in several processes sets a limit. Small problems take fewer.
     verbose : int, default=0
         Whether to report progress on standard error.
     random_state : int, RandomState instance or None, default=None
@@ -287,12 +289,13 @@ class RelativeMarginClassifier(MarginParameters, ArraysAnywhere, KernelClassifie
             max_iter=self.max_iter,
         )
         found: BatchResult | list[PairFit]
+        threads = threads_of(self.n_jobs)
         try:
             with single_threaded_blas():
                 if self.D is None:
                     found = solve_batch(
                         batch,
-                        threads=effective_n_jobs(self.n_jobs),
+                        threads=threads,
                         cache_bytes=self.cache_size * 2.0**20,
                         progress=self._progress(),
                     )
@@ -329,6 +332,12 @@ class RelativeMarginClassifier(MarginParameters, ArraysAnywhere, KernelClassifie
         )
         models = [(result, result.margin) for result in results]
         return [self._pair_fit(found, m.coef, m.bias, m.direction) for found, m in models]
+
+    def _shared_threads(self, pairs: int) -> tuple[int, int]:
+        # Pairs side by side keep cores busier than the threads of one.
+        threads = threads_of(self.n_jobs)
+        jobs = min(pairs, threads)
+        return jobs, threads // jobs
 
     def _rows_of_pairs(
         self, X: Any, labels: np.ndarray, pairs: Sequence[tuple[int, int]], threads: int

@@ -96,7 +96,8 @@ class RelativeMarginClassifierCV(VoteParameters, ClassifierMixin, ParameterSearc
     refit : bool, default=True
         Whether to fit the best model to all rows in the end.
     n_jobs : int, default=None
-        Folds and gammas to work on at once, in threads.
+        Folds and gammas to work on at once, in threads. The default is one, with all threads that
+        BLAS may use.
     verbose : int, default=0
         Whether to report progress on standard error.
     decision_function_shape : {"ovr", "ovo"}, default="ovr"
