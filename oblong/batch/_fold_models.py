@@ -98,7 +98,8 @@ def _gather(values, rows, columns, factor, constant, out):
     for a in range(rows.size):
         row, into = values[rows[a]], out[a]
         for b in range(columns.size):
-            into[b] = factor * row[columns[b]] + constant
+            # Places that are unsigned cannot count from the end.
+            into[b] = factor * row[np.uintp(columns[b])] + constant
 
 
 def _product(kernel: Kernel, rows: KernelRows, gamma: float) -> np.ndarray:
@@ -329,14 +330,16 @@ class PairSolver:
         both = np.stack([found.source, found.n_iter])
         by_spread[..., self._order] = both.reshape(*by_spread.shape[:3], -1)[..., 1:]
         source, steps = by_spread[:, :, wanted]
-        different = [np.unique(own) for own in source]
+        used = np.zeros(found.bias.shape, dtype=np.bool_)
+        np.put_along_axis(used, source, True, axis=1)
+        which = np.take_along_axis(used.cumsum(axis=1) - 1, source, axis=1)
         margins = 1.0 / np.maximum(np.take_along_axis(found.largest, source, axis=1), 1e-300)
         # Support vector machines set the scale of the bounds, and count even if not asked for.
         gaps = found.relative_gap[found.status > 0]
         return PairModels(
-            [coefs[own] for coefs, own in zip(found.coefs, different)],
-            [bias[own] for bias, own in zip(found.bias, different)],
-            np.array([np.searchsorted(own, every) for own, every in zip(different, source)]),
+            [coefs[own] for coefs, own in zip(found.coefs, used)],
+            [bias[own] for bias, own in zip(found.bias, used)],
+            which,
             margins.mean(axis=0),
             float(gaps.max(initial=-np.inf)) if gaps.size else float("nan"),
             steps.sum(axis=0),

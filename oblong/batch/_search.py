@@ -78,9 +78,13 @@ def checked_gammas(gammas: Any, kernel: Any) -> list:
 
 
 def splits_of(splitter: Any, X: Any, y: np.ndarray, groups: Any) -> list[tuple]:
-    """Rows to train and to test on, by number; masks are what scikit-learn's searches take too."""
-    splits = (map(np.asarray, split) for split in splitter.split(X, y, groups))
-    return [tuple(np.flatnonzero(p) if p.dtype == bool else p for p in split) for split in splits]
+    """Rows to train and to test on, by number; masks and numbers from the end are valid too."""
+    rows = np.arange(len(y))
+
+    def numbers(part: Any) -> np.ndarray:
+        return rows[np.asarray(part, dtype=None if len(part) else np.intp)]
+
+    return [tuple(map(numbers, split)) for split in splitter.split(X, y, groups)]
 
 
 @contextmanager
