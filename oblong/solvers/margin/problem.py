@@ -103,43 +103,47 @@ def write_slopes(p, s, c, right, left):
 
 
 @compiled
-def term(p, s, c):
-    """One term: the integral of its slope from 0 to ``c``."""
+def term(p, s, i, c):
+    """Term ``i``: the integral of its slope from 0 to ``c``."""
+    # Rows are not taken out of the arrays, which would count references.
+    row = np.uintp(i)
     total = 0.0
     for k in range(3):
-        total += s[k] * (min(max(c, p[k]), p[k + 1]) - min(max(0.0, p[k]), p[k + 1]))
+        low, high = p[row, k], p[row, k + 1]
+        total += s[row, k] * (min(max(c, low), high) - min(max(0.0, low), high))
     return total
 
 
 @compiled
 def _write_values(p, s, c, out):
     for i in range(c.size):
-        out[i] = term(p[i], s[i], c[i])
+        out[i] = term(p, s, i, c[i])
 
 
 @compiled
-def loss_and_slope(p, s, f):
-    """One loss and its derivative, which is minus the coefficient that attains it.
+def loss_and_slope(p, s, i, f):
+    """Loss ``i`` and its derivative, which is minus the coefficient that attains it.
 
     That is the finite breakpoint nearest to where the slope of the term is ``f``.
     """
-    if f > s[1]:
-        c = p[0] if f > s[0] and p[0] > -np.inf else p[1]
+    row = np.uintp(i)
+    if f > s[row, 1]:
+        c = p[row, 0] if f > s[row, 0] and p[row, 0] > -np.inf else p[row, 1]
     else:
-        c = p[3] if f < s[2] and p[3] < np.inf else p[2]
-    return term(p, s, c) - c * f, -c
+        c = p[row, 3] if f < s[row, 2] and p[row, 3] < np.inf else p[row, 2]
+    return term(p, s, row, c) - c * f, -c
 
 
 @compiled
 def _write_losses(p, s, f, out):
     for i in range(f.size):
-        out[i] = loss_and_slope(p[i], s[i], f[i])[0]
+        out[i] = loss_and_slope(p, s, i, f[i])[0]
 
 
 @compiled
 def _write_attained(p, s, f, out):
     for i in range(f.size):
-        out[i] = -loss_and_slope(p[i], s[i], f[i])[1]
+        out[i] = -loss_and_slope(p, s, i, f[i])[1]
 
 
 @compiled
@@ -162,7 +166,7 @@ def dual_objective(p, s, c, u):
     """Dual objective ``Σ g(c) - ½ c·u``."""
     total = 0.0
     for i in range(c.size):
-        total += term(p[i], s[i], c[i]) - 0.5 * c[i] * u[i]
+        total += term(p, s, i, c[i]) - 0.5 * c[i] * u[i]
     return total
 
 

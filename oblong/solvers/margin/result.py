@@ -202,7 +202,7 @@ def appraise(p, s, c, u, error, norm, norm_error, by_coefficients, bias, promise
     """
     terms = total = lost = 0.0
     for i in range(c.size):
-        terms += term(p[i], s[i], c[i])
+        terms += term(p, s, i, c[i])
         # The sum of coefficients with the rounding of each addition kept.
         new = total + c[i]
         lost += (total - new) + c[i] if abs(total) >= abs(c[i]) else (c[i] - new) + total
@@ -235,9 +235,9 @@ def _primal(p, s, u, error, norm, hidden, bias, scale):
     for i in range(u.size):
         f = scale * (u[i] + bias)
         doubt = scale * error[i]
-        objective += loss_and_slope(p[i], s[i], f)[0]
-        above = loss_and_slope(p[i], s[i], f + doubt)[0]
-        upper += max(above, loss_and_slope(p[i], s[i], f - doubt)[0])
+        objective += loss_and_slope(p, s, i, f)[0]
+        above = loss_and_slope(p, s, i, f + doubt)[0]
+        upper += max(above, loss_and_slope(p, s, i, f - doubt)[0])
     return objective, max(upper, objective)
 
 
@@ -264,7 +264,7 @@ def _best_bias(p, s, u, halvings):
         bias = 0.5 * (low + high)
         slope = 0.0
         for i in range(u.size):
-            slope += loss_and_slope(p[i], s[i], u[i] + bias)[1]
+            slope += loss_and_slope(p, s, i, u[i] + bias)[1]
         if slope > 0.0:
             high = bias
         else:
@@ -281,7 +281,7 @@ def _best_scale(p, s, u, bias, norm, limit, halvings):
         slope = scale * norm
         for i in range(u.size):
             f = u[i] + bias
-            slope += loss_and_slope(p[i], s[i], scale * f)[1] * f
+            slope += loss_and_slope(p, s, i, scale * f)[1] * f
         if slope > 0.0:
             high = scale
         else:

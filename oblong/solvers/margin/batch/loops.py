@@ -228,7 +228,7 @@ def _growth(p, s, c, u, most):
     """
     gain = norm = 0.0
     for i in range(c.size):
-        gain += term(p[i], s[i], c[i])
+        gain += term(p, s, i, c[i])
         norm += c[i] * u[i]
     return min(max(gain / norm, 1.0), most) if norm > 0.0 else 1.0
 
