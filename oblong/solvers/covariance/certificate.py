@@ -48,7 +48,9 @@ class Certificate:
     @property
     def relative_gap(self) -> float:
         """The gap over the objective."""
-        return self.gap / max(abs(self.objective), np.finfo(float).tiny)
+        # A finite gap is finite over an objective of zero, too.
+        limits = np.finfo(float)
+        return self.gap / max(abs(self.objective), self.gap / limits.max, limits.tiny)
 
     def status(self, reached: str) -> str:
         """Why the solver stopped; a gap above the promise is no convergence."""

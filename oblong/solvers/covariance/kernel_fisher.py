@@ -62,7 +62,7 @@ class KernelFisherResult:
     @property
     def relative_gap(self) -> float:
         """The gap over the objective."""
-        return self.gap / max(abs(self.objective), np.finfo(float).tiny)
+        return Certificate(self.objective, self.gap).relative_gap
 
     @property
     def status(self) -> str:
