@@ -236,7 +236,7 @@ def _when(**chosen):
 
 
 def test_svm_and_rmm_get_the_same_further_values():
-    cell = _when(half={"gamma": 0.125}, best={"spread": 0.1})
+    cell = _when(half={"gamma": 1 / 32}, best={"spread": 0.1})
     wider = [c for c in WHEN.choices(Results([cell])) if c.further]
     assert [c.what for c in wider] == ["half, γ", "best, spread"]
     assert {c.search for c in wider} == {("all", "gamma"), ("all", "spread")}
