@@ -57,7 +57,8 @@ class SVC(_Conventions, RelativeMarginClassifier):
     It is :class:`~oblong.RelativeMarginClassifier` without a bound (``spread=1``). Parameters and
     attributes are those of scikit-learn; differences are described here. There is no
     ``probability``, which scikit-learn removes as well: wrap the classifier in
-    :class:`~oblong.CalibratedMarginClassifier`.
+    :class:`~oblong.CalibratedMarginClassifier`. A fit takes as many threads as BLAS may use, which
+    share the pairs of classes.
 
     Parameters
     ----------
