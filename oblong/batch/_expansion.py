@@ -344,7 +344,8 @@ class CertifiedExpansion(KernelExpansion):
         )
         if worst is not None:
             if worst.status == "max_iter":
-                why, remedy = f"max_iter={self.max_iter} was reached", "Increase max_iter."
+                limit = f"max_iter={self.max_iter}" if self.max_iter >= 0 else "its own limit"
+                why, remedy = f"{limit} was reached", "Increase max_iter."
             elif worst.status == "indefinite":
                 why = (
                     "the kernel matrix is not positive semidefinite, so the solution is only a "
