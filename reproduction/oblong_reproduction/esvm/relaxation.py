@@ -16,7 +16,14 @@ from oblong_reproduction._counts import count_row
 from oblong_reproduction._data import Sets
 from oblong_reproduction._experiment import Cell, Choice, Experiment, Results, added, tried
 from oblong_reproduction._papers import ESVM
-from oblong_reproduction._verdict import Row, not_comparable, not_run, statement, value_row
+from oblong_reproduction._verdict import (
+    Row,
+    after_the_fact,
+    not_comparable,
+    not_run,
+    statement,
+    value_row,
+)
 from oblong_reproduction.esvm._tables import error, one_hot, whole
 
 # Errors in percent and seconds of the exact problem (5), then of the relaxed one (6).
@@ -30,6 +37,7 @@ _PUBLISHED = {
     "w2a": ((2.91, 4544.4), (2.97, 1606.8)),
     "w3a": ((2.85, 9789.3), (2.98, 2411.6)),
 }
+_LARGEST_IN_PRINT = 0.3
 _DATA = {
     "splice": ("ida_splice",),
     "mushroom": ("mushroom",),
@@ -42,7 +50,7 @@ _ADULT_ROWS = {"a1a": 1605, "a2a": 2265, "a3a": 3185}
 _NUS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.7)
 _RS = (0.5, 0.9, 0.99)
 # Further values, where a choice is the smallest.
-_BEYOND = {"nu": (0.002, 0.005, 0.01), "r": (0.05, 0.1, 0.25)}
+_BEYOND = {"nu": (0.0005, 0.002, 0.005, 0.01), "r": (0.01, 0.05, 0.1, 0.25)}
 _COMPONENTS = 30
 
 
@@ -205,15 +213,19 @@ def _rows(results: Results) -> Iterator[Row]:
             compared.append(cell)
     if compared:
         worst = max(abs(cell["exact"] - cell["paper"]) for cell in compared)
-        # Of the errors on the same test rows in either direction, chance explains this much.
         rows = [_same_errors(cell) for cell in compared]
-        yield statement(
-            "largest difference of the errors of exact and relaxed",
-            "0.3 points: very limited",
-            f"{worst:.2f} points on {len(compared)} sets",
-            worst <= 1.0 and all(row.verdict == "agrees" for row in rows),
-            "at most one point, and none beyond chance by a sign test on the same test rows: "
-            + ", ".join(f"{row.what} {row.paper} and {row.ours} errors" for row in rows),
+        beyond = [row.what for row in rows if row.verdict != "agrees"]
+        yield after_the_fact(
+            statement(
+                "largest difference of the errors of exact and relaxed",
+                "0.3 points: very limited",
+                f"{worst:.2f} points on {len(compared)} sets",
+                worst <= _LARGEST_IN_PRINT,
+                "no larger than in print; "
+                + ", ".join(f"{row.what} {row.paper} and {row.ours} errors" for row in rows)
+                + f"; beyond chance by a sign test on the same test rows: {', '.join(beyond)}"
+                * bool(beyond),
+            )
         )
         ratios = [cell["exact_seconds"] / cell["paper_seconds"] for cell in compared]
         yield not_comparable(
@@ -299,8 +311,8 @@ TABLE_1 = Experiment(
     alone=True,
     protocol=(
         "The first 30 principal components of the training rows, over their mean length; three "
-        "folds choose ν (six values) and r (0.5, 0.9, 0.99), and once more with ν from 0.002 or r "
-        "from 0.05 where the smallest was chosen. The exact problem takes the values "
+        "folds choose ν (six values) and r (0.5, 0.9, 0.99), and once more with ν from 0.0005 or r "
+        "from 0.01 where the smallest was chosen. The exact problem takes the values "
         "chosen for (6). splice and mushroom: three quarters for training. a1a to a3a: random "
         "rows of a9a, as many as in the paper, and the rest of its training part for the test. "
         "w1a: the rest of w8a for the test, which is as many rows as the supplied test part. "
@@ -314,8 +326,9 @@ TABLE_1 = Experiment(
         "the times, which in the paper are of one solver. Where the smallest ν or r was chosen, "
         "which was seen in the first results, further values have been searched: on mushroom they "
         "take the errors from above the printed ones to below, and the largest difference of the "
-        "two problems falls from 0.5 to 0.13 points. On w1a, where 3 "
-        "% of the rows are of the second class, the conic solver gave up."
+        "two problems falls from 0.5 to 0.17 points. That is on w1a, where 3 % of the rows are of "
+        "the second class and the relaxed problem has 1,269 errors instead of 1,349. The exact "
+        "problem takes ν and r that suit the relaxed one."
     ),
     quick="splice and a1a, 60 training rows, two values of ν and one of r",
 )
