@@ -148,5 +148,11 @@ FIGURE_1_TIME = Experiment(
         "method for kernels, the Bayes point by expectation propagation and, in the first five "
         "draws of up to 2,000 rows, by 10,000 draws of a sampler, which is nearer to a billiard."
     ),
+    finding=(
+        "With 2,000 and 4,000 rows the e-SVM takes about a third of the time of expectation "
+        "propagation, which varies most from draw to draw, and with 2,000 a ninth of the time of "
+        "the sampler. The test errors of the e-SVM are above those of the Bayes point by 0.14 "
+        "points, which is beyond chance."
+    ),
     quick="100, 200 and 400 rows, once, 2,000 draws of the sampler",
 )
