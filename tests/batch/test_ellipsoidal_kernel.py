@@ -116,7 +116,8 @@ def test_coverage_zero_is_the_covariance():
 
 @pytest.mark.parametrize("params", [{"kernel": "linear"}, {"rank": 3}])
 def test_many_rows(params, monkeypatch):
-    """The solver for many rows gives what the one for few gives, also where rows are no few."""
+    """The solver for many rows gives what the one for few gives."""
+    # More rows in a pair than the solver of linear classifiers takes pair steps on.
     X, y = clouds(330, classes=3)
     few = fit(X, y, **params)
     by_weights = partial(solve_ellipsoidal_kernel, options=CovarianceOptions(linear_from=50))
