@@ -10,7 +10,12 @@ import numpy as np
 
 from oblong.batch._one_vs_one import pairs_of, places_of
 from oblong.batch._pairwise import PairFit, PairTable
-from oblong.solvers.margin.batch.problem import STATUS, BatchResult, MarginBatch
+from oblong.solvers.margin.batch.problem import (
+    STATUS,
+    BatchResult,
+    MarginBatch,
+    rows_of_segments,
+)
 
 
 @dataclass(frozen=True)
@@ -56,12 +61,11 @@ class PairBatch:
     def table(self, found: BatchResult) -> PairTable:
         """The last problem of each pair, as the classifier stores it."""
         packed = np.zeros((len(self.counts) - 1, len(self.order)))
-        for coefs, pair, both in zip(found.coefs, self.pairs, self.spans):
-            n_first = self.counts[pair[0]]
-            for place, span, own in zip(
-                places_of(*pair), both, (coefs[-1, :n_first], coefs[-1, n_first:])
-            ):
-                packed[place, slice(*span)] = own
+        segments = self.spans.reshape(-1, 2)
+        places = np.ravel([places_of(*pair) for pair in self.pairs])
+        against = np.repeat(places, segments[:, 1] - segments[:, 0])
+        last = np.concatenate([coefs[-1] for coefs in found.coefs])
+        packed[against, rows_of_segments(segments)] = last
         return PairTable(
             self.order,
             packed,

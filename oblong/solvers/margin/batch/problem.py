@@ -23,10 +23,18 @@ import numpy as np
 
 from oblong.kernels import Kernel
 
-__all__ = ["STATUS", "BatchResult", "GramTiles", "MarginBatch", "RowTiles"]
+__all__ = ["STATUS", "BatchResult", "GramTiles", "MarginBatch", "RowTiles", "rows_of_segments"]
 
 # Names of the numbers in BatchResult.status.
 STATUS = ("converged", "max_iter", "stalled", "unsolved")
+
+
+def rows_of_segments(segments: np.ndarray) -> np.ndarray:
+    """Rows of segments of shape (n_segments, 2), one segment after the other."""
+    lengths = segments[:, 1] - segments[:, 0]
+    ends = np.cumsum(lengths)
+    # Each segment counts up from where it begins.
+    return np.arange(lengths.sum()) + np.repeat(segments[:, 0] - (ends - lengths), lengths)
 
 
 @dataclass(frozen=True)
@@ -142,7 +150,7 @@ class MarginBatch:
 
     def rows(self, g: int) -> np.ndarray:
         """Rows of a group, segment by segment: the order of its coefficients."""
-        return np.concatenate([np.arange(start, stop) for start, stop in self.segments[g]])
+        return rows_of_segments(self.segments[g])
 
     def factors(self, g: int) -> np.ndarray:
         """Penalties of the rows of a group."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from oblong.solvers.margin.batch.problem import (
     GramTiles,
     MarginBatch,
     RowTiles,
+    rows_of_segments,
 )
 from oblong.solvers.margin.batch.tiles import prepare
 from oblong.solvers.margin.options import DEFAULTS, MarginOptions
@@ -108,16 +110,12 @@ class BatchSolver:
         places = (np.cumsum(own) - own)[names].reshape(lengths.shape)
         self.own_size = int(own.sum())
         ends = np.concatenate([[0], np.cumsum(lengths.sum(axis=1))])
-        # Rows one after the other: each segment counts up from where it begins.
-        every = lengths.ravel()
-        index = np.arange(ends[-1]) + np.repeat(
-            segments[:, :, 0].ravel() - (np.cumsum(every) - every), every
-        )
+        index = rows_of_segments(segments.reshape(-1, 2))
         self.groups = loops.Groups(
             np.dstack([segments, begins, places]).astype(np.int64),
             ends,
             index,
-            np.repeat(batch.signs.ravel().astype(np.float64), every),
+            np.repeat(batch.signs.ravel().astype(np.float64), lengths.ravel()),
             np.asarray(batch.penalties, dtype=np.float64)[index],
         )
         self.Cs = np.asarray(batch.Cs, dtype=np.float64)
@@ -310,8 +308,10 @@ class BatchSolver:
         """Put the solutions together."""
         values = np.moveaxis(self.table, 2, 0)
         values = np.concatenate([values[:1] - self.directions @ self.shift, values[1:]])
-        scales = values[loops.SCALE][:, :, None]
-        coefs = [self.arrays(g)[0] * scale for g, scale in enumerate(scales)]
+        m, ends = self.batch.n_problems, self.groups.ends
+        sizes = np.repeat(np.diff(ends), m)
+        scaled = self.coefs * np.repeat(values[loops.SCALE].ravel(), sizes)
+        coefs = [scaled[m * a : m * b].reshape(m, -1) for a, b in pairwise(ends.tolist())]
         counts = values[loops.STEPS :].astype(np.int64)
         directions = self.directions if self.directions.size else None
         named = zip(_VALUES, (*values[: loops.STEPS], *counts))
