@@ -31,18 +31,35 @@ _made: dict[Any, Any] = {}
 _lock = threading.RLock()
 
 
-def compiled(function: F, *, reassociate: bool = False) -> F:
+def compiled(
+    function: F, *, reassociate: bool = False, counted: bool = True, inlined: bool = False
+) -> F:
     """Compile a scalar loop with Numba: cached on disk, without the GIL.
 
-    With ``reassociate`` sums are vectorised, and their last digits depend on the processor.
+    With ``reassociate`` sums are vectorised, and their last digits depend on the processor. See
+    :func:`uncounted` and :func:`inlined` for the others.
     """
 
     def make() -> Any:
         from oblong._core.compiled_code import dispatcher
 
-        return dispatcher(function, reassociate)
+        return dispatcher(function, reassociate, counted, inlined)
 
     return _later(function, make)
+
+
+def uncounted(function: F) -> F:
+    """Compile a loop without counting references to arrays, which takes longer than a short loop.
+
+    It works on arrays of its caller, and must neither make arrays, which nobody would give back,
+    nor return any.
+    """
+    return compiled(function, counted=False)
+
+
+def inlined(function: F) -> F:
+    """Compile a loop as :func:`uncounted` does, and copy it into each loop that calls it."""
+    return compiled(function, counted=False, inlined=True)
 
 
 def instruction(home: Callable[[], Any]) -> Callable[[F], F]:

@@ -32,10 +32,17 @@ from oblong._core.compile import uninterrupted
 _FASTMATH = {"nnan", "nsz", "contract"}
 
 
-def dispatcher(function: Callable[..., Any], reassociate: bool = False) -> Any:
+def dispatcher(
+    function: Callable[..., Any],
+    reassociate: bool = False,
+    counted: bool = True,
+    inlined: bool = False,
+) -> Any:
     """Numba's function, cached on disk and without the GIL."""
     flags = _FASTMATH | {"reassoc"} if reassociate else _FASTMATH
-    made: Any = numba.njit(nogil=True, fastmath=flags, error_model="numpy")(function)
+    # `_nrt`, which is not documented, is for the functions that manage memory and count references.
+    options: dict[str, Any] = {"_nrt": counted, "forceinline": inlined, "fastmath": flags}
+    made: Any = numba.njit(nogil=True, error_model="numpy", **options)(function)
     files = None
     # Numba raises where nothing can be written; compiling anew in every process still works there.
     with suppress(RuntimeError):

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from oblong._core.compile import compiled
+from oblong._core.compile import uncounted
 from oblong.solvers.margin.interior_point import interior_point
 from oblong.solvers.margin.newton import newton_steps
 from oblong.solvers.margin.options import DEFAULTS, MarginOptions
@@ -262,7 +262,7 @@ def _worth(right: np.ndarray, left: np.ndarray) -> int:
     return int(np.count_nonzero(right == left)) ** 3 // (10 * len(right))
 
 
-@compiled
+@uncounted
 def snap_distance(p, c, tol, largest):
     """Distance to a breakpoint that is round-off: next to the coefficients, and to ``tol``.
 
@@ -274,7 +274,7 @@ def snap_distance(p, c, tol, largest):
     return min(1e-12 * scale, 1e-4 * tol / largest)
 
 
-@compiled
+@uncounted
 def interval(right, left, u):
     """Largest of ``right - u`` and least of ``left - u``."""
     highest = -np.inf
@@ -285,7 +285,7 @@ def interval(right, left, u):
     return highest, lowest
 
 
-@compiled
+@uncounted
 def balance(c, right, left):
     """Take the round-off of ``Σc`` from the largest coefficient inside a piece."""
     total = 0.0

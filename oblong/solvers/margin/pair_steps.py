@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from oblong._core.compile import compiled, fast_max, fast_min
-from oblong.solvers.margin.batch.tiles import bring_row
+from oblong._core.compile import compiled, fast_max, fast_min, inlined, uncounted
+from oblong.solvers.margin.batch.tiles import have_row
 from oblong.solvers.margin.problem import write_slopes
 
 # Coefficients looked at together: the place of an extremum is looked for in one strip alone.
 _STRIP = 128
 
 
-@compiled
+@inlined
 def _place(p, s, i, c):
     """Right and left slope of term ``i`` at ``c``, and the next breakpoints above and below."""
     row = np.uintp(i)
@@ -26,7 +26,7 @@ def _place(p, s, i, c):
     return right, left, above, below
 
 
-@compiled
+@inlined
 def snapped(p, i, c, snap):
     """Return a coefficient, or the breakpoint that is so near."""
     for k in range(4):
@@ -35,7 +35,7 @@ def snapped(p, i, c, snap):
     return c
 
 
-@compiled
+@inlined
 def _pair_step(p, s, i, ci, j, cj, up, low, curvature, snap):
     """Raise ``ci`` and lower ``cj`` by the exact maximiser of the dual along that line.
 
@@ -76,11 +76,10 @@ def _pair_step(p, s, i, ci, j, cj, up, low, curvature, snap):
     return ci, right_i - ui, left_i - ui, cj, right_j - uj, left_j - uj
 
 
-# The loops below take places instead of slices of arrays, which would be counted references, and
-# unsigned ones, which cannot count from the end.
+# The places that the loops below take are unsigned, and cannot count from the end.
 
 
-@compiled
+@inlined
 def _first_equal(values, first, last, target):
     found = last
     for k in range(first, last):
@@ -88,7 +87,7 @@ def _first_equal(values, first, last, target):
     return found
 
 
-@compiled
+@inlined
 def _shift(up, low, di, K, i, dj, j, first, last):
     """Subtract a change of the image; return the largest of ``up`` and the least of ``low``."""
     highest = -np.inf
@@ -104,7 +103,7 @@ def _shift(up, low, di, K, i, dj, j, first, last):
     return highest, lowest
 
 
-@compiled
+@inlined
 def _gains(top, low, diagonal, K, i, tiny, gains, first, last):
     """Gains, to second order, of pairing a coefficient with each of the others."""
     largest = 0.0
@@ -117,7 +116,7 @@ def _gains(top, low, diagonal, K, i, tiny, gains, first, last):
     return largest
 
 
-@compiled
+@uncounted
 def _ascend_pairs(K, diagonal, p, s, c, up, low, gains, tol, tiny, snap, max_steps, source):
     """Ascend the dual of one block by maximal violating pairs, second-order choice.
 
@@ -131,11 +130,10 @@ def _ascend_pairs(K, diagonal, p, s, c, up, low, gains, tol, tiny, snap, max_ste
     i = j = np.uintp(0)
     step = 0
     if source is not None:
-        have, chosen, there, matrix = source.have, source.chosen, source.there, source.matrix
         # Nothing moves yet, but what it is multiplied by has to be a number.
-        i = j = np.uintp(np.argmax(have))
-        if not have[i]:
-            bring_row(source, have, chosen, there, matrix, K, i)
+        i = j = np.uintp(np.argmax(source.have))
+        if not source.have[i]:
+            have_row(source, K, i)
     while True:
         top = -np.inf
         bottom = np.inf
@@ -155,8 +153,8 @@ def _ascend_pairs(K, diagonal, p, s, c, up, low, gains, tol, tiny, snap, max_ste
             return step, violation
         step += 1
         best = 0.0
-        if source is not None and not have[i]:
-            bring_row(source, have, chosen, there, matrix, K, i)
+        if source is not None and not source.have[i]:
+            have_row(source, K, i)
         for first in range(np.uintp(0), q, strip):
             last = min(q, first + strip)
             largest = _gains(top, low, diagonal, K, i, tiny, gains, first, last)
@@ -165,8 +163,8 @@ def _ascend_pairs(K, diagonal, p, s, c, up, low, gains, tol, tiny, snap, max_ste
         j = _first_equal(gains, place, min(q, place + strip), best)
         if j == min(q, place + strip):
             return step, np.nan
-        if source is not None and not have[j]:
-            bring_row(source, have, chosen, there, matrix, K, j)
+        if source is not None and not source.have[j]:
+            have_row(source, K, j)
         curvature = max(diagonal[i] + diagonal[j] - 2.0 * K[i, j], tiny)
         ci, up_i, low_i, cj, up_j, low_j = _pair_step(
             p, s, i, c[i], j, c[j], up[i], low[j], curvature, snap
@@ -177,7 +175,7 @@ def _ascend_pairs(K, diagonal, p, s, c, up, low, gains, tol, tiny, snap, max_ste
         c[j], up[j], low[j] = cj, up_j, low_j
 
 
-@compiled
+@uncounted
 def _rise(right, left, u, first, share, second):
     """How steeply the dual rises along ``first + share second``."""
     rise = 0.0
@@ -188,7 +186,7 @@ def _rise(right, left, u, first, share, second):
     return rise
 
 
-@compiled
+@uncounted
 def _stride(p, s, c, u, right, left, before, image, last, last_image, snap):
     """Go on in the direction that the steps since ``before`` have led, to the first kink.
 

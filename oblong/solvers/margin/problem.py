@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from oblong._core.compile import compiled
+from oblong._core.compile import compiled, uncounted
 
 
 class Pieces(NamedTuple):
@@ -76,7 +76,7 @@ class Pieces(NamedTuple):
         return bool(np.isinf(self.breakpoints[:, [0, 3]]).any())
 
 
-@compiled
+@uncounted
 def write_slopes(p, s, c, right, left):
     """Write the right and left slopes at ``c``; infinite where ``c`` can go no further.
 
@@ -102,10 +102,9 @@ def write_slopes(p, s, c, right, left):
         left[i] = below
 
 
-@compiled
+@uncounted
 def term(p, s, i, c):
     """Term ``i``: the integral of its slope from 0 to ``c``."""
-    # Rows are not taken out of the arrays, which would count references.
     row = np.uintp(i)
     total = 0.0
     for k in range(3):
@@ -120,7 +119,7 @@ def _write_values(p, s, c, out):
         out[i] = term(p, s, i, c[i])
 
 
-@compiled
+@uncounted
 def loss_and_slope(p, s, i, f):
     """Loss ``i`` and its derivative, which is minus the coefficient that attains it.
 
@@ -131,7 +130,8 @@ def loss_and_slope(p, s, i, f):
         c = p[row, 0] if f > s[row, 0] and p[row, 0] > -np.inf else p[row, 1]
     else:
         c = p[row, 3] if f < s[row, 2] and p[row, 3] < np.inf else p[row, 2]
-    return term(p, s, row, c) - c * f, -c
+    # Most rows have no loss.
+    return term(p, s, row, c) - c * f if c != 0.0 else 0.0, -c
 
 
 @compiled
@@ -146,7 +146,7 @@ def _write_attained(p, s, f, out):
         out[i] = -loss_and_slope(p, s, i, f[i])[1]
 
 
-@compiled
+@uncounted
 def _excess(p, s, f):
     """Largest ratio of an output to its hard bound; zero if there is none.
 
@@ -161,7 +161,7 @@ def _excess(p, s, f):
     return excess
 
 
-@compiled
+@uncounted
 def dual_objective(p, s, c, u):
     """Dual objective ``Σ g(c) - ½ c·u``."""
     total = 0.0

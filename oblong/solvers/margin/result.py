@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oblong._core.compile import compiled
+from oblong._core.compile import compiled, uncounted
 from oblong._core.gap import PrimalDual
 from oblong.linalg.columns import Expansion, SymmetricColumns
 from oblong.solvers.margin.options import DEFAULTS, MarginOptions
@@ -227,7 +227,7 @@ def appraise(p, s, c, u, error, norm, norm_error, by_coefficients, bias, promise
     return bias, scale, objective, upper, dual, doubt
 
 
-@compiled
+@uncounted
 def _primal(p, s, u, error, norm, hidden, bias, scale):
     """Primal objective at a multiple of the model, and what it may be with rounding."""
     objective = upper = 0.5 * scale**2 * max(norm, 0.0)
@@ -241,7 +241,7 @@ def _primal(p, s, u, error, norm, hidden, bias, scale):
     return objective, max(upper, objective)
 
 
-@compiled
+@uncounted
 def _largest_scale(p, s, u, error, bias):
     """Find the largest factor with which outputs meet all hard bounds."""
     excess = 0.0
@@ -272,7 +272,7 @@ def _best_bias(p, s, u, halvings):
     return low
 
 
-@compiled
+@uncounted
 def _best_scale(p, s, u, bias, norm, limit, halvings):
     """Minimise ``½ κ² |w|² + Σ h_i(κ f_i)`` over ``0 <= κ <= limit`` by halving."""
     low, high = 0.0, limit

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from oblong._core.compile import compiled
+from oblong._core.compile import compiled, uncounted
 from oblong.solvers.margin.batch.tiles import TINY, GroupRows, fill_tiles, fresh_image
 from oblong.solvers.margin.batch.working_sets import ascend_rows, carry
 from oblong.solvers.margin.block import balance, interval, snap_distance
@@ -59,7 +59,7 @@ class Groups(NamedTuple):
     v: np.ndarray
 
 
-@compiled
+@uncounted
 def _write_terms(y, v, C, bound, p, s):
     bounded = bound < np.inf
     for i in range(y.size):
@@ -73,12 +73,11 @@ def _write_terms(y, v, C, bound, p, s):
         s[i, 2] = -bound if bounded else y[i]
 
 
-@compiled
+@uncounted
 def _appraise(exact, index, y, p, s, c, u, bias, matters, work, w, promise, values):
     """Write the values of a solution with fresh outputs; return its relative gap."""
     linear = w.size > 0
     norm = norm_error = far = weight = 0.0
-    # Taken out of the tuple once: each time counts references.
     error, sizes, shift = work[0], exact.sizes, exact.shift
     for i in range(c.size):
         error[i] = sizes[index[i]]
@@ -109,7 +108,7 @@ def _appraise(exact, index, y, p, s, c, u, bias, matters, work, w, promise, valu
     return (max(objective - dual, 0.0) + values[ROUNDING]) / max(abs(objective), 1e-300)
 
 
-@compiled
+@uncounted
 def _mark(exact, index, y, c, u, bias, bound, matters, values):
     """Mark the rows whose outputs decide: those with a coefficient, a loss, or a large output.
 
@@ -132,7 +131,7 @@ def _mark(exact, index, y, c, u, bias, bound, matters, values):
     return worst
 
 
-@compiled
+@uncounted
 def _solve(
     rows, exact, K, diagonal, index, y, p, s, c, u, work, slopes, some, matters, w, memory, tol,
     limit, patience, promise, only_theta, values,
@@ -209,7 +208,7 @@ def _solve(
     values[STEPS], values[STATUS] = steps, status
 
 
-@compiled
+@uncounted
 def _stays(values, coef, v, C, bound, tol):
     """Whether a solution for the penalty ``C`` solves the problem of any larger one, too."""
     if values[STATUS] != CONVERGED or values[BOUND] != bound or not values[VIOLATION] <= tol:
@@ -220,7 +219,7 @@ def _stays(values, coef, v, C, bound, tol):
     return at_cap == 0
 
 
-@compiled
+@uncounted
 def _growth(p, s, c, u, most):
     """How many times coefficients of a smaller penalty maximise the dual, from one to ``most``.
 
@@ -233,7 +232,7 @@ def _growth(p, s, c, u, most):
     return min(max(gain / norm, 1.0), most) if norm > 0.0 else 1.0
 
 
-@compiled
+@uncounted
 def _start_at_caps(K, y, v, C, p, s, c, u, every):
     """Start from the largest coefficients, where the dual still rises towards them.
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from oblong._core.compile import compiled
+from oblong._core.compile import compiled, uncounted
 from oblong._core.exp2 import LOG2_E, exp2
 from oblong.kernels import Kernel
 from oblong.solvers.margin.batch.problem import GramTiles, RowTiles
@@ -17,7 +17,6 @@ __all__ = [
     "Exact",
     "GroupRows",
     "TileSource",
-    "bring_row",
     "fill_tiles",
     "fresh_image",
     "have_row",
@@ -184,7 +183,7 @@ def _in_range(diagonal: np.ndarray) -> bool:
     return _SINGLE_RANGE[0] < largest < _SINGLE_RANGE[1] and bool(np.isfinite(diagonal).all())
 
 
-@compiled
+@uncounted
 def _mapped(kind, degree, coef0, values, left, right):
     """Turn products of a row with others into kernel values; ``left``, ``right`` are half norms."""
     if kind == _RBF:
@@ -205,7 +204,7 @@ def _map_all(kind, degree, coef0, values, half):
         _mapped(kind, degree, coef0, values[i], half[i], half)
 
 
-@compiled
+@uncounted
 def _products(x, XT, start, out):
     """Products of one row with consecutive others, whose transpose is given."""
     for j in range(out.size):
@@ -225,38 +224,29 @@ def _products(x, XT, start, out):
             out[j] += a * first[j]
 
 
-@compiled
+@uncounted
 def _copy(values, out, start):
     into = out[start : start + values.size]
     for j in range(values.size):
         into[j] = values[j]
 
 
-@compiled
+@uncounted
 def have_row(rows, K, i):
     """Make sure that row ``i`` of the matrix of a group, or of a block of it, is there."""
-    bring_row(rows, rows.have, rows.chosen, rows.there, rows.matrix, K, i)
-
-
-@compiled
-def bring_row(rows, have, chosen, there, matrix, K, i):
-    """Compute or copy a row that is not there, with arrays that the caller has taken from ``rows``.
-
-    Inner loops take them out of the tuple once, because each time counts references.
-    """
-    have[i] = True
-    if chosen.size == 0:
+    rows.have[i] = True
+    if rows.chosen.size == 0:
         _compute_row(rows, K, np.int64(i))
         return
-    row, out = chosen[i], np.uintp(i)
-    if not there[row]:
-        there[row] = True
-        _compute_row(rows, matrix, row)
-    for j in range(chosen.size):
-        K[out, np.uintp(j)] = matrix[np.uintp(row), np.uintp(chosen[j])]
+    row, out = rows.chosen[i], np.uintp(i)
+    if not rows.there[row]:
+        rows.there[row] = True
+        _compute_row(rows, rows.matrix, row)
+    for j in range(rows.chosen.size):
+        K[out, np.uintp(j)] = rows.matrix[np.uintp(row), np.uintp(rows.chosen[j])]
 
 
-@compiled
+@uncounted
 def _compute_row(rows, K, i):
     source, parts = rows.source, rows.parts
     X, gram = source.X, source.gram
@@ -290,7 +280,7 @@ def _compute_row(rows, K, i):
             _copy(rows.own[place : place + size], out, 0)
 
 
-@compiled
+@uncounted
 def _copy_part(matrix, row, start, K, i, place, size):
     """Copy part of a row; places that are unsigned cannot count from the end."""
     source, first, out, into = np.uintp(row), np.uintp(start), np.uintp(i), np.uintp(place)
@@ -298,7 +288,7 @@ def _copy_part(matrix, row, start, K, i, place, size):
         K[out, into + j] = matrix[source, first + j]
 
 
-@compiled
+@uncounted
 def _copy_parts(matrix, parts, K):
     for s in range(len(parts)):
         for i in range(parts[s, 1] - parts[s, 0]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from oblong._core.compile import compiled, fast_max, fast_min
+from oblong._core.compile import compiled, fast_max, fast_min, uncounted
 from oblong.solvers.margin.batch.tiles import GroupRows
 from oblong.solvers.margin.pair_steps import ascend
 from oblong.solvers.margin.problem import write_slopes
@@ -17,7 +17,7 @@ _SHRUNK = 128
 _ROUNDS = 8
 
 
-@compiled
+@uncounted
 def ascend_rows(rows, K, p, s, c, u, right, left, work, some, target, tiny, snap, allowed):
     """Ascend by pair steps, most of them among the rows that take part in a violation.
 
@@ -93,7 +93,7 @@ def ascend_rows(rows, K, p, s, c, u, right, left, work, some, target, tiny, snap
         burst = min(2 * burst, allowed)
 
 
-@compiled
+@uncounted
 def carry(K, rows, changes, u):
     """Add a change of some coefficients to the image, four rows of the matrix at a time."""
     whole = rows.size - rows.size % 4
