@@ -272,7 +272,47 @@ def test_sets_of_words_are_weighted_by_the_training_rows_alone():
     np.testing.assert_allclose(counts[0].toarray()[0], [0.5**0.5, 0.5**0.5, 0.0])
 
 
+def test_rivals_have_as_many_candidates_each():
+    found = {m: rivals._grid(m) for m in ("svm", *rivals._TITLES) if m != "trees"}
+    numbers = {method: np.prod([len(v) for v in grid.values()]) for method, grid in found.items()}
+    assert set(numbers.values()) == {60}
+    for method, grid in found.items():
+        own = grid.get("C", grid.get("alpha"))
+        for values, beyond in ((own, rivals._BEYOND[method]), (grid["width"], (1 / 2048, 128.0))):
+            assert min(beyond) < min(values) < max(values) < max(beyond)
+
+
 def test_choices_of_the_rivals_at_the_ends_of_their_grids_are_known():
-    chosen = {"svm": {"width": 0.125, "C": 1.0}, "kfda": {"width": 2.0, "alpha": 100.0}}
-    ends = [choice.edge for choice in rivals._choices(Results([{"chosen": chosen}, {"svm": 1.0}]))]
-    assert ends == ["smallest", "", "", "largest"]
+    chosen = {"svm": {"width": 0.125, "C": 1.0}, "kfda": {"width": 0.5, "alpha": 1000.0}}
+    cell = {"widths": [0.125, 0.5, 2.0], "chosen": chosen, "validation": {"svm": 9.0, "kfda": 8.0}}
+    found = list(rivals._choices(Results([cell])))
+    assert [choice.edge for choice in found] == ["smallest", "", "", "largest"]
+    assert [choice.further for choice in found] == [[1 / 2048, 1 / 512], [], [], [1e4, 1e5]]
+    # No wider grid has fewer errors than none.
+    again = {**cell, "validation": {"svm": 0.0, "kfda": 8.0}}
+    ends = [choice.edge for choice in rivals._choices(Results([again]))]
+    assert ends == ["natural", "", "", "largest"]
+
+
+def test_rivals_keep_a_choice_that_no_further_value_improves(monkeypatch):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((90, 2)), np.arange(90) % 2
+    X[:, 0] += 2.0 * y
+    parts = (X[:60], X[60:], y[:60], y[60:], X[:60], X[60:])
+    monkeypatch.setattr(rivals, "_drawn", lambda sets, name, rng: parts)
+    options = {"set": "any", "split": 0, "folds": 3, "widths": [0.125, 2.0]}
+
+    def run(**more):
+        return rivals._cell(None, np.random.default_rng(1), **options, **more)
+
+    first = run()
+    assert first["validation"].keys() == first["chosen"].keys() == {"svm", *rivals._TITLES}
+    # So flat a kernel tells nothing apart, while one more penalty may.
+    flat = run(further={"rmm": {"width": [1e-12]}}, before=first)
+    assert flat == {key: first[key] for key in ("chosen", "validation")}
+    further = {"svm": {"width": [0.5]}, "odm": {"C": [1e4]}}
+    again = run(further=further, before=first)
+    for method in further:
+        better = again["validation"][method] < first["validation"][method]
+        assert better == (method in again)
+        assert better or again["chosen"][method] == first["chosen"][method]
