@@ -79,6 +79,8 @@ ONCE_WRONG = [
     ("KernelFisherClassifier", 2100482),
     ("EllipsoidalSVC", 1900692),
     ("MinimumVolumeEllipsoid", 2000098),
+    # A model whose rounding hid that it broke the bound.
+    ("RelativeMarginClassifier", 4200074),
 ]
 
 

@@ -109,9 +109,10 @@ def solve_relative_margin(
     B = max(1.0, 1.0 + spread * (theta - 1.0))
     if spread == 1.0:
         return RelativeMarginResult(svm, B, theta, svm.n_iter)
-    if theta > B or svm.status != "converged":
+    # If no output exceeds the bound, only the proof is missing. Rounding may hide that one does; of
+    # an indefinite matrix, however, the bounded problem may have no solution.
+    if theta > B or svm.status != "converged" or columns.definite:
         pieces = relative_margin_pieces(y, C, B)
-    # If no output exceeds the bound, only the proof is missing.
     bounded = solve_margin(
         columns,
         pieces,

@@ -22,7 +22,7 @@ from oblong.solvers.margin.result import appraise
 
 __all__ = [
     "AGAIN", "BIAS", "BOUND", "CONVERGED", "DONE", "FRESH", "LARGEST", "SCALE", "SOURCE", "STATUS",
-    "STEPS", "THETA", "Groups", "solve_groups",
+    "STEPS", "THETA", "Groups", "proven", "solve_groups",
 ]  # fmt: skip
 
 # Columns of the table of values.
@@ -209,6 +209,14 @@ def _solve(
 
 
 @uncounted
+def proven(values, promise):
+    """Whether a problem is solved and, where a gap is promised, rounding hides nothing."""
+    gap = values[OBJECTIVE] - values[DUAL] + values[ROUNDING]
+    small = promise == np.inf or gap <= promise * abs(values[OBJECTIVE])
+    return values[STATUS] == CONVERGED and small
+
+
+@uncounted
 def _stays(values, coef, v, C, bound, tol):
     """Whether a solution for the penalty ``C`` solves the problem of any larger one, too."""
     if values[STATUS] != CONVERGED or values[BOUND] != bound or not values[VIOLATION] <= tol:
@@ -345,16 +353,17 @@ def solve_groups(
                 theta = values[THETA] = table[g, k - j, THETA]
                 bound = max(1.0, 1.0 + spreads[j - 1] * (theta - 1.0))
             values[BOUND] = bound
-            felt = bound if j == 0 or bound < values[THETA] else np.inf
+            # Of a model that is not proven, rounding may hide that it breaks the bound.
+            inside = j > 0 and not bound < values[THETA] and proven(table[g, k - j], promise)
             smaller = k - own_m
             start = k - 1 if j > 0 else smaller
-            same = j > 0 and felt == np.inf
+            same = inside
             if same:
                 start = k - j
             elif a > 0 and _stays(table[g, smaller], coefs[smaller], v, Cs[a - 1], bound, tols[k]):
                 same, start = True, smaller
             else:
-                _write_terms(y, v, Cs[a], felt, p, s)
+                _write_terms(y, v, Cs[a], bound, p, s)
                 if again:
                     # Where the solution was that of a smaller penalty, it probably is again.
                     start = np.int64(values[SOURCE])

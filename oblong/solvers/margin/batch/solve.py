@@ -96,6 +96,7 @@ class BatchSolver:
     ) -> None:
         self.batch, self.options, self.threads = batch, options, threads
         self.cache_bytes, self.progress = cache_bytes, progress
+        self.promise = options.promise(batch.tol) if batch.polish else np.inf
         self.prepared = prepare(batch.matrix, options.matrix_rows)
         self.kept: tuple[np.ndarray, ...] | None = None
         self.solved = False
@@ -191,7 +192,7 @@ class BatchSolver:
             self.groups, *self.prepared, self.Cs, self.spreads, self.bounds, self.coefs,
             self.images, self.table, self.directions, first, last, problem, self.tols,
             _NO_LIMIT if batch.max_iter < 0 else batch.max_iter, patience,
-            options.promise(batch.tol) if batch.polish else np.inf,
+            self.promise,
             max(options.tiled_rows, tiled),
             self.own_size, self.pending, self.todo, whole, self.kept,
         )  # fmt: skip
@@ -252,9 +253,9 @@ class BatchSolver:
         else:
             values[loops.BOUND] = self.bounds[g]
         bound = values[loops.BOUND]
-        solved = self.table[g, svm, loops.STATUS] == loops.CONVERGED
-        # Rounding may hide that an unsolved model breaks the bound: it is solved under it.
-        if k > svm and solved and not bound < values[loops.THETA]:
+        # Rounding may hide that an unproven model breaks the bound: it is solved under it.
+        proven = loops.proven(self.table[g, svm], self.promise)
+        if k > svm and proven and not bound < values[loops.THETA]:
             self.table[g, k] = self.table[g, svm]
             values[loops.BOUND], values[loops.STEPS] = bound, 0
             coefs[k], images[k] = coefs[svm], images[svm]
