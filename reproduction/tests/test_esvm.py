@@ -188,6 +188,35 @@ def test_small_parts_have_both_classes():
     assert labels.sum() >= 10
 
 
+def test_of_equal_further_values_the_nearest_to_the_first_grid_counts(monkeypatch):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((60, 3)), np.arange(60) % 2
+    X[:, 0] += y
+    monkeypatch.setattr(relaxation, "_parts", lambda *names: (X[:40], y[:40], X[40:], y[40:]))
+    monkeypatch.setattr(relaxation, "find_spec", lambda name: None)
+    asked = {}
+
+    def tuned(form, A, y, folds, settings):
+        asked[form] = settings
+        return settings[-1]["nu"], settings[-1]["r"]
+
+    monkeypatch.setattr(relaxation, "_tuned", tuned)
+    before = {"paper_nu": 0.02, "paper_r": 0.5, "consistent_nu": 0.1, "consistent_r": 0.5}
+    found = relaxation._cell(
+        None,
+        rng,
+        set="any",
+        rows=None,
+        nus=[0.02, 0.1],
+        rs=[0.5],
+        further={"paper": {"nu": [0.001, 0.01]}, "consistent": {"r": [0.01, 0.1]}},
+        before=before,
+    )
+    assert [one["nu"] for one in asked["paper"]] == [0.02, 0.01, 0.001]
+    assert [one["r"] for one in asked["consistent"]] == [0.5, 0.1, 0.1, 0.01, 0.01]
+    assert (found["paper_nu"], found["consistent_r"]) == (0.001, 0.01)
+
+
 def test_table_1_compares_exact_and_relaxed():
     pytest.importorskip("clarabel")
     cell = next(cell for cell in TABLE_1.cells(True) if cell.name == "splice")
