@@ -17,6 +17,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from threadpoolctl import threadpool_info
+
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -131,6 +133,7 @@ def write(name: str, title: str, note: str, columns: Sequence[str], rows: list[d
     machine = {
         "processor": processor_name(),
         "processors": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
+        "blas": blas_name(),
         "python": platform.python_version(),
         **{package: _version(package) for package in _PACKAGES},
     }
@@ -142,6 +145,7 @@ def write(name: str, title: str, note: str, columns: Sequence[str], rows: list[d
     lines += ["| " + " | ".join(_cell(row.get(c)) for c in columns) + " |" for row in rows]
     packages = ", ".join(f"{p} {machine[p]}" for p in _PACKAGES if machine[p])
     lines += ["", f"Measured on {machine['processor']}, Python {machine['python']}, {packages}."]
+    lines[-1] += f" The BLAS of NumPy: {machine['blas']}." if machine["blas"] else ""
     text = "\n".join(lines) + "\n"
     (RESULTS / f"{name}.md").write_text(text)
     print(text)
@@ -174,6 +178,16 @@ def processor_name() -> str:
     except OSError:
         pass
     return platform.processor() or platform.machine()
+
+
+def blas_name() -> str | None:
+    """NumPy's BLAS, and for which processors its loops are: OpenBLAS can be told to take others."""
+    loaded = [module for module in threadpool_info() if module["user_api"] == "blas"]
+    # SciPy may have one of its own.
+    for module in sorted(loaded, key=lambda module: "numpy" not in module["filepath"]):
+        target = module.get("architecture")
+        return f"{module['internal_api']} {module['version']}" + f" ({target})" * bool(target)
+    return None
 
 
 def _cell(value: Any) -> str:
