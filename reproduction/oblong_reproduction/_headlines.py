@@ -95,6 +95,7 @@ HEADLINES = (
             Part("rmm-table2", f"^mnist-[a-z0-9-]+{_DIGITS}SVM$", "SVM, MNIST"),
             Part("rmm-table2", f"^(optdigits|usps){_DIGITS}SVM$", "SVM, smaller sets"),
             Part("rmm-table2", f"^[a-z0-9-]+{_DIGITS}Σ-SVM$", "Σ-SVM"),
+            Part("rmm-table2-wider", f"^[a-z0-9-]+{_DIGITS}Σ-SVM$", "Σ-SVM, wider grids"),
         ),
     ),
     Headline(

@@ -16,6 +16,7 @@ from oblong_reproduction.rmm import (
     choices,
     digits,
     universum,
+    wider,
 )
 
 
@@ -229,7 +230,7 @@ def test_digit_cells_vote_on_every_test_row(name, fake_digits):
         splits=1,
         grid=grid,
     )
-    methods = {"svm", "rmm", "svm_full", "rmm_full"} if "two" in name else {*digits._TITLES}
+    methods = {"svm", "rmm", "svm_full", "rmm_full"} if "two" in name else {*digits.TITLES}
     for method in methods:
         (votes,) = _votes._unpack(found[f"{method}_votes"], 597)
         own = np.isin(fake_digits.dataset.y_test, (3, 8))
@@ -298,3 +299,37 @@ def test_cells_of_the_rules_have_only_the_methods_they_need():
     same = next(c for c in digits.table_2_cells(False) if c.name == "optdigits/poly4/0-1")
     assert "methods" not in same.parameters
     assert cells[same.name].draw == same.draw
+
+
+def test_wider_grids_have_the_splits_of_table_2_and_its_values_of_c():
+    own = {cell.name: cell for cell in digits.table_2_cells(False)}
+    cells = wider.TABLE_2_WIDER.cells(False)
+    assert len({cell.name for cell in cells}) == len(cells)
+    for cell in cells:
+        same = own[cell.name]
+        assert (cell.owner, cell.draw) == ("rmm-table2", same.draw)
+        assert cell.parameters["splits"] == same.parameters["splits"]
+        grid, first = cell.parameters["grid"], same.parameters["grid"]
+        assert {*grid["penalties"]} >= {*first["penalties"]}
+
+
+def test_rows_of_wider_grids_are_those_of_the_sets_that_were_run():
+    found = [
+        {"set": "usps", "kernel": f"poly{degree}", "method": method, "errors": errors}
+        for method, errors in (("svm", 102), ("sigma", 96), ("rmm", 160))
+        for degree in range(2, 8)
+    ]
+    some = [one for one in found if one["kernel"] in ("poly3", "poly7")]
+    verdicts = {row.what: row.verdict for row in wider._rows(Results(some))}
+    assert verdicts["usps, SVM, degrees 3, 7"] == "agrees"
+    compared = "usps: polynomials of degree 3, 7 with fewer errors of RMM than "
+    assert verdicts[f"{compared}SVM"] == "contradicted"
+    # In print the RMM has fewer errors with two of six degrees, of which 3 is one.
+    assert verdicts[f"{compared}Σ-SVM"] == "not comparable"
+    rows = {row.what: row for row in wider._rows(Results(found))}
+    assert rows["usps, SVM, degrees 2 to 7"].paper == "109 109 103 100 95 93"
+    assert rows["usps, SVM, degrees 2 to 7"].verdict == "agrees"
+    assert rows["usps, RMM, degrees 2 to 7"].verdict == "differs"
+    assert "poly7" in rows["usps, RMM, degrees 2 to 7"].why
+    assert not any("mnist" in what for what in rows)
+    assert all("seen" in row.why for row in rows.values() if row.verdict != "not comparable")

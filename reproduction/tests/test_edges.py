@@ -94,6 +94,19 @@ def test_no_grid_is_wider_than_one_without_validation_errors():
         assert [choice.edge for choice in found] == [edge]
 
 
+def test_the_largest_d_ends_a_grid_unless_nothing_changes_beyond_it():
+    grid = {"penalties": [1.0], "sigma_penalties": [0.1, 1.0, 10.0], "ridges": [1e-4, 1.0]}
+    for D, shares, edge in (
+        (0.999, [0.5, 0.999], "largest"),
+        (0.5, [0.5, 0.999], ""),
+        (0.999999, [0.5, 0.999999], "natural"),
+    ):
+        chosen = {"sigma_chosen": {"C": 1.0, "D": D, "validation": 0.01}}
+        cell = {"set": "usps", "grid": {**grid, "shares": shares}, **chosen}
+        found = {choice.what: choice.edge for choice in TABLE_2.choices(Results([cell]))}
+        assert found == {"usps, Σ-SVM, C": "", "usps, Σ-SVM, D": edge}
+
+
 def test_cw_var_depends_on_one_product_and_cw_stdev_not_on_the_variance():
     X, y = make_rotated_stripe(300, random_state=0)
 

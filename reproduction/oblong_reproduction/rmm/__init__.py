@@ -11,6 +11,7 @@ from oblong_reproduction.rmm.runtime import FIGURE_10
 from oblong_reproduction.rmm.toys import FIGURE_1, TABLE_1
 from oblong_reproduction.rmm.universum import TABLE_3
 from oblong_reproduction.rmm.when import WHEN
+from oblong_reproduction.rmm.wider import TABLE_2_WIDER
 
 EXPERIMENTS = (
     FIGURE_1,
@@ -21,6 +22,7 @@ EXPERIMENTS = (
     FIGURE_6,
     TABLE_2,
     TABLE_2_CHOICES,
+    TABLE_2_WIDER,
     FIGURE_7,
     FIGURE_8,
     TABLE_3,
