@@ -6,12 +6,14 @@ thread while chunks run, because a chunk is a whole unit of work (product and po
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
 from threading import Lock
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
+
+_SMALL_SYSTEM = 1024
 
 
 @lru_cache(maxsize=1)
@@ -50,6 +52,16 @@ def single_threaded_blas() -> Iterator[None]:
             _holding -= 1
             if not _holding:
                 _limited.restore_original_limits()
+
+
+def blas_for_systems(size: int) -> AbstractContextManager[None]:
+    """Hold BLAS to one thread where systems have at most so many unknowns that it is faster.
+
+    NumPy and SciPy each bring a BLAS of their own. The threads of one wait for work in a loop and
+    keep those of the other from the processors: with two of them, two threads took up to twenty
+    times as long for factors of a few hundred rows as one.
+    """
+    return single_threaded_blas() if size <= _SMALL_SYSTEM else nullcontext()
 
 
 def chunks(size: int, length: int) -> Iterator[tuple[int, int]]:

@@ -1,9 +1,10 @@
 """Problems of one fit, worked on at once."""
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import effective_n_jobs
 
 from oblong._core.threads import available_threads, single_threaded_blas
 
@@ -23,5 +24,6 @@ def in_threads(
     jobs = min(len(items), effective_n_jobs(n_jobs))
     if jobs <= 1:
         return [task(*item) for item in items]
-    with single_threaded_blas():
-        return Parallel(n_jobs=jobs, prefer="threads")(delayed(task)(*item) for item in items)
+    # Joblib looks for results a hundred times a second, which is too rarely for small tasks.
+    with single_threaded_blas(), ThreadPoolExecutor(jobs) as pool:
+        return list(pool.map(lambda item: task(*item), items))

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from oblong._core.estimator import Count, Fraction, Positive
 from oblong._core.progress import ProgressCallback
-from oblong._core.threads import chunks
+from oblong._core.threads import blas_for_systems, chunks
 from oblong.batch._one_vs_one import pairs_of
 from oblong.batch._pairwise import PairFit
 from oblong.batch._parameters import MarginParameters
@@ -203,8 +203,14 @@ class EllipsoidalKernelClassifier(MarginParameters, PassClassifier):
     ) -> tuple[list[PairFit], list[np.ndarray]]:
         """Find the ellipsoid of all rows, then solve every pair in its geometry."""
         self.ellipsoid_ = None
-        if self.shape == "none":
-            return super()._fit_pairs(X, labels, penalties, weights)
+        with blas_for_systems(X.shape[0]):
+            if self.shape == "none":
+                return super()._fit_pairs(X, labels, penalties, weights)
+            return self._fit_in_ball(X, labels, penalties, weights)
+
+    def _fit_in_ball(
+        self, X: Any, labels: np.ndarray, penalties: np.ndarray, weights: np.ndarray
+    ) -> tuple[list[PairFit], list[np.ndarray]]:
         mapped = self._unit_ball(X, weights)
         fits, members = super()._fit_pairs(mapped, labels, penalties, weights)
         signs = (

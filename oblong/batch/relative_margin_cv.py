@@ -1,5 +1,6 @@
 """The relative margin machine with its parameters chosen by cross-validation."""
 
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -12,6 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from oblong._core.estimator import ArrayLike, ClassWeight, Positive, RandomState
+from oblong._core.threads import single_threaded_blas
 from oblong.batch._device import SearchOnDevice, fit_anywhere, out_of_memory, same_place
 from oblong.batch._fold_models import STAGED_ROWS, SearchKernel, SharedRows
 from oblong.batch._parameters import VoteParameters
@@ -219,25 +221,35 @@ class RelativeMarginClassifierCV(VoteParameters, ClassifierMixin, ParameterSearc
             report=self._report if self.verbose else None,
             on_device=self._rows_on_device,
         )
+        self.classes_ = classes
         kept_weights = None if sample_weight is None else weights
+        # Threads of BLAS that have nothing to do take time from those of the folds.
+        with single_threaded_blas() if _is_small(y) else nullcontext():
+            self._choose(search, X, y, kept_weights, splits)
+
+    def _choose(
+        self, search: GridFold, X: Any, y: np.ndarray, weights: np.ndarray | None, splits: list
+    ) -> None:
+        """Search, and fit the best combination to all rows."""
+        grid = search.grid
         try:
-            folds, outcomes = self._run(search, X, y, kept_weights, splits)
+            folds, outcomes = self._run(search, X, y, weights, splits)
         except Exception as error:
             if search.on_device is None or not out_of_memory(error):
                 raise
             # Cores need less memory.
             search = replace(search, on_device=None)
-            folds, outcomes = self._run(search, X, y, kept_weights, splits)
+            folds, outcomes = self._run(search, X, y, weights, splits)
         self._summarise(grid, outcomes)
-        self.classes_ = classes
         rows = X if self._rows_on_device is None else self._rows_on_device
         model: Any = RelativeMarginClassifier(**settings(self, RelativeMarginClassifier))
-        if search.on_device is None and classes.size == 2:
+        if search.on_device is None and self.classes_.size == 2:
             shape = (len(grid.Cs), len(grid.gammas), len(grid.spreads))
             best = np.unravel_index(self.best_index_, shape)
             starts = mean_coefficients(folds, len(y), *map(int, best))
-            model._starts = starts if starts is None else starts[:, weights > 0]
-        self._refit(model.set_params(**self.best_params_), rows, y, kept_weights)
+            used = slice(None) if weights is None else weights > 0
+            model._starts = starts if starts is None else starts[:, used]
+        self._refit(model.set_params(**self.best_params_), rows, y, weights)
         vars(model).pop("_starts", None)
         self._warn_unconverged(np.concatenate([outcome.gaps for outcome in outcomes]))
 
@@ -263,7 +275,6 @@ class RelativeMarginClassifierCV(VoteParameters, ClassifierMixin, ParameterSearc
     ) -> tuple[list[Fold], list[FoldScores]]:
         """Work on the folds, in threads if asked to; all of them would wait for one device."""
         _, counts = np.unique(y, return_counts=True)
-        small = np.sort(counts)[-2:].sum() <= _THREADS_ABOVE
         kernels = search.products(X)
         candidates = len(search.grid.candidates())
         used = np.ones(len(y), dtype=bool) if weights is None else weights > 0
@@ -282,7 +293,7 @@ class RelativeMarginClassifierCV(VoteParameters, ClassifierMixin, ParameterSearc
         n_jobs = self.n_jobs if search.on_device is None else 1
         grid = search.grid
         tasks = len(splits) * (len(grid.gammas) if keep else 1)
-        with fold_workers(tasks, n_jobs, small) as (each, threads):
+        with fold_workers(tasks, n_jobs, _is_small(y)) as (each, threads):
 
             def matrix(gamma: Any) -> np.ndarray:
                 kernel = search.kernel_for(gamma, X)
@@ -401,3 +412,9 @@ class RelativeMarginClassifierCV(VoteParameters, ClassifierMixin, ParameterSearc
 def _preference(candidate: dict[str, Any]) -> tuple:
     """Sort key among equal scores."""
     return -candidate["spread"], candidate["C"]
+
+
+def _is_small(y: np.ndarray) -> bool:
+    """Whether the largest pair of classes has so few rows that one thread of BLAS is faster."""
+    _, counts = np.unique(y, return_counts=True)
+    return bool(np.sort(counts)[-2:].sum() <= _THREADS_ABOVE)

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
 from oblong._core.estimator import Count, FractionBelowOne
+from oblong._core.threads import blas_for_systems
 from oblong.batch._one_vs_one import pairs_of
 from oblong.batch._pairwise import PairFit
 from oblong.batch._parameters import MarginParameters
@@ -189,15 +190,20 @@ class SigmaSVC(MarginParameters, PassClassifier):
         rank = self.rank
         if rank is None and n > self._options.largest_exact:
             rank = self._options.default_rank
-        # Whitened rows are dense: for wide sparse ones a low rank is the smaller evil.
-        if self.kernel == "linear" and d < n and (rank is None or d <= rank or not sp.issparse(X)):
-            solution = solve_sigma_linear(X, y, C, D, **linear)
-        elif rank is not None and rank < n:
-            solution = solve_sigma_low_rank(self._low_rank(X, rank, threads), y, C, D, **linear)
-        else:
-            K, unit, rows = self._matrix(X, threads)
-            solution = solve_sigma_kernel(SigmaFactor.of(K, D, weights), y, C, **options)
-            solution = certified_kernel(solution, K, y, C, D, weights, rows, unit)
+        with blas_for_systems(min(n, d) if self.kernel == "linear" else n):
+            # Whitened rows are dense: for wide sparse ones a low rank is the smaller evil.
+            if (
+                self.kernel == "linear"
+                and d < n
+                and (rank is None or d <= rank or not sp.issparse(X))
+            ):
+                solution = solve_sigma_linear(X, y, C, D, **linear)
+            elif rank is not None and rank < n:
+                solution = solve_sigma_low_rank(self._low_rank(X, rank, threads), y, C, D, **linear)
+            else:
+                K, unit, rows = self._matrix(X, threads)
+                solution = solve_sigma_kernel(SigmaFactor.of(K, D, weights), y, C, **options)
+                solution = certified_kernel(solution, K, y, C, D, weights, rows, unit)
         certificate = solution.certificate
         # All three solutions are certified as they are stored.
         assert certificate is not None

@@ -13,7 +13,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from oblong._core.estimator import Count, Finite, Fraction, Gamma, Natural, Positive, Verbose
 from oblong._core.progress import print_pass, print_progress
 from oblong._core.rollback import all_or_nothing
-from oblong._core.threads import available_threads
+from oblong._core.threads import available_threads, blas_for_systems
 from oblong.geometry._kernel_rows import KernelizedRows
 from oblong.geometry._unit_ball import UnitBallMap
 from oblong.kernels import KERNELS, Kernel
@@ -276,17 +276,18 @@ class MinimumVolumeEllipsoid(UnitBallMap):
                 kernel, X, weights, self.center, self.rank
             )
         exact = X.shape[0] <= _SMALL and self.E is None and self.ridge is None
-        result = solve_ellipsoid(
-            points,
-            E=None if self.E is None else float(self.E),
-            sample_weight=weights,
-            ridge=None if self.ridge is None else float(self.ridge),
-            tol=min(self.tol, _TIGHT) if exact else self.tol,
-            start=self._start(X.shape[0], weights),
-            progress=print_progress if self.verbose else None,
-            **self._form(),
-        )
-        self._store(X, weights, result)
+        with blas_for_systems(X.shape[0]):
+            result = solve_ellipsoid(
+                points,
+                E=None if self.E is None else float(self.E),
+                sample_weight=weights,
+                ridge=None if self.ridge is None else float(self.ridge),
+                tol=min(self.tol, _TIGHT) if exact else self.tol,
+                start=self._start(X.shape[0], weights),
+                progress=print_progress if self.verbose else None,
+                **self._form(),
+            )
+            self._store(X, weights, result)
         self._warn(result)
 
     def _form(self) -> dict[str, Any]:

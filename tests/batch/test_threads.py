@@ -6,9 +6,9 @@ from joblib import parallel_config
 from sklearn.datasets import make_classification
 from threadpoolctl import threadpool_limits
 
-from oblong import RelativeMarginClassifier
-from oblong._core.threads import available_threads
-from oblong.batch._workers import threads_of
+from oblong import LinearRelativeMarginClassifier, RelativeMarginClassifier
+from oblong._core.threads import available_threads, blas_for_systems
+from oblong.batch._workers import in_threads, threads_of
 
 
 @pytest.mark.parametrize("limit", [1, 2])
@@ -49,3 +49,33 @@ def test_threads_share_pairs_and_blas_has_the_others(
         assert model._shared_threads(len(model.intercept_)) == (side_by_side, blas)
     assert seen == [blas] * len(model.intercept_)
     assert np.all(model.dual_gap_ <= 1e-3)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_results_are_in_the_order_of_the_tasks_and_errors_get_out(n_jobs):
+    with threadpool_limits(2, user_api="blas"):
+        found = in_threads(lambda a, b: (a - b, available_threads()), [(3, 1), (5, 2)], n_jobs)
+        assert [difference for difference, _ in found] == [2, 3]
+        assert {threads for _, threads in found} == {2 // n_jobs}
+        with pytest.raises(ZeroDivisionError):
+            in_threads(lambda a: 1 // a, [(1,), (0,), (2,)], n_jobs)
+        assert available_threads() == 2
+
+
+@pytest.mark.parametrize(("size", "threads"), [(10, 1), (1024, 1), (1025, 2)])
+def test_small_systems_have_one_thread_of_blas(size, threads):
+    with threadpool_limits(2, user_api="blas"):
+        with blas_for_systems(size):
+            assert available_threads() == threads
+        assert available_threads() == 2
+
+
+@pytest.mark.parametrize("solver", ["interior-point", "descent"])
+def test_a_linear_fit_does_not_depend_on_the_threads_of_blas(solver):
+    X, y = make_classification(300, 30, random_state=0)
+    found = []
+    for limit in (1, 2):
+        with threadpool_limits(limit, user_api="blas"):
+            model = LinearRelativeMarginClassifier(solver=solver, random_state=0).fit(X, y)
+        found.append(model.decision_function(X))
+    np.testing.assert_allclose(found[0], found[1], atol=1e-6)
