@@ -5,10 +5,10 @@ thread while chunks run, because a chunk is a whole unit of work (product and po
 """
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
-from threading import Lock
+from threading import Lock, local
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
@@ -21,9 +21,19 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController().select(user_api="blas")
 
 
-@lru_cache(maxsize=8)
-def _pool(threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads, thread_name_prefix="oblong")
+class _Own(local):
+    """Helpers of one thread, by their number: threads that compute side by side share none."""
+
+    def __init__(self) -> None:
+        self.pools: dict[int, ThreadPoolExecutor] = {}
+
+    def pool(self, helpers: int) -> ThreadPoolExecutor:
+        if helpers not in self.pools:
+            self.pools[helpers] = ThreadPoolExecutor(helpers, thread_name_prefix="oblong")
+        return self.pools[helpers]
+
+
+_own = _Own()
 
 
 def available_threads() -> int:
@@ -32,35 +42,66 @@ def available_threads() -> int:
     return max((library.num_threads for library in libraries), default=1)
 
 
-_holding = 0
+_holding = _releasing = 0
 _limited: Any = None
 _lock = Lock()
 
 
+def _count(holding: int = 0, releasing: int = 0) -> None:
+    """Hold BLAS to one thread as long as more contexts hold it than release it."""
+    global _holding, _releasing, _limited
+    with _lock:
+        _holding += holding
+        _releasing += releasing
+        if (_holding > _releasing) == (_limited is not None):
+            return
+        _control()
+        if _limited is None:
+            _limited = _controller().limit(limits=1)
+        else:
+            _limited.restore_original_limits()
+            _limited = None
+        _control()
+
+
+def _control() -> None:
+    """Let any thread set the number of threads, which is the same for all of them.
+
+    Since threadpoolctl 3.8 only the first thread that ever set it would, and others in vain.
+    """
+    for library in _controller().lib_controllers:
+        if hasattr(library, "clear_controlling_thread"):
+            library.clear_controlling_thread(force=True)
+
+
 @contextmanager
 def single_threaded_blas() -> Iterator[None]:
-    """Hold BLAS to one thread inside the context, which several threads may be in at a time."""
-    global _holding, _limited
-    with _lock:
-        _holding += 1
-        if _holding == 1:
-            _limited = _controller().limit(limits=1)
+    """Hold BLAS to one thread inside the context, which several threads may be in at a time.
+
+    NumPy and SciPy each bring a BLAS of their own. The threads of one wait for work in a loop and
+    keep those of the other, and ours, from the processors: with two of them, two threads took up to
+    twenty times as long for factors of a few hundred rows as one.
+    """
+    _count(holding=1)
     try:
         yield
     finally:
-        with _lock:
-            _holding -= 1
-            if not _holding:
-                _limited.restore_original_limits()
+        _count(holding=-1)
+
+
+@contextmanager
+def released_blas(size: int) -> Iterator[None]:
+    """Give BLAS its threads back for a system of many unknowns, if no other thread holds it."""
+    large = int(size > _SMALL_SYSTEM)
+    _count(releasing=large)
+    try:
+        yield
+    finally:
+        _count(releasing=-large)
 
 
 def blas_for_systems(size: int) -> AbstractContextManager[None]:
-    """Hold BLAS to one thread where systems have at most so many unknowns that it is faster.
-
-    NumPy and SciPy each bring a BLAS of their own. The threads of one wait for work in a loop and
-    keep those of the other from the processors: with two of them, two threads took up to twenty
-    times as long for factors of a few hundred rows as one.
-    """
+    """Hold BLAS to one thread where systems have at most so many unknowns that it is faster."""
     return single_threaded_blas() if size <= _SMALL_SYSTEM else nullcontext()
 
 
@@ -86,8 +127,22 @@ def run_chunks(
         for start, stop in chunks(size, length):
             task(start, stop)
         return
+    left = list(chunks(size, length))
+    count, waiting = min(threads, len(left)) - 1, iter(left)
+
+    def work() -> None:
+        for start, stop in waiting:
+            task(start, stop)
+
+    # This thread works too: to wake another one takes longer than many a chunk.
     with single_threaded_blas() if blas else nullcontext():
-        pool = _pool(threads)
-        futures = [pool.submit(task, start, stop) for start, stop in chunks(size, length)]
-        for future in futures:
-            future.result()
+        helpers = [_own.pool(threads - 1).submit(work) for _ in range(count)]
+        try:
+            work()
+        finally:
+            # After an error nobody begins another chunk.
+            left.clear()
+            started = [helper for helper in helpers if not helper.cancel()]
+            wait(started)
+        for helper in started:
+            helper.result()

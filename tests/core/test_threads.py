@@ -1,0 +1,125 @@
+"""Chunks of work on several threads, and the threads of BLAS meanwhile."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+from oblong._core.threads import (
+    available_threads,
+    blas_for_systems,
+    released_blas,
+    run_chunks,
+    single_threaded_blas,
+)
+
+LARGE = 5000
+
+
+@pytest.fixture
+def three_threads():
+    with threadpool_limits(3, user_api="blas"):
+        yield
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize(("size", "length"), [(0, 3), (2, 3), (3, 3), (100, 7)])
+def test_every_chunk_is_done_once(threads, size, length):
+    done = np.zeros(size, dtype=np.intp)
+
+    def task(start: int, stop: int) -> None:
+        assert stop - start <= length
+        done[start:stop] += 1
+
+    run_chunks(task, size, length, threads)
+    assert (done == 1).all()
+
+
+def test_threads_work_at_the_same_time():
+    meeting = threading.Barrier(3, timeout=30.0)
+    run_chunks(lambda start, stop: meeting.wait(), 3, 1, 3)
+
+
+def test_chunks_inside_of_chunks():
+    done = np.zeros((4, 50))
+
+    def outer(start: int, stop: int) -> None:
+        def inner(first: int, last: int) -> None:
+            done[start:stop, first:last] += 1
+
+        run_chunks(inner, 50, 5, 4)
+
+    run_chunks(outer, 4, 1, 4)
+    assert (done == 1).all()
+
+
+@pytest.mark.parametrize("where", ["here", "helper"])
+def test_an_error_comes_out_and_ends_the_work(where):
+    here, begun = threading.get_ident(), []
+    both = threading.Barrier(2, timeout=30.0)
+
+    def task(start: int, stop: int) -> None:
+        begun.append(start)
+        if start < 2:
+            both.wait()
+            if (threading.get_ident() == here) == (where == "here"):
+                raise FloatingPointError(where)
+        time.sleep(1e-3)
+
+    with pytest.raises(FloatingPointError, match=where):
+        run_chunks(task, 1000, 1, 2)
+    if where == "here":
+        assert len(begun) < 1000
+    run_chunks(lambda start, stop: begun.clear(), 2, 1, 2)
+    assert begun == []
+
+
+def test_blas_is_held_while_chunks_run(three_threads):
+    seen = []
+    run_chunks(lambda start, stop: seen.append(available_threads()), 4, 1, 2)
+    assert seen == [1] * 4
+    run_chunks(lambda start, stop: seen.append(available_threads()), 4, 1, 2, blas=False)
+    assert seen[4:] == [3] * 4
+    assert available_threads() == 3
+
+
+def test_small_systems_hold_and_large_ones_release(three_threads):
+    with blas_for_systems(10):
+        assert available_threads() == 1
+    with blas_for_systems(LARGE):
+        assert available_threads() == 3
+    with single_threaded_blas():
+        with released_blas(10):
+            assert available_threads() == 1
+        with released_blas(LARGE):
+            assert available_threads() == 3
+            with single_threaded_blas():
+                assert available_threads() == 1
+            assert available_threads() == 3
+        assert available_threads() == 1
+        with single_threaded_blas(), released_blas(LARGE):
+            # Whoever holds it outside counts on it.
+            assert available_threads() == 1
+    assert available_threads() == 3
+
+
+def test_one_thread_does_not_release_what_another_holds(three_threads):
+    inside, leave = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with single_threaded_blas():
+            inside.set()
+            leave.wait(30.0)
+
+    other = threading.Thread(target=hold)
+    other.start()
+    assert inside.wait(30.0)
+    with single_threaded_blas(), released_blas(LARGE):
+        assert available_threads() == 1
+    leave.set()
+    other.join()
+    assert available_threads() == 3
