@@ -68,13 +68,14 @@ def resolve_gamma(gamma: str | float, X: Matrix, weights: np.ndarray | None = No
                 part = np.subtract(X[start:stop], mean, dtype=np.float64)
                 np.einsum("ij,ij->i", part, part, out=squares[start:stop])
 
-        # A chunk at a time: centring the whole of X would copy it.
+        # Sums are not left to BLAS, whose threads would wait for more work and keep ours from it. A
+        # chunk at a time: centring the whole of X would copy it.
         length = max(1, _CENTRED // max(1, n_features))
         threads = available_threads() if X.shape[0] > length else 1
         run_chunks(add, X.shape[0], length, threads, blas=False)
-        mean = float(share @ sums)
+        mean = float(np.einsum("i,i->", share, sums))
         run_chunks(square, X.shape[0], length, threads, blas=False)
-        variance = float(share @ squares)
+        variance = float(np.einsum("i,i->", share, squares))
     # Rows that are all one constant leave a variance of mere round-off.
     constant = variance <= np.square(4.0 * np.finfo(float).eps * mean)
     if constant and X.max() - X.min() <= 1e-12 * abs(mean):

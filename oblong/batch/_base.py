@@ -2,12 +2,14 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
 from oblong._core.class_weights import class_factors
 from oblong._core.progress import ProgressCallback
+from oblong._core.threads import single_threaded_blas
 from oblong.batch._expansion import CertifiedExpansion
 from oblong.batch._pairwise import PairFit, PairwiseKernelClassifier
 from oblong.linalg.columns import SymmetricColumns
@@ -43,7 +45,7 @@ class KernelClassifier(CertifiedExpansion, PairwiseKernelClassifier):
     ) -> PairFit:
         columns = self._columns(X, threads)
         C, progress = self._penalty * penalties, self._progress()
-        with self._blas_threads(X, threads):
+        with single_threaded_blas() if threads == 1 else nullcontext():
             solution = self._solve_pair(columns, y, C, progress, weights)
         margin = solution.margin
         bias = margin.bias - columns.offset(margin.coef, margin.direction)

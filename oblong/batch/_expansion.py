@@ -5,7 +5,6 @@ Classifiers and regressors share what is here; nothing of it knows of classes or
 
 import warnings
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 from weakref import WeakKeyDictionary
@@ -17,7 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from oblong._core.estimator import Estimator
 from oblong._core.progress import ProgressCallback, Run, print_progress
-from oblong._core.threads import available_threads, chunks, single_threaded_blas
+from oblong._core.threads import available_threads, chunks
 from oblong.batch._rows import validated_rows
 from oblong.kernels import Kernel, KernelRows, resolve_gamma
 from oblong.linalg.columns import ExplicitColumns, SymmetricColumns
@@ -36,8 +35,6 @@ _BY_DIFFERENCES = 1e4
 # Support vectors of fitted estimators, prepared for prediction: vectors, kernel, shift and rows. No
 # attributes: predictions leave the estimator as it is, and pickles need none of it.
 _PREPARED: WeakKeyDictionary[Any, tuple] = WeakKeyDictionary()
-# Least number of columns for which products of rows are worth the threads of BLAS.
-_WIDE = 256
 
 
 @dataclass(frozen=True)
@@ -300,11 +297,6 @@ class CertifiedExpansion(KernelExpansion):
                 raise
             # The solver still finds a stationary point, but no duality bounds its objective.
             self._indefinite = True
-
-    def _blas_threads(self, X: Any, threads: int) -> AbstractContextManager[Any]:
-        """Limit BLAS to one thread where only one is asked for, or starting others takes longer."""
-        one = threads == 1 or X.shape[1] < _WIDE
-        return single_threaded_blas() if one else nullcontext()
 
     def _pair_fit(
         self, solution: Any, coef: np.ndarray, bias: float, direction: np.ndarray | None = None

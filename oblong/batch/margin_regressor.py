@@ -9,7 +9,7 @@ from sklearn.base import RegressorMixin, _fit_context
 
 from oblong._core.estimator import ArrayLike, InnerFraction, Limit, NotNegative, Positive, Verbose
 from oblong._core.rollback import all_or_nothing
-from oblong._core.threads import available_threads
+from oblong._core.threads import available_threads, blas_for_systems
 from oblong.batch._expansion import CertifiedExpansion, PairFit
 from oblong.batch._parameters import KernelParameters
 from oblong.linalg.columns import SymmetricColumns
@@ -208,11 +208,12 @@ class MarginRegressor(KernelParameters, RegressorMixin, CertifiedExpansion):
         C = self._penalty * weights
         losses = [{"quantile": level} for level in levels] or [{"epsilon": self.epsilon}]
         how = {"bounds": limits, "max_iter": self.max_iter, "progress": self._progress()}
-        with self._blas_threads(rows, available_threads()):
+        threads = available_threads()
+        with blas_for_systems(min(rows.shape)):
             if self.kernel == "linear" and suits_linear_regression(rows):
-                fits = [self._linear_fit(rows, y, C, **loss, **how) for loss in losses]
+                fits = [self._linear_fit(rows, y, C, threads, **loss, **how) for loss in losses]
             else:
-                columns = self._columns(rows)
+                columns = self._columns(rows, threads)
                 fits = [self._kernel_fit(columns, rows, y, C, **loss, **how) for loss in losses]
         self._store(X, kept, fits)
         self._warn_unconverged(fits)
@@ -228,17 +229,17 @@ class MarginRegressor(KernelParameters, RegressorMixin, CertifiedExpansion):
             return fit
         # Products of rows have lost what the rows still tell: solve for the weights themselves.
         try:
-            linear = self._linear_fit(X, y, C, **how)
+            linear = self._linear_fit(X, y, C, columns.threads, **how)
         except ValueError:
             # Squares of the numbers overflow.
             return fit
         return linear if linear.relative_gap < fit.relative_gap else fit
 
-    def _linear_fit(self, X: Any, y: np.ndarray, C: np.ndarray, **how: Any) -> PairFit:
-        found = solve_linear_regression(
-            X, y, C, tol=min(self.tol, LINEAR_GAP), threads=available_threads(), **how
-        )
-        return PairFit.of_linear(found)
+    def _linear_fit(
+        self, X: Any, y: np.ndarray, C: np.ndarray, threads: int, **how: Any
+    ) -> PairFit:
+        tol = min(self.tol, LINEAR_GAP)
+        return PairFit.of_linear(solve_linear_regression(X, y, C, tol=tol, threads=threads, **how))
 
     def _levels(self) -> list[float]:
         """The quantiles, before any work starts; none for the other loss."""

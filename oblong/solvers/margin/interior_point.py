@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
 
+from oblong._core.threads import released_blas
 from oblong.solvers.margin.options import DEFAULTS, MarginOptions
 from oblong.solvers.margin.problem import Pieces
 
@@ -155,7 +156,8 @@ class _Factor:
         for _ in range(attempts):
             M = np.array(state.K, order="F")
             M.flat[:: len(M) + 1] = np.minimum(diagonal + self.inverse + ridge, 1e300)
-            L, failed = dpotrf(M, lower=True, clean=False, overwrite_a=True)
+            with released_blas(len(M)):
+                L, failed = dpotrf(M, lower=True, clean=False, overwrite_a=True)
             if not failed:
                 self.L = L
                 self.ones = dpotrs(L, np.ones(len(M)), lower=True)[0]

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from oblong._core.compile import compiled
+from oblong._core.threads import released_blas
 from oblong.solvers.margin.options import MarginOptions
 from oblong.solvers.margin.problem import Pieces, write_slopes
 
@@ -150,7 +151,8 @@ def _solve_definite(matrix: np.ndarray, both: np.ndarray) -> np.ndarray | None:
     The matrix is overwritten.
     """
     # LAPACK itself: the checks of SciPy's functions around it cost more than small blocks.
-    factor, failed = dpotrf(matrix.T, lower=True, clean=False, overwrite_a=True)
+    with released_blas(len(matrix)):
+        factor, failed = dpotrf(matrix.T, lower=True, clean=False, overwrite_a=True)
     return None if failed else dpotrs(factor, both.T, lower=True)[0].T
 
 

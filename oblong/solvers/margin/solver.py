@@ -25,6 +25,7 @@ from __future__ import annotations
 import numpy as np
 
 from oblong._core.progress import Progress, ProgressCallback
+from oblong._core.threads import single_threaded_blas
 from oblong.linalg.columns import SymmetricColumns
 from oblong.solvers.margin.ascent import Ascent
 from oblong.solvers.margin.block import NoMaximum
@@ -39,6 +40,8 @@ __all__ = ["MarginResult", "solve_margin"]
 _NO_LIMIT = np.iinfo(np.int64).max
 
 
+# Products and kernel values have threads of their own; only large factors release those of BLAS.
+@single_threaded_blas()
 def solve_margin(
     columns: SymmetricColumns,
     pieces: Pieces,
