@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
+from oblong._core.compile import compiled
 from oblong._core.exp2 import add_powers, add_powers_both_ways
 from oblong._core.threads import chunks, run_chunks
 from oblong.kernels import Kernel, KernelRows
@@ -16,11 +17,13 @@ from oblong.kernels import Kernel, KernelRows
 # Bytes of a tile and its columns; sums over these are in its precision, sums of tiles in double.
 _TILE = 1 << 19
 _COLUMNS = 512
+# Where rows of a tile are multiples of this many bytes, many of them share a line of the cache.
+_ALIKE = 2048
 # Multiplications up to which OpenBLAS copies nothing before it computes a product, which is faster
 # if tiles that small are not much smaller than others.
 _NOT_PACKED = 10**6
 # Rows and columns of a tile that is used in both directions.
-_SQUARE = 256
+_SQUARE = 240
 # Rows that chunks of several threads are a multiple of.
 _ROWS = 128
 # Entries computed at a time where there are no tiles: sparse rows, kernels that are functions.
@@ -49,7 +52,7 @@ def add_product(
     kernel : Kernel
         The kernel.
     A, B : KernelRows
-        Rows prepared for it. One product is fastest if ``B.right`` is in Fortran order.
+        Rows prepared for it. Few rows are multiplied fastest if ``B.right`` is in Fortran order.
     coef : ndarray of shape (B.n,) or (B.n, k)
         Coefficients.
     out : ndarray of shape (A.n,) or (A.n, k)
@@ -70,29 +73,54 @@ def add_product(
         run_chunks(whole, A.n, _share(A.n, threads), 1 if callable(kernel.name) else threads)
         return
     dtype = A.left.dtype
-    right = np.asfortranarray(B.right).T
     coef = coef.astype(dtype, copy=False)
+    height, width = _tile_shape(A, B)
+    memory = height * width
+    if kernel.name == "rbf" and out.ndim == 1 and A.n > height:
+        panels = _panels(B.right, width)
 
-    def tiles(start: int, stop: int) -> None:
-        entries, few = _TILE // dtype.itemsize, _NOT_PACKED // A.left.shape[1]
-        if 4 * few >= entries:
-            entries = min(few, entries)
-        height = min(entries // min(B.n, _COLUMNS), stop - start)
-        # A single row takes all columns at once.
-        width = min(B.n, entries // height)
-        memory = np.empty(height * width, dtype=dtype)
-        for first, last in chunks(stop - start, height):
-            rows = slice(start + first, start + last)
-            for left, end in chunks(B.n, width):
-                tile = memory[: (last - first) * (end - left)].reshape(last - first, end - left)
-                np.matmul(A.left[rows], right[:, left:end], out=tile)
-                if kernel.name == "rbf" and out.ndim == 1:
-                    add_powers(tile, coef[left:end], out[rows])
-                else:
+        def tiles(start: int, stop: int) -> None:
+            own = np.empty(memory, dtype=dtype)
+            _add_tiles(A.left[start:stop], panels, coef, out[start:stop], own, width)
+
+    else:
+        right = np.asfortranarray(B.right).T
+
+        def tiles(start: int, stop: int) -> None:
+            own = np.empty(memory, dtype=dtype)
+            for first, last in chunks(stop - start, height):
+                rows = slice(start + first, start + last)
+                for left, end in chunks(B.n, width):
+                    tile = own[: (last - first) * (end - left)].reshape(last - first, end - left)
+                    np.matmul(A.left[rows], right[:, left:end], out=tile)
                     kernel.map_columns(tile, 0, end - left)
                     out[rows] += tile @ coef[left:end]
 
     run_chunks(tiles, A.n, _share(A.n, threads), threads)
+
+
+def _tile_shape(A: KernelRows, B: KernelRows) -> tuple[int, int]:
+    """Rows and columns of a tile."""
+    itemsize = A.left.dtype.itemsize
+    entries, few = _TILE // itemsize, _NOT_PACKED // A.left.shape[1]
+    if 4 * few >= entries:
+        entries = min(few, entries)
+    # Tiles of about the same width.
+    width = -(-B.n // -(-B.n // _COLUMNS))
+    width += -width % 16
+    width += 16 * (width * itemsize % _ALIKE == 0)
+    height = max(1, entries // width)
+    # A single row takes all columns at once.
+    return (height, min(B.n, width)) if A.n > height else (A.n, min(B.n, max(1, entries // A.n)))
+
+
+def _panels(right: np.ndarray, width: int) -> np.ndarray:
+    """Some columns of ``right.T`` after the other, each some in one piece of memory."""
+    n, d = right.shape
+    panels = np.empty(n * d, dtype=right.dtype)
+    for first, last in chunks(n, width):
+        panels[d * first : d * last].reshape(d, -1)[...] = right[first:last].T
+    return panels
 
 
 def add_both_products(
@@ -109,33 +137,77 @@ def add_both_products(
     If ``A`` is ``B``, add ``k(A, A) @ coefs[0]`` to ``outs[0]`` alone, from half of the matrix.
     """
     same = A is B
-    right = np.asfortranarray(B.right).T
-    across: dict[int, np.ndarray] = {}
+    length = _SQUARE if threads > 1 else A.n
+    across = {start: np.zeros(B.n) for start, _ in chunks(A.n, length)}
+    if kernel.name == "rbf":
+        panels = _panels(B.right, _SQUARE)
 
-    def tiles(start: int, stop: int) -> None:
-        tile = np.empty((_SQUARE, _SQUARE), dtype=A.left.dtype)
-        sums = across[start] = np.zeros(B.n)
-        for first, last in chunks(stop - start, _SQUARE):
-            rows = slice(start + first, start + last)
-            for left, end in chunks(B.n, _SQUARE):
-                if same and left < rows.start:
-                    continue
-                some = tile.reshape(-1)[: (last - first) * (end - left)].reshape(-1, end - left)
-                np.matmul(A.left[rows], right[:, left:end], out=some)
-                once = same and left == rows.start
-                if kernel.name == "rbf":
-                    down = np.zeros(last - first) if once else coefs[0][rows]
-                    out = outs[0][rows]
-                    add_powers_both_ways(some, down, coefs[1][left:end], out, sums[left:end])
-                    continue
-                kernel.map_columns(some, 0, end - left)
-                outs[0][rows] += some @ coefs[1][left:end]
-                if not once:
-                    sums[left:end] += coefs[0][rows] @ some
+        def tiles(start: int, stop: int) -> None:
+            own = np.empty(_SQUARE**2, dtype=A.left.dtype)
+            given, found = (coefs[0][start:stop], coefs[1]), (outs[0][start:stop], across[start])
+            place = start if same else -1
+            _add_square_tiles(A.left[start:stop], panels, *given, *found, own, place)
 
-    run_chunks(tiles, A.n, _SQUARE if threads > 1 else A.n, threads)
-    for _, sums in sorted(across.items()):
+    else:
+        right = np.asfortranarray(B.right).T
+
+        def tiles(start: int, stop: int) -> None:
+            sums = across[start]
+            for first, last in chunks(stop - start, _SQUARE):
+                rows = slice(start + first, start + last)
+                for left, end in chunks(B.n, _SQUARE):
+                    if same and left < rows.start:
+                        continue
+                    tile = A.left[rows] @ right[:, left:end]
+                    kernel.map_columns(tile, 0, end - left)
+                    outs[0][rows] += tile @ coefs[1][left:end]
+                    if not (same and left == rows.start):
+                        sums[left:end] += coefs[0][rows] @ tile
+
+    run_chunks(tiles, A.n, length, threads)
+    for sums in across.values():
         outs[1][...] += sums
+
+
+@compiled
+def _product(rows, panels, first, last, memory):
+    """One tile of a product, written to memory."""
+    d, width = rows.shape[1], last - first
+    tile = memory[: len(rows) * width].reshape(len(rows), width)
+    np.dot(rows, panels[d * first : d * last].reshape(d, width), tile)
+    return tile
+
+
+@compiled
+def _add_tiles(left, panels, coef, out, memory, width):
+    """Add sums of powers along the rows of ``left @ right.T``, tile by tile."""
+    height = memory.size // width
+    for start in range(0, len(left), height):
+        rows = left[start : start + height]
+        for first in range(0, coef.size, width):
+            last = min(coef.size, first + width)
+            tile = _product(rows, panels, first, last, memory)
+            add_powers(tile, coef[first:last], out[start : start + height])
+
+
+@compiled
+def _add_square_tiles(left, panels, down, along, out, sums, memory, at):
+    """Add sums of powers along the rows and down the columns.
+
+    Rows that are those of columns from ``at >= 0`` on leave out what is below the diagonal, and on
+    it they have sums along the rows only.
+    """
+    for start in range(0, len(left), _SQUARE):
+        rows, outer = left[start : start + _SQUARE], out[start : start + _SQUARE]
+        begin = max(0, at + start) if at >= 0 else 0
+        for first in range(begin, along.size, _SQUARE):
+            last = min(along.size, first + _SQUARE)
+            tile = _product(rows, panels, first, last, memory)
+            if at >= 0 and first == begin:
+                add_powers(tile, along[first:last], outer)
+            else:
+                own = down[start : start + _SQUARE]
+                add_powers_both_ways(tile, own, along[first:last], outer, sums[first:last])
 
 
 def _share(rows: int, threads: int) -> int:

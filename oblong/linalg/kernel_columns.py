@@ -233,7 +233,6 @@ class KernelColumns(ExplicitColumns):
                 self._add_new(image, indices[new], coef[new], kept)
             else:
                 some = self._X.take(indices[missing])
-                some = replace(some, right=np.asfortranarray(some.right))
                 for part, place in self._X.placed:
                     add_product(self.kernel, part, some, coef[missing], image[place], self.threads)
             indices, coef = indices[~missing], coef[~missing]
