@@ -341,7 +341,7 @@ class Kernel:
         if self.name == "rbf":
             raise_two(values, start, stop)
         elif self.name == "poly":
-            _power(values, self.degree, start, stop)
+            raise_to(values, self.degree, start, stop)
         elif self.name == "sigmoid":
             np.tanh(values[:, start:stop], out=values[:, start:stop])
 
@@ -398,7 +398,7 @@ def _squared_norms(X: Matrix) -> np.ndarray:
 
 
 @compiled
-def _power(values, degree, start, stop):
+def raise_to(values, degree, start, stop):
     """Raise to a whole power by squaring, a row at a time so that it stays in cache.
 
     ``np.power`` costs as much as the matrix product does.

@@ -14,6 +14,8 @@ from typing import Any
 from threadpoolctl import ThreadpoolController
 
 _SMALL_SYSTEM = 1024
+# Entries of a matrix that are worth another thread.
+_WORTH = 1 << 18
 
 
 @lru_cache(maxsize=1)
@@ -22,10 +24,21 @@ def _controller() -> ThreadpoolController:
 
 
 class _Own(local):
-    """Helpers of one thread, by their number: threads that compute side by side share none."""
+    """What a thread has for itself.
+
+    Attributes
+    ----------
+    pools : dict
+        Its helpers, by their number: threads that compute side by side share none.
+    threads : int
+        How many it may use though BLAS is held to one; 0 where that says it.
+    holding : int
+        Contexts in which it holds BLAS, and that :func:`released_blas` suspends.
+    """
 
     def __init__(self) -> None:
         self.pools: dict[int, ThreadPoolExecutor] = {}
+        self.threads = self.holding = 0
 
     def pool(self, helpers: int) -> ThreadPoolExecutor:
         if helpers not in self.pools:
@@ -39,7 +52,7 @@ _own = _Own()
 def available_threads() -> int:
     """Threads that BLAS may use now, so that every usual switch of it governs oblong too."""
     libraries = _controller().lib_controllers
-    return max((library.num_threads for library in libraries), default=1)
+    return _own.threads or max((library.num_threads for library in libraries), default=1)
 
 
 _holding = _releasing = 0
@@ -76,39 +89,62 @@ def _control() -> None:
 
 @contextmanager
 def single_threaded_blas() -> Iterator[None]:
-    """Hold BLAS to one thread inside the context, which several threads may be in at a time.
+    """Hold BLAS to one thread in the context, which several threads may be in at a time.
 
     NumPy and SciPy each bring a BLAS of their own. The threads of one wait for work in a loop and
     keep those of the other, and ours, from the processors: with two of them, two threads took up to
     twenty times as long for factors of a few hundred rows as one.
     """
     _count(holding=1)
+    before, _own.threads = _own.threads, 0
     try:
         yield
     finally:
+        _own.threads = before
         _count(holding=-1)
 
 
 @contextmanager
+def own_threads_only() -> Iterator[None]:
+    """Hold BLAS to one thread, but leave :func:`run_chunks` those that there are."""
+    threads = available_threads()
+    with single_threaded_blas():
+        _own.threads = threads
+        _own.holding += 1
+        try:
+            yield
+        finally:
+            _own.holding -= 1
+
+
+@contextmanager
 def released_blas(size: int) -> Iterator[None]:
-    """Give BLAS its threads back for a system of many unknowns, if no other thread holds it."""
-    large = int(size > _SMALL_SYSTEM)
-    _count(releasing=large)
+    """Inside :func:`own_threads_only`, give BLAS its threads for a system of many unknowns.
+
+    Unless anyone else holds it, too.
+    """
+    releasing = _own.holding if size > _SMALL_SYSTEM else 0
+    _count(releasing=releasing)
     try:
         yield
     finally:
-        _count(releasing=-large)
+        _count(releasing=-releasing)
 
 
 def blas_for_systems(size: int) -> AbstractContextManager[None]:
     """Hold BLAS to one thread where systems have at most so many unknowns that it is faster."""
-    return single_threaded_blas() if size <= _SMALL_SYSTEM else nullcontext()
+    return own_threads_only() if size <= _SMALL_SYSTEM else nullcontext()
 
 
 def chunks(size: int, length: int) -> Iterator[tuple[int, int]]:
     """Cut ``range(size)`` into pieces of at most ``length``."""
     for start in range(0, size, max(1, length)):
         yield start, min(size, start + length)
+
+
+def even_share(size: int, entries: int, threads: int) -> int:
+    """Length of chunks, one for each thread; fewer, where rows have too few entries for that."""
+    return max(-(-size // threads), -(-_WORTH // max(1, entries)))
 
 
 def run_chunks(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from oblong._core.threads import chunks
+from oblong._core.threads import blas_for_systems, chunks
 from oblong.batch._rows import validated_rows
 from oblong.batch._workers import Result, in_threads
 from oblong.linalg.feature_map import FeatureMap
@@ -47,6 +47,11 @@ class OneVsRestMixin:
     @abstractmethod
     def _outputs(self, X: Any, rounded: bool = True) -> np.ndarray:
         """Outputs of every problem, perhaps in the precision of the rows."""
+
+    def _fit_rows(self, X: Any, kept: np.ndarray, rows: Any, *data: np.ndarray) -> Any:
+        with blas_for_systems(min(rows.shape) if self.kernel == "linear" else rows.shape[0]):
+            # That of the classifiers whose rows these are.
+            return super()._fit_rows(X, kept, rows, *data)  # type: ignore[misc]
 
     def _validated(self, X: Any) -> Any:
         check_is_fitted(self)

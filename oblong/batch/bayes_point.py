@@ -11,7 +11,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from oblong._core.estimator import Count, NotNegative, Positive
-from oblong._core.threads import blas_for_systems
 from oblong.batch._base import KernelClassifier
 from oblong.batch._one_vs_rest import OneVsRestMixin, positive_classes, solve_each
 from oblong.batch._pairwise import PairFit
@@ -221,8 +220,7 @@ class BayesPointClassifier(KernelParameters, SolverParameters, OneVsRestMixin, K
             rows = F if used.size == len(F) and inverse.size == len(F) else F[used // 2]
             return self._solve(rows, signs, totals[used], little, seeds[k], turn)
 
-        with blas_for_systems(n):
-            fits = solve_each(solve, labels, len(self.classes_), self.n_jobs)
+        fits = solve_each(solve, labels, len(self.classes_), self.n_jobs)
         if self._span is not None:
             basis = F[self._span].T.astype(np.float64)
             self._span_coef = np.array(

@@ -9,7 +9,6 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from oblong._core.estimator import Positive
-from oblong._core.threads import blas_for_systems
 from oblong.batch._pairwise import PairFit, PairwiseKernelClassifier
 from oblong.batch._parameters import KernelParameters, RunParameters, VoteParameters
 from oblong.solvers.covariance.kernel_fisher import KernelFisherResult, solve_kernel_fisher
@@ -124,9 +123,9 @@ class KernelFisherClassifier(
         self, X: Any, y: np.ndarray, penalties: np.ndarray, weights: np.ndarray, threads: int
     ) -> PairFit:
         K, unit, rows = self._matrix(X, threads)
-        with blas_for_systems(len(K)):
-            found = solve_kernel_fisher(K, y, weights, float(self.alpha), rows=rows, unit=unit)
-        return PairFit.of(found)
+        return PairFit.of(
+            solve_kernel_fisher(K, y, weights, float(self.alpha), rows=rows, unit=unit)
+        )
 
     def _warn_unconverged(self, fits: Sequence[PairFit]) -> None:
         worst = max(fit.relative_gap for fit in fits)

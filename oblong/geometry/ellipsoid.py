@@ -276,7 +276,7 @@ class MinimumVolumeEllipsoid(UnitBallMap):
                 kernel, X, weights, self.center, self.rank
             )
         exact = X.shape[0] <= _SMALL and self.E is None and self.ridge is None
-        with blas_for_systems(X.shape[0]):
+        with blas_for_systems(min(points.shape)):
             result = solve_ellipsoid(
                 points,
                 E=None if self.E is None else float(self.E),

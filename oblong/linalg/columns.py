@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from oblong._core.compile import compiled
-from oblong._core.threads import chunks, run_chunks
+from oblong._core.threads import chunks, even_share, run_chunks
 
 if TYPE_CHECKING:
     from oblong.linalg.principal import PrincipalBlock
@@ -205,7 +205,7 @@ def add_columns(
         for first, last in chunks(stop - start, _STRIP):
             _add_columns(image, columns.store, slots, coef, start + first, start + last)
 
-    share = max(1024, -(-columns.n // columns.threads))
+    share = even_share(columns.n, slots.size, columns.threads)
     run_chunks(strips, columns.n, share, columns.threads, blas=False)
 
 

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from oblong._core.compile import compiled
 from oblong._core.exp2 import add_powers, add_powers_both_ways
 from oblong._core.threads import chunks, run_chunks
-from oblong.kernels import Kernel, KernelRows
+from oblong.kernels import Kernel, KernelRows, raise_to
 
 # Bytes of a tile and its columns; sums over these are in its precision, sums of tiles in double.
 _TILE = 1 << 19
@@ -76,12 +76,13 @@ def add_product(
     coef = coef.astype(dtype, copy=False)
     height, width = _tile_shape(A, B)
     memory = height * width
-    if kernel.name == "rbf" and out.ndim == 1 and A.n > height:
+    degree = _degree(kernel)
+    if degree is not None and out.ndim == 1 and A.n > height:
         panels = _panels(B.right, width)
 
         def tiles(start: int, stop: int) -> None:
             own = np.empty(memory, dtype=dtype)
-            _add_tiles(A.left[start:stop], panels, coef, out[start:stop], own, width)
+            _add_tiles(A.left[start:stop], panels, coef, out[start:stop], own, width, degree)
 
     else:
         right = np.asfortranarray(B.right).T
@@ -114,6 +115,11 @@ def _tile_shape(A: KernelRows, B: KernelRows) -> tuple[int, int]:
     return (height, min(B.n, width)) if A.n > height else (A.n, min(B.n, max(1, entries // A.n)))
 
 
+def _degree(kernel: Kernel) -> int | None:
+    """The power of a polynomial, -1 for powers of two, None for what is not compiled."""
+    return {"rbf": -1, "linear": 1, "poly": kernel.degree}.get(str(kernel.name))
+
+
 def _panels(right: np.ndarray, width: int) -> np.ndarray:
     """Some columns of ``right.T`` after the other, each some in one piece of memory."""
     n, d = right.shape
@@ -139,14 +145,15 @@ def add_both_products(
     same = A is B
     length = _SQUARE if threads > 1 else A.n
     across = {start: np.zeros(B.n) for start, _ in chunks(A.n, length)}
-    if kernel.name == "rbf":
+    degree = _degree(kernel)
+    if degree is not None:
         panels = _panels(B.right, _SQUARE)
 
         def tiles(start: int, stop: int) -> None:
             own = np.empty(_SQUARE**2, dtype=A.left.dtype)
             given, found = (coefs[0][start:stop], coefs[1]), (outs[0][start:stop], across[start])
             place = start if same else -1
-            _add_square_tiles(A.left[start:stop], panels, *given, *found, own, place)
+            _add_square_tiles(A.left[start:stop], panels, *given, *found, own, place, degree)
 
     else:
         right = np.asfortranarray(B.right).T
@@ -179,20 +186,24 @@ def _product(rows, panels, first, last, memory):
 
 
 @compiled
-def _add_tiles(left, panels, coef, out, memory, width):
-    """Add sums of powers along the rows of ``left @ right.T``, tile by tile."""
+def _add_tiles(left, panels, coef, out, memory, width, degree):
+    """Add sums of values along the rows of ``left @ right.T``, tile by tile."""
     height = memory.size // width
     for start in range(0, len(left), height):
         rows = left[start : start + height]
         for first in range(0, coef.size, width):
             last = min(coef.size, first + width)
             tile = _product(rows, panels, first, last, memory)
-            add_powers(tile, coef[first:last], out[start : start + height])
+            if degree < 0:
+                add_powers(tile, coef[first:last], out[start : start + height])
+            else:
+                raise_to(tile, degree, 0, last - first)
+                out[start : start + height] += np.dot(tile, coef[first:last])
 
 
 @compiled
-def _add_square_tiles(left, panels, down, along, out, sums, memory, at):
-    """Add sums of powers along the rows and down the columns.
+def _add_square_tiles(left, panels, down, along, out, sums, memory, at, degree):
+    """Add sums of values along the rows and down the columns.
 
     Rows that are those of columns from ``at >= 0`` on leave out what is below the diagonal, and on
     it they have sums along the rows only.
@@ -203,11 +214,14 @@ def _add_square_tiles(left, panels, down, along, out, sums, memory, at):
         for first in range(begin, along.size, _SQUARE):
             last = min(along.size, first + _SQUARE)
             tile = _product(rows, panels, first, last, memory)
-            if at >= 0 and first == begin:
-                add_powers(tile, along[first:last], outer)
+            part, once = along[first:last], at >= 0 and first == begin
+            own = np.zeros(len(rows)) if once else down[start : start + _SQUARE]
+            if degree < 0:
+                add_powers_both_ways(tile, own, part, outer, sums[first:last])
             else:
-                own = down[start : start + _SQUARE]
-                add_powers_both_ways(tile, own, along[first:last], outer, sums[first:last])
+                raise_to(tile, degree, 0, last - first)
+                outer += np.dot(tile, part)
+                sums[first:last] += np.dot(own, tile)
 
 
 def _share(rows: int, threads: int) -> int:

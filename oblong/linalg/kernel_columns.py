@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from oblong._core.threads import chunks, run_chunks
+from oblong._core.threads import chunks, even_share, run_chunks
 from oblong.kernels import Kernel, KernelRows
 from oblong.linalg.columns import UNIT, Expansion, ExplicitColumns, add_columns, rounding_bound
 from oblong.linalg.fused import add_both_products, add_product, in_tiles
@@ -213,7 +213,8 @@ class KernelColumns(ExplicitColumns):
                 self.kernel.map_columns(tile, 0, others.size)
                 out[place, : others.size] = tile
 
-        run_chunks(write, rows.size, max(_BLOCK_ROWS, -(-rows.size // self.threads)), self.threads)
+        share = even_share(rows.size, others.size, self.threads)
+        run_chunks(write, rows.size, share, self.threads)
 
     def add(
         self, image: np.ndarray, indices: np.ndarray, coef: np.ndarray, again: np.ndarray | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from oblong._core.compile import compiled
-from oblong._core.threads import run_chunks
+from oblong._core.threads import even_share, run_chunks
 from oblong.linalg.columns import SymmetricColumns
 
 # How much wider than the block its memory is made when it has to grow.
@@ -14,8 +14,6 @@ _GROWTH = 1.6
 _TILE = 16
 # Share of a computed block below which its rows are not kept.
 _FEW = 0.4
-# Fewest rows worth another thread.
-_SHARE = 64
 
 
 class PrincipalBlock:
@@ -102,9 +100,12 @@ class PrincipalBlock:
         def mirror(start: int, stop: int) -> None:
             _mirror(wide, into, fresh[start:stop], start)
 
-        threads = columns.threads
-        run_chunks(gather, known.size, max(_SHARE, -(-known.size // threads)), threads, blas=False)
-        run_chunks(mirror, rows.size, max(_SHARE, -(-rows.size // threads)), threads, blas=False)
+        for task, size, entries in (
+            (gather, known.size, rows.size),
+            (mirror, rows.size, into.size),
+        ):
+            share = even_share(size, entries, columns.threads)
+            run_chunks(task, size, share, columns.threads, blas=False)
 
     def _make_room(self, size: int) -> None:
         """Have room for a block of some size, with the values that there are in their place."""

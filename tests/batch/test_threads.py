@@ -7,7 +7,7 @@ from sklearn.datasets import make_classification
 from threadpoolctl import threadpool_limits
 
 from oblong import LinearRelativeMarginClassifier, RelativeMarginClassifier
-from oblong._core.threads import available_threads, blas_for_systems
+from oblong._core.threads import available_threads
 from oblong.batch._workers import in_threads, threads_of
 
 
@@ -59,14 +59,6 @@ def test_results_are_in_the_order_of_the_tasks_and_errors_get_out(n_jobs):
         assert {threads for _, threads in found} == {2 // n_jobs}
         with pytest.raises(ZeroDivisionError):
             in_threads(lambda a: 1 // a, [(1,), (0,), (2,)], n_jobs)
-        assert available_threads() == 2
-
-
-@pytest.mark.parametrize(("size", "threads"), [(10, 1), (1024, 1), (1025, 2)])
-def test_small_systems_have_one_thread_of_blas(size, threads):
-    with threadpool_limits(2, user_api="blas"):
-        with blas_for_systems(size):
-            assert available_threads() == threads
         assert available_threads() == 2
 
 

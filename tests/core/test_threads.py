@@ -4,20 +4,33 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_limits
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from oblong._core.threads import (
     available_threads,
     blas_for_systems,
+    own_threads_only,
     released_blas,
     run_chunks,
     single_threaded_blas,
 )
 
 LARGE = 5000
+
+
+def blas_threads() -> int:
+    """That other libraries of a test, which come with a BLAS, have one thread does not matter."""
+    return max(found["num_threads"] for found in threadpool_info() if found["user_api"] == "blas")
+
+
+@contextmanager
+def nested():
+    with own_threads_only(), blas_for_systems(10):
+        yield
 
 
 @pytest.fixture
@@ -80,31 +93,46 @@ def test_an_error_comes_out_and_ends_the_work(where):
 
 def test_blas_is_held_while_chunks_run(three_threads):
     seen = []
-    run_chunks(lambda start, stop: seen.append(available_threads()), 4, 1, 2)
+    run_chunks(lambda start, stop: seen.append(blas_threads()), 4, 1, 2)
     assert seen == [1] * 4
-    run_chunks(lambda start, stop: seen.append(available_threads()), 4, 1, 2, blas=False)
+    run_chunks(lambda start, stop: seen.append(blas_threads()), 4, 1, 2, blas=False)
     assert seen[4:] == [3] * 4
-    assert available_threads() == 3
+    assert blas_threads() == 3
 
 
 def test_small_systems_hold_and_large_ones_release(three_threads):
     with blas_for_systems(10):
-        assert available_threads() == 1
+        assert blas_threads() == 1
     with blas_for_systems(LARGE):
-        assert available_threads() == 3
-    with single_threaded_blas():
-        with released_blas(10):
+        assert blas_threads() == 3
+    for context in (own_threads_only, nested):
+        with context():
+            with released_blas(10):
+                assert blas_threads() == 1
+            with released_blas(LARGE):
+                assert blas_threads() == 3
+                with single_threaded_blas():
+                    assert blas_threads() == 1
+                assert blas_threads() == 3
+            assert blas_threads() == 1
+    with single_threaded_blas(), own_threads_only(), released_blas(LARGE):
+        # Whoever holds it outside counts on it.
+        assert blas_threads() == 1
+    assert blas_threads() == 3
+
+
+def test_threads_of_blas_and_our_own(three_threads):
+    with own_threads_only():
+        assert (available_threads(), blas_threads()) == (3, 1)
+        with single_threaded_blas():
             assert available_threads() == 1
-        with released_blas(LARGE):
-            assert available_threads() == 3
-            with single_threaded_blas():
+            with own_threads_only():
                 assert available_threads() == 1
-            assert available_threads() == 3
-        assert available_threads() == 1
-        with single_threaded_blas(), released_blas(LARGE):
-            # Whoever holds it outside counts on it.
-            assert available_threads() == 1
-    assert available_threads() == 3
+        assert available_threads() == 3
+        seen = []
+        run_chunks(lambda start, stop: seen.append(available_threads()), 4, 1, 2)
+        assert seen == [1] * 4
+    assert (available_threads(), blas_threads()) == (3, 3)
 
 
 def test_one_thread_does_not_release_what_another_holds(three_threads):
@@ -118,8 +146,8 @@ def test_one_thread_does_not_release_what_another_holds(three_threads):
     other = threading.Thread(target=hold)
     other.start()
     assert inside.wait(30.0)
-    with single_threaded_blas(), released_blas(LARGE):
-        assert available_threads() == 1
+    with own_threads_only(), released_blas(LARGE):
+        assert blas_threads() == 1
     leave.set()
     other.join()
-    assert available_threads() == 3
+    assert blas_threads() == 3

@@ -17,6 +17,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cholesky, eigh
 from scipy.linalg.lapack import dtrtri
 
+from oblong._core.threads import own_threads_only, released_blas
 from oblong.solvers.covariance.certificate import UNIT, Certificate, StoredOutputs
 
 # Negative eigenvalues up to this fraction of the largest are round-off.
@@ -70,6 +71,7 @@ class KernelFisherResult:
         return Certificate(self.objective, self.gap).status("converged")
 
 
+@own_threads_only()
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")
 def solve_kernel_fisher(
     K: np.ndarray,
@@ -167,14 +169,17 @@ def _inverse_root(K: np.ndarray, ridge: np.ndarray) -> np.ndarray:
         raise ValueError("the kernel matrix has values that are not finite: scale the data")
     shifted.flat[:: len(K) + 1] += ridge
     try:
-        factor = cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
-        return dtrtri(factor, lower=1, overwrite_c=1)[0]
+        with released_blas(len(K)):
+            factor = cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
+            return dtrtri(factor, lower=1, overwrite_c=1)[0]
     except LinAlgError:
         pass
     # The ridge is below the rounding of the matrix. Its negative eigenvalues are rounding too, or
     # the kernel is not one.
     scale = 1.0 / np.sqrt(ridge)
-    values, vectors = eigh(K.astype(np.float64) * scale * scale[:, None], check_finite=False)
+    scaled = K.astype(np.float64) * scale * scale[:, None]
+    with released_blas(len(K)):
+        values, vectors = eigh(scaled, overwrite_a=True, check_finite=False)
     if values[0] < -_ROUND_OFF * values[-1]:
         raise ValueError("the kernel matrix is not positive semidefinite: use another kernel")
     return (vectors * scale[:, None] / np.sqrt(1.0 + np.maximum(values, 0.0))).T

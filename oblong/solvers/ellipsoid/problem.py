@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from oblong._core.progress import Progress, ProgressCallback
-from oblong._core.threads import single_threaded_blas
+from oblong._core.threads import own_threads_only
 from oblong.linalg.log_det import moments
 from oblong.solvers.ellipsoid.coordinates import Coordinates, Metric
 from oblong.solvers.ellipsoid.options import EllipsoidOptions
@@ -121,9 +121,8 @@ class DesignProblem:
 
     def solve_rows(self, F: np.ndarray, start: np.ndarray, **arguments: Any) -> LogDetResult:
         """Run the interior point method on some rows, within the limit on Newton systems."""
-        # Systems of this size gain nothing from threads, which wait for each other instead. At
-        # the last digit a weight can be its cap; the step is then refused, which is the end.
-        with single_threaded_blas(), np.errstate(divide="ignore", invalid="ignore"):
+        # At the last digit a weight can be its cap; the step is then refused, which is the end.
+        with own_threads_only(), np.errstate(divide="ignore", invalid="ignore"):
             found = solve_log_det(
                 F,
                 start,

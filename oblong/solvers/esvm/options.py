@@ -33,8 +33,6 @@ class EsvmOptions:
     sample_share, sample_gap, sample_inside : float
         Rows of that sample, over those of the problem; the gap over ``r p`` to which it is solved;
         distance of a weight from its bounds, over its cap, from which the row is near the boundary.
-    one_thread_columns, one_thread_rows : int
-        Columns, or rows, up to which a second thread of BLAS costs more than it helps.
     iterations : int
         Default limit; the hardest problem of the tests takes 120 Newton systems.
 
@@ -137,8 +135,6 @@ class EsvmOptions:
     sample_share: float = 0.4
     sample_gap: float = 1e-4
     sample_inside: float = 0.01
-    one_thread_columns: int = 32
-    one_thread_rows: int = 1200
     iterations: int = 500
 
     wide: int = 200

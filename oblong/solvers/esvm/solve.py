@@ -14,14 +14,13 @@ for data that overlap and large caps, and the weights ``α`` then do not determi
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
 
 from oblong._core.progress import Progress, ProgressCallback
-from oblong._core.threads import single_threaded_blas
+from oblong._core.threads import blas_for_systems
 from oblong.linalg.feature_map import combination, row_norms
 from oblong.solvers.esvm.interior_point import solve_by_interior_point
 from oblong.solvers.esvm.many_rows import (
@@ -180,9 +179,7 @@ def solve_ellipsoidal_svm(
             progress(Progress("ellipsoidal svm", problem.n_iter, gap, tol))
 
         problem.report = report
-    small = problem.p <= options.one_thread_columns or problem.n <= options.one_thread_rows
-    # Many rows with few columns have threads of their own.
-    with single_threaded_blas() if small else nullcontext():
+    with blas_for_systems(min(problem.n, problem.p)):
         found, status = _solve(problem, solver, start, polish)
     alpha, q, outputs = found.alpha, found.q, found.outputs
     if not everything:

@@ -13,8 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpotrf, dpotrs
 
+from oblong._core.threads import released_blas
 from oblong.linalg.log_det import quadratic_features, symmetric_features, symmetric_matrix
 from oblong.solvers.logdet.options import LogDetOptions
 
@@ -83,7 +85,8 @@ def _factored(
     hessian[P:, P:] += zone.bend
     # Without rows in the zone nothing bends in b.
     hessian[-1, -1] += 1e-10 * (1.0 + hessian[-1, -1])
-    L, info = dpotrf(hessian, lower=1, clean=0, overwrite_a=1)
+    with released_blas(unknowns):
+        L, info = dpotrf(hessian, lower=1, clean=0, overwrite_a=1)
     if info != 0:
         return None
     right = np.concatenate([symmetric_features(gradient.S), gradient.x])
@@ -94,7 +97,9 @@ def _factored(
 def sampled_hessian(
     zone: Zone, count: int, rng: np.random.Generator, block: int = LogDetOptions.hessian_block
 ) -> np.ndarray:
-    """Sum of ``weight_i U_i U_i'`` over the zone; of more than ``count`` rows, an estimate.
+    """Lower half of the sum of ``weight_i U_i U_i'`` over the zone.
+
+    Of more than ``count`` rows, an estimate.
 
     A sample without replacement stands for all rows, each of its weights scaled alike.
     """
@@ -110,12 +115,13 @@ def sampled_hessian(
         P = len(Z) * (len(Z) + 1) // 2
         if start == 0:
             size = P + len(extra)
-            hessian, memory = np.zeros((size, size)), np.empty((size, block))
+            hessian, memory = np.zeros((size, size), order="F"), np.empty((size, block))
         U = memory[:, : len(places)]
         quadratic_features(Z, U[:P])
         U[P:] = extra
         U *= np.sqrt(share * zone.weights[places])
-        hessian += U @ U.T
+        with released_blas(size):
+            hessian = dsyrk(1.0, U.T, beta=1.0, c=hessian, trans=1, lower=1, overwrite_c=1)
     return hessian
 
 

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpotrf, dpotrs
 
+from oblong._core.threads import released_blas
 from oblong.linalg.log_det import quadratic_features
 
 if TYPE_CHECKING:
@@ -102,10 +104,10 @@ class NewtonSystem(ABC):
 
 
 def _cholesky(N: np.ndarray) -> tuple[np.ndarray, bool]:
-    """Factor, with a little more on the diagonal where rounding makes that necessary."""
+    """Factor a lower triangle, with more on the diagonal where rounding makes that necessary."""
     for power in range(-14, -4):
-        # A symmetric matrix, whose transpose LAPACK takes without turning it.
-        L, info = dpotrf(N.T, lower=1, clean=0)
+        with released_blas(len(N)):
+            L, info = dpotrf(N, lower=1, clean=0)
         if info == 0:
             return L, bool(np.isfinite(L.diagonal()).all())
         N.flat[:: len(N) + 1] *= 1.0 + 10.0**power
@@ -118,7 +120,9 @@ class DualSystem(NewtonSystem):
     def factor(self) -> bool:
         """Factor ``Q∘Q / r + D`` and the Schur complement."""
         state = self.state
-        N = state.Z.T @ state.Z
+        # By SciPy's BLAS, as the factor: the threads of NumPy's would be in the way of its own.
+        with released_blas(state.n):
+            N = dsyrk(1.0, state.Z.T, lower=1)
         np.multiply(N, N, out=N)
         if state.r != 1.0:
             N /= state.r
@@ -163,7 +167,9 @@ class PrimalSystem(NewtonSystem):
             self.U[:P] /= np.sqrt(state.r)
         if state.border is not None:
             self.U[P:] = state.border.T
-        N = (self.U / self.diagonal) @ self.U.T
+        scaled = self.U / np.sqrt(self.diagonal)
+        with released_blas(size):
+            N = dsyrk(1.0, scaled.T, trans=1, lower=1)
         self.extra = np.zeros((size - P,) * 2) if state.border is None else self.bend()
         N.flat[: P * (size + 1) : size + 1] += 1.0
         N[P:, P:] += self.extra

@@ -25,7 +25,7 @@ from __future__ import annotations
 import numpy as np
 
 from oblong._core.progress import Progress, ProgressCallback
-from oblong._core.threads import single_threaded_blas
+from oblong._core.threads import own_threads_only
 from oblong.linalg.columns import SymmetricColumns
 from oblong.solvers.margin.ascent import Ascent
 from oblong.solvers.margin.block import NoMaximum
@@ -41,7 +41,7 @@ _NO_LIMIT = np.iinfo(np.int64).max
 
 
 # Products and kernel values have threads of their own; only large factors release those of BLAS.
-@single_threaded_blas()
+@own_threads_only()
 def solve_margin(
     columns: SymmetricColumns,
     pieces: Pieces,
