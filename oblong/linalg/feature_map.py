@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import solve_triangular, svd
 
-from oblong._core.threads import chunks
+from oblong._core.threads import available_threads, chunks
 from oblong.kernels import Kernel
 from oblong.linalg.log_det import moments
 from oblong.linalg.low_rank import pivoted_cholesky
@@ -225,7 +225,7 @@ def _pivots(
         if prepared is None:
             block = np.asarray(X[indices], dtype=np.float64)
         else:
-            block = kernel.block(prepared.take(indices), prepared)
+            block = kernel.block(prepared.take(indices), prepared, threads=available_threads())
         if normalize:
             block = block / roots[indices, None] / roots
         return block + 1.0 if constant else block

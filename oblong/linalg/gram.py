@@ -9,6 +9,8 @@ import numpy as np
 from scipy.linalg.blas import dsymv, dsyrk
 from scipy.linalg.lapack import dpotrf, dpotrs
 
+from oblong._core.threads import released_blas
+
 # Columns up to which a sum of whole matrices costs nothing next to the products.
 _NARROW = 512
 
@@ -52,8 +54,9 @@ class GramSum:
     def add(self, X: np.ndarray, number: int) -> None:
         """Add the Gram matrix of a chunk, a C-contiguous array in double precision."""
         if X.shape[1] > _NARROW:
-            # In place, by one thread; the upper triangle in Fortran's order is C's lower one.
-            dsyrk(1.0, X.T, beta=1.0, c=self._sum.total, overwrite_c=1)
+            # In place; the upper triangle in Fortran's order is C's lower one.
+            with released_blas(X.shape[1]):
+                dsyrk(1.0, X.T, beta=1.0, c=self._sum.total, overwrite_c=1)
             return
         # NumPy's product lets other threads run meanwhile, SciPy's does not.
         self._sum.add(X.T @ X, number)
@@ -78,7 +81,8 @@ def factored(matrix: np.ndarray) -> Callable[[np.ndarray], np.ndarray] | None:
         trial = scaled.copy()
         trial.flat[:: len(trial) + 1] += ridge
         # The lower triangle in C's order is the upper one in Fortran's.
-        factor, failed = dpotrf(trial.T, lower=False, clean=False, overwrite_a=True)
+        with released_blas(len(trial)):
+            factor, failed = dpotrf(trial.T, lower=False, clean=False, overwrite_a=True)
         if not failed:
             break
     else:

@@ -9,8 +9,12 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 
+from oblong._core.threads import available_threads, own_threads_only, run_chunks
+
 # Columns computed at a time: enough for matrix products, few enough for good pivots.
 _BLOCK = 64
+# Columns of such a block that are reduced at a time.
+_COLUMNS = 1024
 # Rows up to which the whole matrix is factored at once.
 _WHOLE = 1024
 # A pivot has to have this fraction of the largest residual at the start of its block.
@@ -44,6 +48,7 @@ class LowRank:
         return solve_triangular(self.factor, direction, lower=True, trans="T")
 
 
+@own_threads_only()
 def pivoted_cholesky(
     columns: Callable[[np.ndarray], np.ndarray],
     diagonal: np.ndarray,
@@ -103,7 +108,7 @@ def pivoted_cholesky(
             # The transposed factor: a product with all of it runs along memory.
             rows = np.empty((rank, n), dtype=block.dtype)
         if done:
-            block = block - rows[:done, candidates].T @ rows[:done]
+            block = _reduced(block, rows[:done], candidates)
         small = block[:, candidates].astype(np.float64)
         least = max(_ACCEPTED_SHARE * residual.max(), tolerance * scale)
         if not small.diagonal().max() >= least:
@@ -131,6 +136,17 @@ def pivoted_cholesky(
     # What a pivot has beyond its own column is rounding, and zeros save solvers work.
     features[pivots] = factor
     return LowRank(features, pivots, factor, float(residual.sum() / total))
+
+
+def _reduced(block: np.ndarray, rows: np.ndarray, candidates: np.ndarray) -> np.ndarray:
+    """What the rows so far leave of some new ones."""
+    result, known = np.empty_like(block), np.ascontiguousarray(rows[:, candidates].T)
+
+    def task(start: int, stop: int) -> None:
+        np.subtract(block[:, start:stop], known @ rows[:, start:stop], out=result[:, start:stop])
+
+    run_chunks(task, block.shape[1], _COLUMNS, available_threads())
+    return result
 
 
 def _reject_infinite(values: np.ndarray) -> None:

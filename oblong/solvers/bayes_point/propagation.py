@@ -11,11 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
+from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dtrtri
 from scipy.special import erfcx, log_ndtr
 
 from oblong._core.progress import Progress, ProgressCallback
-from oblong._core.threads import chunks
+from oblong._core.threads import chunks, own_threads_only, released_blas
 from oblong.linalg.feature_map import row_norms
 from oblong.solvers.bayes_point.options import DEFAULTS, BayesPointOptions
 from oblong.solvers.bayes_point.sites import Sites
@@ -58,6 +59,7 @@ class Propagated:
         return np.tril(inverse).T
 
 
+@own_threads_only()
 def propagate(
     sites: Sites,
     *,
@@ -157,14 +159,15 @@ def _posterior(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Factor of ``I + F' diag(τ) F``, and the mean ``(I + F' diag(τ) F)^-1 F'ν``."""
     p = F.shape[1]
-    M, h = np.eye(p), np.zeros(p)
+    M, h = np.eye(p, order="F"), np.zeros(p)
     roots = np.sqrt(tau)
     for start, stop in chunks(len(F), max(1, chunk_values // p)):
         part = F[start:stop] * roots[start:stop, None]
-        # A product with its own transpose is half the work of any other.
-        M += part.T @ part
+        with released_blas(p):
+            M = dsyrk(1.0, part.T, beta=1.0, c=M, lower=1, overwrite_c=1)
         h += nu[start:stop] @ F[start:stop]
-    L = cholesky(M, lower=True, overwrite_a=True, check_finite=False)
+    with released_blas(p):
+        L = cholesky(M, lower=True, overwrite_a=True, check_finite=False)
     return L, cho_solve((L, True), h, check_finite=False)
 
 
@@ -176,6 +179,7 @@ def _marginals(
     for start, stop in chunks(len(F), max(1, chunk_values // F.shape[1])):
         part = F[start:stop].astype(np.float64, copy=False)
         mean[start:stop] = part @ w
-        white = solve_triangular(L, part.T, lower=True, check_finite=False)
+        with released_blas(len(L)):
+            white = solve_triangular(L, part.T, lower=True, check_finite=False)
         variance[start:stop] = np.einsum("ij,ij->j", white, white)
     return mean, variance

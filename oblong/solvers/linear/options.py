@@ -131,7 +131,7 @@ class LinearOptions:
     least_complementarity: float = 1e-18
     complementarity_share: float = 0.05
     compiled: int = 1 << 20
-    wide: int = 256
+    wide: int = 512
     bound_start: float = 0.3
 
     most_passes: int = 100_000
