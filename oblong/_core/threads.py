@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
 from threading import Lock, local
-from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
@@ -56,35 +55,36 @@ def available_threads() -> int:
 
 
 _holding = _releasing = 0
-_limited: Any = None
+_before: list[int] | None = None
 _lock = Lock()
 
 
 def _count(holding: int = 0, releasing: int = 0) -> None:
     """Hold BLAS to one thread as long as more contexts hold it than release it."""
-    global _holding, _releasing, _limited
+    global _holding, _releasing, _before
     with _lock:
         _holding += holding
         _releasing += releasing
-        if (_holding > _releasing) == (_limited is not None):
+        if (_holding > _releasing) == (_before is not None):
             return
-        _control()
-        if _limited is None:
-            _limited = _controller().limit(limits=1)
+        libraries = _controller().lib_controllers
+        if _before is None:
+            _before = [library.num_threads for library in libraries]
+            _set_threads([1] * len(_before), _before)
         else:
-            _limited.restore_original_limits()
-            _limited = None
-        _control()
+            _set_threads(_before, [1] * len(_before))
+            _before = None
 
 
-def _control() -> None:
-    """Let any thread set the number of threads, which is the same for all of them.
-
-    Since threadpoolctl 3.8 only the first thread that ever set it would, and others in vain.
-    """
-    for library in _controller().lib_controllers:
-        if hasattr(library, "clear_controlling_thread"):
-            library.clear_controlling_thread(force=True)
+def _set_threads(numbers: list[int], present: list[int]) -> None:
+    """Set the numbers of threads, which are the same for all threads of the program."""
+    for library, number, old in zip(_controller().lib_controllers, numbers, present):
+        if number != old:
+            # Since threadpoolctl 3.8 only the first thread that ever set them would.
+            free = getattr(library, "clear_controlling_thread", lambda **_: None)
+            free(force=True)
+            library.set_num_threads(number)
+            free(force=True)
 
 
 @contextmanager
