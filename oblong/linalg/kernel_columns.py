@@ -298,11 +298,27 @@ class KernelColumns(ExplicitColumns):
         return result
 
     def own_image(self, rows: np.ndarray, coef: np.ndarray) -> np.ndarray:
-        """Product ``K[rows, rows] @ coef`` in double precision, from half of the block."""
-        known_rows, known_coef, result = self._own
-        if np.array_equal(rows, known_rows) and np.array_equal(coef, known_coef):
-            return result
-        result = self._own_image(rows, coef)
+        """Product ``K[rows, rows] @ coef`` in double precision, from half of the block.
+
+        Where few coefficients have changed since the last one, from their columns.
+        """
+        known_rows, known, result = self._own
+        known_coef = np.zeros(self.n)
+        known_coef[known_rows] = known
+        change = -known_coef
+        change[rows] += coef
+        moved = np.flatnonzero(change)
+        new = np.setdiff1d(rows, known_rows, assume_unique=True)
+        # As many entries as half of the block has.
+        if 2 * (moved.size + new.size) >= rows.size:
+            result = self._own_image(rows, coef)
+        elif moved.size:
+            image = np.zeros(self.n)
+            image[known_rows] = result
+            old = np.setdiff1d(rows, new, assume_unique=True)
+            image[old] += self.image(old, moved, change[moved])
+            image[new] = self.image(new, rows, coef)
+            result = image[rows]
         self._own = rows, coef.copy(), result
         return result
 

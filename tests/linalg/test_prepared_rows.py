@@ -53,6 +53,37 @@ def test_problems_that_share_rows_have_the_columns_of_their_own(kernel, X, threa
     )
 
 
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
+def test_a_few_new_coefficients_change_the_product_by_their_columns(kernel, X, monkeypatch):
+    found, rows = columns(kernel, X)
+    K = centred(kernel, rows, X)
+    whole, asked = KernelColumns._own_image, []
+    monkeypatch.setattr(
+        KernelColumns, "_own_image", lambda *given: asked.append(1) or whole(*given)
+    )
+    rng = np.random.default_rng(4)
+    some = np.sort(rng.permutation(len(rows))[:40])
+    coef = rng.normal(size=40)
+
+    def right():
+        own = found.own_image(some, coef)
+        np.testing.assert_allclose(own, K[np.ix_(some, some)] @ coef, rtol=1e-9)
+        return len(asked)
+
+    assert right() == 1
+    # The same again; two that change; one that goes; one that comes; all of them.
+    assert right() == 1
+    coef[[3, 20]] += 1.0
+    assert right() == 1
+    some, coef = np.delete(some, 7), np.delete(coef, 7)
+    assert right() == 1
+    some = np.append(some, np.setdiff1d(np.arange(len(rows)), some)[2])
+    coef = np.append(coef, 0.5)
+    assert right() == 1
+    coef = coef + 1.0
+    assert right() == 2
+
+
 @pytest.mark.parametrize("room", [1.0, 0.05])
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 def test_columns_are_added_and_kept_in_one_go(kernel, X, room, monkeypatch):

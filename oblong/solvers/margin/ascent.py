@@ -365,6 +365,7 @@ class Ascent:
                 # To be surer of the cached image is cheaper than to compute another one.
                 self.target = min(self.target, max(self.tol - 2.0 * error, 0.5 * self.target))
                 return self.violation <= self.target
+            rows = np.setdiff1d(rows, some, assume_unique=True)
         self.u[rows] = self.columns.image(rows, support, coef)
         if self.refreshes > options.refreshes:
             self._promote()
