@@ -4,6 +4,7 @@ Compiled loops and NumPy release the GIL, so ordinary threads suffice. BLAS is h
 thread while chunks run, because a chunk is a whole unit of work (product and pointwise map).
 """
 
+import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -22,27 +23,31 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController().select(user_api="blas")
 
 
+@lru_cache(maxsize=1)
+def _helpers() -> ThreadPoolExecutor:
+    """As many threads as may be of help to one, for all that ask."""
+    from joblib import cpu_count
+
+    return ThreadPoolExecutor(max(1, cpu_count() - 1), thread_name_prefix="oblong")
+
+
+if hasattr(os, "register_at_fork"):
+    # A forked process has none of the threads.
+    os.register_at_fork(after_in_child=_helpers.cache_clear)
+
+
 class _Own(local):
     """What a thread has for itself.
 
     Attributes
     ----------
-    pools : dict
-        Its helpers, by their number: threads that compute side by side share none.
     threads : int
         How many it may use though BLAS is held to one; 0 where that says it.
     holding : int
         Contexts in which it holds BLAS, and that :func:`released_blas` suspends.
     """
 
-    def __init__(self) -> None:
-        self.pools: dict[int, ThreadPoolExecutor] = {}
-        self.threads = self.holding = 0
-
-    def pool(self, helpers: int) -> ThreadPoolExecutor:
-        if helpers not in self.pools:
-            self.pools[helpers] = ThreadPoolExecutor(helpers, thread_name_prefix="oblong")
-        return self.pools[helpers]
+    threads = holding = 0
 
 
 _own = _Own()
@@ -170,9 +175,10 @@ def run_chunks(
         for start, stop in waiting:
             task(start, stop)
 
-    # This thread works too: to wake another one takes longer than many a chunk.
+    # This thread works too: to wake another one takes longer than many a chunk, and helpers may be
+    # busy with the chunks of others.
     with single_threaded_blas() if blas else nullcontext():
-        helpers = [_own.pool(threads - 1).submit(work) for _ in range(count)]
+        helpers = [_helpers().submit(work) for _ in range(count)]
         try:
             work()
         finally:

@@ -9,7 +9,6 @@ import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
 from oblong._core.estimator import AtLeastOne, ClassWeight, Fraction, Limit, NotNegative, Positive
-from oblong._core.threads import blas_for_systems
 from oblong.batch._pairwise import PairFit
 from oblong.batch._parameters import SolverParameters, VoteParameters, check_bound
 from oblong.batch._passes import PassClassifier
@@ -193,21 +192,20 @@ class LinearRelativeMarginClassifier(SolverParameters, VoteParameters, PassClass
             beyond = None
             if self.D is not None and self.nu is not None:
                 beyond = self.D * self.nu * weights / weights.sum()
-            with blas_for_systems(min(X.shape)):
-                found = solve_linear_relative_margin(
-                    X,
-                    y,
-                    self.C * penalties,
-                    B=self.B,
-                    spread=self.spread,
-                    D=self.D,
-                    U=beyond,
-                    intercept=self.fit_intercept,
-                    method=self.solver,
-                    max_iter=self.max_iter,
-                    rng=np.random.default_rng(self._seed),
-                    **how,
-                )
+            found = solve_linear_relative_margin(
+                X,
+                y,
+                self.C * penalties,
+                B=self.B,
+                spread=self.spread,
+                D=self.D,
+                U=beyond,
+                intercept=self.fit_intercept,
+                method=self.solver,
+                max_iter=self.max_iter,
+                rng=np.random.default_rng(self._seed),
+                **how,
+            )
             solution, n_iter = found.solution, found.n_iter
             coef = solution.dual_coef
         own = {"coef": coef, "direction": solution.coef, "n_iter": n_iter}

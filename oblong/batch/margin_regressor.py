@@ -9,7 +9,7 @@ from sklearn.base import RegressorMixin, _fit_context
 
 from oblong._core.estimator import ArrayLike, InnerFraction, Limit, NotNegative, Positive, Verbose
 from oblong._core.rollback import all_or_nothing
-from oblong._core.threads import available_threads, blas_for_systems
+from oblong._core.threads import available_threads
 from oblong.batch._expansion import CertifiedExpansion, PairFit
 from oblong.batch._parameters import KernelParameters
 from oblong.linalg.columns import SymmetricColumns
@@ -209,12 +209,11 @@ class MarginRegressor(KernelParameters, RegressorMixin, CertifiedExpansion):
         losses = [{"quantile": level} for level in levels] or [{"epsilon": self.epsilon}]
         how = {"bounds": limits, "max_iter": self.max_iter, "progress": self._progress()}
         threads = available_threads()
-        with blas_for_systems(min(rows.shape)):
-            if self.kernel == "linear" and suits_linear_regression(rows):
-                fits = [self._linear_fit(rows, y, C, threads, **loss, **how) for loss in losses]
-            else:
-                columns = self._columns(rows, threads)
-                fits = [self._kernel_fit(columns, rows, y, C, **loss, **how) for loss in losses]
+        if self.kernel == "linear" and suits_linear_regression(rows):
+            fits = [self._linear_fit(rows, y, C, threads, **loss, **how) for loss in losses]
+        else:
+            columns = self._columns(rows, threads)
+            fits = [self._kernel_fit(columns, rows, y, C, **loss, **how) for loss in losses]
         self._store(X, kept, fits)
         self._warn_unconverged(fits)
 

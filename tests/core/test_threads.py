@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from multiprocessing import get_context
 
 import numpy as np
 import pytest
@@ -53,8 +56,15 @@ def test_every_chunk_is_done_once(threads, size, length):
 
 
 def test_threads_work_at_the_same_time():
-    meeting = threading.Barrier(3, timeout=30.0)
-    run_chunks(lambda start, stop: meeting.wait(), 3, 1, 3)
+    meeting = threading.Barrier(2, timeout=30.0)
+    run_chunks(lambda start, stop: meeting.wait(), 2, 1, 2)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_forked_process_has_helpers_of_its_own():
+    run_chunks(lambda start, stop: None, 2, 1, 2)
+    with ProcessPoolExecutor(1, mp_context=get_context("fork")) as pool:
+        pool.submit(test_threads_work_at_the_same_time).result(timeout=60.0)
 
 
 def test_chunks_inside_of_chunks():

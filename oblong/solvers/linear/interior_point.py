@@ -18,7 +18,7 @@ from functools import partial
 import numpy as np
 
 from oblong._core.progress import Progress, ProgressCallback
-from oblong._core.threads import own_threads_only, run_chunks
+from oblong._core.threads import run_chunks
 from oblong.linalg.gram import GramSum, factored
 from oblong.solvers.linear.options import DEFAULTS, LinearOptions
 from oblong.solvers.linear.problem import LinearProblem, LinearResult, certified
@@ -85,7 +85,6 @@ def middle(problem: LinearProblem, t: float, options: LinearOptions) -> list[Kin
     return kinds
 
 
-@own_threads_only()
 def solve_interior_point(
     problem: LinearProblem,
     *,

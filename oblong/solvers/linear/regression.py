@@ -23,6 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from oblong._core.progress import ProgressCallback
+from oblong._core.threads import own_threads_only
 from oblong.solvers.linear.interior_point import Kind, solve_interior_point
 from oblong.solvers.linear.options import DEFAULTS, LinearOptions
 from oblong.solvers.linear.problem import (
@@ -137,6 +138,7 @@ def suits_linear_regression(
     return many and choose_method(X, options) == "interior-point"
 
 
+@own_threads_only()
 @np.errstate(over="ignore", invalid="ignore")
 def solve_linear_regression(
     X: Any,

@@ -15,6 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from oblong._core.progress import ProgressCallback
+from oblong._core.threads import own_threads_only, released_blas
 from oblong.linalg.columns import ExplicitColumns
 from oblong.solvers.linear.descent import solve_descent
 from oblong.solvers.linear.interior_point import solve_interior_point
@@ -74,6 +75,7 @@ def choose_method(X: Any, options: LinearOptions = DEFAULTS) -> str:
     return "interior-point"
 
 
+@own_threads_only()
 def solve_linear_relative_margin(
     X: Any,
     y: np.ndarray,
@@ -271,7 +273,8 @@ def _span(X: np.ndarray) -> tuple[Callable[[np.ndarray], np.ndarray], np.ndarray
     its length are lost.
     """
     if np.isfinite(X).all():
-        values, vectors = np.linalg.eigh(X @ X.T)
+        with released_blas(len(X)):
+            values, vectors = np.linalg.eigh(X @ X.T)
         long, lost = values > 1e-6 * values[-1], values <= 1e-12 * values[-1]
         if long.any() and (long | lost).all():
             lengths, vectors = np.sqrt(values[long]), np.ascontiguousarray(vectors[:, long])
