@@ -100,9 +100,10 @@ def single_threaded_blas() -> Iterator[None]:
     keep those of the other, and ours, from the processors: with two of them, two threads took up to
     twenty times as long for factors of a few hundred rows as one.
     """
+    before = _own.threads
     _count(holding=1)
-    before, _own.threads = _own.threads, 0
     try:
+        _own.threads = 0
         yield
     finally:
         _own.threads = before
