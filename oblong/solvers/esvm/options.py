@@ -33,6 +33,9 @@ class EsvmOptions:
     sample_share, sample_gap, sample_inside : float
         Rows of that sample, over those of the problem; the gap over ``r p`` to which it is solved;
         distance of a weight from its bounds, over its cap, from which the row is near the boundary.
+    exact_values : int
+        Rows times unknowns up to which the interior point method takes over where smoothing gets
+        nowhere: it holds two matrices of that many numbers.
     iterations : int
         Default limit; the hardest problem of the tests takes 120 Newton systems.
 
@@ -135,6 +138,7 @@ class EsvmOptions:
     sample_share: float = 0.4
     sample_gap: float = 1e-4
     sample_inside: float = 0.01
+    exact_values: int = 10**8
     iterations: int = 500
 
     wide: int = 200

@@ -219,12 +219,24 @@ def _solve(
     if problem.hard is not None:
         # There is nothing to smooth.
         return solve_by_working_sets(problem)
-    if start is None or start.w.shape != (problem.p,):
-        return solve_by_newton(problem)
-    G = start.factor
-    if G is None:
-        G = problem.factor(np.minimum(start.alpha, problem.caps))[0]
-    return solve_by_newton(problem, (np.sqrt(problem.r) * G.T, start.w, start.b))
+    begin = None
+    if start is not None and start.w.shape == (problem.p,):
+        G = start.factor
+        if G is None:
+            G = problem.factor(np.minimum(start.alpha, problem.caps))[0]
+        begin = np.sqrt(problem.r) * G.T, start.w, start.b
+    found, status = solve_by_newton(problem, begin)
+    # The default limit is that of each method.
+    by_default = problem.max_iter == problem.options.iterations
+    unknowns = problem.p * (problem.p + 3) // 2 + 1
+    large = problem.n * unknowns > problem.options.exact_values
+    if status == "converged" or large or (status == "max_iter" and not by_default):
+        return found, status
+    if by_default:
+        problem.max_iter += problem.n_iter
+    # Few rows with large caps decide, which smoothing does not find.
+    other, status = solve_by_samples(problem)
+    return (other, status) if other.gap < found.gap else (found, "stalled")
 
 
 def as_stored(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from oblong.solvers.esvm import many_rows
+from oblong.solvers.esvm import many_rows, solve
 from oblong.solvers.esvm.options import EsvmOptions
 from oblong.solvers.esvm.solve import solve_ellipsoidal_svm
 from oblong.solvers.logdet.options import LogDetOptions
@@ -35,6 +37,35 @@ def test_many_rows_from_a_sample():
     assert result.status == "converged"
     exact = solve_ellipsoidal_svm(F, y, **consistent(F, 0.9, 0.1), r=0.9, solver="ipm")
     assert result.objective == pytest.approx(exact.objective, abs=1e-5)
+
+
+@pytest.mark.parametrize("reason", ["stalled", "max_iter"])
+def test_the_interior_point_takes_over_where_smoothing_stalls(reason, monkeypatch):
+    F, y = overlapping(12, 3000, 3)
+    problem = {**consistent(F, 0.9, 0.1), "r": 0.9}
+
+    def stalled(problem, start=None):
+        found, _ = many_rows.solve_by_newton(problem, start)
+        # As much as the default allows.
+        problem.n_iter = problem.max_iter
+        return replace(found, gap=found.gap + 1.0, w=-found.w), reason
+
+    exact = solve_ellipsoidal_svm(F, y, **problem, solver="ipm")
+    monkeypatch.setattr(solve, "solve_by_newton", stalled)
+    result = solve_ellipsoidal_svm(F, y, **problem, solver="newton")
+    assert result.status == "converged"
+    assert result.objective == pytest.approx(exact.objective, abs=1e-5)
+    assert result.n_iter > EsvmOptions().iterations
+    # Not with more numbers than memory may have room for.
+    few = EsvmOptions(exact_values=1000)
+    left = solve_ellipsoidal_svm(F, y, **problem, solver="newton", options=few)
+    assert left.status == reason
+    assert left.gap > 1e-3
+    # Nor beyond a limit that was asked for.
+    if reason == "max_iter":
+        asked = solve_ellipsoidal_svm(F, y, **problem, solver="newton", max_iter=400)
+        assert asked.status == reason
+        assert asked.n_iter == 400
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
