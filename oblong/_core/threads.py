@@ -13,6 +13,7 @@ from threading import Lock, local
 
 from threadpoolctl import ThreadpoolController
 
+# Unknowns up to which one thread of BLAS solves a system as fast as several.
 _SMALL_SYSTEM = 1024
 # Entries of a matrix that are worth another thread.
 _WORTH = 1 << 18
@@ -123,13 +124,17 @@ def own_threads_only() -> Iterator[None]:
             _own.holding -= 1
 
 
-@contextmanager
-def released_blas(size: int) -> Iterator[None]:
+def released_blas(size: int) -> AbstractContextManager[None]:
     """Inside :func:`own_threads_only`, give BLAS its threads for a system of many unknowns.
 
     Unless anyone else holds it, too.
     """
-    releasing = _own.holding if size > _SMALL_SYSTEM else 0
+    return _released() if size > _SMALL_SYSTEM else nullcontext()
+
+
+@contextmanager
+def _released() -> Iterator[None]:
+    releasing = _own.holding
     _count(releasing=releasing)
     try:
         yield

@@ -49,8 +49,8 @@ class OneVsRestMixin:
         """Outputs of every problem, perhaps in the precision of the rows."""
 
     def _fit_rows(self, X: Any, kept: np.ndarray, rows: Any, *data: np.ndarray) -> Any:
+        """Fit as the base of classifiers that follows in the order of bases does."""
         with blas_for_systems(min(rows.shape) if self.kernel == "linear" else rows.shape[0]):
-            # That of the classifiers whose rows these are.
             return super()._fit_rows(X, kept, rows, *data)  # type: ignore[misc]
 
     def _validated(self, X: Any) -> Any:

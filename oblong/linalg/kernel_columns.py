@@ -128,8 +128,9 @@ class KernelColumns(ExplicitColumns):
         self._last_use = np.zeros(self.capacity, dtype=np.int64)
         self._clock = 0
         self._filled = 0
-        # The last product of support vectors among themselves.
-        self._own = (np.empty(0, dtype=np.intp), np.empty(0), np.empty(0))
+        # The last product of support vectors among themselves, and the size of what it was summed
+        # from.
+        self._own = (np.empty(0, dtype=np.intp), np.empty(0), np.empty(0), 0.0)
 
     def release(self) -> None:
         """Leave the memory of the columns to the next problem that shares rows with this one."""
@@ -302,16 +303,19 @@ class KernelColumns(ExplicitColumns):
 
         Where few coefficients have changed since the last one, from their columns.
         """
-        known_rows, known, result = self._own
+        known_rows, known, result, weight = self._own
+        sizes = np.ones(self.n) if self._diagonal is None else np.sqrt(np.abs(self._diagonal))
+        total = float(np.abs(coef) @ sizes[rows])
         known_coef = np.zeros(self.n)
         known_coef[known_rows] = known
         change = -known_coef
         change[rows] += coef
         moved = np.flatnonzero(change)
         new = np.setdiff1d(rows, known_rows, assume_unique=True)
-        # As many entries as half of the block has.
-        if 2 * (moved.size + new.size) >= rows.size:
-            result = self._own_image(rows, coef)
+        weight += float(np.abs(change) @ sizes)
+        # As many entries as half of the block has; or the rounding of coefficients that are gone.
+        if 2 * (moved.size + new.size) >= rows.size or not weight <= 2.0 * total:
+            result, weight = self._own_image(rows, coef), total
         elif moved.size:
             image = np.zeros(self.n)
             image[known_rows] = result
@@ -319,7 +323,7 @@ class KernelColumns(ExplicitColumns):
             image[old] += self.image(old, moved, change[moved])
             image[new] = self.image(new, rows, coef)
             result = image[rows]
-        self._own = rows, coef.copy(), result
+        self._own = rows, coef.copy(), result, weight
         return result
 
     def _own_image(self, rows: np.ndarray, coef: np.ndarray) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import sys
 import threading
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -60,7 +60,8 @@ def test_threads_work_at_the_same_time():
     run_chunks(lambda start, stop: meeting.wait(), 2, 1, 2)
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="no fork beside threads")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_process_has_helpers_of_its_own():
     run_chunks(lambda start, stop: None, 2, 1, 2)
     with ProcessPoolExecutor(1, mp_context=get_context("fork")) as pool:

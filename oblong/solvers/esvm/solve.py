@@ -180,7 +180,7 @@ def solve_ellipsoidal_svm(
 
         problem.report = report
     with blas_for_systems(min(problem.n, problem.p)):
-        found, status = _solve(problem, solver, start, polish)
+        found, status = _solve(problem, solver, start, polish, max_iter is None)
     alpha, q, outputs = found.alpha, found.q, found.outputs
     if not everything:
         whole = EsvmProblem(F, y, caps, pi, r, fit_intercept, tol, 0)
@@ -201,8 +201,13 @@ def _choose(solver: str, n: int, p: int, options: EsvmOptions) -> str:
 
 
 def _solve(
-    problem: EsvmProblem, solver: str, start: EllipsoidalSVMResult | None, polish: bool
+    problem: EsvmProblem,
+    solver: str,
+    start: EllipsoidalSVMResult | None,
+    polish: bool,
+    by_default: bool,
 ) -> tuple[Certified, str]:
+    """Solve; ``by_default`` says that the limit on iterations is that of each method."""
     if solver != "newton":
         if solver == "samples" and problem.hard is None and not polish:
             found, status = solve_by_samples(problem)
@@ -226,8 +231,6 @@ def _solve(
             G = problem.factor(np.minimum(start.alpha, problem.caps))[0]
         begin = np.sqrt(problem.r) * G.T, start.w, start.b
     found, status = solve_by_newton(problem, begin)
-    # The default limit is that of each method.
-    by_default = problem.max_iter == problem.options.iterations
     unknowns = problem.p * (problem.p + 3) // 2 + 1
     large = problem.n * unknowns > problem.options.exact_values
     if status == "converged" or large or (status == "max_iter" and not by_default):
