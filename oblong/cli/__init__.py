@@ -32,7 +32,6 @@ _COMMANDS = {
     "export": "write a saved model as an ONNX graph",
     "datasets": "list the data sets that can be given by name",
     "stream": "run an online learner over a stream of rows",
-    "bench": "compare the speed with other libraries on a data set",
     "completion": "print a script for completing commands in a shell",
     "warm": "compile in advance what the first fits would compile",
 }

@@ -14,7 +14,6 @@ import scipy.sparse as sp
 
 from oblong.persistence._encode import DTYPES, TYPES, padded
 from oblong.persistence._known import is_record, known_types
-from oblong.persistence._legacy import upgraded
 from oblong.persistence._soundness import Unsound, check_sound
 
 _SPARSE = {
@@ -211,7 +210,7 @@ class Decoder:
         node = _dict(body, {"class", "state"})
         kind = str(node["class"])
         _require(isinstance(node["state"], dict), "expected the attributes of an object")
-        attributes = upgraded(kind, {k: self.decode(v) for k, v in node["state"].items()})
+        attributes = {k: self.decode(v) for k, v in node["state"].items()}
         known = known_types().get(kind)
         if known is None:
             _refuse(f"the type {kind[:80]!r}, which is not one of a model")

@@ -17,7 +17,6 @@ from oblong.persistence._archive import open_archive, write_archive
 from oblong.persistence._decode import Decoder
 from oblong.persistence._encode import Encoder, Unsaveable
 from oblong.persistence._errors import ModelFileError
-from oblong.persistence._legacy import Removed
 from oblong.persistence._soundness import Unsound
 from oblong.persistence._trial import check_usable
 
@@ -152,8 +151,6 @@ def load_with_manifest(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any
             decoder.finish()
             # A trial must not move a source of random numbers on.
             check_usable(deepcopy(model) if decoder.random else model)
-        except Removed as error:
-            raise ModelFileError(path.name, str(error)) from None
         except Unsound as error:
             raise ModelFileError(path.name, f"damaged: {error}") from None
         except (RecursionError, MemoryError):

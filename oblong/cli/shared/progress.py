@@ -54,15 +54,3 @@ def fold_progress(
             bar.update(overall, advance=1, description=remaining())
 
         yield show
-
-
-@contextmanager
-def step_progress(total: int) -> Iterator[Callable[[str], None]]:
-    """Show one bar over all steps; yields the function to call before each, with what comes."""
-    console = Console(stderr=True)
-    columns = (BarColumn(bar_width=36), MofNCompleteColumn(), TimeElapsedColumn())
-    text, hidden = TextColumn("{task.description}"), not console.is_terminal
-    with Progress(*columns, text, console=console, transient=True, disable=hidden) as bar:
-        # The first call ends nothing.
-        task = bar.add_task("", total=total, completed=-1)
-        yield lambda what: bar.update(task, advance=1, description=what)

@@ -106,7 +106,6 @@ def test_devices_are_not_replaced(folder, capsys):
     [
         (["train", "t.csv", *LINEAR, "-o", "x", "--seed", 2**32], "argument --seed: expected a"),
         (["compare", "t.csv", "--seed", 2**32], "argument --seed: expected a number below 2^32"),
-        (["bench", "t.csv", "--seed", 2**32], "argument --seed: expected a number below 2^32"),
         (["predict", "m", "iris"], "iris: expected 2 features as in training, got 4"),
         (["predict", "m", "t.libsvm"], "t.libsvm: expected a table, as in training, got LIBSVM"),
         (["predict", "m", "t.csv", "--proba"], "m: SVC has no probabilities"),

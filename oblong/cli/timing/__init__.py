@@ -1,1 +1,0 @@
-"""``oblong bench``: classifiers timed by turns."""
