@@ -21,6 +21,10 @@ WELL, OPEN, _QUOTES, WIDTH = range(4)
 # Longest cell between quotes: a quote that is never closed must not swallow a file.
 _LONGEST_CELL = 1 << 17
 SKIPPED = -1
+# Kinds of numbers that were seen in a column: with leading zeros; three digits behind a point and
+# one to three before it, which may be thousands; other decimals; whole numbers, above 999 or not.
+N_KINDS = 5
+PADDED, GROUPED, DECIMAL, LARGE, SMALL = range(N_KINDS)
 
 
 @compiled
@@ -68,18 +72,46 @@ def scan_cell(text, p, stop, delimiter):
 
 
 @compiled
-def parse_cells(text, p, stop, limit, most, delimiter, point, slots, gaps, X, cells, starts, odd):
+def _kind_of(first, whole, places):
+    """The kind of a number by its first digit and how many digits are before and behind a point."""
+    if first == 48 and whole > 1:
+        return PADDED
+    if places > 0:
+        return GROUPED if places == 3 and 0 < whole <= 3 and first != 48 else DECIMAL
+    return LARGE if whole > 3 else SMALL
+
+
+@compiled
+def _kind(text, p, end):
+    """The kind of a number; -1 if it has more than digits and a point."""
+    p += text[p] == _MINUS or text[p] == 43
+    begin = p
+    while p < end and 48 <= text[p] <= 57:
+        p += 1
+    whole = p - begin
+    p += p < end and text[p] == _POINT
+    places = end - begin - whole - 1
+    while p < end and 48 <= text[p] <= 57:
+        p += 1
+    return _kind_of(text[begin], whole, max(0, places)) if p == end else -1
+
+
+@compiled
+def parse_cells(
+    text, p, stop, limit, most, delimiter, point, slots, gaps, X, cells, starts, odd, seen
+):
     """Read the rows that start before ``stop``; none goes on behind ``limit``.
 
     ``slots`` says what the columns are: from 0 up the columns of ``X``, from -2 down those of
     ``cells``, which get the ends of words, and -1 for columns that are not needed. ``odd`` gets the
     row, the slot and the ends of cells of ``X`` that are not plain numbers. ``point`` separates
-    decimals.
+    decimals. ``seen`` gets the row, the start and the end of the first number of every kind in each
+    column of ``X``, where the row is -1, unless it is empty.
 
     Returns the numbers of rows, lines and odd cells, where the next row starts, how the pass ended,
     and the number of cells of the row at which it ended.
     """
-    row, lines, n_odd, width = 0, 0, 0, slots.size
+    row, lines, n_odd, width, surveyed = 0, 0, 0, slots.size, seen.size > 0
     while row < most and p < stop:
         c = int(text[p])
         if c <= _SPACE and c != delimiter:
@@ -121,6 +153,11 @@ def parse_cells(text, p, stop, limit, most, delimiter, point, slots, gaps, X, ce
                 if plain:
                     value = float(mantissa) / SMALL_POWERS[places]
                     X[row, slot] = -value if negative else value
+                    if surveyed:
+                        kind = _kind_of(text[first + negative], digits - places, places)
+                        if seen[slot, kind, 0] < 0:
+                            seen[slot, kind, 0], seen[slot, kind, 1] = row, first
+                            seen[slot, kind, 2] = p
                 else:
                     p = first
             if not plain:
@@ -134,6 +171,10 @@ def parse_cells(text, p, stop, limit, most, delimiter, point, slots, gaps, X, ce
                     # Where decimals have another mark, a point is for the caller to judge.
                     if status == EASY and after == end and point == _POINT:
                         X[row, slot] = value
+                        kind = _kind(text, start, end) if surveyed else -1
+                        if kind >= 0 and seen[slot, kind, 0] < 0:
+                            seen[slot, kind, 0], seen[slot, kind, 1] = row, start
+                            seen[slot, kind, 2] = end
                     elif gaps and spells_missing(text, start, end):
                         X[row, slot] = np.nan
                     elif n_odd == odd.shape[0]:

@@ -11,6 +11,7 @@ from oblong.io.dataset import Schema
 from oblong.io.dates import ISO, looks_like_dates, to_days
 from oblong.io.dialect import PLAIN, Dialect, Wanted, other_spelling
 from oblong.io.errors import DataFileError
+from oblong.io.layout import find_column
 from oblong.io.mixed_array import MixedArray
 from oblong.io.numbers import is_number
 
@@ -95,6 +96,25 @@ def finished(
         dialect=None if wanted.dialect == PLAIN else wanted.dialect.to_json(),
     )
     return table, schema
+
+
+def asked_columns(
+    names: list[str], wanted: Wanted, target: int | None, source: str
+) -> dict[str, set[int]]:
+    """Columns that are something because the user says so."""
+    asked = {
+        what: {find_column(names, name, source) for name in columns}
+        for what, columns in wanted.named().items()
+    }
+    del asked["drop"]
+    for what, columns in asked.items():
+        if target in columns:
+            raise DataFileError(source, "the label column is not a feature; leave it out")
+        for other, others in asked.items():
+            if what != other and columns & others:
+                name = quote(names[min(columns & others)])
+                raise DataFileError(source, f"column {name} is named for {what} and for {other}")
+    return asked
 
 
 def mostly_text(codes: np.ndarray, words: list[str], dialect: Dialect) -> bool:

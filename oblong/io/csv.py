@@ -8,6 +8,7 @@ import numpy as np
 from oblong._core.text import quote
 from oblong.io.cells import (
     BAD_QUOTES,
+    N_KINDS,
     OPEN,
     SKIPPED,
     WELL,
@@ -22,7 +23,7 @@ from oblong.io.errors import RowError
 from oblong.io.formats import Format, Parsed, bad_weight
 from oblong.io.hashing import name_column, name_hash
 from oblong.io.labels import Words, unquoted
-from oblong.io.numbers import is_number, number
+from oblong.io.numbers import MISSING, is_number, number
 from oblong.io.sources import LineBuffer
 
 # Cells of a block of text that are left to Python.
@@ -116,6 +117,8 @@ class Csv(Format):
         self.numbers = [j for j in self.features if j not in words and not bits]
         self.vocabularies = [Words(dialect.missing) for _ in self.word_columns]
         self.strays: dict[int, tuple[int, RowError, int]] = {}
+        # The first number of every kind, by column and kind, and its line.
+        self.kinds: dict[tuple[int, int], tuple[str, int]] = {}
         self.dense = not bits
         self.target_label = None if layout.target is None else layout.label(layout.target)
         if layout.weight is not None:
@@ -133,6 +136,7 @@ class Csv(Format):
         self._texts = np.array([layout.names[j] in texts for j in hashed], dtype=bool)
         self._spans = np.empty((0, len(self._cells), 2), dtype=np.int64)
         self._odd = np.empty((max(_ODD, len(layout.names)), 4), dtype=np.int64)
+        self._seen = np.empty((0, N_KINDS, 3), dtype=np.int64)
 
     def state(self) -> dict[str, Any]:
         """What was found out about the input."""
@@ -150,14 +154,16 @@ class Csv(Format):
         marks = (separator, ord(self.dialect.decimal))
         where = (text, start, stop, lines.stop, most, *marks, self._slots, self.gaps)
         rows, n_lines, n_odd, place, status, found = parse_cells(
-            *where, X, self._spans, starts, self._odd
+            *where, X, self._spans, starts, self._odd, self._seen
         )
         X, cells, starts = X[:rows], self._spans[:rows], starts[:rows]
         problems: dict[int, RowError] = {}
         parsed = Parsed(n_lines, place, status != WELL, X, starts, problems)
         for row, slot, a, b in self._odd[:n_odd].tolist():
             self._settle(row, slot, text[a:b].tobytes(), parsed, lines.line_at)
+        self._take_out_missing(parsed)
         self._failure = (status, found)
+        self._note_kinds(text, starts, lines.line_at)
         if self.layout.weight is not None:
             weights, X = X[:, -1].copy(), X[:, :-1]
             label = self.layout.label(self.numbers[-1])
@@ -182,6 +188,36 @@ class Csv(Format):
                         problems.setdefault(row, RowError(problem, label, cause="missing"))
             parsed = parsed._replace(words=codes)
         return parsed
+
+    def _take_out_missing(self, parsed: Parsed) -> None:
+        """Numbers that mean a missing value become gaps, or are wrong."""
+        n_features = len(self.numbers) - (self.layout.weight is not None)
+        for value in self.dialect.missing_numbers:
+            rows, slots = np.nonzero(parsed.values[:, :n_features] == value)
+            parsed.values[rows, slots] = np.nan
+            if not self.gaps:
+                for row, slot in zip(rows.tolist(), slots.tolist()):
+                    label = self.layout.label(self.numbers[slot])
+                    error = RowError(MISSING, label, cause="missing")
+                    parsed.problems.setdefault(row, error)
+
+    def survey(self) -> None:
+        """Note which kinds of numbers there are, in ``kinds``; reading takes a third longer."""
+        self._seen = np.full((len(self.numbers), N_KINDS, 3), -1, dtype=np.int64)
+
+    def _note_kinds(self, text: np.ndarray, starts: np.ndarray, line_at: Any) -> None:
+        """Remember the first number of every kind that was not seen before."""
+        here = self._seen[:, :, 0] >= 0
+        if np.count_nonzero(here) == len(self.kinds):
+            return
+        for slot, kind in np.argwhere(here).tolist():
+            row, a, b = self._seen[slot, kind].tolist()
+            place = self.numbers[slot], kind
+            if row >= len(starts):
+                # Of a row that could not be read to its end.
+                self._seen[slot, kind] = -1
+            elif place not in self.kinds:
+                self.kinds[place] = text[a:b].tobytes().decode(), line_at(int(starts[row]))
 
     def _settle(self, row: int, slot: int, cell: bytes, parsed: Parsed, line_at: Any) -> None:
         """Read a cell that is not a plain number."""

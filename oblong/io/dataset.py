@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 
 from oblong.io.dialect import Dialect
+from oblong.io.facts import Facts
 from oblong.io.mixed_array import MixedArray
 
 Matrix: TypeAlias = np.ndarray | sp.csr_matrix
@@ -153,6 +154,8 @@ class Table:
         Name of the source.
     notes : tuple of str
         What may not be as it was meant.
+    facts : Facts
+        The same, where commands put it into words.
     """
 
     X: Matrix | MixedArray
@@ -161,6 +164,7 @@ class Table:
     schema: Schema
     name: str
     notes: tuple[str, ...] = ()
+    facts: Facts = field(default_factory=Facts)
 
     @classmethod
     def of(cls, dataset: Dataset) -> Table:

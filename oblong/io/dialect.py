@@ -10,7 +10,7 @@ from typing import Any
 from oblong._core.text import quote
 from oblong.io.dates import looks_like_dates
 from oblong.io.errors import DataFileError, RowError
-from oblong.io.numbers import is_missing, is_number, number
+from oblong.io.numbers import MISSING, is_missing, is_number, number
 
 _GROUPED = re.compile(r"[+-]?[0-9]{1,3}([.,' \u00a0\u202f][0-9]{3})+([.,][0-9]+)?")
 _COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+")
@@ -30,7 +30,7 @@ class Dialect:
     encoding : str or None
         Encoding of the text; None for UTF-8.
     missing : tuple of str
-        Further words that mean a missing value.
+        Further words, or numbers, that mean a missing value.
     skip_bad : bool
         Whether rows that are wrong are skipped and counted.
     """
@@ -47,6 +47,11 @@ class Dialect:
         """Whether numbers are written as Python writes them."""
         return self.decimal == "." and not self.thousands
 
+    @property
+    def missing_numbers(self) -> list[float]:
+        """Numbers that mean a missing value."""
+        return [number(word) for word in self.missing if is_number(word)]
+
     def is_missing(self, text: str) -> bool:
         """Whether a text stands for a missing value."""
         return text.strip() in self.missing or is_missing(text)
@@ -60,7 +65,7 @@ class Dialect:
         """Convert a text, or raise a :class:`RowError` that says why not."""
         text = text.strip()
         if self.is_missing(text):
-            raise RowError("expected a number, got a missing value", cause="missing")
+            raise RowError(MISSING, cause="missing")
         if text.lower() in _TRUTH:
             return _TRUTH[text.lower()]
         standard = text if self.plain else self._standard(text)

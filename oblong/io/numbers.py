@@ -30,6 +30,8 @@ from oblong.io.errors import RowError
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _MISSING = frozenset({"", "?", "na", "n/a", "nan", "null", "none"})
 EASY, HARD, BAD = range(3)
+# What is wrong with a cell that has no number.
+MISSING = "expected a number, got a missing value"
 # Larger entries are refused: learners square them.
 LARGEST = 1e150
 
@@ -118,7 +120,7 @@ def number(text: str) -> float:
     """Convert a text, or raise a :class:`RowError` that says why not."""
     text = text.strip()
     if is_missing(text):
-        raise RowError("expected a number, got a missing value", cause="missing")
+        raise RowError(MISSING, cause="missing")
     if not is_number(text):
         raise RowError(f"expected a number, got {quote(text)}", cause="text")
     return checked(float(text), text)
@@ -127,7 +129,7 @@ def number(text: str) -> float:
 def checked(value: float, text: object = None) -> float:
     """A number that is neither missing nor too large; else raise a :class:`RowError`."""
     if value != value:
-        raise RowError("expected a number, got a missing value", cause="missing")
+        raise RowError(MISSING, cause="missing")
     if not abs(value) <= LARGEST:
         got = quote(value if text is None else text)
         problem = f"expected a number of at most {LARGEST:g}, got {got}"

@@ -11,6 +11,7 @@ from oblong.io.arrow import open_parquet
 from oblong.io.columns import side_by_side
 from oblong.io.csv import Columns, Csv
 from oblong.io.dataset import Matrix, Schema
+from oblong.io.delimited import all_columns
 from oblong.io.dialect import PLAIN, Dialect
 from oblong.io.errors import DataFileError
 from oblong.io.formats import Format
@@ -19,7 +20,7 @@ from oblong.io.layout import find_column, find_format, make_format, table_column
 from oblong.io.mixed_array import MixedArray
 from oblong.io.rows import Rows
 from oblong.io.sources import AnyPath, LineBuffer, source_name
-from oblong.io.tables import all_columns, all_entries, look, npz, parquet_columns
+from oblong.io.tables import all_entries, look, npz, parquet_columns
 
 
 def read_rows(

@@ -16,6 +16,8 @@ from oblong.io.sources import AnyPath, LineBuffer, source_name
 # Most bytes of a batch, which is in one piece then, as a rule. Batches end where the input passes a
 # multiple of it, whatever was read before.
 _BLOCK = 1 << 20
+# Labels of which the lines are kept.
+_MOST_LINES = 100
 
 
 class Rows(Reader):
@@ -46,6 +48,8 @@ class Rows(Reader):
         self.skip_bad = skip_bad
         self._rows = self._skipped = 0
         self.first_skipped: str | None = None
+        # The lines in which labels first came, by code; of the first labels only.
+        self.label_lines: dict[int, int] = {}
         self._may_be_labels: str | None = None
 
     def look_for_labels(self, target: str | None) -> None:
@@ -115,7 +119,7 @@ class Rows(Reader):
         The rows are in the buffer, or one that was on a line.
         """
         n, problems = len(parsed.starts), parsed.problems
-        codes = np.zeros(n, dtype=np.int32)
+        codes, known = np.zeros(n, dtype=np.int32), len(self._labels)
         wrong: dict[int, RowError] = {}
         if self._labelled and parsed.spans is not None:
             codes, wrong = self._labels.codes(self._lines.text, parsed.spans)
@@ -125,6 +129,9 @@ class Rows(Reader):
                     codes[row] = 0 if row in problems else self._labels.code(token)
                 except RowError as error:
                     wrong[row] = error
+        for code in range(known, min(len(self._labels), _MOST_LINES)):
+            for row in np.flatnonzero(codes == code)[:1].tolist():
+                self.label_lines[code] = line or self._lines.line_at(int(parsed.starts[row]))
         for row, problem in wrong.items():
             column = self._format.target_label
             problems.setdefault(row, RowError(str(problem), column, advice=problem.advice))

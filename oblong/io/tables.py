@@ -1,7 +1,7 @@
 """Labelled tables as a whole."""
 
 import os
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,24 +9,22 @@ import scipy.sparse as sp
 
 from oblong._core.text import quote
 from oblong.io.arrow import arrow_labels, arrow_numbers, arrow_words, holds_text, open_parquet
-from oblong.io.cells import peek_records
-from oblong.io.columns import finished, mostly_text, notes_on_labels, notes_on_numbers
-from oblong.io.csv import Columns, Csv
+from oblong.io.columns import asked_columns, finished, notes_on_labels, notes_on_numbers
+from oblong.io.csv import Columns
 from oblong.io.dataset import Dataset, Matrix, Schema, Table
-from oblong.io.dialect import Dialect, Wanted
+from oblong.io.delimited import Found, read_delimited, stacked
+from oblong.io.dialect import Wanted
 from oblong.io.errors import DataFileError
+from oblong.io.facts import Facts, Sentinel, find_sentinels, lone_classes
 from oblong.io.formats import Format
 from oblong.io.jsonl import JSON
 from oblong.io.labels import LabelCodes
-from oblong.io.layout import find_column, find_format, make_format, table_columns
+from oblong.io.layout import find_column, find_format, make_format
 from oblong.io.libsvm import LIBSVM
 from oblong.io.mixed_array import MixedArray
 from oblong.io.npz import read_npz
-from oblong.io.rows import Batch, Rows
+from oblong.io.rows import Rows
 from oblong.io.sources import AnyPath, LineBuffer, read_bytes, source_name
-
-# Rows that are looked at before the whole is read.
-_SAMPLE = 200
 
 
 def read_table(
@@ -171,46 +169,52 @@ def _check_classes(names: Sequence[str], source: str) -> None:
 def _training_table(
     path: AnyPath, kind: str, content: bytes | None, wanted: Wanted, zero_based: bool | None = None
 ) -> Table:
-    labels = LabelCodes()
-    notes: list[str] = []
-    X: Matrix | MixedArray
     if kind == "parquet":
-        codes, X, schema = _parquet(path, content, wanted, labels)
+        found = _parquet(path, content, wanted)
     elif kind in ("csv", "tsv"):
-        labels, X, codes, schema, notes = read_delimited(path, kind, content, wanted)
+        found = read_delimited(path, kind, content, wanted)
     else:
-        X, codes, schema = _sparse(path, kind, content, wanted.target, zero_based, labels)
-    source = source_name(path)
+        found = _sparse(path, kind, content, wanted.target, zero_based)
+    source, labels, X, schema = source_name(path), found.labels, found.X, found.schema
     _check_classes(labels.spellings, source)
-    notes += notes_on_labels(labels.names())
-    if isinstance(X, np.ndarray) and schema.feature_names is not None:
-        quoted = [quote(name) for name in schema.feature_names]
-        notes += notes_on_numbers(X, quoted, schema.feature_names)
-    y = np.array(labels.values())[codes]
-    return Table(X, y, labels.names(), schema, source, tuple(notes))
+    notes = [*found.notes, *notes_on_labels(labels.names())]
+    names = schema.feature_names
+    if isinstance(X, np.ndarray) and names is not None:
+        notes += notes_on_numbers(X, [quote(name) for name in names], names)
+    y = np.array(labels.values())[found.codes]
+    lone = lone_classes(found.codes, labels, found.lines)
+    facts = Facts(found.padded, _sentinels(X, schema), lone)
+    return Table(X, y, labels.names(), schema, source, tuple(notes), facts)
+
+
+def _sentinels(X: Matrix | MixedArray, schema: Schema) -> tuple[Sentinel, ...]:
+    if sp.issparse(X) or not schema.numbers:
+        return ()
+    names = schema.feature_names
+    labels = [str(j + 1) if names is None else quote(names[j]) for j in schema.numbers]
+    numbers: Any = X[:, schema.numbers] if schema.text else X
+    return find_sentinels(numbers, labels)
 
 
 # Sparse rows -------------------------------------------------------------------------------------
 
 
 def _sparse(
-    path: AnyPath,
-    kind: str,
-    content: bytes | None,
-    target: str | None,
-    zero_based: bool | None,
-    labels: LabelCodes,
-) -> tuple[sp.csr_matrix, np.ndarray, Schema]:
+    path: AnyPath, kind: str, content: bytes | None, target: str | None, zero_based: bool | None
+) -> Found:
     vocabulary: dict[str, int] = {}
+    labels = LabelCodes()
     with LineBuffer(path, content) as lines:
         made = make_format(kind, lines, target=target, zero_based=zero_based, vocabulary=vocabulary)
         X, codes = all_entries(lines, made, labels)
     if not X.shape[1]:
         raise DataFileError(lines.source, "expected features after the labels, got none")
     if isinstance(made, JSON):
-        return X, codes, Schema(X.shape[1], list(vocabulary), [], made.target)
-    zero_based = made.zero_based if isinstance(made, LIBSVM) else None
-    return X, codes, Schema(X.shape[1], zero_based=zero_based)
+        schema = Schema(X.shape[1], list(vocabulary), [], made.target)
+    else:
+        zero_based = made.zero_based if isinstance(made, LIBSVM) else None
+        schema = Schema(X.shape[1], zero_based=zero_based)
+    return Found(X, codes, labels, schema, [])
 
 
 def all_entries(
@@ -230,9 +234,7 @@ def all_entries(
 # Parquet -----------------------------------------------------------------------------------------
 
 
-def _parquet(
-    path: AnyPath, content: bytes | None, wanted: Wanted, labels: LabelCodes
-) -> tuple[np.ndarray, np.ndarray | MixedArray, Schema]:
+def _parquet(path: AnyPath, content: bytes | None, wanted: Wanted) -> Found:
     table, source = open_parquet(path, content), source_name(path)
     names = table.column_names
     dropped = {find_column(names, name, source) for name in wanted.drop}
@@ -247,9 +249,11 @@ def _parquet(
     words = asked["categorical"] | asked["text"]
     if wanted.categorical == "auto":
         words |= {j for j in features if holds_text(table.column(j))}
+    labels = LabelCodes()
     codes = arrow_labels(table.column(position), labels, source, names[position])
     found = parquet_columns(table, features, words, asked["dates"], wanted.gaps, source)
-    return codes, *finished(layout, features, *found, asked, wanted, source)
+    X, schema = finished(layout, features, *found, asked, wanted, source)
+    return Found(X, codes, labels, schema, [])
 
 
 def parquet_columns(
@@ -269,123 +273,3 @@ def parquet_columns(
         X[:, k] = arrow_numbers(table.column(j), gaps, source, names[j])
     texts = {j: arrow_words(table.column(j), gaps, source, names[j]) for j in sorted(words)}
     return numbers, X, texts
-
-
-# Delimited text ----------------------------------------------------------------------------------
-
-
-def read_delimited(
-    path: AnyPath, kind: str, content: bytes | None, wanted: Wanted
-) -> tuple[LabelCodes, np.ndarray | MixedArray, np.ndarray, Schema, list[str]]:
-    """Read a table, twice if it turns out that other columns hold text than seemed to."""
-    guess, sure = wanted.categorical == "auto", False
-    dialect = wanted.dialect
-    asked: dict[str, set[int]] | None = None
-    guessed: set[int] = set()
-    while True:
-        with LineBuffer(path, content, dialect.encoding) as lines:
-            layout = table_columns(
-                lines,
-                target=wanted.target,
-                delimiter="\t" if kind == "tsv" else dialect.delimiter,
-                drop=wanted.drop,
-            )
-            if asked is None:
-                asked = asked_columns(layout.names, wanted, layout.target, lines.source)
-                known = set().union(*asked.values())
-                guessed = _looks_like_text(lines, layout, dialect) - known if guess else set()
-            words = guessed.union(*asked.values())
-            how: dict[str, Any] = {"gaps": wanted.gaps, "dialect": dialect}
-            made = Csv(0, layout, words=words, undecided=guess and not sure, **how)
-            labels = LabelCodes()
-            rows = Rows(lines, made, labels, dialect.skip_bad)
-            rows.look_for_labels(wanted.target)
-            X, texts, codes = all_columns(rows, made)
-        if not guess or sure:
-            break
-        mistaken = {j for j in guessed if not mostly_text(*texts[j], dialect)}
-        for j, (count, stray, line) in made.strays.items():
-            if 2 * count <= np.isfinite(X[:, made.numbers.index(j)]).sum() + count:
-                place: dict[str, Any] = {"row": line, "column": layout.label(j)}
-                place |= {"cause": stray.cause, "advice": stray.advice}
-                raise DataFileError(lines.source, str(stray), **place)
-        if not mistaken and not made.strays:
-            break
-        # The second time, words among numbers are an error that has a line.
-        guessed, sure = (guessed - mistaken) | set(made.strays), True
-    notes = []
-    if rows.first_skipped is not None:
-        count = rows.skipped
-        skipped = "1 bad row was skipped" if count == 1 else f"{count:,} bad rows were skipped"
-        notes.append(f"{skipped}, the first is {rows.first_skipped}")
-    empty = {j for j, (c, _) in texts.items() if j not in asked["dates"] and (c < 0).all()}
-    if made.gaps:
-        empty |= {j for k, j in enumerate(made.numbers) if np.isnan(X[:, k]).all()}
-    features = [j for j in made.features if j not in empty] or made.features
-    for j in sorted(empty.difference(features)):
-        texts.pop(j, None)
-        notes.append(f"column {layout.label(j)} is empty and was left out")
-    table, schema = finished(layout, features, made.numbers, X, texts, asked, wanted, lines.source)
-    return labels, table, codes, schema, notes
-
-
-def all_columns(
-    rows: Rows, made: Csv
-) -> tuple[np.ndarray, dict[int, tuple[np.ndarray, list[str]]], np.ndarray]:
-    """All rows: numbers, codes of words and the different words by column, and labels."""
-    batches: list[Batch] = list(rows)
-    if not batches:
-        problem = "all rows are bad, the first is " + (rows.first_skipped or "missing")
-        raise DataFileError(rows.source, problem)
-    codes = stacked(batch.codes for batch in batches)
-    texts = {
-        j: (stacked(b.words[k] for b in batches if b.words is not None), made.vocabularies[k].words)
-        for k, j in enumerate(made.word_columns)
-    }
-    values = [batch.values for batch in batches]
-    batches.clear()
-    X = stacked(values, len(made.numbers)) if made.numbers else np.empty((len(codes), 0))
-    return X, texts, codes
-
-
-def asked_columns(
-    names: list[str], wanted: Wanted, target: int | None, source: str
-) -> dict[str, set[int]]:
-    """Columns that are something because the user says so."""
-    asked = {
-        what: {find_column(names, name, source) for name in columns}
-        for what, columns in wanted.named().items()
-    }
-    del asked["drop"]
-    for what, columns in asked.items():
-        if target in columns:
-            raise DataFileError(source, "the label column is not a feature; leave it out")
-        for other, others in asked.items():
-            if what != other and columns & others:
-                name = quote(names[min(columns & others)])
-                raise DataFileError(source, f"column {name} is named for {what} and for {other}")
-    return asked
-
-
-def _looks_like_text(lines: LineBuffer, layout: Columns, dialect: Dialect) -> set[int]:
-    """Features that are not all numbers in the first rows."""
-    return {
-        j
-        for _, cells in peek_records(lines, layout.delimiter, _SAMPLE)
-        for j in layout.features
-        if j < len(cells) and not dialect.is_number(cells[j]) and not dialect.is_missing(cells[j])
-    }
-
-
-def stacked(parts: Iterable[Any], columns: int = 0) -> np.ndarray:
-    """Join parts, each of which goes as soon as it is copied."""
-    found = list(parts)
-    if len(found) == 1:
-        return found[0].reshape(-1, columns) if columns else found[0]
-    whole = np.empty(sum(part.size for part in found), dtype=found[0].dtype)
-    end = whole.size
-    while found:
-        part = found.pop()
-        whole[end - part.size : end] = part
-        end -= part.size
-    return whole.reshape(-1, columns) if columns else whole

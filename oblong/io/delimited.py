@@ -1,0 +1,155 @@
+"""Tables of delimited text: which columns hold what, settled by a second reading if need be."""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from oblong.io.cells import PADDED, peek_records
+from oblong.io.columns import asked_columns, finished, mostly_text
+from oblong.io.csv import Columns, Csv
+from oblong.io.dataset import Matrix, Schema
+from oblong.io.dialect import Dialect, Wanted
+from oblong.io.errors import DataFileError
+from oblong.io.facts import Padded
+from oblong.io.labels import LabelCodes
+from oblong.io.layout import table_columns
+from oblong.io.mixed_array import MixedArray
+from oblong.io.rows import Batch, Rows
+from oblong.io.sources import AnyPath, LineBuffer
+
+# Rows that are looked at before the whole is read.
+_SAMPLE = 200
+
+
+class Found(NamedTuple):
+    """What was read of a labelled table.
+
+    Attributes
+    ----------
+    X : ndarray, csr_matrix or MixedArray
+        The features.
+    codes : ndarray of int
+        Codes of the labels.
+    labels : LabelCodes
+        The labels.
+    schema : Schema
+        What the columns are.
+    notes : list of str
+        What may not be as it was meant.
+    padded : tuple of Padded
+        Columns of numbers with leading zeros.
+    lines : dict of int to int
+        The lines in which labels first came, by code.
+    """
+
+    X: Matrix | MixedArray
+    codes: np.ndarray
+    labels: LabelCodes
+    schema: Schema
+    notes: list[str]
+    padded: tuple[Padded, ...] = ()
+    lines: dict[int, int] = {}  # noqa: RUF012
+
+
+def read_delimited(path: AnyPath, kind: str, content: bytes | None, wanted: Wanted) -> Found:
+    """Read a table, twice if it turns out that other columns hold text than seemed to."""
+    guess, sure = wanted.categorical == "auto", False
+    dialect = wanted.dialect
+    asked: dict[str, set[int]] | None = None
+    guessed: set[int] = set()
+    while True:
+        with LineBuffer(path, content, dialect.encoding) as lines:
+            layout = table_columns(
+                lines,
+                target=wanted.target,
+                delimiter="\t" if kind == "tsv" else dialect.delimiter,
+                drop=wanted.drop,
+            )
+            if asked is None:
+                asked = asked_columns(layout.names, wanted, layout.target, lines.source)
+                known = set().union(*asked.values())
+                guessed = _looks_like_text(lines, layout, dialect) - known if guess else set()
+            words = guessed.union(*asked.values())
+            how: dict[str, Any] = {"gaps": wanted.gaps, "dialect": dialect}
+            made = Csv(0, layout, words=words, undecided=guess and not sure, **how)
+            made.survey()
+            labels = LabelCodes()
+            rows = Rows(lines, made, labels, dialect.skip_bad)
+            rows.look_for_labels(wanted.target)
+            X, texts, codes = all_columns(rows, made)
+        if not guess or sure:
+            break
+        mistaken = {j for j in guessed if not mostly_text(*texts[j], dialect)}
+        _check_strays(made, X, lines.source)
+        if not mistaken and not made.strays:
+            break
+        # The second time, words among numbers are an error that has a line.
+        guessed, sure = (guessed - mistaken) | set(made.strays), True
+    notes = []
+    if rows.first_skipped is not None:
+        count = rows.skipped
+        skipped = "1 bad row was skipped" if count == 1 else f"{count:,} bad rows were skipped"
+        notes.append(f"{skipped}, the first is {rows.first_skipped}")
+    empty = {j for j, (c, _) in texts.items() if j not in asked["dates"] and (c < 0).all()}
+    if made.gaps:
+        empty |= {j for k, j in enumerate(made.numbers) if np.isnan(X[:, k]).all()}
+    features = [j for j in made.features if j not in empty] or made.features
+    for j in sorted(empty.difference(features)):
+        texts.pop(j, None)
+        notes.append(f"column {layout.label(j)} is empty and was left out")
+    padded = [Padded(layout.label(j), *e) for (j, k), e in made.kinds.items() if k == PADDED]
+    table, schema = finished(layout, features, made.numbers, X, texts, asked, wanted, lines.source)
+    return Found(table, codes, labels, schema, notes, tuple(padded), rows.label_lines)
+
+
+def _check_strays(made: Csv, X: np.ndarray, source: str) -> None:
+    """Refuse words in columns of which most cells are numbers."""
+    for j, (count, stray, line) in made.strays.items():
+        if 2 * count <= np.isfinite(X[:, made.numbers.index(j)]).sum() + count:
+            place: dict[str, Any] = {"row": line, "column": made.layout.label(j)}
+            place |= {"cause": stray.cause, "advice": stray.advice}
+            raise DataFileError(source, str(stray), **place)
+
+
+def all_columns(
+    rows: Rows, made: Csv
+) -> tuple[np.ndarray, dict[int, tuple[np.ndarray, list[str]]], np.ndarray]:
+    """All rows: numbers, codes of words and the different words by column, and labels."""
+    batches: list[Batch] = list(rows)
+    if not batches:
+        problem = "all rows are bad, the first is " + (rows.first_skipped or "missing")
+        raise DataFileError(rows.source, problem)
+    codes = stacked(batch.codes for batch in batches)
+    texts = {
+        j: (stacked(b.words[k] for b in batches if b.words is not None), made.vocabularies[k].words)
+        for k, j in enumerate(made.word_columns)
+    }
+    values = [batch.values for batch in batches]
+    batches.clear()
+    X = stacked(values, len(made.numbers)) if made.numbers else np.empty((len(codes), 0))
+    return X, texts, codes
+
+
+def _looks_like_text(lines: LineBuffer, layout: Columns, dialect: Dialect) -> set[int]:
+    """Features that are not all numbers in the first rows."""
+    return {
+        j
+        for _, cells in peek_records(lines, layout.delimiter, _SAMPLE)
+        for j in layout.features
+        if j < len(cells) and not dialect.is_number(cells[j]) and not dialect.is_missing(cells[j])
+    }
+
+
+def stacked(parts: Iterable[Any], columns: int = 0) -> np.ndarray:
+    """Join parts, each of which goes as soon as it is copied."""
+    found = list(parts)
+    if len(found) == 1:
+        return found[0].reshape(-1, columns) if columns else found[0]
+    whole = np.empty(sum(part.size for part in found), dtype=found[0].dtype)
+    end = whole.size
+    while found:
+        part = found.pop()
+        whole[end - part.size : end] = part
+        end -= part.size
+    return whole.reshape(-1, columns) if columns else whole
