@@ -29,13 +29,17 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test test-plain boundscheck coverage test-lowest fuzz lint format docs bench clean
+.PHONY: help install native demo test test-plain boundscheck sanitize coverage test-lowest fuzz lint format docs bench clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: $(VENV)/.stamp-test ## make .venv with oblong (editable) and the test tools
 	@echo "oblong is installed in $(VENV); activate it with: source $(BIN)/activate"
+
+# In .venv, or with the Python on the path, for example of another tree's environment.
+native: ## build the compiled core in this tree, where it changed (seconds)
+	@$(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON)) build_backend/oblong_build.py $(KIND)
 
 demo: $(VENV)/.stamp-cli ## compare classifiers on two built-in data sets
 	@$(BIN)/oblong compare --report $(REPORT)
@@ -109,15 +113,30 @@ clean: ## remove .venv and everything that was built
 	@rm -rf .pytest_cache .ruff_cache .hypothesis .import_linter_cache .mypy_cache *.egg-info
 	@find oblong reproduction tests benchmarks docs examples -name __pycache__ -prune -exec rm -rf {} +
 
-# One stamp per extra, made after a complete install and stale only when pyproject.toml changes. The
-# tests and the documentation also need the experiments of the papers, a distribution of their own.
-# The extras test, docs and bench contain the extra cli, so installing any of them covers it. River
-# comes with test here, and not in the extra: its requirements do not go with the oldest versions of
-# others. Modules are compiled when they are first imported, which most of them never are.
-$(VENV)/.stamp-%: pyproject.toml reproduction/pyproject.toml | $(VENV)/.stamp-venv
+# One stamp per extra, made after a complete install and stale only when pyproject.toml changes; the stamp of the
+# compiled core is stale when one of its sources is newer. The tests and the documentation also need the experiments
+# of the papers, a distribution of their own. The extras test, docs and bench contain the extra cli, so installing any
+# of them covers it. River comes with test here, and not in the extra: its requirements do not go with the oldest
+# versions of others. Modules are compiled when they are first imported, which most of them never are. What builds the
+# core stays in the environment, so that a rebuild takes seconds.
+NATIVE := CMakeLists.txt $(wildcard build_backend/*.py) \
+	$(shell find oblong -name '*.hpp' -o -name '*.cpp')
+
+$(VENV)/.stamp-native: $(NATIVE) | $(VENV)/.stamp-build
+	@echo "==> building the compiled core"
+	@$(BIN)/python build_backend/oblong_build.py
+	@touch $@
+
+$(VENV)/.stamp-build: pyproject.toml | $(VENV)/.stamp-venv
+	@echo "==> installing what builds the compiled core"
+	@$(PIP) install --no-compile $$($(BIN)/python build_backend/oblong_build.py requirements)
+	@touch $@
+
+$(VENV)/.stamp-%: pyproject.toml reproduction/pyproject.toml | $(VENV)/.stamp-native
 	@echo "==> installing oblong[$*] in $(VENV) (once; takes a minute)"
-	@$(PIP) install --no-compile --editable ".[$(if $(filter test,$*),test$(COMMA)river,$*)]" \
-		$(if $(filter test docs,$*),--editable reproduction)
+	@$(PIP) install --no-compile --no-build-isolation \
+		--editable ".[$(if $(filter test,$*),test$(COMMA)river,$*)]"
+	@$(if $(filter test docs,$*),$(PIP) install --no-compile --editable reproduction)
 	@touch $(VENV)/.stamp-cli $@
 
 $(VENV)/.stamp-venv:

@@ -10,8 +10,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit, log_expit, softmax
 
-from oblong._core.compile import compiled
-from oblong._core.exp2 import LOG2_E, exp2
+from oblong._native import calibration
 
 # Least fraction of the sigmoid's slope that is left where its offset would change the side.
 LEAST_SLOPE = 0.01
@@ -19,8 +18,6 @@ LEAST_SLOPE = 0.01
 LEAD = 1e-9
 # A class counts as so many rows at most: targets stay below one.
 _MOST_ROWS = 1e12
-# Newton steps of the sigmoid: more than it has ever needed.
-_STEPS = 200
 # The temperature times the largest difference of two scores is at most this.
 _STEEPEST = 1e6
 
@@ -58,59 +55,8 @@ def fit_sigmoid(
     targets = np.where(positive, _smoothed(heavy), 1.0 - _smoothed(light))
     scale = float(np.abs(outputs).max(initial=0.0)) or 1.0
     # Only the targets depend on the sum of the weights, whose squares may overflow.
-    slope, offset = _fit_sigmoid(outputs / scale, targets, weights / (heavy + light))
+    slope, offset = calibration.fit_sigmoid(outputs / scale, targets, weights / (heavy + light))
     return slope / scale, offset
-
-
-def _gradient(x, targets, weights, a, b):
-    """Gradient and Hessian of the cross entropy at ``σ(a x + b)``."""
-    ga = gb = haa = hab = hbb = 0.0
-    for i in range(x.size):
-        z = a * x[i] + b
-        small = exp2(-LOG2_E * abs(z))
-        p = (1.0 if z > 0.0 else small) / (1.0 + small)
-        slack, curve = weights[i] * (p - targets[i]), weights[i] * p * (1.0 - p)
-        ga += slack * x[i]
-        gb += slack
-        haa += curve * x[i] * x[i]
-        hab += curve * x[i]
-        hbb += curve
-    return ga, gb, haa, hab, hbb
-
-
-_gradient = compiled(_gradient, reassociate=True)
-
-
-@compiled
-def _fit_sigmoid(x, targets, weights):
-    """Minimise the cross entropy over ``a >= 0`` and ``b`` by Newton's method."""
-    total = mean = 0.0
-    for i in range(x.size):
-        total += weights[i]
-        mean += weights[i] * targets[i]
-    mean /= total
-    a, b = 0.0, np.log(mean / (1.0 - mean))
-    ga, gb, haa, hab, hbb = _gradient(x, targets, weights, a, b)
-    if ga >= 0.0:
-        # The problem is convex: with a slope that must not be negative, the best one is zero.
-        return a, b
-    for _ in range(_STEPS):
-        if max(abs(ga), abs(gb)) <= 1e-10 * total:
-            break
-        haa += 1e-12 * total
-        hbb += 1e-12 * total
-        det = haa * hbb - hab * hab
-        da, db = (hab * gb - hbb * ga) / det, (hab * ga - haa * gb) / det
-        fall = -(ga * da + gb * db)
-        length = 1.0
-        while length > 1e-10:
-            ga, gb, haa, hab, hbb = _gradient(x, targets, weights, a + length * da, b + length * db)
-            # Along the step the derivative ascends: far above zero, the least value is behind.
-            if ga * da + gb * db <= 0.5 * fall:
-                break
-            length *= 0.5
-        a, b = a + length * da, b + length * db
-    return max(a, 0.0), b
 
 
 def agreeing_log_odds(

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import tomllib
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from hatchling.metadata.plugin.interface import MetadataHookInterface
+ROOT = Path(__file__).resolve().parent.parent
 
 
 def absolute(text: str, urls: dict[str, str], version: str) -> str:
@@ -23,11 +26,15 @@ def absolute(text: str, urls: dict[str, str], version: str) -> str:
     return re.sub(links, lambda match: url(match[0]), text, flags=re.VERBOSE)
 
 
-class Readme(MetadataHookInterface):
-    """Gives the distribution its description."""
-
-    def update(self, metadata: dict) -> None:
-        """Set the field from README.md and the addresses in pyproject.toml."""
-        text = (Path(self.root) / "README.md").read_text(encoding="utf-8")
-        text = absolute(text, metadata["urls"], metadata["version"])
-        metadata["readme"] = {"content-type": "text/markdown", "text": text}
+def dynamic_metadata(
+    field: str, settings: Mapping[str, Any], project: Mapping[str, Any]
+) -> dict[str, str]:
+    """The description of the distribution, for scikit-build-core."""
+    if field != "readme" or settings:
+        raise ValueError("gives the field readme, without settings")
+    urls = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["urls"]
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    return {
+        "content-type": "text/markdown",
+        "text": absolute(text, urls, project["version"]),
+    }
