@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -204,14 +204,14 @@ class RelativeMarginClassifier(MarginParameters, ArraysAnywhere, KernelClassifie
     D: NotNegative | None = None
     nu: Positive | None = None
     shrinking: bool = True
-    probability: bool = False
+    probability: bool | Literal["deprecated"] = False
 
     # Coefficients that a search found for two classes, for its last fit.
     _starts: ClassVar[np.ndarray | None] = None
 
     def _check_rows(self, X: Any) -> None:
         super()._check_rows(X)
-        if self.probability:
+        if self.probability not in (False, "deprecated"):
             raise ValueError(
                 "probability=True is not supported: wrap the classifier in "
                 "oblong.CalibratedMarginClassifier"

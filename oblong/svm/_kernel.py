@@ -55,8 +55,8 @@ class SVC(_Conventions, RelativeMarginClassifier):
     """Support vector classification, with the signature of :class:`sklearn.svm.SVC`.
 
     It is :class:`~oblong.RelativeMarginClassifier` without a bound (``spread=1``). Parameters and
-    attributes are those of scikit-learn; differences are described here. There is no
-    ``probability``, which scikit-learn removes as well: wrap the classifier in
+    attributes are those of scikit-learn; differences are described here. For probabilities,
+    ``probability=True`` in older code, wrap the classifier in
     :class:`~oblong.CalibratedMarginClassifier`. A fit takes as many threads as BLAS may use, which
     share the pairs of classes.
 
@@ -74,6 +74,9 @@ class SVC(_Conventions, RelativeMarginClassifier):
         Constant term of "poly" and "sigmoid".
     shrinking : bool, default=True
         Without effect: the solver has no such heuristic.
+    probability : bool, default=False
+        Only False, or "deprecated", the default of scikit-learn: with True, :meth:`fit` raises an
+        error that names :class:`~oblong.CalibratedMarginClassifier`.
     tol : float, default=1e-3
         Largest violation of the optimality conditions. The fit also proves a relative duality
         gap of at most ``max(tol, 1e-3)``, or warns.
@@ -144,13 +147,13 @@ class SVC(_Conventions, RelativeMarginClassifier):
     C: Penalty = 1.0
     shrinking: bool = True
     cache_size: Positive = 200
+    probability: bool | Literal["deprecated"] = False
     break_ties: bool = False
     # What the estimator below calls by these names is settled here.
     B: float | None = field(default=None, init=False)
     spread: float = field(default=1.0, init=False)
     D: float | None = field(default=None, init=False)
     nu: float | None = field(default=None, init=False)
-    probability: bool = field(default=False, init=False)
     n_jobs: int | None = field(default=None, init=False)
 
     def _training_data(

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import sklearn.svm
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris, make_friedman1
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import oblong
@@ -44,14 +46,15 @@ KEYWORD = inspect.Parameter.KEYWORD_ONLY
 def test_signatures(name):
     theirs = inspect.signature(getattr(sklearn.svm, name)).parameters
     ours = inspect.signature(getattr(oblong.svm, name)).parameters
-    expected = [parameter for parameter in theirs if parameter != "probability"]
-    assert sorted(ours) == sorted(expected)
+    assert sorted(ours) == sorted(theirs)
     # The order of those by keyword says nothing.
-    named = [parameter for parameter in expected if theirs[parameter].kind != KEYWORD]
+    named = [parameter for parameter in theirs if theirs[parameter].kind != KEYWORD]
     assert list(ours)[: len(named)] == named
-    for parameter in expected:
+    for parameter in theirs:
         assert ours[parameter].kind == theirs[parameter].kind, parameter
-        assert ours[parameter].default == theirs[parameter].default, parameter
+        # scikit-learn removes this one, and has no opinion of its default any more.
+        if parameter != "probability":
+            assert ours[parameter].default == theirs[parameter].default, parameter
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -175,10 +178,34 @@ def test_shrinking_is_without_effect():
     )
 
 
-def test_there_is_no_probability():
-    with pytest.raises(TypeError, match="probability"):
-        SVC(probability=True)
-    assert not hasattr(SVC(), "predict_proba")
+def test_svc__probability_is_an_error_of_fit_that_says_what_to_use():
+    X, y = load_iris(return_X_y=True)
+    model = clone(SVC(probability=True))
+    assert model.get_params()["probability"] is True
+    with pytest.raises(ValueError, match=r"probability=True.*CalibratedMarginClassifier"):
+        model.fit(X, y)
+    assert model.set_params(probability=False).fit(X, y).score(X, y) > 0.9
+    assert not hasattr(model, "predict_proba")
+    with pytest.raises(InvalidParameterError, match="probability"):
+        SVC(probability="yes").fit(X, y)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_svm__takes_the_parameters_of_an_estimator_of_scikit_learn(name):
+    X, y = load_iris(return_X_y=True)
+    parameters = getattr(sklearn.svm, name)().get_params()
+    getattr(oblong.svm, name)(**parameters).fit(X, y)
+
+
+def test_svm__says_what_to_use_in_place_of_names_that_are_missing():
+    missing = set(sklearn.svm.__all__) - set(oblong.svm.__all__)
+    assert missing <= set(oblong.svm._ELSEWHERE)
+    for name in oblong.svm._ELSEWHERE:
+        with pytest.raises(ImportError, match=rf"no {name}: use .*sklearn\.svm\.{name}"):
+            exec(f"from oblong.svm import {name}")
+    with pytest.raises(ImportError, match="cannot import name 'NuSVM'"):
+        exec("from oblong.svm import NuSVM")
+    assert not hasattr(oblong.svm, "NuSVM")
 
 
 def test_break_ties_is_true_or_false():
