@@ -12,6 +12,9 @@ from sklearn.utils.metadata_routing import _routing_enabled, process_routing
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import has_fit_parameter
 
+# Folds by default, where every class has so many rows.
+MOST_FOLDS = 5
+
 
 @dataclass(frozen=True)
 class CrossFit:
@@ -67,18 +70,31 @@ def routed(
     return options, {} if groups is None else {"groups": groups}, weighted
 
 
-def check_labels(cv: Any, y: np.ndarray) -> None:
-    """Refuse labels of no class, and more folds than a class has rows, before any work starts."""
+def checked_folds(cv: Any, y: np.ndarray) -> Any:
+    """Return ``cv``, or how many folds the smallest class allows in place of None.
+
+    Labels of no class, and more folds than a class has rows, are refused before any work starts.
+    """
     if y.dtype.kind not in "biu":
         check_classification_targets(y)
-    n_folds = 5 if cv is None else cv
     classes, counts = np.unique(y, return_counts=True)
     # The estimator knows best what to say about a single class.
-    if isinstance(n_folds, Integral) and classes.size > 1 and counts.min() < n_folds:
+    if classes.size < 2 or not (cv is None or isinstance(cv, Integral)):
+        return MOST_FOLDS if cv is None else cv
+    fewest, label = int(counts.min()), classes.tolist()[counts.argmin()]
+    if fewest < 2:
         raise ValueError(
-            f"cv={n_folds} folds need as many rows of every class, but the class "
-            f"{classes.tolist()[counts.argmin()]!r} has only {counts.min()}: use fewer folds"
+            f"calibration needs at least two rows of every class, but the class {label!r} has "
+            f"only one"
         )
+    if cv is None:
+        return min(MOST_FOLDS, fewest)
+    if fewest < cv:
+        raise ValueError(
+            f"cv={cv} folds need as many rows of every class, but the class {label!r} has only "
+            f"{fewest}: use fewer folds"
+        )
+    return cv
 
 
 def stratified(labels: np.ndarray, n_folds: int) -> list[np.ndarray]:
@@ -105,8 +121,8 @@ def folds_of(
     """Places in ``kept`` of the rows of each fold, and the fold of each of these rows."""
     if isinstance(cv, LeaveOneOut):
         folds = list(np.arange(kept.size)[:, None])
-    elif cv is None or isinstance(cv, Integral):
-        folds = stratified(labels, 5 if cv is None else int(cv))
+    elif isinstance(cv, Integral):
+        folds = stratified(labels, int(cv))
     elif hasattr(cv, "split"):
         options = {key: _safe_indexing(value, kept) for key, value in options.items()}
         rows = X if kept.size == len(y) else _safe_indexing(X, kept)

@@ -19,7 +19,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, colu
 
 from oblong._core.estimator import Estimator, Folds, Positive, Verbose
 from oblong._core.rollback import all_or_nothing
-from oblong.batch._calibration_folds import check_labels, folds_of, routed
+from oblong.batch._calibration_folds import checked_folds, folds_of, routed
 from oblong.batch._cross_fit import MOST_KEPT, cross_fit, is_pairwise, outputs_of, predicted
 from oblong.batch._one_vs_one import pairs_of
 from oblong.batch.relative_margin import RelativeMarginClassifier
@@ -48,7 +48,8 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, Estimator)
         ends in one. The default is :class:`RelativeMarginClassifier` with its defaults.
     cv : int, cross-validation generator or iterable, default=None
         The folds: a number of stratified folds, a splitter, or pairs of training and test rows. The
-        default is 5. Every row has to be left out exactly once. With
+        default is 5, or as many as the smallest class has rows, at least 2; ``n_folds_`` says which.
+        Every row has to be left out exactly once. With
         :class:`~sklearn.model_selection.LeaveOneOut` the outputs are exact, up to ``fold_tol``.
     fold_tol : float, default=1e-2
         Tolerance of the models of the folds, for the margin classifiers of this library. The model
@@ -70,6 +71,8 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, Estimator)
         has not seen the row.
     fold_of_ : ndarray of shape (n_kept,)
         The fold of each of these rows.
+    n_folds_ : int
+        The number of folds.
     sigmoids_ : ndarray of shape (n_problems, 2)
         Slope and offset of the sigmoid of each binary problem; absent for one-vs-rest classifiers
         with more than two classes.
@@ -194,7 +197,7 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, Estimator)
             if weighted:
                 options["sample_weight"] = weights
         kept = np.arange(len(y)) if weights is None else np.flatnonzero(weights > 0)
-        check_labels(self.cv, y if weights is None else y[kept])
+        cv = checked_folds(self.cv, y if weights is None else y[kept])
         self._report("all rows")
         self.estimator_ = model.fit(X, y, **options)
         options.pop("sample_weight", None)
@@ -205,7 +208,7 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, Estimator)
             elif hasattr(self, name):
                 delattr(self, name)
         labels = np.searchsorted(self.classes_, y[kept])
-        folds, self.fold_of_ = folds_of(self.cv, X, y, kept, labels, self.classes_, split_options)
+        folds, self.fold_of_ = folds_of(cv, X, y, kept, labels, self.classes_, split_options)
         self._report(f"{len(folds)} folds")
         found = cross_fit(
             self.estimator_, X, y, folds, kept, weights if weighted else None, options,
@@ -254,6 +257,11 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, Estimator)
     def _report(self, what: str) -> None:
         if self.verbose:
             print(f"{type(self).__name__}: fitting {what}", file=sys.stderr, flush=True)
+
+    @property
+    def n_folds_(self) -> int:
+        """The number of folds."""
+        return int(self.fold_of_.max()) + 1
 
     # Prediction ---------------------------------------------------------------------------------
 
@@ -364,7 +372,7 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, Estimator)
         if not self._models:
             raise ValueError(
                 f"p-values and prediction sets need the models of all folds, which are kept for at "
-                f"most {MOST_KEPT} folds; cv made {self.fold_of_.max() + 1}"
+                f"most {MOST_KEPT} folds; cv made {self.n_folds_}"
             )
         new = []
         for fold, model in enumerate(self._models):

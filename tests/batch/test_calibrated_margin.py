@@ -375,6 +375,23 @@ def test_sets_cover_each_class(k):
     assert (mean <= np.array(levels) + 0.06).all()
 
 
+def test_fit__takes_as_many_folds_as_the_smallest_class_has_rows():
+    X, y = rows(40)
+    assert CalibratedMarginClassifier().fit(X, y).n_folds_ == 5
+    for fewest in (2, 3, 4):
+        few = np.arange(40) >= 40 - fewest
+        model = CalibratedMarginClassifier().fit(X, few)
+        assert model.n_folds_ == fewest
+        np.testing.assert_array_equal(
+            model.predict_proba(X),
+            CalibratedMarginClassifier(cv=fewest).fit(X, few).predict_proba(X),
+        )
+    # Rows of weight zero take no part.
+    weights = np.r_[np.ones(38), 0.0, 1.0]
+    model = CalibratedMarginClassifier().fit(X, np.arange(40) >= 37, weights)
+    assert model.n_folds_ == 2
+
+
 # Bad input ---------------------------------------------------------------------------------------
 
 
@@ -382,8 +399,10 @@ def test_bad_input_is_refused():
     X, y = rows(40)
     few = np.r_[np.zeros(37, dtype=int), np.ones(3, dtype=int)]
     with pytest.raises(ValueError, match="the class 1 has only 3: use fewer folds"):
-        CalibratedMarginClassifier().fit(X, few)
-    CalibratedMarginClassifier(cv=3).fit(X, few)
+        CalibratedMarginClassifier(cv=5).fit(X, few)
+    for cv in (None, 2):
+        with pytest.raises(ValueError, match="two rows of every class, but the class 1 has only"):
+            CalibratedMarginClassifier(cv=cv).fit(X, np.arange(40) // 39)
     with pytest.raises(ValueError, match="every row exactly once"):
         CalibratedMarginClassifier(cv=[(np.arange(20), np.arange(20, 40))]).fit(X, y)
     with pytest.raises(ValueError, match="use fewer folds, or stratified folds"):

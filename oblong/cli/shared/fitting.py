@@ -78,7 +78,7 @@ def train(table: Table, args: argparse.Namespace) -> Fitted:
         if args.proba and not hasattr(classifier, "predict_proba"):
             if _fewest(table) < 2:
                 raise DataFileError(table.name, "--proba needs two rows of every class")
-            classifier = CalibratedMarginClassifier(classifier, cv=min(_FOLDS, _fewest(table)))
+            classifier = CalibratedMarginClassifier(classifier)
         if args.threshold is not None:
             classifier = _with_threshold(table, classifier, args)
             threshold = float(classifier.threshold)
