@@ -89,7 +89,7 @@ def checked_folds(cv: Any, y: np.ndarray) -> Any:
         )
     if cv is None:
         return min(MOST_FOLDS, fewest)
-    if fewest < cv:
+    if fewest < int(cv):
         raise ValueError(
             f"cv={cv} folds need as many rows of every class, but the class {label!r} has only "
             f"{fewest}: use fewer folds"

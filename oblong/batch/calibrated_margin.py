@@ -48,8 +48,8 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, Estimator)
         ends in one. The default is :class:`RelativeMarginClassifier` with its defaults.
     cv : int, cross-validation generator or iterable, default=None
         The folds: a number of stratified folds, a splitter, or pairs of training and test rows. The
-        default is 5, or as many as the smallest class has rows, at least 2; ``n_folds_`` says which.
-        Every row has to be left out exactly once. With
+        default is 5, or as many as the smallest class has rows, at least 2; ``n_folds_`` says how
+        many. Every row has to be left out exactly once. With
         :class:`~sklearn.model_selection.LeaveOneOut` the outputs are exact, up to ``fold_tol``.
     fold_tol : float, default=1e-2
         Tolerance of the models of the folds, for the margin classifiers of this library. The model

@@ -19,15 +19,14 @@ from oblong.online.growing import (
     check_size,
     checked,
     columns_of,
+    structure_of,
     with_label,
 )
 from oblong.solvers.online.rows import Rows, plain
-from oblong.solvers.online.slots import DIAGONAL, FULL, NONE, NOTHING, RANK, SINGLE, SKETCH
+from oblong.solvers.online.slots import DIAGONAL, FULL, NONE, NOTHING, RANK, SINGLE
 from oblong.solvers.online.state import OnlineState
 from oblong.solvers.online.structures.table import row_scores
 from oblong.solvers.online.units import in_rows
-
-_STRUCTURES = {"full": FULL, "diag": DIAGONAL, "sketch": SKETCH}
 
 
 class LinearOnlineClassifier(LinearParameters, RuleClassifier):
@@ -48,7 +47,8 @@ class LinearOnlineClassifier(LinearParameters, RuleClassifier):
 
     # What a learner says -------------------------------------------------------------------------
 
-    def _structure(self) -> int:
+    def _structure(self, n_features: int) -> int:
+        """Structure of the covariance of so many features."""
         return NONE
 
     def _variance(self) -> float:
@@ -58,8 +58,9 @@ class LinearOnlineClassifier(LinearParameters, RuleClassifier):
     def _new_state(self, dtype: Any, variance: float | None = None) -> OnlineState:
         task, n_classes, d = self._task(), len(self.classes_), self.n_features_in_
         outputs = {SINGLE: 1, RANK: n_classes + 1}.get(task, n_classes)
-        check_size(self, self._structure(), outputs, d)
-        options = self._state_options()
+        structure = self._structure(d)
+        check_size(self, structure, outputs, d)
+        options = self._state_options() | {"structure": structure}
         if variance is not None:
             options["variance"] = variance
         return OnlineState.initial(self._rule(d), d, outputs, task=task, dtype=dtype, **options)
@@ -67,7 +68,6 @@ class LinearOnlineClassifier(LinearParameters, RuleClassifier):
     def _state_options(self) -> dict[str, Any]:
         """What a model is made of, beside the rule and the classes."""
         return {
-            "structure": self._structure(),
             "steps": self._steps(),
             "bias": float(self.fit_intercept),
             "variance": self._variance(),
@@ -355,13 +355,13 @@ class LinearOnlineClassifier(LinearParameters, RuleClassifier):
 class SecondOrderClassifier(LinearOnlineClassifier):
     """Base of the learners that have a covariance of a chosen structure."""
 
-    covariance: Literal["full", "diag", "sketch"] = "full"
+    covariance: Literal["auto", "full", "diag", "sketch"] = "auto"
     sketch_size: Count = 16
 
     _has_covariance = True
 
-    def _structure(self) -> int:
-        return _STRUCTURES[self.covariance]
+    def _structure(self, n_features: int) -> int:
+        return structure_of(self.covariance, n_features)
 
     @property
     def covariance_(self) -> np.ndarray:

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from oblong.online.growing import check_size
+from oblong.online.growing import STRUCTURES, prepare
 from oblong.solvers.online.growth import grow, placed
 from oblong.solvers.online.merge import merge_states
 from oblong.solvers.online.state import OnlineState
 
 if TYPE_CHECKING:
     from oblong.online._linear import LinearOnlineClassifier
+
+_NAMES = {structure: f'"{name}"' for name, structure in STRUCTURES.items()}
 
 
 def merge_models(
@@ -30,6 +32,9 @@ def merge_models(
             raise ValueError(f"Cannot merge {type(other).__name__} into {type(first).__name__}")
     states, vocabulary = _aligned(models)
     for other, state in zip(models, states):
+        if state.structure != states[0].structure:
+            own, asked = (_NAMES[one.structure] for one in (states[0], state))
+            raise ValueError(f"Merged models must have the same covariance, not {own} and {asked}")
         if not np.array_equal(other.classes_, first.classes_) or not state.suits(states[0]):
             raise ValueError("Merged models must have the same parameters, features, classes")
     product = first._product and how == "product"
@@ -43,6 +48,7 @@ def merge_models(
         # Classes that came up on the way have shared the initial variance.
         start = first._new_state(np.float64, states[0].initial_variance)
         if vocabulary is not None:
+            prepare(first, start, len(vocabulary))
             grow(start, len(vocabulary))
             start.set_rule(first._rule(len(vocabulary)))
     return merge_states(states, prior=start, product=product), vocabulary
@@ -59,9 +65,10 @@ def _aligned(models: list[Any]) -> tuple[list[OnlineState], dict[Any, int] | Non
     union = dict.fromkeys(name for own in names for name in own)
     vocabulary = {name: j for j, name in enumerate(union)}
     n = len(vocabulary)
-    check_size(models[0], states[0].structure, states[0].n_outputs, n)
     for i, (state, own) in enumerate(zip(states, names)):
         columns = np.array([vocabulary[name] for name in own], dtype=np.intp)
+        state = state.copy()
+        prepare(models[i], state, n)
         states[i] = placed(state, columns, n)
         states[i].set_rule(models[i]._rule(n))
     return states, vocabulary

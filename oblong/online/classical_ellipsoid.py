@@ -46,10 +46,11 @@ class ClassicalEllipsoidClassifier(SecondOrderClassifier):
         What an indicator matrix means: a binary problem for each label, or a ranking in which the
         lowest relevant label should score higher than the highest irrelevant one, with a learned
         threshold between the two.
-    covariance : {"full", "diag", "sketch"}, default="full"
+    covariance : {"auto", "full", "diag", "sketch"}, default="auto"
         The covariance of the weights: "full", one matrix per class; "diag", variances only, for
         many features; or "sketch", a diagonal plus a matrix of low rank, for many features that are
-        correlated.
+        correlated. "auto" is "full" up to 256 features and "diag" beyond; of a model that grows
+        beyond, the diagonal is kept.
     sketch_size : int, default=16
         Rank of the sketch. It collects twice as many directions before it drops the weakest.
     fit_intercept : bool, default=True

@@ -11,6 +11,7 @@ from oblong.online._linear import SecondOrderClassifier
 from oblong.solvers.online.balance import rebalance
 from oblong.solvers.online.rows import Rows
 from oblong.solvers.online.rules import MISTAKE, Rule, improved_ellipsoid
+from oblong.solvers.online.slots import DIAGONAL
 
 # Variances of a diagonal covariance, of which only ratios matter, are held above this fraction of
 # the initial one, far from underflow.
@@ -55,10 +56,11 @@ class ImprovedEllipsoidClassifier(SecondOrderClassifier):
         What an indicator matrix means: a binary problem for each label, or a ranking in which the
         lowest relevant label should score higher than the highest irrelevant one [1]_, with a
         learned threshold between the two.
-    covariance : {"full", "diag", "sketch"}, default="full"
+    covariance : {"auto", "full", "diag", "sketch"}, default="auto"
         The covariance of the weights: "full", one matrix per class; "diag", variances only, for
         many features; or "sketch", a diagonal plus a matrix of low rank, for many features that are
-        correlated.
+        correlated. "auto" is "full" up to 256 features and "diag" beyond; of a model that grows
+        beyond, the diagonal is kept.
     sketch_size : int, default=16
         Rank of the sketch. It collects twice as many directions before it drops the weakest.
     fit_intercept : bool, default=True
@@ -174,16 +176,16 @@ class ImprovedEllipsoidClassifier(SecondOrderClassifier):
 
     # A diagonal that never stops changing --------------------------------------------------------
 
-    def _span(self) -> int:
+    def _span(self, state: Any) -> int:
         """Examples after which the factors of a diagonal have drifted apart; 0 for never."""
-        if self.covariance != "diag" or self.b < 1.0:
+        if state.structure != DIAGONAL or self.b < 1.0:
             return 0
         return max(1, int(_DRIFT / -math.log1p(-self.c) / self._steps()))
 
     def _learn(
         self, state: Any, rows: Rows, labels: np.ndarray, weights: np.ndarray, order: Any = None
     ) -> None:
-        span = self._span()
+        span = self._span(state)
         if not span:
             super()._learn(state, rows, labels, weights, order)
             return
@@ -216,8 +218,7 @@ class ImprovedEllipsoidClassifier(SecondOrderClassifier):
             The learner.
         """
         super().learn_one(x, y, sample_weight)
-        if self.b == 1.0 and self.covariance == "diag":
-            state = vars(self).get("_state")
-            if state is not None and state.rounds % self._span() == 0:
-                rebalance(state)
+        state = vars(self).get("_state")
+        if state is not None and (span := self._span(state)) and state.rounds % span == 0:
+            rebalance(state)
         return self

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from oblong.online.growing import add_class, check_size
+from oblong.online.growing import STRUCTURES, add_class, check_size, structure_of
 from oblong.solvers.online import rules
 from oblong.solvers.online.rows import Rows
-from oblong.solvers.online.slots import DIAGONAL, EACH, FULL, NONE, NOTHING, SINGLE, TOP
+from oblong.solvers.online.slots import EACH, NONE, NOTHING, SINGLE, TOP
 from oblong.solvers.online.state import OnlineState
 
 # Rules of the learners with the parameters that they have by default.
@@ -34,8 +34,11 @@ class PlainLearner:
         Makes the estimator, unfitted.
     rule : callable
         The rule for a number of features.
+    covariance : str or None
+        The parameter of that name, if there is a covariance.
     options : dict
-        Arguments of :meth:`OnlineState.initial <oblong.solvers.online.state.OnlineState.initial>`.
+        Other arguments of
+        :meth:`OnlineState.initial <oblong.solvers.online.state.OnlineState.initial>`.
     """
 
     _takes_new_features = True
@@ -46,10 +49,11 @@ class PlainLearner:
         self,
         estimator: Callable[[], Any],
         rule: Callable[[int], rules.Rule],
+        covariance: str | None,
         options: Mapping[str, Any],
     ) -> None:
         self._estimator, self._rule, self._options = estimator, rule, dict(options)
-        self.covariance = {FULL: "full", DIAGONAL: "diag"}.get(options["structure"])
+        self.covariance = covariance
         self.sketch_size = options.get("sketch_size", 0)
 
     @classmethod
@@ -63,20 +67,20 @@ class PlainLearner:
 
             return getattr(online, name)(**parameters)
 
-        structure = {"full": FULL, "diag": DIAGONAL}.get(parameters.get("covariance", "full"))
+        covariance = parameters.get("covariance", "auto")
+        known = covariance in ("auto", *STRUCTURES) and covariance != "sketch"
         if name == "PassiveAggressiveClassifier":
-            structure = NONE
+            known, covariance = "covariance" not in parameters, None
         calibration, forgetting = parameters.get("calibration"), parameters.get("forgetting", 1.0)
         sound = type(forgetting) is float and 0.0 < forgetting <= 1.0
-        if structure is None or calibration not in (None, "platt") or not sound:
+        if not known or calibration not in (None, "platt") or not sound:
             return None
         options = {
-            "structure": structure,
             "calibrated": calibration == "platt",
             "normalize": bool(parameters.get("normalize")),
             "forgetting": forgetting,
         }
-        return cls(estimator, lambda _: _RULES[name], options)
+        return cls(estimator, lambda _: _RULES[name], covariance, options)
 
     @classmethod
     def of(cls, model: Any) -> PlainLearner | None:
@@ -84,8 +88,8 @@ class PlainLearner:
         weighted = getattr(model, "class_weight", None) is not None
         if not getattr(model, "_takes_new_features", False) or weighted:
             return None
-        options = model._state_options()
-        made = cls(lambda: model, model._rule, options)
+        covariance = getattr(model, "covariance", None)
+        made = cls(lambda: model, model._rule, covariance, model._state_options())
         made.multi_class = model.multi_class
         if hasattr(model, "_state"):
             made.classes_, made.n_features_in_ = model.classes_, model.n_features_in_
@@ -127,12 +131,14 @@ class PlainLearner:
             self.classes_ = np.unique(classes)
             self.n_features_in_ = X.shape[1]
             n, outputs = len(self.classes_), self.n_outputs(len(self.classes_))
-            check_size(self, self._options["structure"], outputs, self.n_features_in_)
+            structure = self._structure(self.n_features_in_)
+            check_size(self, structure, outputs, self.n_features_in_)
             one_vs_rest = self.multi_class == "ovr"
             self._state = OnlineState.initial(
                 self._rule(self.n_features_in_),
                 self.n_features_in_,
                 outputs,
+                structure=structure,
                 task=SINGLE if n == 2 else EACH if one_vs_rest else TOP,
                 **self._options,
             )
@@ -147,6 +153,9 @@ class PlainLearner:
         state.learn(Rows.of(X), labels, weights, record=record)
         if state.health != before:
             self.estimator()._warn_health(state.health, before, state.n_outputs)
+
+    def _structure(self, n_features: int) -> int:
+        return NONE if self.covariance is None else structure_of(self.covariance, n_features)
 
     def _steps(self) -> int:
         return self._options.get("steps", 1)

@@ -39,8 +39,8 @@ class RiverClassifier(_Base):
 
     Notes
     -----
-    With many features that appear over time, use ``covariance="diag"``: a full covariance has as
-    many entries as the square of their number. Text and categories have to be turned into numbers
+    With ``covariance="auto"``, the default, the covariance is full up to 256 features; of a model
+    that grows beyond, the diagonal is kept. Text and categories have to be turned into numbers
     first, as for every linear model of River.
 
     The trained learner is ``model_``; it can be saved and merged, and predicts whole matrices.

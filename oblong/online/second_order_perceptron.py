@@ -25,10 +25,11 @@ class SecondOrderPerceptron(GaussianClassifier):
     ----------
     a : float, default=1.0
         Weight of the identity in the matrix, larger than zero.
-    covariance : {"full", "diag", "sketch"}, default="full"
+    covariance : {"auto", "full", "diag", "sketch"}, default="auto"
         The covariance of the weights: "full", one matrix per class; "diag", variances only, for
         many features; or "sketch", a diagonal plus a matrix of low rank, for many features that are
-        correlated.
+        correlated. "auto" is "full" up to 256 features and "diag" beyond; of a model that grows
+        beyond, the diagonal is kept.
     sketch_size : int, default=16
         Rank of the sketch. It collects twice as many directions before it drops the weakest.
     fit_intercept : bool, default=True

@@ -229,7 +229,7 @@ def test_other_models_are_refused():
 
 def test_a_stream_that_outgrows_memory(monkeypatch):
     monkeypatch.setattr(AROWClassifier, "_most_bytes", 1e5)
-    learner = IncrementalLearner(AROWClassifier())
+    learner = IncrementalLearner(AROWClassifier(covariance="full"))
     X = sp.csr_matrix(([1.0, 1.0, 1.0], ([0, 1, 2], [0, 1, 500])), shape=(3, 501))
     with pytest.raises(TooLarge, match="501 features") as found:
         learner.learn(X, np.array([0, 1, 0]), ["a", "b"])

@@ -49,8 +49,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     add = options.adder(parser)
     add("data FILE", "the rows, or - for standard input")
     add("--learner NAME", "online learner (default: %(default)s)", learner_name, "arow")
-    about = 'parameter of the learner; covariance is "diag" for sparse rows unless given'
-    add("--param K=V", about, options.parameter, [], action="append")
+    add("--param K=V", "parameter of the learner", options.parameter, [], action="append")
     about = "do not divide the columns by their largest absolute values so far"
     add("--no-normalize", about)
     about = "start from a saved linear online learner, in place of --learner and --param"

@@ -25,7 +25,7 @@ from oblong.cli.comparison.models import Model
 from oblong.cli.comparison.results import Comparison, FoldResult, Settings
 from oblong.cli.shared.memory import peak_memory
 from oblong.cli.shared.options import RunError
-from oblong.cli.shared.preparation import class_counts, scaling, spread_of, suited
+from oblong.cli.shared.preparation import class_counts, scaling, spread_of
 from oblong.datasets import DataFileError, Dataset
 from oblong.io.dataset import Matrix
 from oblong.io.errors import first_line
@@ -222,7 +222,7 @@ def fit_with(
 
 
 def _pipeline(model: Model, X: Matrix, settings: Settings) -> Pipeline:
-    classifier = suited(model.factory(), X)
+    classifier = model.factory()
     if "random_state" in classifier.get_params():
         classifier.set_params(random_state=settings.seed)
     return Pipeline([("scale", make_scaler(X, settings.impute)), ("model", classifier)])

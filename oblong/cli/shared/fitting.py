@@ -22,7 +22,7 @@ from oblong.cli.comparison.models import Model, select, trainable
 from oblong.cli.comparison.protocol import choose, some_rows
 from oblong.cli.comparison.results import Settings
 from oblong.cli.shared.options import RunError
-from oblong.cli.shared.preparation import make_pipeline, spread_of, suited
+from oblong.cli.shared.preparation import make_pipeline, spread_of
 from oblong.datasets import DataFileError
 from oblong.io.errors import first_line
 from oblong.io.tables import Table
@@ -145,7 +145,7 @@ def _prepared(classifier: Any, args: argparse.Namespace, table: Table | None) ->
             raise DataFileError("--class-weight", f"{name} has no weights of classes")
         if table is not None:
             classifier.set_params(class_weight=_weights(args.class_weight, table))
-    return classifier if table is None else suited(classifier, table.X)
+    return classifier
 
 
 def _weights(given: str | dict[str, float], table: Table) -> Any:

@@ -15,8 +15,6 @@ from oblong.io.tables import Table
 
 # Columns to which the words of a column of free text are hashed.
 TEXT_FEATURES = 1 << 12
-# Features from which a full covariance of an online learner takes more time than it gains.
-_FULL = 2000
 
 
 def make_pipeline(table: Table, classifier: Any, impute: str | None) -> Pipeline:
@@ -59,13 +57,6 @@ def scaling(X: Any, impute: str | None) -> list[tuple[str, Any]]:
         return [("scale", MaxAbsScaler())]
     filler = SimpleImputer(strategy=impute or "median", keep_empty_features=True)
     return [*([("impute", filler)] if impute else []), ("scale", StandardScaler())]
-
-
-def suited(classifier: Any, X: Any) -> Any:
-    """A classifier whose covariance is diagonal where a full one would be too large."""
-    if getattr(classifier, "covariance", None) == "full" and (sp.issparse(X) or X.shape[1] > _FULL):
-        classifier.set_params(covariance="diag")
-    return classifier
 
 
 def class_counts(table: Table | Dataset) -> np.ndarray:

@@ -52,8 +52,7 @@ def _stream(args: argparse.Namespace) -> int:
             if "log-loss" in args.metrics:
                 # Probabilities say how often a class was right only if they are calibrated.
                 parameters.setdefault("calibration", "platt")
-            sparse, normalize = not reader.dense, not args.no_normalize
-            model = make_learner(args.learner, parameters, sparse=sparse, normalize=normalize)
+            model = make_learner(args.learner, parameters, normalize=not args.no_normalize)
         _check_plain(args, model)
         learner = IncrementalLearner(model, reader.n_columns)
         learner.declared = args.classes is not None

@@ -28,15 +28,11 @@ def learner_name(text: str) -> str:
     return text
 
 
-def make_learner(
-    name: str, parameters: Mapping[str, Any], *, sparse: bool, normalize: bool = True
-) -> Any:
-    """Make a learner; sparse rows have too many columns for a full covariance by default."""
+def make_learner(name: str, parameters: Mapping[str, Any], *, normalize: bool = True) -> Any:
+    """Make a learner."""
     from oblong.online.plain_learner import PlainLearner
 
     chosen = dict(parameters)
-    if sparse and name not in ("pa", "kernel-cw", "online-esvm"):
-        chosen.setdefault("covariance", "diag")
     if name not in ("kernel-cw", "online-esvm"):
         # Nobody can scale the columns of a stream beforehand.
         chosen.setdefault("normalize", normalize)

@@ -22,6 +22,20 @@ def grow(state: OnlineState, n_features: int) -> None:
         state.covariance[:, new, new] = _variance_of_new(state)
 
 
+def keep_diagonal(state: OnlineState) -> None:
+    """Replace full covariances by their diagonals."""
+    known = state.n_features + 1
+    # A row to spare tells how new features start, in any unit.
+    _make_room(state, known + 1)
+    variances = np.full((len(state.table), state.n_outputs), _variance_of_new(state))
+    places = np.arange(known)
+    variances[:known] = state.covariance[:, places, places].T
+    state.table = np.hstack([state.table, variances.astype(state.table.dtype)])
+    state.covariance = np.zeros((0, 0, 0))
+    state.codes[slots.STRUCTURE] = slots.DIAGONAL
+    state.work = scratch(slots.DIAGONAL, state.n_outputs, state.covariance)
+
+
 def _variance_of_new(state: OnlineState) -> float:
     """Initial variance in the unit of the model, or as far from it as numbers reach."""
     return math.ldexp(state.initial_variance, max(-_FAR, min(_FAR, 2 * state.exponent)))

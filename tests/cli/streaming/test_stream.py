@@ -74,12 +74,10 @@ def test_every_row_is_predicted_before_it_is_learned_from(folder, capsys, name):
             column, value = pair.split(":")
             X[i, int(column) - 1] = float(value)
     kind = getattr(oblong, LEARNERS[name][0])
-    options = {"covariance": "diag"} if "covariance" in kind().get_params() else {}
-    options["normalize"] = True
     if name == "cellip":
         # Its step depends on the number of features, so these have to be found one by one.
         return
-    model, wrong = kind(**options), []
+    model, wrong = kind(normalize=True), []
     for i in range(600):
         before = model.n_mistakes_ if "state" in known else 0
         first = len(set(y[: i + 1])) > len(set(y[:i]))

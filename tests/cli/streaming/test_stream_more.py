@@ -186,7 +186,7 @@ def test_several_passes_are_several_streams(tmp_path, capsys, sparse):
     found = oblong.load(tmp_path / "model.oblong")
     # One row waits for the second class.
     wait = int(np.argmax(y != y[0]))
-    model = AROWClassifier(normalize=True, covariance="diag" if sparse else "full")
+    model = AROWClassifier(normalize=True)
     model.partial_fit(X[wait:], y[wait:], classes=["no", "yes"])
     for _ in range(2):
         model.partial_fit(X, y)
