@@ -6,6 +6,7 @@ SIGTERM.
 
 import argparse
 import atexit
+import io
 import os
 import signal
 import sys
@@ -114,7 +115,14 @@ def _open_streams() -> None:
         if getattr(sys, name) is None:
             # Closed by the caller: nothing to read, and nobody reads.
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
-    for stream in (sys.stdout, sys.stderr):
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if isinstance(getattr(stream, "buffer", None), io.RawIOBase):
+            # PYTHONUNBUFFERED: Python would drop what a system call leaves of a text, as on a disk
+            # that is nearly full. Lines still come out one by one.
+            how: Any = {"encoding": stream.encoding, "closefd": False}
+            stream = open(stream.fileno(), "w", buffering=1, **how)  # noqa: SIM115
+            setattr(sys, name, stream)
         # A terminal that lacks a character gets a question mark, not an error.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
@@ -240,5 +248,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _complain(message: str, code: int) -> int:
-    print(f"oblong: {printable(message)}", file=sys.stderr)
+    # The exit code says it too, where nothing can be written.
+    with suppress(OSError):
+        print(f"oblong: {printable(message)}", file=sys.stderr)
     return code

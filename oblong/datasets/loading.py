@@ -8,33 +8,23 @@ from difflib import get_close_matches
 from pathlib import Path
 
 import numpy as np
-from sklearn import datasets as bundled
 
 from oblong._core.text import quote
-from oblong.datasets.generators import make_parallel_lines, make_tilted_gaussians
 from oblong.io.dataset import Dataset
 from oblong.io.errors import DataFileError, first_line
 from oblong.io.labels import decode_labels
 from oblong.io.npz import read_npz
 
+# Sets of scikit-learn, which is loaded with the first of them, and generated ones.
 _BUNDLED = {
-    "breast_cancer": (
-        bundled.load_breast_cancer,
-        "Shapes of cell nuclei in breast tissue, malignant or benign.",
-    ),
-    "digits": (bundled.load_digits, "Handwritten digits, 8 x 8 grey levels."),
-    "iris": (bundled.load_iris, "Petal and sepal sizes of three kinds of iris."),
-    "wine": (bundled.load_wine, "Chemical analyses of wines from three cultivars."),
+    "breast_cancer": "Shapes of cell nuclei in breast tissue, malignant or benign.",
+    "digits": "Handwritten digits, 8 x 8 grey levels.",
+    "iris": "Petal and sepal sizes of three kinds of iris.",
+    "wine": "Chemical analyses of wines from three cultivars.",
 }
 _GENERATED = {
-    "parallel_lines": (
-        make_parallel_lines,
-        "Two classes on parallel lines, stretched along them.",
-    ),
-    "tilted_gaussians": (
-        make_tilted_gaussians,
-        "Two long Gaussians side by side, stretched along their boundary.",
-    ),
+    "parallel_lines": "Two classes on parallel lines, stretched along them.",
+    "tilted_gaussians": "Two long Gaussians side by side, stretched along their boundary.",
 }
 BUILT_IN = (*_BUNDLED, *_GENERATED)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -143,20 +133,23 @@ def load(name: str, data_home: str | os.PathLike[str] | None = None) -> Dataset:
     ((178, 13), ('class_0', 'class_1', 'class_2'))
     """
     if name in _BUNDLED:
-        loader, description = _BUNDLED[name]
-        bunch = loader()
+        from sklearn import datasets as bundled
+
+        bunch = getattr(bundled, f"load_{name}")()
         return Dataset(
             bunch.data,
             bunch.target,
             feature_names=tuple(bunch.feature_names),
             target_names=tuple(str(t) for t in bunch.target_names),
             name=name,
-            description=description,
+            description=_BUNDLED[name],
         )
     if name in _GENERATED:
-        maker, description = _GENERATED[name]
-        X, y = maker(n_samples=200, stretch=4.0, random_state=0)
-        return Dataset(X, y, ("x1", "x2"), ("0", "1"), name, description)
+        from oblong.datasets import generators
+
+        make = getattr(generators, f"make_{name}")
+        X, y = make(n_samples=200, stretch=4.0, random_state=0)
+        return Dataset(X, y, ("x1", "x2"), ("0", "1"), name, _GENERATED[name])
     if not _NAME.fullmatch(name):
         raise DataFileError(quote(name), "expected the name of a data set")
     folder = _folder(data_home)
@@ -172,6 +165,8 @@ def _folder(data_home: str | os.PathLike[str] | None) -> Path | None:
 
 
 def _from_openml(name: str, data_home: str | os.PathLike[str] | None) -> Dataset:
+    from sklearn import datasets as bundled
+
     try:
         # This parser needs no pandas; it codes nominal features as integers.
         bunch = bundled.fetch_openml(name, as_frame=False, parser="liac-arff")

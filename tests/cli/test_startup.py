@@ -23,6 +23,40 @@ def test_without_a_command_no_library_is_loaded(words):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["train", "--help"], ""),
+        (["compare", "--help"], ""),
+        (["predict", "--help"], ""),
+        (["train", "empty.csv", "-o", "m"], "empty.csv: the file is empty"),
+        (["train", "empty.csv", "--model", "svm", "-o", "m"], "empty.csv: the file is empty"),
+        (["train", "none.csv", "-o", "m"], '"none.csv": no such file or data set'),
+        (["train", "text.csv", "-o", "m"], "text.csv, row 2"),
+        (["train", "text.csv", "-o", "m", "--threshold", "3"], "--threshold: a number is"),
+        (["compare", "empty.csv"], "empty.csv: the file is empty"),
+        (["predict", "none", "text.csv"], "none: cannot be read: No such file or directory"),
+        (["info", "none"], "none: cannot be read: No such file or directory"),
+        (["export", "--onnx", "none", "-o", "m"], "none: cannot be read: No such file"),
+    ],
+    ids=" ".join,
+)
+def test_what_is_wrong_is_said_before_scikit_learn_is_loaded(words, message, tmp_path):
+    if words[0] == "compare":
+        pytest.importorskip("rich")
+    (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "text.csv").write_text("a,y\nword,p\n1,q\n")
+    code = (
+        "import sys\nfrom oblong.cli import main\nmain(sys.argv[1:])\n"
+        "sys.exit(sum(name.startswith('sklearn') for name in sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert message in done.stderr
+    assert done.returncode == 0
+
+
 def test_help_lists_every_command(capsys):
     assert main(["--help"]) == 0
     out = capsys.readouterr().out

@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from oblong._core.atomic import atomic_write
+from oblong._core.atomic import atomic_write, remove_drafts
 
 
 @pytest.mark.parametrize(("mode", "content"), [("wb", b"new"), ("w", "n\u00e9w")])
@@ -60,3 +60,25 @@ def test_folders_and_devices_are_not_replaced(tmp_path):
             pass
     with pytest.raises(FileNotFoundError), atomic_write(tmp_path / "missing" / "file"):
         pass
+
+
+def test_atomic_write__names_as_long_as_the_system_takes(tmp_path):
+    path = tmp_path / ("ü" * 125)
+    with atomic_write(path) as file:
+        file.write(b"whole")
+    assert path.read_bytes() == b"whole"
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="locks")
+def test_remove_drafts__those_of_living_processes_stay(tmp_path):
+    path = tmp_path / "model[1]"
+    with atomic_write(path) as file:
+        file.write(b"whole")
+        (tmp_path / ".model[1].0123abcd.tmp").touch()
+        (tmp_path / ".model1.0123abcd.tmp").touch()
+        remove_drafts(path)
+        assert len(list(tmp_path.iterdir())) == 2
+    assert path.read_bytes() == b"whole"
+    # A folder that is not there has none.
+    remove_drafts(tmp_path / "none" / "model")

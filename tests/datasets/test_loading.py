@@ -53,7 +53,7 @@ def test_openml_is_the_last_resort(monkeypatch):
             data=np.eye(3), target=np.array(["2", "10", "2"], object), feature_names=["a", "b", "c"]
         )
 
-    monkeypatch.setattr(loading.bundled, "fetch_openml", fetch)
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", fetch)
     dataset = load("far_away")
     assert dataset.y.tolist() == [2, 10, 2]
     assert dataset.target_names == ("2", "10")
@@ -61,7 +61,7 @@ def test_openml_is_the_last_resort(monkeypatch):
 
 def test_openml_sets_with_missing_values_are_refused(monkeypatch):
     bunch = Bunch(data=np.array([[np.nan]]), target=np.array(["a"]), feature_names=["a"])
-    monkeypatch.setattr(loading.bundled, "fetch_openml", lambda name, **options: bunch)
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", lambda name, **options: bunch)
     with pytest.raises(DataFileError, match="missing values"):
         load("holes")
 
@@ -70,6 +70,6 @@ def test_unknown_name_without_a_network(monkeypatch):
     def fetch(name, **options):
         raise OSError("no route to host")
 
-    monkeypatch.setattr(loading.bundled, "fetch_openml", fetch)
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", fetch)
     with pytest.raises(DataFileError, match=r'did you mean "wine"\? \(OpenML: no route to host\)'):
         load("wines")

@@ -41,21 +41,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from joblib import cpu_count
-
 from oblong._core.text import quote
-from oblong.cli.comparison.journal import ComparisonJournal
 from oblong.cli.comparison.models import Model, default_models, listing, select
-from oblong.cli.comparison.protocol import TOO_LITTLE_TIME, OutOfTime, check_classes
-from oblong.cli.comparison.results import FoldResult, Settings
 from oblong.cli.shared import options
 from oblong.cli.shared.tables import add_table_options, labelled_numbers, table_words
-from oblong.datasets import DataFileError, Dataset
 from oblong.datasets.loading import BUILT_IN
+from oblong.io.errors import DataFileError
 
 if TYPE_CHECKING:
+    from oblong.cli.comparison.journal import ComparisonJournal
     from oblong.cli.comparison.projection import Projection
-    from oblong.cli.comparison.results import Comparison
+    from oblong.cli.comparison.results import Comparison, FoldResult, Settings
+    from oblong.io.dataset import Dataset
 
 # One task of the kind the library is for, with many classes, and one where it has no advantage.
 DEFAULT_DATA = ("digits", "breast_cancer")
@@ -86,9 +83,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         1,
     )
     add("--seed N", "seed of the folds (default: %(default)s)", options.seed, 0)
-    add(
-        "--jobs N", "worker processes (default: one per core)", options.whole_number(1), cpu_count()
-    )
+    add("--jobs N", "worker processes (default: one per core)", options.jobs)
     add("--report FILE", "the report (default: %(default)s)", options.output_file, DEFAULT_REPORT)
     about = "choose parameters inside every fold, or once on all rows, which is faster but "
     how = {"action": argparse.BooleanOptionalAction, "default": True}
@@ -105,20 +100,26 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def _run(args: argparse.Namespace) -> int:
     options.require("oblong compare", "rich", "matplotlib")
-    # Here and not above, so that help works without the extra.
-    from rich.console import Console
-
-    from oblong.cli.comparison import report
-    from oblong.cli.comparison.table import print_table, summary_json
-
     if args.full and args.time is not None:
         raise DataFileError("--full", "takes as long as it needs; drop --time")
     began = time.monotonic()
     files = [data for data in args.data if not options.is_set_by_name(data)]
-    options.check_apart(files, [args.report, args.state])
+    states = [_state(args, position) for position in range(len(args.data))]
+    options.check_apart(files, [args.report, *states])
+    sets = [labelled_numbers(args, data) for data in args.data]
+    # Here and not above, so that help works without the extra, and that what is wrong with the
+    # files is said at once.
+    from joblib import cpu_count
+    from rich.console import Console
+
+    from oblong.cli.comparison import report
+    from oblong.cli.comparison.journal import ComparisonJournal
+    from oblong.cli.comparison.protocol import check_classes
+    from oblong.cli.comparison.table import print_table, summary_json
+
+    args.jobs = args.jobs or cpu_count()
     # The table has 80 columns on a terminal that has no more.
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 100)
-    sets = [labelled_numbers(args, data) for data in args.data]
     for dataset in sets:
         check_classes(dataset, args.cv)
     parts: list[tuple[Comparison, Projection | None]] = []
@@ -126,7 +127,7 @@ def _run(args: argparse.Namespace) -> int:
     for position, dataset in enumerate(sets):
         left = None if args.time is None else args.time - (time.monotonic() - began)
         share = None if left is None else left / (len(sets) - position)
-        journals.append(_journal(args, dataset, position))
+        journals.append(ComparisonJournal(states[position], dataset))
         comparison = _compare(args, dataset, journals[-1], share)
         if not args.json:
             print_table(console, comparison)
@@ -149,7 +150,7 @@ def _compare(
 ) -> Comparison:
     """One data set, in at most so many seconds if there is a limit."""
     from oblong.cli.comparison.plan import Remaining
-    from oblong.cli.comparison.protocol import compare
+    from oblong.cli.comparison.protocol import OutOfTime, compare
     from oblong.cli.shared.progress import fold_progress
 
     began = time.monotonic()
@@ -197,6 +198,7 @@ def _planned(
     Models that have no seconds are too slow, even so. Nothing is known where there are none at all.
     """
     from oblong.cli.comparison.plan import about, estimate, fit_to
+    from oblong.cli.comparison.results import Settings
 
     settings = Settings(args.cv, args.repeats, args.seed, args.jobs, args.nested, args.impute)
     if args.resume:
@@ -253,7 +255,9 @@ def _plane(comparison: Comparison, args: argparse.Namespace, began: float) -> Pr
 
 @contextmanager
 def _at(end: float | None) -> Iterator[None]:
-    """Raise :class:`OutOfTime` at a time, where the system can; too early, it is an error."""
+    """Raise ``OutOfTime`` at a time, where the system can; too early, it is an error."""
+    from oblong.cli.comparison.protocol import TOO_LITTLE_TIME, OutOfTime
+
     main = threading.current_thread() is threading.main_thread()
     if end is None or not main or not hasattr(signal, "setitimer"):
         yield
@@ -273,12 +277,10 @@ def _at(end: float | None) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def _journal(args: argparse.Namespace, dataset: Dataset, position: int) -> ComparisonJournal:
+def _state(args: argparse.Namespace, position: int) -> Path:
     """The file of finished results, beside the report unless it is named."""
     path = args.state or args.report.with_name(args.report.name + ".state")
-    if position:
-        path = Path(f"{path}.{position + 1}")
-    return ComparisonJournal(path, dataset)
+    return Path(f"{path}.{position + 1}") if position else path
 
 
 def _command(args: argparse.Namespace, models: list[Model]) -> str:

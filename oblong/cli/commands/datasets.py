@@ -12,7 +12,6 @@ from dataclasses import asdict
 from typing import Any
 
 from oblong.cli.shared.options import add_command, emphasis, print_json
-from oblong.datasets.loading import summaries
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -34,6 +33,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
+    # Here, so that help comes at once.
+    from oblong.datasets.loading import summaries
+
     found = summaries()
     if args.json:
         sets = [asdict(each) for each in found]

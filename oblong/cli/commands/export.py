@@ -15,7 +15,7 @@ from typing import Any
 
 from oblong._core.text import listed, printable
 from oblong.cli.shared import options
-from oblong.datasets import DataFileError
+from oblong.io.errors import DataFileError
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -31,11 +31,12 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
+    options.check_model(args.model)
+    options.check_apart([args.model], [args.output])
     options.require("oblong export", "onnx", extra="onnx")
     from oblong.export import to_onnx
     from oblong.persistence import load_with_manifest
 
-    options.check_apart([args.model], [args.output])
     model, manifest = load_with_manifest(args.model)
     try:
         with options.busy("writing the graph"):

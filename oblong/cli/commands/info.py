@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from oblong._core.text import listed, printable
-from oblong.cli.shared.options import add_command, emphasis, print_json
+from oblong.cli.shared.options import add_command, check_model, emphasis, print_json
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -26,6 +26,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
+    check_model(args.model)
     from oblong.persistence import ModelFileError, read_manifest
 
     manifest = read_manifest(args.model)

@@ -10,24 +10,21 @@ examples:
   zcat new.libsvm.gz | oblong predict news.oblong - > labels.txt
 """  # noqa: D405, D406, D407
 
+from __future__ import annotations
+
 import argparse
 import csv
 import io
 import warnings
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import scipy.sparse as sp
-from sklearn.pipeline import Pipeline
+from oblong.cli.shared import options
+from oblong.cli.shared.tables import add_dialect_options, add_pass_options, dialect_of, is_many
+from oblong.io.errors import DataFileError, first_line
 
-from oblong.cli.shared import many_files, options
-from oblong.cli.shared.tables import add_dialect_options, dialect_of
-from oblong.datasets import DataFileError, load
-from oblong.io.dataset import Schema
-from oblong.io.dialect import Dialect
-from oblong.io.errors import first_line
-from oblong.io.prediction import of_width, read_hashed_rows, read_rows
+if TYPE_CHECKING:
+    from oblong.io.dataset import Schema
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -39,18 +36,22 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     add("data DATA", about + "read a block at a time", nargs="+")
     add("--proba", "print probabilities as comma separated text, one column per class")
     add("-o --output FILE", "where to write (default: standard output)", options.output_file)
-    many_files.add_options(parser, memory=False)
+    add_pass_options(parser, memory=False)
     add_dialect_options(parser.add_argument_group("table, where not as in training"))
     parser.set_defaults(run=_run)
 
 
 def _run(args: argparse.Namespace) -> int:
-    from oblong.persistence import load_with_manifest
-
-    folder = bool(args.cluster) or many_files.is_many(args.data)
+    folder = bool(args.cluster) or is_many(args.data)
     files, args.data = args.data, args.data[0]
     by_name = not folder and options.is_set_by_name(args.data)
+    options.check_model(args.model)
     options.check_apart([args.model, *([] if by_name else files)], [args.output])
+    # Here and not above, so that help and what is wrong with the files come at once.
+    from sklearn.pipeline import Pipeline
+
+    from oblong.persistence import load_with_manifest
+
     with warnings.catch_warnings(action="ignore", category=UserWarning):
         # Rows are found by name already; the model itself was fitted to plain arrays.
         model, manifest = load_with_manifest(args.model)
@@ -61,29 +62,40 @@ def _run(args: argparse.Namespace) -> int:
             raise DataFileError(args.model, problem)
         schema = _schema(model, training, args.model)
         if folder:
+            from oblong.cli.shared import many_files
+
             names = _names(model, training)
             work = partial(_predict, model, names=names, args=args)
-            many_files.write_predictions(
-                many_files.predictions(files, schema, work, args.cluster), args.output
-            )
+            parts = many_files.predictions(files, schema, work, args.cluster)
+            options.write_text(parts, args.output)
             return 0
         with options.busy(f"reading {args.data}"):
-            if "hashing" in training:
-                X = _hashed(args, training["hashing"])
-            elif by_name:
-                X = of_width(load(args.data).X, schema, args.data)
-            else:
-                known = None if schema.dialect is None else Dialect.from_json(schema.dialect)
-                gaps, dialect = bool(training.get("gaps")), dialect_of(args, known)
-                X = read_rows(args.data, schema, gaps=gaps, dialect=dialect)
+            X = _rows(args, schema, training, by_name)
         with options.busy(f"predicting {X.shape[0]:,} rows"):
             text = _predict(model, X, _names(model, training), args)
-    many_files.write_predictions([text], args.output)
+    options.write_text([text], args.output)
     return 0
+
+
+def _rows(args: argparse.Namespace, schema: Schema, training: dict[str, Any], by_name: bool) -> Any:
+    """The rows of one file or set, with the columns of the training data."""
+    from oblong.datasets import load
+    from oblong.io.dialect import Dialect
+    from oblong.io.prediction import of_width, read_rows
+
+    if "hashing" in training:
+        return _hashed(args, training["hashing"])
+    if by_name:
+        return of_width(load(args.data).X, schema, args.data)
+    known = None if schema.dialect is None else Dialect.from_json(schema.dialect)
+    gaps, dialect = bool(training.get("gaps")), dialect_of(args, known)
+    return read_rows(args.data, schema, gaps=gaps, dialect=dialect)
 
 
 def _hashed(args: argparse.Namespace, hashing: Any) -> Any:
     """Rows for a model of a stream whose features were hashed."""
+    from oblong.io.prediction import read_hashed_rows
+
     try:
         return read_hashed_rows(args.data, hashing)
     except (KeyError, TypeError):
@@ -91,6 +103,8 @@ def _hashed(args: argparse.Namespace, hashing: Any) -> Any:
 
 
 def _schema(model: Any, training: dict[str, Any], source: str) -> Schema:
+    from oblong.io.dataset import Schema
+
     if "schema" in training:
         try:
             return Schema.from_json(training["schema"])
@@ -117,6 +131,9 @@ def _names(model: Any, training: dict[str, Any]) -> list[str] | None:
 def _predict(
     model: Any, X: Any, names: list[str] | None, args: argparse.Namespace, head: bool = True
 ) -> str:
+    import numpy as np
+    import scipy.sparse as sp
+
     stream = io.StringIO()
     # Only a label with a line break in it is quoted, or, among several columns, one with a comma.
     writer = csv.writer(stream, lineterminator="\n")

@@ -18,20 +18,27 @@ examples:
   oblong train big/*.parquet --target y --model rmm-linear -o big.oblong
 """  # noqa: D405, D406, D407
 
-import argparse
-import time
-from typing import Any
+from __future__ import annotations
 
-import numpy as np
-from joblib import cpu_count
+import argparse
+import math
+import time
+from typing import TYPE_CHECKING, Any
 
 from oblong._core.text import quote
 from oblong.cli.comparison.models import listing, trainable
-from oblong.cli.shared import many_files, options
-from oblong.cli.shared.fitting import Fitted, classifier_of, train
-from oblong.cli.shared.tables import add_table_options, check_labels, labelled_table
-from oblong.datasets import DataFileError
-from oblong.io.tables import Table
+from oblong.cli.shared import options
+from oblong.cli.shared.tables import (
+    add_pass_options,
+    add_table_options,
+    is_many,
+    labelled_table,
+)
+from oblong.io.errors import DataFileError
+
+if TYPE_CHECKING:
+    from oblong.cli.shared.fitting import Fitted
+    from oblong.io.dataset import Table
 
 _LISTED = 1000
 
@@ -43,7 +50,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     data = "file, name of a data set, or - for standard input; a folder or several files are "
     add("data DATA", data + "read in passes", nargs="+")
     add("--model NAME", "which model to train (default: chosen by a quick search)")
-    many_files.add_options(parser)
+    add_pass_options(parser)
     about = "parameter of the model; may be given several times"
     add("--param K=V", about, options.parameter, [], action="append")
     about = "choose the other parameters by cross-validation with K folds (5)"
@@ -56,12 +63,7 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     add("--threshold balanced|f1|X", about, _threshold)
     add("--no-score", "do not estimate the error on held-out rows")
     add("--seed N", "seed (default: %(default)s)", options.seed, 0)
-    add(
-        "--jobs N",
-        "threads for the folds (default: one per core)",
-        options.whole_number(1),
-        cpu_count(),
-    )
+    add("--jobs N", "threads for the folds (default: one per core)", options.jobs)
     add("-o --output FILE", "the model", options.output_file, required=True)
     add("--json", "print JSON instead of sentences")
     add_table_options(parser)
@@ -69,20 +71,32 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
-    in_passes = bool(args.cluster) or many_files.is_many(args.data)
+    in_passes = bool(args.cluster) or is_many(args.data)
     if in_passes and args.model is None:
         args.model = "rmm-linear"
-    if args.model is not None:
-        # Before anything is read.
-        _, classifier = classifier_of(args, None)
-        if in_passes:
-            return many_files.train(args, classifier)
-    elif args.param or args.cv:
+    if args.model is None and (args.param or args.cv):
         raise DataFileError("--param, --cv", "belong to a model; name it with --model")
+    _check_threshold(args)
+    if not in_passes:
+        named = options.is_set_by_name(args.data[0])
+        options.check_apart([] if named else args.data, [args.output])
+    if args.model is not None:
+        # Before anything is read. Here and not above, since it takes a second.
+        from oblong.cli.shared.fitting import classifier_of
+
+        _, classifier = classifier_of(args, None)
+        _check_threshold(args, classifier)
+        if in_passes:
+            from oblong.cli.shared import many_files
+
+            return many_files.train(args, classifier)
     args.data = args.data[0]
-    options.check_apart([] if options.is_set_by_name(args.data) else [args.data], [args.output])
     with options.busy(f"reading {args.data}"):
         table = labelled_table(args)
+    # When there is something to fit.
+    from oblong.cli.shared.fitting import train
+    from oblong.cli.shared.preparation import check_labels
+
     check_labels(table, args.cv)
     started = time.perf_counter()
     with options.plain_warnings(), options.busy(f"training on {table.X.shape[0]:,} rows"):
@@ -95,8 +109,23 @@ def _run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _check_threshold(args: argparse.Namespace, classifier: Any = None) -> None:
+    """Refuse a number that is no threshold of the model."""
+    value = args.threshold
+    if not isinstance(value, float):
+        return
+    if args.model is None and not args.proba:
+        problem = "a number is a probability or a decision value, depending on the model; add "
+        raise DataFileError("--threshold", problem + "--proba, or name a --model")
+    if (args.proba or hasattr(classifier, "predict_proba")) and not 0.0 < value < 1.0:
+        problem = f"expected a probability between 0 and 1, got {value:g}"
+        raise DataFileError("--threshold", problem)
+
+
 def _lines(table: Table, fitted: Fitted) -> list[str]:
     """What there is to say about a model."""
+    import numpy as np
+
     lines = []
     if table.schema.categories:
         names = table.schema.feature_names or [str(j + 1) for j in range(table.X.shape[1])]
@@ -146,7 +175,7 @@ def _class_weight(text: str) -> str | dict[str, float]:
             weights[name.strip()] = float(value)
         except ValueError:
             equals = ""
-        if not equals or not weights[name.strip()] >= 0.0:
+        if not equals or not 0.0 <= weights[name.strip()] < math.inf:
             problem = f"expected balanced, or classes and weights such as yes=2, got {quote(text)}"
             raise argparse.ArgumentTypeError(problem)
     return weights
@@ -158,14 +187,16 @@ def _threshold(text: str) -> str | float:
     try:
         value = float(text)
     except ValueError:
-        value = np.nan
-    if not np.isfinite(value):
+        value = math.nan
+    if not math.isfinite(value):
         raise argparse.ArgumentTypeError(f"expected balanced, f1 or a number, got {quote(text)}")
     return value
 
 
 def _training(table: Table, args: argparse.Namespace, fitted: Fitted) -> dict[str, Any]:
     """What the file remembers of the data."""
+    import numpy as np
+
     counts = np.unique(table.y, return_counts=True)[1]
     weights = args.class_weight
     return {

@@ -14,7 +14,8 @@ from oblong import __version__
 from oblong.cli.comparison.models import Model
 from oblong.cli.comparison.results import FoldResult, Settings
 from oblong.cli.shared.options import writing
-from oblong.datasets import DataFileError, Dataset
+from oblong.io.dataset import Dataset
+from oblong.io.errors import DataFileError
 from oblong.persistence.journal import Journal
 
 _FORMAT = "oblong comparison"

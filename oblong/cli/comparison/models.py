@@ -1,23 +1,35 @@
 """The models of the command line; :func:`register` adds one."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import scipy.sparse as sp
-from sklearn.base import ClassifierMixin
-from sklearn.dummy import DummyClassifier
-from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.linear_model import LogisticRegression
-from sklearn.svm import SVC
-
-from oblong import batch
 from oblong._core.text import no_such
-from oblong.online import AROWClassifier, OnlineEllipsoidalSVC
+
+if TYPE_CHECKING:
+    import numpy as np
+    from sklearn.base import ClassifierMixin
+
+    from oblong.batch import RelativeMarginClassifierCV
 
 Grid = Mapping[str, Sequence[object]]
 MAJORITY = "majority"
+
+
+@dataclass(frozen=True)
+class Factory:
+    """Makes a classifier; its module is loaded by the first call, and not for a list of models."""
+
+    home: str
+    name: str
+    settings: Mapping[str, object] = field(default_factory=dict)
+
+    def __call__(self) -> ClassifierMixin:
+        """The classifier, unfitted."""
+        return getattr(import_module(self.home), self.name)(**self.settings)
 
 
 @dataclass(frozen=True)
@@ -54,6 +66,12 @@ class Model:
     reference: bool = False
     default: bool = True
     search: Callable[[Grid, Any], Any] | None = None
+
+    @property
+    def class_name(self) -> str:
+        """Name of the class of the classifier."""
+        made = self.factory
+        return made.name if isinstance(made, Factory) else type(made()).__name__
 
     def is_ours(self) -> bool:
         """Whether the classifier is one of this package, whose loops are compiled once."""
@@ -106,7 +124,7 @@ def trainable() -> list[Model]:
 
 def listing(models: Sequence[Model]) -> str:
     """Names, titles and classes of models, one per line, for the help of a command."""
-    rows = ((m.name, m.title, type(m.factory()).__name__) for m in models)
+    rows = ((m.name, m.title, m.class_name) for m in models)
     return "\n".join(f"  {name:<16}  {title:<15}  {kind}" for name, title, kind in rows)
 
 
@@ -116,6 +134,9 @@ _LINEAR_ROWS, _ONLINE_ROWS = 5000, 20_000
 
 def default_models(X: Any, y: np.ndarray) -> list[Model]:
     """The models for data of this size: baselines, and what is at home there."""
+    import numpy as np
+    import scipy.sparse as sp
+
     chosen = select()
     if sp.issparse(X):
         # Boosted trees need dense rows.
@@ -157,67 +178,113 @@ def _grid(**values: Sequence[object]) -> Callable[[float], Grid]:
     return make
 
 
-def _search_spreads(grid: Grid, folds: Any) -> batch.RelativeMarginClassifierCV:
-    search = batch.RelativeMarginClassifierCV(cv=folds, refit=False)
+def _batch(name: str, **settings: object) -> Factory:
+    return Factory("oblong.batch", name, settings)
+
+
+def _search_spreads(grid: Grid, folds: Any) -> RelativeMarginClassifierCV:
+    from oblong.batch import RelativeMarginClassifierCV
+
+    search = RelativeMarginClassifierCV(cv=folds, refit=False)
     return search.set_params(**{f"{name}s": list(values) for name, values in grid.items()})
 
 
 _BY_SPREAD = _grid(C=_PENALTIES, gamma=_WIDTHS, spread=_SPREADS)
 _LOGISTIC = _grid(C=(1.0, 0.01, 0.1, 10.0))
+_RMM, _BOOSTED = _batch("RelativeMarginClassifier"), "HistGradientBoostingClassifier"
 for _model in (
-    Model("svm", "SVM", SVC, _grid(C=_PENALTIES, gamma=_WIDTHS), reference=True),
-    Model("rmm", "RMM", batch.RelativeMarginClassifier, _BY_SPREAD, search=_search_spreads),
-    Model("logistic", "Logistic", lambda: LogisticRegression(max_iter=1000), _LOGISTIC, "linear"),
-    Model("boosting", "Boosted trees", HistGradientBoostingClassifier, kind="baseline"),
-    Model(MAJORITY, "Majority class", lambda: DummyClassifier(strategy="prior"), kind="baseline"),
+    Model(
+        "svm",
+        "SVM",
+        Factory("sklearn.svm", "SVC"),
+        _grid(C=_PENALTIES, gamma=_WIDTHS),
+        reference=True,
+    ),
+    Model("rmm", "RMM", _RMM, _BY_SPREAD, search=_search_spreads),
+    Model(
+        "logistic",
+        "Logistic",
+        Factory("sklearn.linear_model", "LogisticRegression", {"max_iter": 1000}),
+        _LOGISTIC,
+        kind="linear",
+    ),
+    Model("boosting", "Boosted trees", Factory("sklearn.ensemble", _BOOSTED), kind="baseline"),
+    Model(
+        MAJORITY,
+        "Majority class",
+        Factory("sklearn.dummy", "DummyClassifier", {"strategy": "prior"}),
+        kind="baseline",
+    ),
 ):
     register(_model)
 
-_EKM, _ESVM = batch.EllipsoidalKernelClassifier, batch.EllipsoidalSVC
-_FISHER, _RMM = batch.KernelFisherClassifier, batch.LinearRelativeMarginClassifier
+_EKM, _EKM_LINEAR = "EllipsoidalKernelClassifier", _grid(C=_BALL, coverage=_COVERS)
+_ESVM, _FISHER = "EllipsoidalSVC", _batch("KernelFisherClassifier")
 _ALPHAS, _SOFTER = (10.0, 1.0, 0.1, 0.01), (0.01, *_PENALTIES)
 for _model in (
-    Model("sigma", "Sigma-SVM", batch.SigmaSVC, _grid(C=_PENALTIES, gamma=_WIDTHS, D=_VARIANCES)),
+    Model(
+        "sigma", "Sigma-SVM", _batch("SigmaSVC"), _grid(C=_PENALTIES, gamma=_WIDTHS, D=_VARIANCES)
+    ),
     Model("fisher", "Kernel Fisher", _FISHER, _grid(alpha=_ALPHAS, gamma=_WIDTHS)),
     Model(
         "universum",
         "SVM, Universum",
         # Averages of rows of different classes stand in for data of neither class.
-        lambda: batch.UniversumSVC(n_averages=200, random_state=0),
+        _batch("UniversumSVC", n_averages=200, random_state=0),
         _grid(C=_PENALTIES, gamma=_WIDTHS, C_universum=(0.01, 0.1, 1.0)),
     ),
-    Model("ekm", "EKM", _EKM, _grid(C=_BALL, gamma=_WIDTHS, rank=_RANKS)),
-    Model("esvm", "e-SVM", _ESVM, _grid(nu=_NUS, gamma=_WIDTHS, r=_ROUNDNESS)),
-    Model("bayes", "Bayes point", batch.BayesPointClassifier, _grid(soft=_SLACKS, gamma=_WIDTHS)),
+    Model("ekm", "EKM", _batch(_EKM), _grid(C=_BALL, gamma=_WIDTHS, rank=_RANKS)),
+    Model("esvm", "e-SVM", _batch(_ESVM), _grid(nu=_NUS, gamma=_WIDTHS, r=_ROUNDNESS)),
     Model(
-        "svm-linear", "SVM, linear", lambda: SVC(kernel="linear"), _grid(C=_SOFTER), reference=True
-    ),
-    Model("rmm-linear", "RMM, linear", _RMM, _grid(C=_SOFTER, spread=_SPREADS), "linear"),
-    Model(
-        "ekm-linear", "EKM, linear", lambda: _EKM(kernel="linear"), _grid(C=_BALL, coverage=_COVERS)
+        "bayes",
+        "Bayes point",
+        _batch("BayesPointClassifier"),
+        _grid(soft=_SLACKS, gamma=_WIDTHS),
     ),
     Model(
-        "esvm-linear", "e-SVM, linear", lambda: _ESVM(kernel="linear"), _grid(nu=_NUS, r=_ROUNDNESS)
+        "svm-linear",
+        "SVM, linear",
+        Factory("sklearn.svm", "SVC", {"kernel": "linear"}),
+        _grid(C=_SOFTER),
+        reference=True,
+    ),
+    Model(
+        "rmm-linear",
+        "RMM, linear",
+        _batch("LinearRelativeMarginClassifier"),
+        _grid(C=_SOFTER, spread=_SPREADS),
+        kind="linear",
+    ),
+    Model("ekm-linear", "EKM, linear", _batch(_EKM, kernel="linear"), _EKM_LINEAR),
+    Model(
+        "esvm-linear",
+        "e-SVM, linear",
+        _batch(_ESVM, kernel="linear"),
+        _grid(nu=_NUS, r=_ROUNDNESS),
     ),
     Model(
         "esvm-online",
         "e-SVM, online",
         # A looser gap than by default: only the error counts here.
-        lambda: OnlineEllipsoidalSVC(tol=0.03, max_iter=200, random_state=0),
+        Factory(
+            "oblong.online",
+            "OnlineEllipsoidalSVC",
+            {"tol": 0.03, "max_iter": 200, "random_state": 0},
+        ),
         _grid(nu=_NUS, trace_bound=("auto", 3.0, 10.0)),
         kind="linear",
     ),
     Model(
         "gaussian-linear",
         "SVM, whitened",
-        lambda: _EKM(kernel="linear", shape="covariance"),
+        _batch(_EKM, kernel="linear", shape="covariance"),
         _grid(C=_SOFTER),
     ),
     Model(
         "arow",
         "AROW, online",
         # Its probabilities are of no use otherwise: they are sure of every row.
-        lambda: AROWClassifier(calibration="platt", random_state=0),
+        Factory("oblong.online", "AROWClassifier", {"calibration": "platt", "random_state": 0}),
         _grid(r=(1.0, 0.1, 10.0)),
         kind="linear",
     ),

@@ -11,7 +11,7 @@ import numpy as np
 from oblong.cli.comparison.models import Model
 from oblong.cli.comparison.protocol import evaluate, some_rows, width_unit
 from oblong.cli.comparison.results import FoldResult, Settings
-from oblong.datasets import Dataset
+from oblong.io.dataset import Dataset
 
 # Rows of the trial by which times are estimated, after one with a few of them that compiles. Of
 # what grows in proportion there is one with five times as many, as most of so short a fit is fixed.

@@ -15,8 +15,8 @@ from sklearn.pipeline import Pipeline
 from oblong.cli.comparison import protocol
 from oblong.cli.comparison.models import Model
 from oblong.cli.comparison.results import Settings
-from oblong.datasets import Dataset
 from oblong.geometry import MinimumVolumeEllipsoid
+from oblong.io.dataset import Dataset
 
 # More points than this fill the picture without adding to it.
 MAX_POINTS = 600

@@ -26,9 +26,8 @@ from oblong.cli.comparison.results import Comparison, FoldResult, Settings
 from oblong.cli.shared.memory import peak_memory
 from oblong.cli.shared.options import RunError
 from oblong.cli.shared.preparation import class_counts, scaling, spread_of
-from oblong.datasets import DataFileError, Dataset
-from oblong.io.dataset import Matrix
-from oblong.io.errors import first_line
+from oblong.io.dataset import Dataset, Matrix
+from oblong.io.errors import DataFileError, first_line
 
 INNER_FOLDS = 5
 TOO_LITTLE_TIME = "the time ran out before two folds were done; allow more --time"

@@ -9,7 +9,7 @@ from sklearn.pipeline import Pipeline
 
 from oblong.cli.comparison.models import Model
 from oblong.cli.comparison.significance import corrected_t_test, holm
-from oblong.datasets import Dataset
+from oblong.io.dataset import Dataset
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,8 @@ from oblong.cli.comparison.protocol import choose, some_rows
 from oblong.cli.comparison.results import Settings
 from oblong.cli.shared.options import RunError
 from oblong.cli.shared.preparation import make_pipeline, spread_of
-from oblong.datasets import DataFileError
-from oblong.io.errors import first_line
-from oblong.io.tables import Table
+from oblong.io.dataset import Table
+from oblong.io.errors import DataFileError, first_line
 
 _FOLDS = 5
 # Rows of the quick search; above the second number kernels are left out of it, and above the third
@@ -131,7 +130,12 @@ def classifier_of(args: argparse.Namespace, table: Table | None) -> tuple[Model 
         if name not in known:
             problem = no_such("parameter", name, known)
             raise DataFileError(f"--model {args.model}", problem)
-    return model, _prepared(classifier, args, table).set_params(**dict(args.param))
+    classifier = _prepared(classifier, args, table).set_params(**dict(args.param))
+    try:
+        classifier._validate_params()
+    except InvalidParameterError as error:
+        raise DataFileError("--param", " ".join(str(error).split())) from None
+    return model, classifier
 
 
 def _prepared(classifier: Any, args: argparse.Namespace, table: Table | None) -> Any:
@@ -229,7 +233,7 @@ def _tuned(table: Table, model: Model, classifier: Any, args: argparse.Namespace
         pipeline,
         grid,
         cv=_folds(table, args, args.cv),
-        n_jobs=args.jobs,
+        n_jobs=args.jobs or -1,
         error_score="raise",
         refit=False,
     )
@@ -287,7 +291,7 @@ def _scores(table: Table, pipeline: Pipeline, args: argparse.Namespace) -> dict[
     with warnings.catch_warnings(action="ignore"), parallel_config("threading"):
         # A fold may lack what a score or a fit needs; then there is none.
         found = selection.cross_validate(
-            clone(pipeline), table.X, table.y, cv=splitter, scoring=scoring, n_jobs=args.jobs
+            clone(pipeline), table.X, table.y, cv=splitter, scoring=scoring, n_jobs=args.jobs or -1
         )
 
     def mean(name: str) -> float | None:

@@ -2,10 +2,9 @@
 
 import argparse
 import operator
-import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -14,43 +13,23 @@ import scipy.sparse as sp
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
-from oblong._core.atomic import atomic_write
 from oblong._core.threads import available_threads
 from oblong.batch._passes import PassClassifier
 from oblong.cli.shared.options import (
     RunError,
-    adder,
     plain_warnings,
     require,
     save_model,
     tell_saved,
-    writing,
 )
-from oblong.datasets import DataFileError
 from oblong.io.dataset import Schema
-from oblong.io.errors import first_line
+from oblong.io.errors import DataFileError, first_line
 from oblong.io.row_source import FileRows, open_rows
 from oblong.linalg.first_pass import look
 from oblong.linalg.row_passes import Block, LocalPasses, Part, Place, Present, in_order
 
 # Seconds to wait for a cluster.
 _CONNECT = 10
-
-
-def add_options(parser: argparse.ArgumentParser, *, memory: bool = True) -> None:
-    """Add the options of rows that are read in passes."""
-    add = adder(parser)
-    if memory:
-        about = "memory for rows kept between passes over a folder or files (default: %(default)s)"
-        add("--memory SIZE", about, default="256MB")
-    add("--cluster ADDRESS", "scheduler of a Dask cluster that reads the rows")
-
-
-def is_many(data: list[str]) -> bool:
-    """Whether the data is a folder, a pattern or several files."""
-    name = data[0]
-    pattern = not os.path.lexists(name) and any(letter in name for letter in "*?[")
-    return len(data) > 1 or os.path.isdir(name) or pattern
 
 
 class _ScaledRows:
@@ -218,19 +197,3 @@ def _predicted(source: FileRows, schema: Schema, predict: Callable[..., str], k:
         problem = f"expected {schema.n_features} features as in training, got {width}"
         raise DataFileError(source.place(k).name, problem)
     return predict(X, head=not k)
-
-
-def write_predictions(parts: Iterable[str], output: Any) -> None:
-    """Write text as it comes: to a file, whole or not at all, or to standard output."""
-    contents = (part.encode("utf-8", "surrogateescape") for part in parts)
-    if output is None:
-        sys.stdout.flush()
-        # What stands in for it may take only text.
-        if hasattr(sys.stdout, "buffer"):
-            sys.stdout.buffer.writelines(contents)
-            sys.stdout.flush()
-        else:
-            sys.stdout.writelines(content.decode(errors="replace") for content in contents)
-        return
-    with writing(output), atomic_write(output) as stream:
-        stream.writelines(contents)

@@ -5,14 +5,14 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from oblong._core.atomic import atomic_write
+from oblong._core.atomic import atomic_write, remove_drafts
 from oblong._core.text import quote
 from oblong.io.errors import DataFileError
 
@@ -71,25 +71,28 @@ def output_file(text: str) -> Path:
     return path
 
 
-def whole_number(least: int) -> Callable[[str], int]:
+def whole_number(least: int, most: int = 10**15) -> Callable[[str], int]:
     """A kind of option: whole numbers from some value up."""
 
     def parse(text: str) -> int:
-        if not text.isascii() or not text.isdigit() or int(text) < least:
-            raise argparse.ArgumentTypeError(
-                f"expected a whole number of at least {least}, got {quote(text)}"
-            )
-        return int(text)
+        # Python reads no number of thousands of digits.
+        digits = text.isascii() and text.isdigit() and len(text) < 1000
+        value = int(text) if digits else least - 1
+        if value < least:
+            problem = f"expected a whole number of at least {least}, got {quote(text)}"
+            raise argparse.ArgumentTypeError(problem)
+        if value > most:
+            problem = f"expected a whole number of at most {most}, got {quote(text)}"
+            raise argparse.ArgumentTypeError(problem)
+        return value
 
     return parse
 
 
-def seed(text: str) -> int:
-    """A kind of option: seeds that NumPy takes."""
-    value = whole_number(0)(text)
-    if value >= 2**32:
-        raise argparse.ArgumentTypeError(f"expected a number below 2^32, got {quote(text)}")
-    return value
+# A kind of option: seeds that NumPy takes.
+seed = whole_number(0, 2**32 - 1)
+# A kind of option: threads or processes; more than the largest computers have are a typing error.
+jobs = whole_number(1, 1024)
 
 
 def parameter(text: str) -> tuple[str, Any]:
@@ -116,8 +119,8 @@ def option_words(flag: str, value: Any) -> list[str]:
     return [flag, ",".join(value) if isinstance(value, list) else str(value)]
 
 
-def check_apart(inputs: Iterable[str], outputs: Iterable[Path | None]) -> None:
-    """Refuse outputs that would replace an input, or one another."""
+def check_apart(inputs: Iterable[str], outputs: Sequence[Path | None]) -> None:
+    """Refuse outputs that would replace an input, or one another; remove drafts of killed runs."""
     taken = {os.path.realpath(name): "is what is read" for name in inputs if name != "-"}
     for path in outputs:
         if path is None:
@@ -126,6 +129,9 @@ def check_apart(inputs: Iterable[str], outputs: Iterable[Path | None]) -> None:
         if place in taken:
             raise DataFileError(quote(path, 80), f"{taken[place]}; choose another file to write")
         taken[place] = "would be written twice"
+    for path in outputs:
+        if path is not None:
+            remove_drafts(path)
 
 
 def require(what: str, *packages: str, extra: str = "cli") -> None:
@@ -136,8 +142,8 @@ def require(what: str, *packages: str, extra: str = "cli") -> None:
 
 
 def is_set_by_name(data: str) -> bool:
-    """Whether ``DATA`` names a set; what is neither a set nor a file is an error with a guess."""
-    # Here, since a stream needs neither data sets nor scikit-learn.
+    """Whether ``DATA`` names a set; refuses a file that is not there, with a guess, or empty."""
+    # Here, since a stream needs no data sets.
     from oblong.datasets.loading import BUILT_IN, available
 
     names = available()
@@ -148,7 +154,22 @@ def is_set_by_name(data: str) -> bool:
         sets = f"the built-in sets are {', '.join(BUILT_IN)}"
         hint = f"did you mean {close[0]}?" if close else sets
         raise DataFileError(quote(data, 80), f"no such file or data set; {hint}")
+    if os.path.isfile(data) and not os.path.getsize(data):
+        from oblong.io.sources import source_name
+
+        raise DataFileError(source_name(data), "the file is empty", cause="empty")
     return False
+
+
+def check_model(path: str) -> None:
+    """Refuse a model file that is not there, before what reads it is loaded."""
+    from oblong.persistence import ModelFileError
+
+    try:
+        os.stat(path)
+    except OSError as error:
+        name = Path(path).name or path
+        raise ModelFileError(name, f"cannot be read: {error.strerror}") from None
 
 
 @contextmanager
@@ -173,6 +194,22 @@ def write_whole(path: Path, content: str | bytes) -> None:
         content = content.encode("utf-8", errors="replace")
     with writing(path), atomic_write(path) as stream:
         stream.write(content)
+
+
+def write_text(parts: Iterable[str], output: Path | None) -> None:
+    """Write text as it comes: to a file, whole or not at all, or to standard output."""
+    contents = (part.encode("utf-8", "surrogateescape") for part in parts)
+    if output is None:
+        sys.stdout.flush()
+        # What stands in for it may take only text.
+        if hasattr(sys.stdout, "buffer"):
+            sys.stdout.buffer.writelines(contents)
+            sys.stdout.flush()
+        else:
+            sys.stdout.writelines(content.decode(errors="replace") for content in contents)
+        return
+    with writing(output), atomic_write(output) as stream:
+        stream.writelines(contents)
 
 
 def save_model(model: Any, path: Path, training: dict[str, Any]) -> None:

@@ -10,8 +10,9 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder, StandardScaler
 
-from oblong.datasets import DataFileError, Dataset
-from oblong.io.tables import Table
+from oblong._core.text import quote
+from oblong.io.dataset import Dataset, Table
+from oblong.io.errors import DataFileError
 
 # Columns to which the words of a column of free text are hashed.
 TEXT_FEATURES = 1 << 12
@@ -69,6 +70,16 @@ def class_counts(table: Table | Dataset) -> np.ndarray:
         )
         raise DataFileError(table.name, problem)
     return counts
+
+
+def check_labels(table: Table, folds: int | None) -> None:
+    """Refuse labels that are numbers to predict, and classes that `folds` would leave empty."""
+    counts = class_counts(table)
+    fewest = int(counts.min())
+    if folds is not None and fewest < folds:
+        name = quote(table.target_names[int(counts.argmin())])
+        problem = f"class {name} has {fewest} rows, but --cv {folds} needs {folds} of every class"
+        raise DataFileError(table.name, problem)
 
 
 def spread_of(X: Any) -> float:

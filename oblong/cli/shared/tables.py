@@ -1,17 +1,35 @@
 """Labelled tables from the command line: which columns are what, and what to do about gaps."""
 
-import argparse
-import sys
-from typing import Any
+from __future__ import annotations
 
-from sklearn.impute import SimpleImputer
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING, Any
 
 from oblong._core.text import quote
 from oblong.cli.shared.options import adder, is_set_by_name, option_words
-from oblong.cli.shared.preparation import TEXT_FEATURES, by_kind, class_counts
-from oblong.datasets import DataFileError, Dataset, load
-from oblong.io.dialect import Dialect
-from oblong.io.tables import Table, read_training_table
+from oblong.io.errors import DataFileError
+
+if TYPE_CHECKING:
+    from oblong.io.dataset import Dataset, Table
+    from oblong.io.dialect import Dialect
+
+
+def is_many(data: list[str]) -> bool:
+    """Whether the data is a folder, a pattern or several files."""
+    name = data[0]
+    pattern = not os.path.lexists(name) and any(letter in name for letter in "*?[")
+    return len(data) > 1 or os.path.isdir(name) or pattern
+
+
+def add_pass_options(parser: argparse.ArgumentParser, *, memory: bool = True) -> None:
+    """Add the options of rows that are read in passes."""
+    add = adder(parser)
+    if memory:
+        about = "memory for rows kept between passes over a folder or files (default: %(default)s)"
+        add("--memory SIZE", about, default="256MB")
+    add("--cluster ADDRESS", "scheduler of a Dask cluster that reads the rows")
 
 
 def add_table_options(parser: argparse.ArgumentParser) -> None:
@@ -47,6 +65,9 @@ def add_dialect_options(group: argparse._ArgumentGroup | argparse.ArgumentParser
 
 def dialect_of(args: argparse.Namespace, known: Dialect | None = None) -> Dialect:
     """The dialect that the arguments mean, where they say nothing as it is known."""
+    # Here and below, so that help needs none of the libraries.
+    from oblong.io.dialect import Dialect
+
     known = known or Dialect()
     found = Dialect(
         args.sep or known.delimiter,
@@ -87,6 +108,10 @@ def table_words(args: argparse.Namespace) -> list[str]:
 
 def labelled_table(args: argparse.Namespace, data: str | None = None) -> Table:
     """Read the table, or the set by name, that the arguments mean; says what is odd about it."""
+    from oblong.datasets import load
+    from oblong.io.dataset import Table
+    from oblong.io.tables import read_training_table
+
     data = args.data if data is None else data
     if is_set_by_name(data):
         if args.target is not None:
@@ -113,11 +138,18 @@ def labelled_table(args: argparse.Namespace, data: str | None = None) -> Table:
 
 def labelled_numbers(args: argparse.Namespace, data: str) -> Dataset:
     """Read a table of numbers: one column per category, and hashed words of free text."""
+    from oblong.datasets import load
+    from oblong.io.dataset import Dataset
+
     if is_set_by_name(data) and args.target is None:
         return load(data)
     table = labelled_table(args, data)
     schema, X, names = table.schema, table.X, table.schema.feature_names
     if schema.text:
+        from sklearn.impute import SimpleImputer
+
+        from oblong.cli.shared.preparation import TEXT_FEATURES, by_kind
+
         hashed, categories = schema.hashed or [], schema.categories
         names = names or [str(j + 1) for j in range(schema.n_features)]
         step: Any = "passthrough"
@@ -133,13 +165,3 @@ def labelled_numbers(args: argparse.Namespace, data: str) -> Dataset:
         names = columns + [f"{names[j]}#{k}" for j in hashed for k in range(TEXT_FEATURES)]
     columns_or_none = None if names is None else tuple(names)
     return Dataset(X, table.y, columns_or_none, table.target_names, table.name)
-
-
-def check_labels(table: Table, folds: int | None) -> None:
-    """Refuse labels that are numbers to predict, and classes that `folds` would leave empty."""
-    counts = class_counts(table)
-    fewest = int(counts.min())
-    if folds is not None and fewest < folds:
-        name = quote(table.target_names[int(counts.argmin())])
-        problem = f"class {name} has {fewest} rows, but --cv {folds} needs {folds} of every class"
-        raise DataFileError(table.name, problem)

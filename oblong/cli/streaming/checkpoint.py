@@ -5,7 +5,6 @@ code when it is read, and can be used as a model at any time.
 """
 
 import copy
-import glob
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -110,9 +109,6 @@ def write_checkpoint(
 
 def read_checkpoint(path: Path, options: dict[str, Any]) -> Checkpoint | None:
     """Read a checkpoint, if there is one, and see that it belongs to the command."""
-    for draft in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
-        # What a run that was killed in the middle of writing has left.
-        draft.unlink(missing_ok=True)
     if not path.exists():
         return None
     from oblong.persistence import load_with_manifest

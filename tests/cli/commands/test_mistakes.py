@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import oblong
+from oblong._core.atomic import atomic_write
 from oblong.cli import main
 from oblong.cli.commands import info
 from oblong.persistence import ModelFileError
@@ -105,7 +106,12 @@ def test_devices_are_not_replaced(folder, capsys):
     ("words", "message"),
     [
         (["train", "t.csv", *LINEAR, "-o", "x", "--seed", 2**32], "argument --seed: expected a"),
-        (["compare", "t.csv", "--seed", 2**32], "argument --seed: expected a number below 2^32"),
+        (["train", "t.csv", *LINEAR, "-o", "x", "--jobs", "9" * 5000], "argument --jobs: expected"),
+        (["train", "t.csv", *LINEAR, "-o", "x", "--jobs", 10**6], "a whole number of at most 1024"),
+        (["compare", "t.csv", "--jobs", 10**6], "a whole number of at most 1024"),
+        (["train", "t.csv", *LINEAR, "-o", "x", "--param", "C=-1"], "The 'C' parameter of SVC"),
+        (["train", "t.csv", *LINEAR, "-o", "x", "--class-weight", "p=inf"], "expected balanced"),
+        (["compare", "t.csv", "--seed", 2**32], "--seed: expected a whole number of at most 4"),
         (["predict", "m", "iris"], "iris: expected 2 features as in training, got 4"),
         (["predict", "m", "t.libsvm"], "t.libsvm: expected a table, as in training, got LIBSVM"),
         (["predict", "m", "t.csv", "--proba"], "m: SVC has no probabilities"),
@@ -118,6 +124,29 @@ def test_bad_input_gets_one_line(folder, capsys, words, message):
     before = sorted(p.name for p in folder.iterdir())
     assert message in complaint(capsys, *words)
     assert sorted(p.name for p in folder.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--threshold", "7"], "a number is a probability or a decision value, depending on"),
+        (["--proba", "--threshold", "7"], "expected a probability between 0 and 1, got 7"),
+        (["--proba", "--threshold", "0"], "expected a probability between 0 and 1, got 0"),
+        ([*LINEAR, "--proba", "--threshold", "-0.1"], "expected a probability between 0 and 1"),
+        (["--model", "logistic", "--threshold", "1.5"], "expected a probability between 0 and 1"),
+        (["--model", "svm", "--param", "C=-1"], "The 'C' parameter of SVC must be a float"),
+    ],
+)
+def test_numbers_that_are_none_are_refused_before_anything_is_read(
+    folder, capsys, words, message, monkeypatch
+):
+    monkeypatch.setattr("oblong.io.tables.read_training_table", None)
+    assert message in complaint(capsys, "train", "t.csv", "-o", "x", *words)
+
+
+def test_a_threshold_of_decision_values_is_any_number(folder, capsys):
+    assert main(["train", "t.csv", *LINEAR, "--threshold", "7", "-o", "x"]) == 0
+    assert "threshold 7" in capsys.readouterr().out
 
 
 def test_seeds_that_numpy_takes(folder, capsys):
@@ -167,6 +196,46 @@ def test_a_request_to_end_is_answered(folder, capsys, monkeypatch):
     monkeypatch.setattr(info, "_lines", ask)
     assert complaint(capsys, "info", "m", code=143) == "oblong: terminated\n"
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+LIMITED = """
+import resource, sys
+from oblong.cli import program
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+program()
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs limits of the system")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_main__output_that_is_cut_is_an_error(folder, unbuffered):
+    """Without a buffer of its own, Python drops what the system leaves of a text."""
+    environment = os.environ | {"PYTHONUNBUFFERED": unbuffered, "PYTHONDONTWRITEBYTECODE": "1"}
+    words = [sys.executable, "-c", LIMITED, "train", "--help"]
+    with open("out", "wb") as out:
+        done = subprocess.run(words, stdout=out, stderr=subprocess.PIPE, env=environment)
+    assert (done.returncode, done.stderr) == (1, b"oblong: error: File too large\n")
+    assert os.path.getsize("out") == 1000
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is full")
+def test_main__exit_code_without_a_place_for_messages(folder):
+    command = f'"{sys.executable}" -m oblong.cli info none 2>/dev/full'
+    assert subprocess.run(["sh", "-c", command], check=False).returncode == 2
+
+
+def test_check_apart__drafts_of_killed_runs_are_removed(folder, capsys):
+    """Whatever the command writes; what another process writes just now stays."""
+    killed, other = folder / ".k.jsonl.0123abcd.tmp", folder / ".k.jsonl.notes.tmp"
+    for path in (killed, other, folder / ".k.jsonl2.0123abcd.tmp"):
+        path.write_text("half")
+    with atomic_write(folder / "k.jsonl") as file:
+        file.write(b"written just now")
+        assert main(["stream", "t.csv", "--report", "k.jsonl"]) == 0
+        drafts = sorted(path.name for path in folder.glob(".*"))
+        assert drafts[1:] == sorted([other.name, ".k.jsonl2.0123abcd.tmp"])
+        assert drafts[0].startswith(".k.jsonl.") and drafts[0] != killed.name
+    assert (folder / "k.jsonl").read_text() == "written just now"
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is full")
