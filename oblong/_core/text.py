@@ -50,6 +50,7 @@ def no_such(kind: str, name: str, known: Iterable[str], shown: Iterable[str] = (
     from difflib import get_close_matches
 
     known = list(known)
-    close = get_close_matches(name, known, n=1)
+    same = [other for other in known if other.casefold() == name.casefold()]
+    close = same or get_close_matches(name, known, n=1)
     hint = f" (did you mean {quote(close[0])}?)" if close else ""
     return f"no {kind} {quote(name)}{hint}; the {kind}s are {', '.join(shown or known)}"

@@ -275,10 +275,13 @@ class Csv(Format):
             lines.take()
             raise RowError(BAD_QUOTES)
         place, separator = lines.start, ord(self.layout.delimiter)
+        problem = lines.problem_at(place)
         for _ in range(found):
             *_, place, _, _ = scan_cell(lines.text, place, lines.stop, separator)
             place += 1
         lines.take(place - 1)
+        if problem is not None:
+            raise problem
         width = len(self.layout.names)
         # A row that ends with a delimiter, unlike the first, or text below the table.
         raise RowError(f"expected {width} fields, got {found}", cause="width")

@@ -73,6 +73,8 @@ class Schema:
         Where the features are among all columns, where some were left out.
     width : int or None
         Number of all columns.
+    sparse : bool or None
+        Whether rows are JSON objects from which most names are absent: those are zero.
     dialect : dict or None
         How the text of the table is written, as JSON values of a
         :class:`~oblong.io.dialect.Dialect`.
@@ -88,6 +90,7 @@ class Schema:
     dates: list[list[Any]] | None = None
     places: list[int] | None = None
     width: int | None = None
+    sparse: bool | None = None
     dialect: dict[str, Any] | None = None
 
     @property
@@ -103,7 +106,7 @@ class Schema:
     def to_json(self) -> dict[str, Any]:
         """The schema as JSON values; what is not there is left out, for earlier versions."""
         node = asdict(self)
-        later = ("hashed", "dates", "places", "width", "dialect")
+        later = ("hashed", "dates", "places", "width", "sparse", "dialect")
         return {k: v for k, v in node.items() if v is not None or k not in later}
 
     @classmethod
@@ -127,6 +130,7 @@ class Schema:
                 and isinstance(schema.target, (str, type(None)))
                 and isinstance(schema.target_position, (int, type(None)))
                 and isinstance(schema.zero_based, (bool, type(None)))
+                and isinstance(schema.sparse, (bool, type(None)))
                 and isinstance(schema.width, (int, type(None)))
             )
         except (TypeError, ValueError):

@@ -1,6 +1,8 @@
 """Tables of delimited text: which columns hold what, settled by a second reading if need be."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,10 +15,11 @@ from oblong.io.dialect import Dialect, Wanted
 from oblong.io.errors import DataFileError
 from oblong.io.facts import Padded
 from oblong.io.labels import LabelCodes
-from oblong.io.layout import table_columns
+from oblong.io.layout import find_column, json_target, table_columns
 from oblong.io.mixed_array import MixedArray
+from oblong.io.objects import Survey, TranscriptLines, transcribe
 from oblong.io.rows import Batch, Rows
-from oblong.io.sources import AnyPath, LineBuffer
+from oblong.io.sources import AnyPath, LineBuffer, source_name
 
 # Rows that are looked at before the whole is read.
 _SAMPLE = 200
@@ -52,20 +55,52 @@ class Found(NamedTuple):
     lines: dict[int, int] = {}  # noqa: RUF012
 
 
+def _opened(
+    path: AnyPath, kind: str, content: bytes | None, wanted: Wanted
+) -> tuple[LineBuffer, Columns]:
+    """The rows of a table, and its columns."""
+    dialect = wanted.dialect
+    lines = LineBuffer(path, content, dialect.encoding)
+    try:
+        delimiter = "\t" if kind == "tsv" else dialect.delimiter
+        how: dict[str, Any] = {"target": wanted.target, "drop": wanted.drop}
+        return lines, table_columns(lines, delimiter=delimiter, **how)
+    except BaseException:
+        lines.close()
+        raise
+
+
 def read_delimited(path: AnyPath, kind: str, content: bytes | None, wanted: Wanted) -> Found:
+    """Read a table of delimited text."""
+    return read_rows_of_text(partial(_opened, path, kind, content, wanted), wanted)
+
+
+def read_objects(path: AnyPath, content: bytes | None, wanted: Wanted, found: Survey) -> Found:
+    """Read JSON objects as a table; `found` is a survey of them."""
+    source, names = source_name(path), list(found.counts)
+    transcript = transcribe(path, content, wanted.dialect.encoding, names)
+    target = wanted.target or json_target(names, source)
+    dropped = tuple(find_column(names, name, source) for name in wanted.drop)
+    layout = Columns(names, True, find_column(names, target, source), ",", dropped=dropped)
+    if layout.target in dropped:
+        raise DataFileError(source, "the label column cannot be left out")
+    if not layout.features:
+        raise DataFileError(source, "expected features after the labels, got none")
+    # Numbers are written as JSON has them.
+    dialect = Dialect(missing=wanted.dialect.missing, skip_bad=wanted.dialect.skip_bad)
+    wanted = replace(wanted, target=target, dialect=dialect)
+    return read_rows_of_text(lambda: (TranscriptLines(path, transcript), layout), wanted)
+
+
+def read_rows_of_text(opened: Callable[[], tuple[LineBuffer, Columns]], wanted: Wanted) -> Found:
     """Read a table, twice if it turns out that other columns hold text than seemed to."""
     guess, sure = wanted.categorical == "auto", False
     dialect = wanted.dialect
     asked: dict[str, set[int]] | None = None
     guessed: set[int] = set()
     while True:
-        with LineBuffer(path, content, dialect.encoding) as lines:
-            layout = table_columns(
-                lines,
-                target=wanted.target,
-                delimiter="\t" if kind == "tsv" else dialect.delimiter,
-                drop=wanted.drop,
-            )
+        lines, layout = opened()
+        with lines:
             if asked is None:
                 asked = asked_columns(layout.names, wanted, layout.target, lines.source)
                 known = set().union(*asked.values())
@@ -86,11 +121,7 @@ def read_delimited(path: AnyPath, kind: str, content: bytes | None, wanted: Want
             break
         # The second time, words among numbers are an error that has a line.
         guessed, sure = (guessed - mistaken) | set(made.strays), True
-    notes = []
-    if rows.first_skipped is not None:
-        count = rows.skipped
-        skipped = "1 bad row was skipped" if count == 1 else f"{count:,} bad rows were skipped"
-        notes.append(f"{skipped}, the first is {rows.first_skipped}")
+    notes = notes_on_skipped(rows)
     empty = {j for j, (c, _) in texts.items() if j not in asked["dates"] and (c < 0).all()}
     if made.gaps:
         empty |= {j for k, j in enumerate(made.numbers) if np.isnan(X[:, k]).all()}
@@ -112,14 +143,29 @@ def _check_strays(made: Csv, X: np.ndarray, source: str) -> None:
             raise DataFileError(source, str(stray), **place)
 
 
+def notes_on_skipped(rows: Rows) -> list[str]:
+    """How many rows were skipped, and what is wrong with the first."""
+    if rows.first_skipped is None:
+        return []
+    count = rows.skipped
+    skipped = "1 bad row was skipped" if count == 1 else f"{count:,} bad rows were skipped"
+    return [f"{skipped}, the first is {rows.first_skipped}"]
+
+
+def all_batches(rows: Rows) -> list[Batch]:
+    """All rows; none at all is an error."""
+    batches = list(rows)
+    if not batches:
+        problem = "all rows are bad, the first is " + (rows.first_skipped or "missing")
+        raise DataFileError(rows.source, problem)
+    return batches
+
+
 def all_columns(
     rows: Rows, made: Csv
 ) -> tuple[np.ndarray, dict[int, tuple[np.ndarray, list[str]]], np.ndarray]:
     """All rows: numbers, codes of words and the different words by column, and labels."""
-    batches: list[Batch] = list(rows)
-    if not batches:
-        problem = "all rows are bad, the first is " + (rows.first_skipped or "missing")
-        raise DataFileError(rows.source, problem)
+    batches = all_batches(rows)
     codes = stacked(batch.codes for batch in batches)
     texts = {
         j: (stacked(b.words[k] for b in batches if b.words is not None), made.vocabularies[k].words)

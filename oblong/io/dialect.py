@@ -179,7 +179,7 @@ class Wanted:
 
     def check_format(self, kind: str, source: str) -> None:
         """Refuse what a format without columns of text has no use for."""
-        if kind in ("libsvm", "npz", "json"):
+        if kind in ("libsvm", "npz"):
             for name, columns in self.named().items():
                 if columns:
                     problem, advice = "this format has no columns of text", f"leave out {name}="

@@ -1,7 +1,7 @@
 """Rows that are JSON objects, one per line."""
 
 import json
-import math
+from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -10,7 +10,7 @@ from oblong._core.text import quote
 from oblong.io.errors import RowError, first_line
 from oblong.io.formats import Format, Parsed, bad_weight
 from oblong.io.hashing import name_column, text_columns, tidied
-from oblong.io.numbers import LARGEST, checked
+from oblong.io.numbers import LARGEST, MISSING, checked
 from oblong.io.sources import LineBuffer
 
 _Row: TypeAlias = tuple[bytes, np.ndarray, np.ndarray, float]
@@ -21,7 +21,8 @@ class JSON(Format):
     """One object per line: numbers by name, one of which is the label.
 
     Objects and lists inside are flattened to ``outer.inner`` and ``outer.0``. True and false are
-    one and zero, and what is null is missing. Words need hashing and become ``name=word``.
+    one and zero, and a name that is absent is zero. Words need hashing and become ``name=word``;
+    null becomes no feature then, and is an error otherwise.
 
     Parameters
     ----------
@@ -35,6 +36,8 @@ class JSON(Format):
         Whether rows have labels; if not, names that are not known are passed over.
     texts : collection of str
         Names whose words are hashed one by one.
+    drop : collection of str
+        Names that are passed over.
     """
 
     def __init__(
@@ -47,11 +50,12 @@ class JSON(Format):
         weight: str | None = None,
         labelled: bool = True,
         texts: Any = (),
+        drop: Any = (),
     ) -> None:
         self.bits, self.limit = bits, limit
         self.target, self.vocabulary, self.weight = target, vocabulary, weight
         self.target_label = None if target is None else quote(target)
-        self.labelled, self.texts = labelled, texts
+        self.labelled, self.texts, self.drop = labelled, texts, drop
 
     def state(self) -> dict[str, Any]:
         """What was found out about the input."""
@@ -86,14 +90,19 @@ class JSON(Format):
         """Read one line: label, columns, values and weight."""
         row = load_object(line)
         label = row.pop(self.target, None) if self.target else None
-        if self.labelled and (label is None or isinstance(label, (dict, list))):
+        if self.labelled and isinstance(label, (dict, list)):
             raise RowError("expected a label that is a word or a number", self.target_label)
         weight = 1.0 if self.weight is None else _weight(row, self.weight)
         columns, values = [], []
         new: dict[str, int] = {}
-        for name, value in _flat(row, "", 0):
+        for name, value in flat_items(row):
             if not self.labelled and not self.bits and name not in self.vocabulary:
                 continue
+            if name in self.drop or (value is None and self.bits):
+                continue
+            if value is None:
+                advice = "a name that is left out counts as 0"
+                raise RowError(MISSING, quote(name), advice=advice)
             if isinstance(value, str):
                 if not self.bits:
                     problem = f"expected a number, got {quote(value)}"
@@ -145,14 +154,22 @@ def load_object(line: bytes) -> dict[str, Any]:
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise RowError(f"expected a JSON object ({first_line(error)})") from None
-    if not isinstance(row, dict):
-        raise RowError("expected a JSON object")
-    return row
+        row = error
+    if isinstance(row, dict):
+        return row
+    if line.lstrip()[:1] == b"[":
+        advice = 'pandas writes such lines with to_json(orient="records", lines=True)'
+        raise RowError("expected a JSON object on every line, got an array", advice=advice)
+    reason = f" ({first_line(row)})" if isinstance(row, Exception) else ""
+    raise RowError(f"expected a JSON object on every line{reason}")
 
 
-def _flat(row: Any, prefix: str, depth: int) -> Any:
-    """Names and values of an object, those inside included."""
+def flat_items(row: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Names and values of an object, those inside included, as ``outer.inner`` and ``outer.0``."""
+    return _flat(row, "", 0)
+
+
+def _flat(row: Any, prefix: str, depth: int) -> Iterator[tuple[str, Any]]:
     if depth > 20:
         raise RowError("the object is nested too deeply")
     items = row.items() if isinstance(row, dict) else enumerate(row)
@@ -160,8 +177,5 @@ def _flat(row: Any, prefix: str, depth: int) -> Any:
         full = f"{prefix}{name}"
         if isinstance(value, (dict, list)):
             yield from _flat(value, f"{full}.", depth + 1)
-        elif isinstance(value, int):
-            # A number with hundreds of digits has no double.
-            yield full, float(value) if abs(value) < 10**300 else math.inf
-        elif value is not None:
+        else:
             yield full, value

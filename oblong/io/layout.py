@@ -35,7 +35,7 @@ _COUNTERS = ("", "Unnamed: 0", "index", "level_0")
 # Bytes in which the first row has to end.
 _LONGEST_OPENING = 1 << 17
 # Columns of a file that does not say how many it has.
-_MOST_COLUMNS = 1 << 24
+MOST_COLUMNS = 1 << 24
 _SAME = "the label and the weight are the same column"
 
 
@@ -58,13 +58,13 @@ def find_format(path: AnyPath, lines: LineBuffer | None = None) -> str | None:
             f".gz or .zst"
         )
         raise DataFileError(source_name(path), problem)
-    line = _skip_to_rows(lines).lstrip()
-    if line.startswith(b"{"):
+    line = skip_to_rows(lines).lstrip()
+    if line.startswith((b"{", b"[{")) or line.strip() == b"[":
         return "json"
     return "libsvm" if looks_like_libsvm(line) else "csv"
 
 
-def _skip_to_rows(lines: LineBuffer) -> bytes:
+def skip_to_rows(lines: LineBuffer) -> bytes:
     """Consume blank lines and comments, and return the line behind them."""
     while lines.fill():
         line = lines.peek_line()
@@ -76,7 +76,7 @@ def _skip_to_rows(lines: LineBuffer) -> bytes:
 
 def _counts_from_zero(lines: LineBuffer) -> bool:
     """Whether indices of LIBSVM rows count from 0, inferred from the first row with an index."""
-    _skip_to_rows(lines)
+    skip_to_rows(lines)
     while True:
         for line in lines.peek_lines():
             index = first_index(line)
@@ -86,20 +86,24 @@ def _counts_from_zero(lines: LineBuffer) -> bool:
             return False
 
 
-def _json_target(lines: LineBuffer) -> str:
+def _first_target(lines: LineBuffer) -> str:
     """Name of the label of JSON objects, inferred from the first of them."""
-    line = _skip_to_rows(lines)
+    line = skip_to_rows(lines)
     try:
         row = load_object(line)
     except RowError as error:
-        raise DataFileError(lines.source, str(error), row=lines.line) from None
+        place: Any = {"row": lines.line, "advice": error.advice}
+        raise DataFileError(lines.source, str(error), **place) from None
+    return json_target(list(row), lines.source)
+
+
+def json_target(names: Sequence[str], source: str) -> str:
+    """Name of the label among the names of JSON objects."""
     for name in _TARGETS:
-        if name in row:
+        if name in names:
             return name
-    shown = ", ".join(quote(name) for name in list(row)[:12])
-    raise DataFileError(
-        lines.source, f"no label among {shown}", row=lines.line, advice="choose it with target="
-    )
+    shown = listed([quote(name) for name in names])
+    raise DataFileError(source, f"no label among {shown}", advice="choose it with target=")
 
 
 def make_format(
@@ -121,7 +125,7 @@ def make_format(
     `state` is that of an earlier run, which has seen the start of the input; see
     :class:`~oblong.io.rows.RowReader` for the others.
     """
-    limit = 1 << bits if bits else n_features or _MOST_COLUMNS
+    limit = 1 << bits if bits else n_features or MOST_COLUMNS
     if name in ("csv", "tsv"):
         delimiter = "\t" if name == "tsv" else None
         if state is not None:
@@ -134,9 +138,9 @@ def make_format(
             find_column(columns.names, name, lines.source)
         return Csv(bits, columns, texts=texts)
     if state is None:
-        _skip_to_rows(lines)
+        skip_to_rows(lines)
     if name == "json":
-        state = state or {"target": target or _json_target(lines), "weight": weight}
+        state = state or {"target": target or _first_target(lines), "weight": weight}
         if state["target"] == state["weight"]:
             raise DataFileError(lines.source, _SAME)
         known = {} if vocabulary is None else vocabulary
@@ -208,11 +212,11 @@ def table_columns(
     drop : sequence of str
         Columns to leave out.
     """
-    first = _skip_to_rows(lines)
+    first = skip_to_rows(lines)
     said = re.fullmatch(rb'"?sep=(.)"?\s*', first)
     if said:
         lines.take()
-        first = _skip_to_rows(lines)
+        first = skip_to_rows(lines)
         delimiter = delimiter or said[1].decode("latin-1")
     delimiter = delimiter or _delimiter(lines, first)
     # The first of live rows must not wait for the second unless it may be a header.

@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import scipy.sparse as sp
 
 from oblong._core.text import quote
@@ -16,8 +17,9 @@ from oblong.io.dialect import PLAIN, Dialect
 from oblong.io.errors import DataFileError
 from oblong.io.formats import Format
 from oblong.io.jsonl import JSON
-from oblong.io.layout import find_column, find_format, make_format, table_columns
+from oblong.io.layout import find_column, find_format, make_format, skip_to_rows, table_columns
 from oblong.io.mixed_array import MixedArray
+from oblong.io.objects import TranscriptLines, transcribe
 from oblong.io.rows import Rows
 from oblong.io.sources import AnyPath, LineBuffer, source_name
 from oblong.io.tables import all_entries, look, npz, parquet_columns
@@ -52,45 +54,69 @@ def read_rows(
     # What is predicted has as many lines as there are rows.
     dialect = replace(dialect, skip_bad=False)
     kind, content = look(path, dialect.encoding)
-    source, text = source_name(path), set(schema.text or ())
-    dates = dict(schema.dates or ())
+    source = source_name(path)
     if kind == "npz":
         return of_width(npz(path, content, labelled=False, gaps=gaps).X, schema, source)
     if kind == "parquet":
         table = open_parquet(path, content)
         names = table.column_names
         places = _places(names, list(range(len(names))), schema, True, source)
-        words = {places[k] for k in text}
-        forms: dict[int, str | None] = {places[k]: form for k, form in dates.items()}
+        words = {places[k] for k in schema.text or ()}
+        forms: dict[int, str | None] = {places[k]: form for k, form in schema.dates or ()}
         found = parquet_columns(table, places, words, forms, gaps, source)
         return side_by_side(Columns(names, True, None, ","), places, *found, forms, source)
+    if kind == "json":
+        return _objects(path, content, schema, gaps, dialect)
     with LineBuffer(path, content, dialect.encoding) as lines:
-        made: Format
-        if kind == "json":
-            if schema.feature_names is None:
-                raise DataFileError(source, "expected rows without names, as in training")
-            vocabulary = {name: j for j, name in enumerate(schema.feature_names)}
-            made = JSON(0, len(vocabulary), target=None, vocabulary=vocabulary, labelled=False)
-        elif kind == "libsvm":
+        if kind == "libsvm":
             if schema.target_position is not None:
                 raise DataFileError(source, "expected a table, as in training, got LIBSVM rows")
             made = make_format(kind, lines, zero_based=schema.zero_based)
-        else:
-            columns = table_columns(
-                lines,
-                delimiter="\t" if kind == "tsv" else dialect.delimiter,
-                header=False if text and schema.feature_names is None else None,
-                labelled=False,
-                expected=schema.feature_names,
-            )
-            places = _places(columns.names, columns.features, schema, columns.header, source)
-            forms = {places[k]: form for k, form in dates.items()}
-            words = {places[k] for k in text} | forms.keys()
-            made = Csv(0, columns, features=places, words=words, gaps=gaps, dialect=dialect)
-            X, texts, _ = all_columns(Rows(lines, made, None), made)
-            return side_by_side(columns, places, made.numbers, X, texts, forms, source)
-        # Features that the model never saw have no part in it.
-        return all_entries(lines, made, None, schema.n_features)[0]
+            # Features that the model never saw have no part in it.
+            return all_entries(Rows(lines, made, None), schema.n_features)[0]
+        columns = table_columns(
+            lines,
+            delimiter="\t" if kind == "tsv" else dialect.delimiter,
+            header=False if schema.text and schema.feature_names is None else None,
+            labelled=False,
+            expected=schema.feature_names,
+        )
+        return _table(lines, columns, schema, gaps, dialect)
+
+
+def _objects(
+    path: AnyPath, content: bytes | None, schema: Schema, gaps: bool, dialect: Dialect
+) -> Matrix | MixedArray:
+    """JSON objects: a table, or sparse rows where those of training were sparse."""
+    if schema.feature_names is None:
+        source = source_name(path)
+        raise DataFileError(source, "expected rows without names, as in training")
+    names = list(dict.fromkeys(schema.feature_names))
+    if schema.sparse:
+        vocabulary = {name: j for j, name in enumerate(names)}
+        with LineBuffer(path, content, dialect.encoding) as lines:
+            skip_to_rows(lines)
+            made = JSON(0, len(names), target=None, vocabulary=vocabulary, labelled=False)
+            return all_entries(Rows(lines, made, None), schema.n_features)[0]
+    # A row of one empty cell would be an empty line.
+    columns = Columns([*names, ""], True, None, ",", dropped=(len(names),))
+    transcript = transcribe(path, content, dialect.encoding, columns.names)
+    # Numbers are written as JSON has them.
+    dialect = Dialect(missing=dialect.missing)
+    with TranscriptLines(path, transcript) as lines:
+        return _table(lines, columns, schema, gaps, dialect)
+
+
+def _table(
+    lines: LineBuffer, columns: Columns, schema: Schema, gaps: bool, dialect: Dialect
+) -> np.ndarray | MixedArray:
+    """The rows of a table of text."""
+    places = _places(columns.names, columns.features, schema, columns.header, lines.source)
+    forms: dict[int, str | None] = {places[k]: form for k, form in schema.dates or ()}
+    words = {places[k] for k in schema.text or ()} | forms.keys()
+    made = Csv(0, columns, features=places, words=words, gaps=gaps, dialect=dialect)
+    X, texts, _ = all_columns(Rows(lines, made, None), made)
+    return side_by_side(columns, places, made.numbers, X, texts, forms, lines.source)
 
 
 def of_width(X: Matrix, schema: Schema, source: str) -> Matrix:

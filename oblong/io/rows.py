@@ -157,7 +157,7 @@ class Rows(Reader):
 
     def _single(self) -> list[Parsed]:
         """Read the row that the parser stopped at; none if it is wrong or there is none."""
-        line = self._lines.line
+        line = self._lines.line_at(self._lines.start)
         try:
             parsed = self._format.parse_one(self._lines)
         except RowError as error:

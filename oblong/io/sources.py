@@ -14,7 +14,7 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 
 from oblong._core.text import quote
-from oblong.io.errors import DataFileError, damaged
+from oblong.io.errors import DataFileError, RowError, damaged
 
 AnyPath: TypeAlias = str | os.PathLike[str]
 
@@ -302,6 +302,10 @@ class LineBuffer:
     def line_at(self, place: int) -> int:
         """Number of the line of a place in the buffer."""
         return self.line + self._bytes.count(b"\n", self.start, place)
+
+    def problem_at(self, place: int) -> RowError | None:
+        """What is wrong with the row at a place in the buffer, if that is known."""
+        return None
 
     # Where it is ---------------------------------------------------------------------------------
 

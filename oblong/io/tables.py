@@ -12,17 +12,31 @@ from oblong.io.arrow import arrow_labels, arrow_numbers, arrow_words, holds_text
 from oblong.io.columns import asked_columns, finished, notes_on_labels, notes_on_numbers
 from oblong.io.csv import Columns
 from oblong.io.dataset import Dataset, Matrix, Schema, Table
-from oblong.io.delimited import Found, read_delimited, stacked
+from oblong.io.delimited import (
+    Found,
+    all_batches,
+    notes_on_skipped,
+    read_delimited,
+    read_objects,
+    stacked,
+)
 from oblong.io.dialect import Wanted
 from oblong.io.errors import DataFileError
 from oblong.io.facts import Facts, Sentinel, find_sentinels, lone_classes
-from oblong.io.formats import Format
 from oblong.io.jsonl import JSON
 from oblong.io.labels import LabelCodes
-from oblong.io.layout import find_column, find_format, make_format
+from oblong.io.layout import (
+    MOST_COLUMNS,
+    find_column,
+    find_format,
+    json_target,
+    make_format,
+    skip_to_rows,
+)
 from oblong.io.libsvm import LIBSVM
 from oblong.io.mixed_array import MixedArray
 from oblong.io.npz import read_npz
+from oblong.io.objects import survey
 from oblong.io.rows import Rows
 from oblong.io.sources import AnyPath, LineBuffer, read_bytes, source_name
 
@@ -32,11 +46,11 @@ def read_table(
 ) -> Dataset:
     """Read a labelled table.
 
-    The format follows from the extension: CSV (``.csv``, ``.tsv``), LIBSVM / SVMlight
-    (``.libsvm``, ``.svmlight``, ``.svm``) and JSON lines (``.jsonl``), of which the features come
-    back as a CSR matrix, Parquet (``.parquet``) or NPZ (``.npz``, see
-    :func:`oblong.datasets.load`), each also compressed as ``.gz`` or ``.zst``. For other
-    extensions and for standard input the content decides.
+    The format follows from the extension: CSV (``.csv``, ``.tsv``), JSON lines (``.jsonl``),
+    Parquet (``.parquet``), NPZ (``.npz``, see :func:`oblong.datasets.load`), or LIBSVM / SVMlight
+    (``.libsvm``, ``.svmlight``, ``.svm``), of which the features come back as a CSR matrix, as do
+    those of JSON lines if most names are absent from most objects. Each may be compressed as
+    ``.gz`` or ``.zst``. For other extensions and for standard input the content decides.
 
     Parameters
     ----------
@@ -173,8 +187,10 @@ def _training_table(
         found = _parquet(path, content, wanted)
     elif kind in ("csv", "tsv"):
         found = read_delimited(path, kind, content, wanted)
+    elif kind == "json":
+        found = _objects(path, content, wanted)
     else:
-        found = _sparse(path, kind, content, wanted.target, zero_based)
+        found = _libsvm(path, content, wanted, zero_based)
     source, labels, X, schema = source_name(path), found.labels, found.X, found.schema
     _check_classes(labels.spellings, source)
     notes = [*found.notes, *notes_on_labels(labels.names())]
@@ -196,32 +212,51 @@ def _sentinels(X: Matrix | MixedArray, schema: Schema) -> tuple[Sentinel, ...]:
     return find_sentinels(numbers, labels)
 
 
+_SPARSE = "most names are absent from most objects, so rows are sparse: an absent name counts as 0"
+
+
 # Sparse rows -------------------------------------------------------------------------------------
 
 
-def _sparse(
-    path: AnyPath, kind: str, content: bytes | None, target: str | None, zero_based: bool | None
-) -> Found:
-    vocabulary: dict[str, int] = {}
+def _libsvm(path: AnyPath, content: bytes | None, wanted: Wanted, zero_based: bool | None) -> Found:
     labels = LabelCodes()
     with LineBuffer(path, content) as lines:
-        made = make_format(kind, lines, target=target, zero_based=zero_based, vocabulary=vocabulary)
-        X, codes = all_entries(lines, made, labels)
+        made = make_format("libsvm", lines, target=wanted.target, zero_based=zero_based)
+        rows = Rows(lines, made, labels, wanted.dialect.skip_bad)
+        X, codes = all_entries(rows)
     if not X.shape[1]:
         raise DataFileError(lines.source, "expected features after the labels, got none")
-    if isinstance(made, JSON):
-        schema = Schema(X.shape[1], list(vocabulary), [], made.target)
-    else:
-        zero_based = made.zero_based if isinstance(made, LIBSVM) else None
-        schema = Schema(X.shape[1], zero_based=zero_based)
-    return Found(X, codes, labels, schema, [])
+    zero_based = made.zero_based if isinstance(made, LIBSVM) else None
+    schema = Schema(X.shape[1], zero_based=zero_based)
+    return Found(X, codes, labels, schema, notes_on_skipped(rows), lines=rows.label_lines)
 
 
-def all_entries(
-    lines: LineBuffer, made: Format, labels: LabelCodes | None, width: int | None = None
-) -> tuple[sp.csr_matrix, np.ndarray]:
+def _objects(path: AnyPath, content: bytes | None, wanted: Wanted) -> Found:
+    """Read JSON objects: as a table, or as sparse rows if most names are absent."""
+    source, encoding = source_name(path), wanted.dialect.encoding
+    found = survey(path, content, encoding, wanted.target)
+    names = list(found.counts)
+    target = wanted.target or json_target(names, source)
+    drop, *columns = wanted.named().values()
+    if any(columns) or not found.sparse(target):
+        return read_objects(path, content, wanted, found)
+    find_column(names, target, source)
+    for name in drop:
+        find_column(names, name, source)
+    labels, vocabulary = LabelCodes(), dict[str, int]()
+    with LineBuffer(path, content, encoding) as lines:
+        skip_to_rows(lines)
+        made = JSON(0, MOST_COLUMNS, target=target, vocabulary=vocabulary, drop=drop)
+        rows = Rows(lines, made, labels, wanted.dialect.skip_bad)
+        X, codes = all_entries(rows)
+    notes = [*notes_on_skipped(rows), _SPARSE]
+    schema = Schema(X.shape[1], list(vocabulary), [], target, sparse=True)
+    return Found(X, codes, labels, schema, notes, lines=rows.label_lines)
+
+
+def all_entries(rows: Rows, width: int | None = None) -> tuple[sp.csr_matrix, np.ndarray]:
     """All rows as a matrix of some width, or as wide as they are, and their labels."""
-    batches = list(Rows(lines, made, labels))
+    batches = all_batches(rows)
     columns = stacked(batch.columns for batch in batches)
     indptr = np.zeros(1 + sum(map(len, batches)), dtype=np.int64)
     np.cumsum(np.concatenate([np.diff(b.indptr) for b in batches]), out=indptr[1:])

@@ -144,7 +144,7 @@ def test_malformed_tables(tmp_path, row, message):
 def test_json_lines(tmp_path):
     text = (
         '{"a": 1, "b": true, "y": "u"}\n\n'
-        '{"y": "v", "c": {"d": 2, "e": [3, 4]}, "a": null}\n{"y": "u", "b": -1e2}\n'
+        '{"y": "v", "c": {"d": 2, "e": [3, 4]}, "a": 0}\n{"y": "u", "b": -1e2}\n'
     )
     X, labels, rows = read_all(write(tmp_path / "a.jsonl", text))
     assert rows.names == ["a", "b", "c.d", "c.e.0", "c.e.1"]
@@ -155,10 +155,13 @@ def test_json_lines(tmp_path):
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ("{", "row 2: expected a JSON object"),
-        ("[1]", "row 2: expected a JSON object"),
-        ('{"a": 1}', 'row 2, column "y": expected a label'),
-        ('{"y": null}', 'row 2, column "y": expected a label'),
+        ("{", r"row 2: expected a JSON object on every line \("),
+        ("3", "row 2: expected a JSON object on every line$"),
+        ("[1]", 'row 2: .* every line, got an array; .* to_json.orient="records", lines=True'),
+        ('{"a": 1}', 'row 2, column "y": expected a class label, got a missing value'),
+        ('{"y": null}', 'row 2, column "y": expected a class label, got a missing value'),
+        ('{"y": [1]}', 'row 2, column "y": expected a label'),
+        ('{"y": 1, "a": null}', 'row 2, column "a": .* a missing value; a name that is left out'),
         ('{"y": 1, "a": "x"}', 'row 2, column "a": expected a number, got "x"'),
         ('{"y": 1, "a": NaN}', 'row 2, column "a": expected a number, got a missing'),
         ('{"y": 1, "a": 1' + "0" * 400 + "}", 'row 2, column "a": expected a number of at most 1e'),
@@ -179,7 +182,8 @@ def test_names_hash_alike_in_all_formats(tmp_path):
     table = write(tmp_path / "a.csv", "size,colour,y\n2.5,red,1\n1,,0\n")
     quoted = write(tmp_path / "b.csv", 'size,colour,y\n2.5,"red",1\n1,"",0\n')
     lines = write(
-        tmp_path / "a.jsonl", '{"size": 2.5, "colour": "red", "y": 1}\n{"size": 1, "y": 0}\n'
+        tmp_path / "a.jsonl",
+        '{"size": 2.5, "colour": "red", "y": 1}\n{"size": 1, "colour": null, "y": 0}\n',
     )
     first, _, rows = read_all(libsvm, hash_bits=6)
     assert (rows.n_columns, first.shape) == (64, (2, 64))

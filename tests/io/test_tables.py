@@ -74,9 +74,9 @@ def test_svmlight_words_as_labels_and_index_zero(tmp_path):
 
 
 def test_json_lines(tmp_path):
-    data = b'{"a": 1, "y": "u"}\n{"b": {"c": 2}, "y": "v"}\n'
+    data = b'{"a": 1, "b": {"c": 0}, "y": "u"}\n{"b": {"c": 2}, "a": true, "y": "v"}\n'
     table = read_table(write(tmp_path, "t.jsonl", data))
-    assert table.X.toarray().tolist() == [[1, 0], [0, 2]]
+    assert table.X.tolist() == [[1, 0], [1, 2]]
     assert (table.y.tolist(), table.feature_names) == (["u", "v"], ("a", "b.c"))
 
 

@@ -210,10 +210,3 @@ def test_a_model_of_zero_based_rows_predicts_zero_based_rows(tmp_path):
     # Those that training has not seen are left out.
     rows = read_rows(write(tmp_path, "1 0:1 9:5\n", "n.svm"), schema)
     assert rows.toarray().tolist() == [[1, 0, 0]]
-
-
-def test_json_rows_to_predict_need_no_label(tmp_path):
-    table = read_training_table(write(tmp_path, '{"a": 1, "y": 1}\n{"b": 1, "y": 2}\n', "t.jsonl"))
-    assert table.schema == Schema(2, ["a", "b"], [], "y")
-    rows = read_rows(write(tmp_path, '{"b": 2, "new": "word"}\n', "n.jsonl"), table.schema)
-    assert rows.toarray().tolist() == [[0, 2]]

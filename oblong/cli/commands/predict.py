@@ -114,7 +114,8 @@ def _schema(model: Any, training: dict[str, Any], source: str) -> Schema:
     if not isinstance(count, int) or count < 1:
         raise DataFileError(source, "the model is not fitted")
     names = getattr(model, "feature_names_in_", None)
-    return Schema(count, None if names is None else [str(name) for name in names])
+    known = None if names is None else [str(name) for name in names]
+    return Schema(count, known, sparse=training.get("sparse"))
 
 
 def _names(model: Any, training: dict[str, Any]) -> list[str] | None:

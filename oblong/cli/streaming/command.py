@@ -212,6 +212,7 @@ def _write(args: argparse.Namespace, outcome: Outcome, reader: RowReader, option
             "target_names": [spelled[label] for label in outcome.model.classes_.tolist()],
             "progressive_error": outcome.error,
             "options": options,
+            "sparse": not reader.dense,
         }
         if args.hash_bits:
             others = [args.target or reader.target_name, args.weight]
