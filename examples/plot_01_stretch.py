@@ -13,11 +13,11 @@ The data follows figure 1 of Shivaswamy and Jebara (2010).
 
 import matplotlib.pyplot as plt
 import numpy as np
+from sklearn.inspection import DecisionBoundaryDisplay
 from sklearn.svm import SVC
 
 from oblong import RelativeMarginClassifier
 from oblong.datasets import make_parallel_lines
-from oblong.display import BoundaryDisplay
 
 # %%
 # Each panel has its own horizontal scale, so the points look the same in all of them: the three
@@ -39,9 +39,16 @@ fig, axes = plt.subplots(1, 3, figsize=(10, 3), sharey=True, layout="constrained
 for ax, stretch in zip(axes, stretches):
     X, y = lines(stretch)
     fitted = {name: model.fit(X, y) for name, model in models.items()}
-    BoundaryDisplay.from_estimator(fitted, X, y, ax=ax)
+    for label, color, marker in ((0, "#33bbee", "o"), (1, "#ee7733", "^")):
+        ax.plot(*X[y == label].T, marker, color=color, markersize=4, label=label)
+    for (name, model), color, style in zip(fitted.items(), ("#3b4252", "#ee3377"), ("--", "-")):
+        DecisionBoundaryDisplay.from_estimator(
+            model, X, eps=0.1, response_method="decision_function", plot_method="contour",
+            levels=[0], colors=color, linestyles=style, ax=ax,
+        )  # fmt: skip
+        ax.plot([], [], color=color, linestyle=style, label=name)
     ax.set_title(f"stretched {stretch}×")
-    ax.get_legend().remove()
+    ax.spines[["top", "right"]].set_visible(False)
 fig.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
 plt.show()
 

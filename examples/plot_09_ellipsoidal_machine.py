@@ -11,11 +11,12 @@ Jebara, "Ellipsoidal Kernel Machines" (2007).
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import make_moons
+from sklearn.inspection import DecisionBoundaryDisplay
 from sklearn.svm import SVC
 
 from oblong import EllipsoidalKernelClassifier
 from oblong.bounds import shattering_margin, shattering_triangle, vc_ellipsoid, vc_sphere
-from oblong.display import BoundaryDisplay, EllipsoidDisplay
+from oblong.display import EllipsoidDisplay
 
 # %%
 # Figure 1: why the shape matters
@@ -130,7 +131,17 @@ for rank in (5, 20):
     models[f"EKM, rank {rank}"] = model.fit(X, y)
 
 fig, axes = plt.subplots(2, 1, figsize=(7, 8), layout="constrained")
-BoundaryDisplay.from_estimator(models, X, y, ax=axes[0])
+for label, color, marker in ((0, "#33bbee", "o"), (1, "#ee7733", "^")):
+    axes[0].plot(*X[y == label].T, marker, color=color, markersize=4, label=label)
+styles = zip(models.items(), ("#3b4252", "#ee3377", "#0077bb"), ("--", "-", ":"))
+for (name, model), color, style in styles:
+    DecisionBoundaryDisplay.from_estimator(
+        model, X, eps=0.2, response_method="decision_function", plot_method="contour",
+        levels=[0], colors=color, linestyles=style, ax=axes[0],
+    )  # fmt: skip
+    axes[0].plot([], [], color=color, linestyle=style, label=name)
+axes[0].legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
+axes[0].spines[["top", "right"]].set_visible(False)
 del models["SVM"]
 EllipsoidDisplay.from_estimator(models, X, y, ax=axes[1])
 axes[0].set_title("boundaries")

@@ -7,11 +7,11 @@ cross-fitted outputs how far to trust them, and predicts what the classifier pre
 """
 
 import matplotlib.pyplot as plt
-from sklearn.calibration import CalibratedClassifierCV
+from sklearn.calibration import CalibratedClassifierCV, CalibrationDisplay
 from sklearn.datasets import make_classification
 
 from oblong import CalibratedMarginClassifier, RelativeMarginClassifier
-from oblong.display import ReliabilityDisplay, SetSizeDisplay
+from oblong.display import SetSizeDisplay
 
 # %%
 # Two classes, one of them rarer, with one label in ten wrong. scikit-learn's calibration fits the
@@ -30,7 +30,12 @@ for name, model in models.items():
 
 # %%
 # Of the rows with a probability of 0.8, about four in five belong to the class.
-ReliabilityDisplay.from_estimator(models, X[test], y[test])
+figure, ax = plt.subplots(figsize=(4.6, 4.4), layout="constrained")
+for name, model in models.items():
+    CalibrationDisplay.from_estimator(
+        model, X[test], y[test], n_bins=10, strategy="quantile", name=name, ax=ax
+    )
+ax.set_aspect("equal")
 plt.show()
 
 # %%

@@ -92,7 +92,7 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, Estimator)
     --------
     sklearn.calibration.CalibratedClassifierCV : Calibrates any classifier; its most probable class
         may differ from what the classifier predicts.
-    oblong.display.ReliabilityDisplay : Shows whether the probabilities are right.
+    sklearn.calibration.CalibrationDisplay : Shows whether the probabilities are right.
 
     Notes
     -----

@@ -1,5 +1,6 @@
 """The pictures of the report, as SVG that goes into the page itself."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,8 @@ from oblong.cli.comparison.models import MAJORITY
 from oblong.cli.comparison.projection import Projection
 from oblong.cli.comparison.results import Comparison
 from oblong.cli.shared.svg import draw_svg
-from oblong.display import BoundaryDisplay, EllipsoidDisplay, MarginDisplay
+from oblong.display import EllipsoidDisplay, MarginDisplay
+from oblong.display._plane import draw_points, grid_around
 from oblong.display._style import INK, model_style
 
 
@@ -94,7 +96,17 @@ def boundary_figure(comparison: Comparison, projection: Projection) -> str:
     first, second = projection.axis_labels
     names = " and ".join(projection.estimators)
     title = f"Decision boundaries of {names} in the plane of {first} and {second}."
-    return _plane(BoundaryDisplay, projection.estimators, comparison, projection, title)
+
+    def draw(ax: Axes) -> None:
+        draw_boundaries(
+            ax,
+            projection.estimators,
+            projection.points,
+            projection.y,
+            **_names(comparison, projection),
+        )
+
+    return draw_svg(draw, (7.4, 4.6), title)
 
 
 def ellipsoid_figure(comparison: Comparison, projection: Projection) -> str:
@@ -102,22 +114,54 @@ def ellipsoid_figure(comparison: Comparison, projection: Projection) -> str:
     names = [_short(name) for name in comparison.dataset.target_names]
     ellipsoids = {names[k]: fitted for k, fitted in projection.ellipsoids.items()}
     title = "Smallest ellipses around " + " and ".join(ellipsoids) + "."
-    return _plane(EllipsoidDisplay, ellipsoids, comparison, projection, title)
+
+    def draw(ax: Axes) -> None:
+        how = _names(comparison, projection)
+        EllipsoidDisplay.from_estimator(ellipsoids, projection.points, projection.y, ax=ax, **how)
+
+    return draw_svg(draw, (7.4, 4.6), title)
 
 
-def _plane(
-    kind: Any, shown: Any, comparison: Comparison, projection: Projection, title: str
-) -> str:
-    """What a display shows over the points of the plane."""
-    how = {
+def _names(comparison: Comparison, projection: Projection) -> dict[str, Any]:
+    """Names of the classes and of the axes."""
+    return {
         "class_names": [_short(name) for name in comparison.dataset.target_names],
         "axis_labels": tuple(_short(label, 60) for label in projection.axis_labels),
     }
 
-    def draw(ax: Axes) -> None:
-        kind.from_estimator(shown, projection.points, projection.y, ax=ax, **how)
 
-    return draw_svg(draw, (7.4, 4.6), title)
+def draw_boundaries(
+    ax: Axes, estimators: Mapping[str, Any], points: np.ndarray, y: np.ndarray, *,
+    class_names: Sequence[str], axis_labels: tuple[str, ...],
+) -> None:  # fmt: skip
+    """Draw the boundaries of classifiers of two features over the points."""
+    xx0, xx1, grid = grid_around(points, points, 200, 0.06)
+    entries = draw_points(ax, points, y, class_names, axis_labels) + len(estimators)
+    for position, (name, estimator) in enumerate(estimators.items()):
+        style = model_style(position)
+        # The first, dashed, lies on top: it stays visible where others coincide with it.
+        line: dict[str, Any] = {f"{key}s": [value] for key, value in style.items()}
+        line |= {"levels": [0.0], "linewidths": 1.9, "zorder": 3.0 - 0.01 * position}
+        for response in _responses(estimator, grid):
+            if response.min() < 0 < response.max():
+                ax.contour(xx0, xx1, response.reshape(xx0.shape), **line)
+        # A contour has no legend entry of its own.
+        ax.plot([], [], label=name, linewidth=1.9, **style)
+    ax.set_xlim(xx0.min(), xx0.max())
+    ax.set_ylim(xx1.min(), xx1.max())
+    ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, ncols=1 + entries // 17)
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+
+
+def _responses(estimator: Any, grid: np.ndarray) -> list[np.ndarray]:
+    """Functions that vanish on the boundary: the decision function, or one for each class."""
+    classes = estimator.classes_
+    if len(classes) == 2 and hasattr(estimator, "decision_function"):
+        return [np.asarray(estimator.decision_function(grid), dtype=float).ravel()]
+    predicted = estimator.predict(grid)
+    # The last class borders only on the others.
+    return [np.where(predicted == label, 1.0, -1.0) for label in classes[:-1]]
 
 
 def _short(text: str, limit: int = 24) -> str:
