@@ -92,17 +92,25 @@ def _n_workers(client: Any) -> int:
     return len(client.scheduler_info(n_workers=-1)["workers"])
 
 
-def _rows_of(block: Any) -> Any:
+def _rows_of(block: Any, name: str, n_features: int) -> Any:
     """Rows of a partition, as an array or a CSR matrix of floats."""
-    if sp.issparse(block):
-        return block.tocsr()
-    values = np.asarray(block)
-    return values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
+    values = block.tocsr() if sp.issparse(block) else np.asarray(block)
+    if values.ndim != 2 or values.shape[1] != n_features:
+        problem = f"rows of shape {values.shape}, but there are {n_features} columns"
+        raise ValueError(f"{name}: {problem}")
+    if values.dtype.kind == "c":
+        raise ValueError(f"{name}: Complex data not supported")
+    if values.dtype in (np.float32, np.float64):
+        return values
+    try:
+        return values.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name}: {error}") from None
 
 
-def _as_block(X: Any, y: Any, weight: Any) -> Block:
+def _as_block(name: str, n_features: int, X: Any, y: Any, weight: Any) -> Block:
     return Block(
-        _rows_of(X),
+        _rows_of(X, name, n_features),
         None if y is None else np.asarray(y).reshape(-1),
         None if weight is None else np.asarray(weight).reshape(-1),
     )
@@ -165,7 +173,8 @@ class CollectionRows:
         """A block, delayed."""
         y = None if self._y is None else self._y[k]
         weight = None if self._weight is None else self._weight[k]
-        return delayed(_as_block, pure=False)(self._X[k], y, weight)
+        shape = _name(k), self.n_features
+        return delayed(_as_block, pure=False)(*shape, self._X[k], y, weight)
 
     def block(self, k: int) -> Block:
         """A block in this process."""
@@ -173,7 +182,11 @@ class CollectionRows:
 
     def place(self, k: int) -> Place:
         """Where a block lies."""
-        return Place(f"partition {k}", 0, None if self.lengths is None else self.lengths[k])
+        return Place(_name(k), 0, None if self.lengths is None else self.lengths[k])
+
+
+def _name(k: int) -> str:
+    return f"partition {k}"
 
 
 def _partitions(collection: Any) -> list[Any]:

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 
+import dask
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
@@ -145,6 +146,50 @@ def test_a_bad_partition_is_named_and_nothing_is_left(client):
         model.fit(*arrays(X, y, 100))
     assert not hasattr(model, "coef_")
     assert left_behind(client) == 0
+
+
+def odd(kind):
+    """A partition whose rows are not what the others are."""
+    X = rows(100)[0]
+    return {
+        "narrow": X[:, :3],
+        "wide": np.hstack([X, X]),
+        "flat": X[:, 0],
+        "complex": X + 0j,
+        "sparse": sp.csr_matrix(X[:, :2]),
+        "words": np.full(X.shape, "a", dtype=object),
+    }[kind]
+
+
+ODD = {
+    "narrow": r"partition 2: rows of shape \(100, 3\), but there are 4 columns",
+    "wide": r"partition 2: rows of shape \(100, 8\), but there are 4 columns",
+    "flat": r"partition 2: rows of shape \(100,\), but there are 4 columns",
+    "complex": "partition 2: Complex data not supported",
+    "sparse": r"partition 2: rows of shape \(100, 2\), but there are 4 columns",
+    "words": "partition 2: could not convert string to float",
+}
+
+
+@pytest.mark.parametrize("kind", ODD)
+@pytest.mark.parametrize(
+    "model",
+    [
+        DaskLinearRelativeMarginClassifier(),
+        DaskRelativeMarginClassifier(),
+        DaskMinimumVolumeEllipsoid(),
+        DaskAROWClassifier(),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_rows_of__names_the_partition_that_is_odd(no_client, model, kind):
+    X, y = rows(400)
+    array, labels = arrays(X, y, 100)
+    blocks = [array.blocks[k] for k in range(4)]
+    # Dask believes what it is told of a block that is made later.
+    blocks[2] = da.from_delayed(dask.delayed(odd)(kind), (100, 4), dtype=float)
+    with pytest.raises(ValueError, match=ODD[kind]):
+        clone(model).fit(da.concatenate(blocks), labels)
 
 
 def test_unknown_chunks_frames_and_sparse_rows(client):

@@ -98,13 +98,8 @@ def boundary_figure(comparison: Comparison, projection: Projection) -> str:
     title = f"Decision boundaries of {names} in the plane of {first} and {second}."
 
     def draw(ax: Axes) -> None:
-        draw_boundaries(
-            ax,
-            projection.estimators,
-            projection.points,
-            projection.y,
-            **_names(comparison, projection),
-        )
+        how = _names(comparison, projection)
+        draw_boundaries(ax, projection.estimators, projection.points, projection.y, **how)
 
     return draw_svg(draw, (7.4, 4.6), title)
 
