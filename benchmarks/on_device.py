@@ -287,7 +287,8 @@ def table(found: dict[str, Any]) -> str:
                 f"labels differ from those on the device; {differences} at most.",
             ]  # fmt: skip
     versions = ", ".join(f"{name} {value}" for name, value in found["versions"].items())
-    return "\n".join([*shown, *notes, "", f"{versions}."]) + "\n"
+    remark = f" {found['remark']}" if "remark" in found else ""
+    return "\n".join([*shown, *notes, "", f"{versions}.{remark}"]) + "\n"
 
 
 def main() -> None:

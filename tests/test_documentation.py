@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import configparser
 import doctest
 import importlib.util
 import inspect
@@ -280,6 +281,36 @@ def test_one_version():
     if (recipe := ROOT / "conda" / "recipe.yaml").exists():
         found["recipe"] = re.search(r'^  version: "(\S+)"', recipe.read_text("utf-8"), re.M)[1]
     assert set(found.values()) == {oblong.__version__}
+
+
+def test_recipe_has_the_bounds_of_the_project():
+    recipe = ROOT / "conda" / "recipe.yaml"
+    if not recipe.exists():
+        pytest.skip("the recipe is not part of this copy")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    wanted = [f"python{project['requires-python']}", *project["dependencies"]]
+    run = re.search(r"^  run:\n((?:    - .*\n)+)", recipe.read_text("utf-8"), flags=re.MULTILINE)
+    found = [line.replace(" ", "") for line in re.findall(r"^    - (.*)$", run[1], re.MULTILINE)]
+    assert sorted(found) == sorted(wanted)
+
+
+def test_contributing_has_every_layer():
+    config = configparser.ConfigParser()
+    config.read(ROOT / ".importlinter", "utf-8")
+    layers = config["importlinter:contract:layers"]["layers"].strip().splitlines()
+    table = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    rows = [
+        re.findall(r"`oblong/(\w+)(?:\.py)?`", row.split("|")[1])
+        for row in table.splitlines()
+        if row.startswith("| `oblong/")
+    ]
+    place = {name: number for number, row in enumerate(rows) for name in row}
+    wanted = [layer.replace("|", " ").split() for layer in layers if layer.strip() != "__main__"]
+    assert place.keys() == {name for names in wanted for name in names}
+    # From top to bottom, as imports go.
+    assert [max(place[name] for name in names) for names in wanted] == sorted(
+        max(place[name] for name in names) for names in wanted
+    )
 
 
 def test_contributing_names_what_is_there():

@@ -300,7 +300,7 @@ def _check_ready() -> None:
     except AttributeError as error:
         raise ImportError(
             f"numba-cuda does not work with NumPy {np.__version__} ({error}): install an older "
-            "NumPy or a newer numba-cuda"
+            "NumPy"
         ) from error
     if not ready:
         raise ImportError(
