@@ -16,6 +16,7 @@ JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
 OUTPUT ?=
 
 BIN := $(VENV)/bin
+CPP := $(shell find oblong -name '*.hpp' -o -name '*.cpp')
 COMMA := ,
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
@@ -58,7 +59,7 @@ BOUNDS := tests/io/test_csv.py tests/io/test_messes.py tests/io/test_numbers.py 
 
 # The linters use one core, and the first tests share the others with them.
 test: $(VENV)/.stamp-test ## run the linters and the whole test suite
-	@$(MAKE) --no-print-directory --jobs 2 lint test-plain boundscheck
+	@$(MAKE) --no-print-directory --jobs 2 lint sanitize test-plain boundscheck
 	@echo "==> tests"
 	@$(ONE_THREAD) $(BIN)/python $(PYTEST)
 
@@ -70,6 +71,14 @@ boundscheck: $(VENV)/.stamp-test ## run tests of compiled loops with the bounds 
 	@echo "==> tests, with bounds checked"
 	@$(ONE_THREAD) NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(abspath $(VENV))/boundscheck \
 		$(BIN)/python -m pytest -q --few 2 $(BOUNDS)
+
+# Tests of compiled loops, with every index checked and memory watched; needs GCC.
+WATCHED := tests/native tests/solvers/calibration
+
+sanitize: $(VENV)/.stamp-test ## run tests of the compiled core under AddressSanitizer and UBSan
+	@echo "==> tests, with the compiled core sanitized"
+	@$(ONE_THREAD) $(BIN)/python build_backend/oblong_build.py sanitize \
+		-m pytest -q -p no:cacheprovider $(WATCHED)
 
 coverage: $(VENV)/.stamp-test ## run the tests with coverage, compiled code included
 	@$(ONE_THREAD) OBLONG_DISABLE_JIT=1 $(BIN)/python $(PYTEST) --few 1 -m 'not large' \
@@ -95,10 +104,21 @@ lint: $(VENV)/.stamp-test ## check style, formatting, the direction of imports a
 	@$(BIN)/lint-imports
 	@echo "==> mypy"
 	@$(BIN)/mypy
+	@echo "==> clang-format and clang-tidy"
+	@$(BIN)/clang-format --dry-run --Werror $(CPP)
+	@$(MAKE) --no-print-directory $(VENV)/.stamp-tidy
+
+# Zig has headers of its own, which clang-tidy does not find.
+$(VENV)/.stamp-tidy: $(CPP) .clang-tidy | $(VENV)/.stamp-test
+	@if grep -q zig-c++ build/compile_commands.json; then echo "skipped: no compiler but zig"; else \
+		printf '%s\n' $(filter %.cpp,$(CPP)) | xargs -P $(JOBS) -n 1 $(BIN)/clang-tidy --quiet -p build \
+			--extra-arg=-Wno-unknown-warning-option --extra-arg=-Wno-ignored-optimization-argument; fi
+	@touch $@
 
 format: $(VENV)/.stamp-test ## rewrite the sources in the house style
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+	@$(BIN)/clang-format -i $(CPP)
 
 docs: $(VENV)/.stamp-docs ## build the documentation
 	@$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
@@ -108,7 +128,7 @@ bench: $(VENV)/.stamp-bench ## measure the speed next to other SVMs (minutes)
 	@$(BIN)/python benchmarks/run.py
 
 clean: ## remove .venv and everything that was built
-	@rm -rf $(VENV) .venv-lowest build dist htmlcov .coverage .coverage.* coverage.xml $(REPORT)
+	@rm -rf $(VENV) .venv-lowest build dist oblong/_native/*.so oblong/_native/*.pyi htmlcov .coverage .coverage.* coverage.xml $(REPORT)
 	@rm -rf docs/_build docs/auto_examples docs/api docs/sg_execution_times.rst
 	@rm -rf .pytest_cache .ruff_cache .hypothesis .import_linter_cache .mypy_cache *.egg-info
 	@find oblong reproduction tests benchmarks docs examples -name __pycache__ -prune -exec rm -rf {} +
@@ -119,10 +139,7 @@ clean: ## remove .venv and everything that was built
 # of them covers it. River comes with test here, and not in the extra: its requirements do not go with the oldest
 # versions of others. Modules are compiled when they are first imported, which most of them never are. What builds the
 # core stays in the environment, so that a rebuild takes seconds.
-NATIVE := CMakeLists.txt $(wildcard build_backend/*.py) \
-	$(shell find oblong -name '*.hpp' -o -name '*.cpp')
-
-$(VENV)/.stamp-native: $(NATIVE) | $(VENV)/.stamp-build
+$(VENV)/.stamp-native: CMakeLists.txt $(wildcard build_backend/*.py) $(CPP) | $(VENV)/.stamp-build
 	@echo "==> building the compiled core"
 	@$(BIN)/python build_backend/oblong_build.py
 	@touch $@

@@ -5,6 +5,8 @@ Called as a program it builds the compiled core into the source tree, for work o
     python build_backend/oblong_build.py                    the instructions of this machine
     python build_backend/oblong_build.py checked            every index is checked
     python build_backend/oblong_build.py sanitized          and memory is watched by ASan and UBSan
+    python build_backend/oblong_build.py sanitize -m pytest tests/native    Python with the latter
+    python build_backend/oblong_build.py requirements       what these need from PyPI
 """
 
 from __future__ import annotations
@@ -103,6 +105,7 @@ def build_in_place(kind: str = "native") -> None:
     _run(configure)
     _run([cmake, "--build", str(folder)])
     if kind in ("native", "all"):
+        shutil.copy(folder / "compile_commands.json", ROOT / "build")
         _run([sys.executable, str(ROOT / "build_backend" / "stubs.py"), str(PACKAGE)])
 
 
@@ -210,6 +213,27 @@ def build_editable(
     return wheel
 
 
+def sanitize(arguments: list[str]) -> None:
+    """Run Python with the sanitized core; where the compiler has no sanitizers, say so."""
+    libraries = []
+    compiler = os.environ.get("CXX") or shutil.which("c++") or shutil.which("g++")
+    for name in ("libasan.so", "libubsan.so") if compiler and sys.platform == "linux" else ():
+        command = [*str(compiler).split(), f"-print-file-name={name}"]
+        found = subprocess.run(command, capture_output=True, text=True).stdout.strip()
+        # The bare name, where there is none.
+        libraries += [found] if Path(found).is_absolute() else []
+    if len(libraries) < 2:
+        print("skipped: no GCC with sanitizers was found")
+        return
+    build_in_place("sanitized")
+    # Python frees little at its end.
+    watch = "detect_leaks=0:halt_on_error=1"
+    os.environ.update(
+        OBLONG_VARIANT="sanitized", LD_PRELOAD=" ".join(libraries), ASAN_OPTIONS=watch
+    )
+    os.execv(sys.executable, [sys.executable, *arguments])
+
+
 def requirements() -> list[str]:
     """All that a build in the source tree needs in the environment of this Python."""
     with (ROOT / "pyproject.toml").open("rb") as file:
@@ -220,6 +244,9 @@ def requirements() -> list[str]:
 if __name__ == "__main__":
     if sys.argv[1:] == ["requirements"]:
         print(*requirements())
+        sys.exit()
+    if sys.argv[1:2] == ["sanitize"]:
+        sanitize(sys.argv[2:])
         sys.exit()
     for kind in sys.argv[1:] or ["native"]:
         if kind not in KINDS:

@@ -13,22 +13,28 @@ from types import ModuleType
 _LEVELS = ("v4", "v3", "v2", "baseline")
 
 
-def _variant() -> str:
-    """The set of instructions to load: the highest that is there and that the processor has."""
+def _is_built(name: str) -> bool:
+    return find_spec(f"{__name__}._{name}") is not None
+
+
+def _choose() -> str:
+    """The set of instructions to load: the highest that is built and that the processor has."""
     if wanted := os.environ.get("OBLONG_VARIANT"):
+        if not _is_built(wanted):
+            raise ImportError(f"oblong was built without OBLONG_VARIANT={wanted}")
         return wanted
-    if find_spec(f"{__name__}._cpu") is None:
+    if not _is_built("cpu"):
         raise ImportError(
             "oblong's compiled core was not built for this Python; in a source tree: make native"
         )
     levels = _LEVELS[_LEVELS.index(import_module(f"{__name__}._cpu").level()) :]
     for level in levels:
-        if find_spec(f"{__name__}._{level}") is not None:
+        if _is_built(level):
             return level
     raise ImportError(f"oblong was built for none of {', '.join(levels)}, which this processor has")
 
 
-variant = _variant()
+variant = _choose()
 _core = import_module(f"{__name__}._{variant}")
 for _name, _family in vars(_core).items():
     if isinstance(_family, ModuleType):

@@ -55,8 +55,10 @@ std::int64_t index_of(Vec<const double> v, double target) {
 template <class T>
 void product(Mat<const T> A, Mat<const T> B, bool transposed, Mat<T> out) {
     require(
-        out.rows == A.rows && A.cols == (transposed ? B.cols : B.rows) && out.cols == (transposed ? B.rows : B.cols),
-        "the shapes of the matrices do not fit");
+        out.rows == A.rows && A.cols == (transposed ? B.cols : B.rows) &&
+            out.cols == (transposed ? B.rows : B.cols),
+        "the shapes of the matrices do not fit"
+    );
     load_blas();
     const nb::gil_scoped_release released;
     if (transposed)
@@ -100,6 +102,10 @@ void bind_base(nb::module_& m) {
     m.attr("checked") = false;
 #endif
     m.attr("width") = WIDTH;
+#ifdef OBLONG_SANITIZED
+    // A mistake on purpose, to see that it is reported.
+    m.def("read_beyond", [](Vec<const double> v) { return *(v.data + v.size); });
+#endif
     bind_types<float>(m);
     bind_types<double>(m);
     m.def("index_of", &index_of, unlocked());

@@ -10,11 +10,13 @@ void bind_calibration(nb::module_& m) {
         [](Vec<const double> x, Vec<const double> targets, Vec<const double> weights) {
             require(
                 x.size == targets.size && x.size == weights.size,
-                "outputs, targets and weights differ in their number");
+                "outputs, targets and weights differ in their number"
+            );
             const Sigmoid found = fit_sigmoid({x, targets, weights});
             return std::pair(found.slope, found.offset);
         },
-        nb::arg("x"), nb::arg("targets"), nb::arg("weights"), unlocked());
+        nb::arg("x"), nb::arg("targets"), nb::arg("weights"), unlocked()
+    );
 }
 
 }  // namespace oblong::OBLONG_VARIANT

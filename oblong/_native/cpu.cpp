@@ -1,5 +1,5 @@
-// The set of instructions that processor and operating system have. Compiled for every processor of its kind: this
-// module is asked before any other is loaded.
+// The set of instructions that processor and operating system have. Compiled for every processor of
+// its kind: this module is asked before any other is loaded.
 #include <cstdint>
 
 #if defined(__x86_64__) || defined(_M_X64)

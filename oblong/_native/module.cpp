@@ -1,4 +1,5 @@
-// One extension module for each set of instructions, all from the same sources; CMakeLists.txt names the families.
+// One extension module for each set of instructions, all from the same sources; CMakeLists.txt
+// names the families.
 #define OBLONG_FILLS_NUMPY
 #include "oblong/_native/base/bindings.hpp"
 #include "oblong/_native/base/blas.hpp"
@@ -14,14 +15,17 @@ namespace {
 template <class Function>
 void fill(Function*& pointer, const nb::dict& functions, const std::string& name) {
     const nb::object capsule = functions[name.c_str()];
-    pointer = reinterpret_cast<Function*>(PyCapsule_GetPointer(capsule.ptr(), PyCapsule_GetName(capsule.ptr())));
+    pointer = reinterpret_cast<Function*>(
+        PyCapsule_GetPointer(capsule.ptr(), PyCapsule_GetName(capsule.ptr()))
+    );
     if (pointer == nullptr) throw nb::python_error();
 }
 
 template <class T>
 void fill(Blas<T>& functions, const std::string& type) {
     const nb::dict of_blas = nb::module_::import_("scipy.linalg.cython_blas").attr("__pyx_capi__");
-    const nb::dict of_lapack = nb::module_::import_("scipy.linalg.cython_lapack").attr("__pyx_capi__");
+    const nb::dict of_lapack =
+        nb::module_::import_("scipy.linalg.cython_lapack").attr("__pyx_capi__");
     fill(functions.gemm, of_blas, type + "gemm");
     fill(functions.gemv, of_blas, type + "gemv");
     fill(functions.potrf, of_lapack, type + "potrf");

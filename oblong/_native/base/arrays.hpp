@@ -1,5 +1,5 @@
-// Views of arrays in C order. A view owns nothing and is passed by value. In a build with OBLONG_CHECKED every
-// index is checked, and a wrong one raises IndexError in Python.
+// Views of arrays in C order. A view owns nothing and is passed by value. In a build with
+// OBLONG_CHECKED every index is checked, and a wrong one raises IndexError in Python.
 #pragma once
 
 #include <cstddef>
@@ -8,9 +8,9 @@
 
 #ifdef OBLONG_CHECKED
 #include <stdexcept>
-#define OBLONG_ASSERT(condition)                                                    \
-    do {                                                                            \
-        if (!(condition)) throw std::out_of_range("violated in C++: " #condition);  \
+#define OBLONG_ASSERT(condition)                                                   \
+    do {                                                                           \
+        if (!(condition)) throw std::out_of_range("violated in C++: " #condition); \
     } while (0)
 #else
 #define OBLONG_ASSERT(condition) ((void)0)

@@ -1,7 +1,8 @@
-// BLAS and LAPACK as SciPy has them: pointers that are found at run time, so that nothing is linked.
+// BLAS and LAPACK as SciPy has them: pointers that are found at run time, so that nothing is
+// linked.
 //
-// A binding that reaches them calls `load_blas()` (bindings.hpp) before it releases the GIL. Operands are in C
-// order, which BLAS reads as transposed; none is ever empty when BLAS is called.
+// A binding that reaches them calls `load_blas()` (bindings.hpp) before it releases the GIL.
+// Operands are in C order, which BLAS reads as transposed; none is ever empty when BLAS is called.
 #pragma once
 
 #include "oblong/_native/base/arrays.hpp"
@@ -42,8 +43,9 @@ void multiply_transposed(Mat<const T> A, Mat<const T> B, Mat<T> out) {
     int m = blas_int(B.rows), n = blas_int(A.rows), k = blas_int(A.cols);
     T one = 1, zero = 0;
     blas<T>.gemm(
-        &transposed, &as_it_is, &m, &n, &k, &one, const_cast<T*>(B.data), &k, const_cast<T*>(A.data), &k, &zero,
-        out.data, &m);
+        &transposed, &as_it_is, &m, &n, &k, &one, const_cast<T*>(B.data), &k,
+        const_cast<T*>(A.data), &k, &zero, out.data, &m
+    );
 }
 
 // out = A B.
@@ -60,8 +62,9 @@ void multiply(Mat<const T> A, Mat<const T> B, Mat<T> out) {
     int m = blas_int(B.cols), n = blas_int(A.rows), k = blas_int(A.cols);
     T one = 1, zero = 0;
     blas<T>.gemm(
-        &as_it_is, &as_it_is, &m, &n, &k, &one, const_cast<T*>(B.data), &m, const_cast<T*>(A.data), &k, &zero,
-        out.data, &m);
+        &as_it_is, &as_it_is, &m, &n, &k, &one, const_cast<T*>(B.data), &m, const_cast<T*>(A.data),
+        &k, &zero, out.data, &m
+    );
 }
 
 // out = A x.

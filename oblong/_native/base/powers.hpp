@@ -1,5 +1,5 @@
-// 2^t in the precision of t, written so that loops around it vectorise: 2^t = 2^n 2^r with a whole n and
-// |r| <= 1/2, a polynomial in r, and n written into the bits of the exponent.
+// 2^t in the precision of t, written so that loops around it vectorise: 2^t = 2^n 2^r with a whole
+// n and |r| <= 1/2, a polynomial in r, and n written into the bits of the exponent.
 #pragma once
 
 #include <bit>
@@ -60,8 +60,8 @@ constexpr T horner(const T (&polynomial)[n], T x) {
         return horner<k + 1>(polynomial, x) * x + polynomial[k];
 }
 
-// 2^t for t <= 0; a positive t counts as zero. What would be less than the least normal number is zero or that number.
-// Not named exp2, which <cmath> may put into the global namespace.
+// 2^t for t <= 0; a positive t counts as zero. What would be less than the least normal number is
+// zero or that number. Not named exp2, which <cmath> may put into the global namespace.
 template <class T>
 inline T power_of_two(T t) {
     using P = Powers<T>;

@@ -1,6 +1,7 @@
-// Vectors of the width of a register, for loops that compilers do not vectorise by themselves: extrema, the index
-// of an extremum, sums in single precision of rows that may overlap. Uses the vector extensions of GCC and clang;
-// with other compilers a vector has one number, and the same loops are plain ones.
+// Vectors of the width of a register, for loops that compilers do not vectorise by themselves:
+// extrema, the index of an extremum, sums in single precision of rows that may overlap. Uses the
+// vector extensions of GCC and clang; with other compilers a vector has one number, and the same
+// loops are plain ones.
 #pragma once
 
 #include "oblong/_native/base/arrays.hpp"
@@ -79,7 +80,8 @@ OBLONG_INLINE inline double over_all(Doubles v, Choose choose) {
     return v[0];
 }
 
-// A hint that the memory is needed soon: into the second cache, where more requests can be under way.
+// A hint that the memory is needed soon: into the second cache, where more requests can be under
+// way.
 inline void prefetch(const void* address) { __builtin_prefetch(address, 0, 2); }
 
 #else
@@ -117,11 +119,12 @@ inline double smallest_of_all(const Doubles (&v)[n]) {
     return over_all(least, [](Doubles a, Doubles b) OBLONG_INLINE { return smaller(a, b); });
 }
 
-// Vectors that a loop takes at a time, each with a result of its own, so that they do not wait for each other.
+// Vectors that a loop takes at a time, each with a result of its own, so that they do not wait for
+// each other.
 inline constexpr int TOGETHER = 4;
 
-// Call `each(k, m)` for the vectors that begin at k; results with equal m belong together. Returns where the rest
-// begins, which is shorter than a vector.
+// Call `each(k, m)` for the vectors that begin at k; results with equal m belong together. Returns
+// where the rest begins, which is shorter than a vector.
 template <class Each>
 OBLONG_INLINE inline index in_vectors(index first, index last, Each each) {
     for (; first + TOGETHER * WIDTH <= last; first += TOGETHER * WIDTH) {
