@@ -1,14 +1,16 @@
 """Typed columns: Parquet and Arrow."""
 
 import os
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
 from oblong._core.text import quote
-from oblong.io.errors import DataFileError, RowError, damaged
+from oblong.io.errors import DataFileError, RowError, foreign_errors
 from oblong.io.formats import bad_weight
 from oblong.io.hashing import name_column, text_columns, tidied
 from oblong.io.labels import LabelCodes, Words
@@ -18,19 +20,30 @@ from oblong.io.reader import Batch, Position, Reader
 from oblong.io.sources import AnyPath, read_bytes, source_name
 from oblong.linalg.row_passes import Block
 
+# Typed columns may take so many times more memory than their encoded form, once it is much at all.
+_MOST_EXPANSION = 1000
+_HARMLESS = 1 << 28
+
 
 @contextmanager
 def arrow_errors(source: str, what: str = "damaged or unreadable") -> Iterator[None]:
     """Turn errors of Arrow into ours, with the name of the file."""
-    try:
-        import pyarrow as pa
-    except ImportError:
-        problem = 'this format needs pyarrow: pip install "oblong[cli]"'
-        raise DataFileError(source, problem) from None
-    try:
+    if find_spec("pyarrow") is None:
+        raise DataFileError(source, 'this format needs pyarrow: pip install "oblong[cli]"')
+    with foreign_errors(source, what):
         yield
-    except (pa.ArrowException, OSError, StopIteration) as error:
-        raise damaged(source, error, what) from None
+
+
+def sound(columns: Any) -> Any:
+    """Columns from outside, once they are checked: offsets and indices beyond the data crash."""
+    columns.validate(full=True)
+    return columns
+
+
+def check_expansion(meta: Any, size: int) -> None:
+    """Refuse a Parquet file that is small and would fill the memory."""
+    if 8 * meta.num_rows * meta.num_columns > max(_HARMLESS, _MOST_EXPANSION * size):
+        raise ValueError(f"it expands to more than {_MOST_EXPANSION} times its size")
 
 
 def open_parquet(path: AnyPath, content: bytes | None) -> Any:
@@ -41,9 +54,11 @@ def open_parquet(path: AnyPath, content: bytes | None) -> Any:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
+        file = pq.ParquetFile(pa.BufferReader(data))
+        check_expansion(file.metadata, len(data))
         # Threads of Arrow must not outlive memory that Python owns.
-        table = pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)
-    table = table.select(feature_names(table.column_names, ()))
+        table = sound(file.read(use_threads=False))
+        table = table.select(feature_names(table.column_names, ()))
     if table.num_rows == 0:
         raise DataFileError(source, "the table has no rows")
     return table
@@ -146,11 +161,13 @@ def arrow_numbers(column: Any, gaps: bool, source: str, name: str) -> np.ndarray
         found = np.full(len(words) + 1, np.nan)
         for k, word in enumerate(words):
             try:
-                found[k] = number(word)
+                found[k] = np.nan if word is None else number(word)
             except RowError as error:
                 if error.cause != "missing":
                     raise fail(_first_row(codes, k), error) from None
         values = found[codes]
+    elif types.is_null(kind.value_type if types.is_dictionary(kind) else kind):
+        values = np.full(len(column), np.nan)
     elif types.is_temporal(kind) and not types.is_time(kind) and not types.is_duration(kind):
         # Days since 1970, like dates of delimited text.
         micros = column.cast(pa.timestamp("us", getattr(kind, "tz", None)), safe=False)
@@ -252,7 +269,7 @@ class ArrowReader(Reader):
         self.source = source_name(source) if is_file else type(source).__name__
         with arrow_errors(self.source):
             schema, self._batches = _open_file(source) if is_file else _open_stream(source)
-        names = feature_names(schema.names, ())
+            names = feature_names(schema.names, ())
         if len(names) < 2:
             raise DataFileError(self.source, "expected a label and features, got one column")
         others = [name for name in names if name != weight]
@@ -261,7 +278,9 @@ class ArrowReader(Reader):
         if self._target == self._weight:
             raise DataFileError(self.source, "the label and the weight are the same column")
         self._features = [name for name in names if name not in (self._target, self._weight)]
-        for name in text:
+        twice = [name for name, count in Counter(names).items() if count > 1]
+        for name in [*text, *twice]:
+            # Raises where there are several.
             find_column(names, name, self.source)
         self._bits, self._texts = hash_bits, set(text)
         self._labels = LabelCodes(classes, steady=steady_labels)
@@ -298,6 +317,8 @@ class ArrowReader(Reader):
         while self._rest is None or not self._rest.num_rows:
             with arrow_errors(self.source):
                 self._rest = next(self._batches, None)
+                if self._rest is not None:
+                    sound(self._rest)
             if self._rest is None:
                 return None
         part, self._rest = self._rest.slice(0, n), self._rest.slice(n)

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from oblong.io.arrow import arrow_block, arrow_errors, feature_names
+from oblong.io.arrow import arrow_block, arrow_errors, check_expansion, feature_names, sound
 from oblong.io.csv import Csv
-from oblong.io.errors import DataFileError, damaged
+from oblong.io.errors import DataFileError, foreign_errors
 from oblong.io.labels import LabelCodes
 from oblong.io.layout import find_column, make_format, table_columns
 from oblong.io.libsvm import LIBSVM
@@ -24,14 +24,14 @@ from oblong.linalg.row_passes import Block
 class Asked:
     """What is asked for of all files; the first file settles what is not said.
 
+    Columns have names, which without a header are their numbers from "1", or in NPY files indices.
+
     Attributes
     ----------
-    target : str, int or None
-        Name of the labels, or their column in NPY files.
-    weight : str or None
-        Name of the weights.
-    names : list of str or None
-        Names of the features.
+    target, weight : str, int or None
+        The labels and the weights.
+    names : list of str or int, or None
+        The features.
     n_features : int
         Number of features.
     zero_based : bool or None
@@ -39,15 +39,22 @@ class Asked:
     """
 
     target: str | int | None
-    weight: str | None
-    names: list[str] | None
+    weight: str | int | None
+    names: list[Any] | None
     n_features: int = 0
     zero_based: bool | None = None
 
     @property
-    def others(self) -> list[str]:
-        """Names of columns that are no features."""
-        return [str(name) for name in (self.target, self.weight) if name is not None]
+    def others(self) -> list[Any]:
+        """Columns that are no features."""
+        return [name for name in (self.target, self.weight) if name is not None]
+
+    def check_names(self, source: str) -> None:
+        """Refuse indices of columns that have names."""
+        for name in [*self.others, *(self.names or ())]:
+            if not isinstance(name, str):
+                problem = f"expected names of columns, got {name!r}; indices are for NPY files"
+                raise DataFileError(source, problem)
 
     def take_names(self, names: list[str], source: str) -> None:
         """Settle the features by the names in the first file; others must have them too."""
@@ -101,30 +108,51 @@ class NpyFile(BlockFile):
     """An NPY file of rows, mapped into memory."""
 
     def _array(self) -> np.ndarray:
-        try:
+        with foreign_errors(self.source, "damaged NPY file"):
             array = np.load(self.path, mmap_mode="r", allow_pickle=False)
-        except (OSError, ValueError, EOFError) as error:
-            raise damaged(self.source, error, "damaged NPY file") from None
         if array.ndim != 2 or array.dtype.kind not in "fiu":
             problem = f"expected rows of numbers, got shape {array.shape} of {array.dtype}"
             raise DataFileError(self.source, problem)
         return array
 
+    def _columns(self, d: int) -> tuple[list[int], list[int]]:
+        """Indices of the features, and of the labels and the weights, as far as these are there."""
+        others = [self._column(name, d) for name in self.asked.others]
+        if self.asked.names is None:
+            features = [j for j in range(d) if j not in others]
+        else:
+            features = [self._column(name, d) for name in self.asked.names]
+        if len({*others, *features}) < len(others) + len(features):
+            raise DataFileError(self.source, "target, weight and columns have a column in common")
+        return features, others
+
+    def _column(self, name: str | int, d: int) -> int:
+        if isinstance(name, str):
+            return find_column([str(j + 1) for j in range(d)], name, self.source, unnamed=True)
+        if not -d <= name < d:
+            problem = f"expected an index of a column from {-d} to {d - 1}, got {name}"
+            raise DataFileError(self.source, problem)
+        return int(name) % d
+
     def pieces(self, size: int) -> Iterator[tuple[Any, int]]:
         """Ranges of rows."""
         n, d = self._array().shape
-        self.asked.take_width(d - (self.asked.target is not None), self.source)
+        self.asked.take_width(len(self._columns(d)[0]), self.source)
         return ((None, min(size, n - start)) for start in range(0, n, size))
 
     def block(self, where: Any, first: int, length: int) -> Block:
         """Read a range of rows."""
         array = self._array()[first - 1 : first - 1 + length]
-        if self.asked.target is None:
-            return Block(array)
-        column = int(self.asked.target) % array.shape[1]
-        y = np.asarray(array[:, column])
-        whole = y.dtype.kind == "f" and bool((y == np.round(y)).all())
-        return Block(np.delete(array, column, axis=1), y.astype(np.int64) if whole else y)
+        features, others = self._columns(array.shape[1])
+        y = weights = None
+        if self.asked.weight is not None:
+            weights = np.asarray(array[:, others[-1]])
+        if self.asked.target is not None:
+            y = np.asarray(array[:, others[0]])
+            if y.dtype.kind == "f" and bool((y == np.round(y)).all() and (abs(y) < 2.0**53).all()):
+                y = y.astype(np.int64)
+        whole = features == list(range(array.shape[1]))
+        return Block(array if whole else array[:, features], y, weights)
 
 
 class TypedFile(BlockFile):
@@ -144,10 +172,12 @@ class TypedFile(BlockFile):
             found = self._file()
             if self.kind == "parquet":
                 meta, names = found.metadata, found.schema_arrow.names
+                check_expansion(meta, os.path.getsize(self.path))
                 lengths = [meta.row_group(g).num_rows for g in range(meta.num_row_groups)]
             else:
                 names = found.schema.names
                 lengths = [found.get_batch(g).num_rows for g in range(found.num_record_batches)]
+        self.asked.check_names(self.source)
         self.asked.take_names(names, self.source)
         group: list[int] = []
         count = 0
@@ -168,9 +198,10 @@ class TypedFile(BlockFile):
 
             found = self._file()
             if self.kind == "parquet":
-                table = found.read_row_groups(where, names, use_threads=False)
+                table = sound(found.read_row_groups(where, names, use_threads=False))
             else:
-                table = pa.Table.from_batches([found.get_batch(g).select(names) for g in where])
+                batches = [sound(found.get_batch(g)).select(names) for g in where]
+                table = pa.Table.from_batches(batches)
         return arrow_block(
             table, features, self.asked.target, self.asked.weight, self.source, first
         )
@@ -192,21 +223,29 @@ class TextFile(BlockFile):
         vars(self).update(state, _lock=threading.Lock())
 
     def _open(self) -> Rows:
-        lines, asked, sparse = LineBuffer(self.path), self.asked, self.kind == "libsvm"
+        asked, sparse = self.asked, self.kind == "libsvm"
+        asked.check_names(self.source)
+        which: Any = {"target": asked.target, "weight": asked.weight}
+        lines = LineBuffer(self.path)
         try:
             if sparse:
-                made = make_format(self.kind, lines, zero_based=asked.zero_based)
+                if asked.names is not None:
+                    problem, advice = "this format has no names of columns", "leave out columns="
+                    raise DataFileError(self.source, problem, cause="unnamed", advice=advice)
+                made = make_format(self.kind, lines, zero_based=asked.zero_based, **which)
             else:
                 layout = table_columns(
                     lines,
-                    target=None if asked.target is None else str(asked.target),
-                    weight=asked.weight,
+                    **which,
                     delimiter="\t" if self.kind == "tsv" else None,
                     labelled=asked.target is not None,
                 )
                 places = None
-                if asked.names is not None and layout.header:
-                    places = [find_column(layout.names, name, self.source) for name in asked.names]
+                if asked.names is not None:
+                    how = {"unnamed": not layout.header}
+                    places = [
+                        find_column(layout.names, name, self.source, **how) for name in asked.names
+                    ]
                 made = Csv(0, layout, features=places)
             labelled = sparse or asked.target is not None
             return Rows(lines, made, LabelCodes(steady=True) if labelled else None)
@@ -224,7 +263,7 @@ class TextFile(BlockFile):
             elif isinstance(made, Csv) and made.layout.header:
                 asked.take_names(made.layout.names, self.source)
             elif isinstance(made, Csv):
-                asked.take_width(len(made.layout.features), self.source)
+                asked.take_width(len(made.features), self.source)
             where, line = lines.offset, lines.line
             while (batch := rows.read(size)) is not None:
                 if batch.columns is not None:

@@ -69,12 +69,19 @@ def finished(
     asked: Mapping[str, set[int]],
     wanted: Wanted,
     source: str,
-) -> tuple[np.ndarray | MixedArray, Schema]:
+) -> tuple[np.ndarray | MixedArray, Schema, list[str]]:
     """A training table of columns that were read, and what they are.
 
     `asked` has the columns of categories, of dates and of text that the user has named; other
-    columns of `texts` were guessed to be categories.
+    columns of `texts` were guessed to be categories. Empty columns are left out, with a note.
     """
+    notes = []
+    empty = {j for j, (c, _) in texts.items() if j not in asked["dates"] and (c < 0).all()}
+    empty |= {j for k, j in enumerate(numbers) if wanted.gaps and np.isnan(X[:, k]).all()}
+    features = [j for j in features if j not in empty] or features
+    for j in sorted(empty.difference(features)):
+        texts.pop(j, None)
+        notes.append(f"column {layout.label(j)} is empty and was left out")
     forms: dict[int, str | None] = dict.fromkeys(sorted(asked["dates"]), wanted.date_format)
     table = side_by_side(layout, features, numbers, X, texts, forms, source)
     for j, (codes, words) in texts.items():
@@ -95,7 +102,7 @@ def finished(
         width=len(names) if moved else None,
         dialect=None if wanted.dialect == PLAIN else wanted.dialect.to_json(),
     )
-    return table, schema
+    return table, schema, notes
 
 
 def asked_columns(

@@ -121,16 +121,10 @@ def read_rows_of_text(opened: Callable[[], tuple[LineBuffer, Columns]], wanted: 
             break
         # The second time, words among numbers are an error that has a line.
         guessed, sure = (guessed - mistaken) | set(made.strays), True
-    notes = notes_on_skipped(rows)
-    empty = {j for j, (c, _) in texts.items() if j not in asked["dates"] and (c < 0).all()}
-    if made.gaps:
-        empty |= {j for k, j in enumerate(made.numbers) if np.isnan(X[:, k]).all()}
-    features = [j for j in made.features if j not in empty] or made.features
-    for j in sorted(empty.difference(features)):
-        texts.pop(j, None)
-        notes.append(f"column {layout.label(j)} is empty and was left out")
     padded = [Padded(layout.label(j), *e) for (j, k), e in made.kinds.items() if k == PADDED]
-    table, schema = finished(layout, features, made.numbers, X, texts, asked, wanted, lines.source)
+    columns = (layout, made.features, made.numbers, X, texts)
+    table, schema, notes = finished(*columns, asked, wanted, lines.source)
+    notes = notes_on_skipped(rows) + notes
     return Found(table, codes, labels, schema, notes, tuple(padded), rows.label_lines)
 
 

@@ -1,6 +1,7 @@
 """The one error of all readers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 
 class DataFileError(ValueError):
@@ -20,8 +21,8 @@ class DataFileError(ValueError):
         Name of the column in quotes, or its number counted from 1.
     cause : str, optional
         Kind of trouble: ``"missing"``, ``"text"``, ``"spelling"`` (of a number), ``"infinite"``,
-        ``"width"``, ``"columns"``, ``"empty"`` or ``"encoding"``, and in LIBSVM rows ``"name"`` or
-        ``"index"``.
+        ``"width"``, ``"columns"``, ``"unnamed"`` (columns that are asked for by name), ``"empty"``
+        or ``"encoding"``, and in LIBSVM rows ``"name"`` or ``"index"``.
     advice : str, optional
         What may help. Parameters are written as ``name=``, which commands replace by their
         options.
@@ -77,6 +78,18 @@ class RowError(ValueError):
 def first_line(error: BaseException) -> str:
     """What an exception says, in one line; its type if it says nothing."""
     return (str(error).strip() or type(error).__name__).splitlines()[0][:100]
+
+
+@contextmanager
+def foreign_errors(source: str, what: str = "damaged or unreadable") -> Iterator[None]:
+    """Turn whatever a library raises over an input that it cannot read into our error."""
+    try:
+        yield
+    except DataFileError:
+        raise
+    # Of damaged files libraries raise more than they document: tokenize.TokenError, SystemError, …
+    except Exception as error:
+        raise damaged(source, error, what) from None
 
 
 def damaged(

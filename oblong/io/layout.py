@@ -159,8 +159,13 @@ def make_format(
     return LIBSVM(bits, limit, zero_based=zero_based)
 
 
-def find_column(names: Sequence[str], target: str | None, source: str) -> int:
-    """Position of a column by name; the last by default."""
+def find_column(
+    names: Sequence[str], target: str | None, source: str, *, unnamed: bool = False
+) -> int:
+    """Position of a column by name; the last by default.
+
+    An error has the cause "unnamed" where columns have no names, but numbers.
+    """
     if target is None:
         return len(names) - 1
     positions = [j for j, name in enumerate(names) if name == target]
@@ -169,7 +174,8 @@ def find_column(names: Sequence[str], target: str | None, source: str) -> int:
     if positions:
         raise DataFileError(source, f"{len(positions)} columns are named {quote(target)}")
     shown = listed([quote(name) for name in names])
-    raise DataFileError(source, no_such("column", target, names, [shown]))
+    cause = "unnamed" if unnamed else None
+    raise DataFileError(source, no_such("column", target, names, [shown]), cause=cause)
 
 
 def table_columns(

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from oblong.io.arrow import arrow_block, feature_names
+from oblong.io.arrow import arrow_block
 from oblong.io.blocks import Asked, BlockFile, NpyFile, TextFile, TypedFile
 from oblong.io.errors import DataFileError
-from oblong.io.layout import EXTENSIONS, find_column, find_format
+from oblong.io.layout import EXTENSIONS, find_format
 from oblong.io.sources import source_name
 from oblong.linalg.row_passes import ArrayRows, Block, Place
 
@@ -50,9 +50,9 @@ class _Piece(NamedTuple):
 def open_rows(
     source: Any,
     *,
-    target: str | int | None = None,
-    columns: Sequence[str] | None = None,
-    weight: str | None = None,
+    target: Any = None,
+    columns: Sequence[str | int] | None = None,
+    weight: Any = None,
     format: str | None = None,
     batch_size: int = 131_072,
     memory: str | float = "256MB",
@@ -65,14 +65,15 @@ def open_rows(
         A file, a folder, or a pattern such as ``"data/*.parquet"``: Parquet, Arrow, NPY, or CSV and
         LIBSVM, which may be compressed. An array or a memory map is used as it is; any object that
         exports an Arrow stream is read as a table.
-    target : str or int, default=None
-        Name of the label column, or its number in NPY files; by default there are no labels, except
-        in LIBSVM files, where they come first. For arrays, the labels themselves.
-    columns : sequence of str, default=None
-        Names of the features; by default all other columns.
-    weight : str, default=None
-        Name of the weight column; by default every row has the weight one. For arrays, the weights
-        themselves.
+    target : str, int or array, default=None
+        Name of the label column; by default there are no labels, except in LIBSVM files, where they
+        come first. Columns without names, in CSV files without a header and in NPY files, have the
+        names "1", "2" and so on. In NPY files it may also be the index of the column, from 0, or
+        below 0 from the last. For arrays, the labels themselves.
+    columns : sequence of str or int, default=None
+        The features, in the same way; by default all other columns.
+    weight : str, int or array, default=None
+        The weight column, in the same way; by default every row has the weight one.
     format : {"parquet", "arrow", "csv", "tsv", "libsvm", "npy"}, default=None
         The format; by default it follows from the extension.
     batch_size : int, default=131072
@@ -111,22 +112,46 @@ def open_rows(
     if size < 1:
         raise ValueError(f"batch_size must be at least 1, got {batch_size!r}")
     if columns is not None:
-        columns = list(columns)
-        others = [name for name in (target, weight) if isinstance(name, str)]
+        if isinstance(columns, str):
+            raise ValueError(f"columns must be a list of names, got {columns!r}")
+        columns = [_name("columns", name) for name in columns]
+        others = [name for name in (target, weight) if isinstance(name, (str, int))]
         twice = [name for name in columns if [*columns, *others].count(name) > 1]
         if twice:
             raise ValueError(f"columns, target and weight name {twice[0]!r} more than once")
     if format is not None and format not in _KINDS:
         raise ValueError(f"format must be one of {', '.join(_KINDS)}, got {format!r}")
-    if hasattr(source, "__arrow_c_stream__"):
-        return _arrow_in_memory(source, target, columns, weight, size, room)
     if isinstance(source, np.ndarray) or sp.issparse(source):
+        if columns is not None:
+            raise ValueError("columns are for files and tables; choose those of the array")
         rows = source.tocsr() if sp.issparse(source) else source
-        labels = None if target is None else np.asarray(target)
-        weights = None if weight is None else np.asarray(weight)
+        labels, weights = _one_per_row("target", target, rows), _one_per_row("weight", weight, rows)
         return ArrayRows(rows, labels, weights, block_rows=size, memory=room)
+    target, weight = _name("target", target), _name("weight", weight)
+    if hasattr(source, "__arrow_c_stream__"):
+        return _arrow_in_memory(source, Asked(target, weight, columns), size, room)
     paths = _paths(source, format)
     return FileRows(paths, target, columns, weight, format, size, room)
+
+
+def _name(what: str, value: Any) -> Any:
+    """A name or an index of a column; anything else is an error."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+        return int(value)
+    kind = "names, or indices in NPY files," if what == "columns" else "a name, or an index,"
+    raise ValueError(f"{what} must be {kind} got {value!r}")
+
+
+def _one_per_row(what: str, values: Any, rows: Any) -> np.ndarray | None:
+    """Labels or weights of an array of rows."""
+    if values is None:
+        return None
+    found = np.asarray(values)
+    if rows.ndim != 2 or found.shape != rows.shape[:1]:
+        raise ValueError(f"{what} must have one value per row of {rows.shape}, got {found.shape}")
+    return found
 
 
 def _paths(source: Any, format: str | None) -> list[str]:
@@ -175,8 +200,8 @@ class FileRows:
         self,
         paths: Sequence[str],
         target: str | int | None,
-        columns: Sequence[str] | None,
-        weight: str | None,
+        columns: Sequence[str | int] | None,
+        weight: str | int | None,
         format: str | None,
         size: int,
         memory: float,
@@ -203,7 +228,8 @@ class FileRows:
                     raise
         if len(kinds) > 1:
             raise DataFileError(source_name(paths[0]), "LIBSVM rows and tables do not mix")
-        self.n_features, self.feature_names = asked.n_features, asked.names
+        names = asked.names if all(isinstance(name, str) for name in asked.names or ()) else None
+        self.n_features, self.feature_names = asked.n_features, names
         self.sparse = kinds == {True}
         self.labelled = self.sparse or target is not None
         self.lengths: Sequence[int] | None = [piece.length for piece in self._pieces]
@@ -228,17 +254,13 @@ class FileRows:
         return file.read(*piece)
 
 
-def _arrow_in_memory(
-    source: Any, target: Any, columns: Any, weight: Any, size: int, memory: float
-) -> ArrayRows:
+def _arrow_in_memory(source: Any, asked: Asked, size: int, memory: float) -> ArrayRows:
     import pyarrow as pa
 
-    table = pa.table(source)
-    others = {target, weight}
-    features = list(columns or feature_names(table.column_names, others))
-    for name in [*features, *(name for name in (target, weight) if name is not None)]:
-        find_column(table.column_names, name, "Arrow data")
-    found = arrow_block(table, features, target, weight, "Arrow data")
+    table, what = pa.table(source), "Arrow data"
+    asked.check_names(what)
+    asked.take_names(table.column_names, what)
+    found = arrow_block(table, asked.names or [], asked.target, asked.weight, what)
     rows = ArrayRows(*found, block_rows=size, memory=memory)
-    rows.feature_names = features
+    rows.feature_names = asked.names
     return rows

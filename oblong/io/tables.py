@@ -287,8 +287,8 @@ def _parquet(path: AnyPath, content: bytes | None, wanted: Wanted) -> Found:
     labels = LabelCodes()
     codes = arrow_labels(table.column(position), labels, source, names[position])
     found = parquet_columns(table, features, words, asked["dates"], wanted.gaps, source)
-    X, schema = finished(layout, features, *found, asked, wanted, source)
-    return Found(X, codes, labels, schema, [])
+    X, schema, notes = finished(layout, features, *found, asked, wanted, source)
+    return Found(X, codes, labels, schema, notes)
 
 
 def parquet_columns(

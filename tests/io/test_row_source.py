@@ -6,6 +6,8 @@ import gzip
 import os
 import pickle
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -253,3 +255,145 @@ def test_squares_that_overflow_are_an_error(model, container):
     X, y = rows(20)
     with pytest.raises(ValueError, match="not finite: scale the data"):
         model.fit(open_rows(container(1e200 * X), target=y))
+
+
+def npy(folder, X, name="x.npy"):
+    np.save(folder / name, X)
+    return folder / name
+
+
+@pytest.mark.parametrize("target", [2, -2, "3"])
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i2"])
+def test_open_rows__columns_of_npy_files(tmp_path, target, order, dtype):
+    array = np.asarray(np.arange(40).reshape(10, 4) % 7, dtype=dtype, order=order)
+    path = npy(tmp_path, array)
+    rows = open_rows(path, target=target, weight=0, batch_size=4)
+    blocks = list(rows)
+    np.testing.assert_array_equal(np.vstack([b.X for b in blocks]), array[:, [1, 3]])
+    np.testing.assert_array_equal(np.concatenate([b.y for b in blocks]), array[:, 2])
+    np.testing.assert_array_equal(np.concatenate([b.weight for b in blocks]), array[:, 0])
+    assert (blocks[0].y.dtype.kind, rows.n_features, rows.feature_names) == ("i", 2, None)
+    chosen = open_rows(path, columns=[-1, "1"], target=target)
+    np.testing.assert_array_equal(chosen.block(0).X, array[:, [3, 0]])
+    assert chosen.block(0).weight is None
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"target": 3}, "x.npy: expected an index of a column from -3 to 2, got 3"),
+        ({"target": -4}, "from -3 to 2, got -4"),
+        ({"weight": 7}, "from -3 to 2, got 7"),
+        ({"columns": [0, 5]}, "from -3 to 2, got 5"),
+        ({"target": "4"}, 'x.npy: no column "4"; the columns are "1", "2", "3"'),
+        ({"target": "0"}, 'no column "0"'),
+        ({"columns": ["a"]}, 'no column "a"'),
+        ({"target": True}, "target must be a name, or an index, got True"),
+        ({"target": 2.0}, "target must be a name, or an index, got 2.0"),
+        ({"weight": [1, 2]}, r"weight must be a name, or an index, got \[1, 2\]"),
+        ({"columns": [True]}, "columns must be names, or indices in NPY files, got True"),
+        ({"columns": "12"}, "columns must be a list of names, got '12'"),
+        ({"target": 2, "weight": "3"}, "target, weight and columns have a column in common"),
+        ({"target": -1, "columns": [1, 2]}, "have a column in common"),
+    ],
+)
+def test_open_rows__refuses_columns_that_npy_files_lack(tmp_path, how, message):
+    with pytest.raises(ValueError, match=message):
+        open_rows(npy(tmp_path, np.zeros((5, 3))), **how)
+
+
+def test_open_rows__weights_of_npy_files_count(tmp_path):
+    X, y = rows(200)
+    weight = np.random.default_rng(1).integers(0, 3, 200)
+    path = npy(tmp_path, np.column_stack([X, y, weight]))
+    model = LinearRelativeMarginClassifier(tol=1e-8)
+    found = clone(model).fit(open_rows(path, target=3, weight=4))
+    exact = model.fit(X, y, sample_weight=weight)
+    np.testing.assert_allclose(found.coef_, exact.coef_, rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow", "csv"])
+@pytest.mark.parametrize("how", [{"target": 0}, {"weight": 1}, {"columns": ["x0", 1]}])
+def test_open_rows__indices_are_for_npy_files(tmp_path, kind, how):
+    X, y = rows(20)
+    folder = written(tmp_path / "data", kind, X, y)
+    with pytest.raises(DataFileError, match=r"names of columns, got [01]; indices are for NPY"):
+        open_rows(folder, **how)
+    with pytest.raises(DataFileError, match=r"names of columns, got [01]; indices are for NPY"):
+        open_rows(table(X, y), **how)
+
+
+@pytest.mark.parametrize("how", [{"target": "1"}, {"weight": "1"}, {"columns": ["1"]}])
+def test_open_rows__libsvm_rows_have_no_columns_with_names(tmp_path, how):
+    (tmp_path / "t.libsvm").write_text("1 1:1\n2 1:2\n")
+    with pytest.raises(DataFileError, match=r"t.libsvm: (the label of )?this format"):
+        open_rows(tmp_path / "t.libsvm", **how)
+
+
+def test_open_rows__columns_without_a_header(tmp_path):
+    (tmp_path / "t.csv").write_text("1,2,3,0\n4,5,6,1\n")
+    found = open_rows(tmp_path / "t.csv", target="4", columns=["3", "1"])
+    assert found.block(0).X.tolist() == [[3, 1], [6, 4]]
+    assert found.n_features == 2
+    with pytest.raises(DataFileError, match='no column "x"'):
+        open_rows(tmp_path / "t.csv", target="4", columns=["x"])
+
+
+@pytest.mark.parametrize("how", [{"target": 3}, {"target": [1, 0]}, {"weight": "w"}])
+def test_open_rows__labels_of_arrays_are_one_per_row(how):
+    with pytest.raises(ValueError, match=r"must have one value per row of \(5, 3\), got \("):
+        open_rows(np.zeros((5, 3)), **how)
+    with pytest.raises(ValueError, match="columns are for files"):
+        open_rows(np.zeros((5, 3)), columns=[0])
+
+
+def damage(content, seed, spare):
+    rng = np.random.default_rng(seed)
+    content = bytearray(content)
+    for place in rng.integers(spare, len(content), int(rng.integers(1, 5))):
+        content[place] = int(rng.integers(256))
+    return bytes(content)
+
+
+ATTACK = """
+import sys
+import numpy as np
+from oblong.io import DataFileError, open_rows
+from oblong.streams import ArrowReader
+for path in sys.argv[1:]:
+    try:
+        with ArrowReader(path, target="y", hash_bits=6) as reader:
+            list(reader)
+    except DataFileError:
+        pass
+    try:
+        list(open_rows(path, target="y"))
+    except DataFileError:
+        pass
+"""
+
+
+def test_open_rows__damaged_arrow_files_are_errors(tmp_path):
+    """In a process of its own, which offsets beyond the data would end."""
+    words = pa.array([["red", "blue", None][k % 3] for k in range(60)])
+    columns = {"a": np.arange(60.0), "w": words, "d": words.dictionary_encode()}
+    columns["y"] = pa.array(["p", "q"] * 30).dictionary_encode()
+    data, sink = pa.table(columns), pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, data.schema) as file:
+        file.write_table(data, max_chunksize=25)
+    whole = sink.getvalue().to_pybytes()
+    paths = []
+    for seed in range(200):
+        paths.append(tmp_path / f"{seed}.arrow")
+        paths[-1].write_bytes(damage(whole, seed, 8))
+    done = subprocess.run([sys.executable, "-c", ATTACK, *paths], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("header", [b"{'descr': '<f8', (", b"{'descr': '<f8'\n  '", b"["])
+def test_open_rows__damaged_headers_of_npy_files(tmp_path, header):
+    content = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
+    (tmp_path / "t.npy").write_bytes(content)
+    with pytest.raises(DataFileError, match=r"t.npy: damaged NPY file \("):
+        open_rows(tmp_path / "t.npy")

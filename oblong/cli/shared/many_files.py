@@ -173,7 +173,13 @@ def predictions(
     ``head`` is true for the first block. The blocks are read by threads of this process or by the
     workers of a cluster, a few at a time.
     """
-    source = open_rows(data, columns=schema.feature_names)
+    try:
+        source = open_rows(data, columns=schema.feature_names)
+    except DataFileError as error:
+        if error.cause != "unnamed":
+            raise
+        # Columns without names are those of training, in their order.
+        source = open_rows(data)
     assert isinstance(source, FileRows)
     work = partial(_predicted, source, schema, predict)
     if cluster is None:
