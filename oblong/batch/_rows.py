@@ -6,6 +6,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import validate_data
 
+from oblong._core.missing import check_present
+
 _LARGEST = np.iinfo(np.int32).max
 
 
@@ -14,6 +16,8 @@ def validated_rows(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
 
     SciPy keeps the 64 bits of the indices that it was given also where 32 suffice.
     """
+    for targets in y:
+        check_present(targets)
     if sp.issparse(X) and X.ndim == 2 and max(X.nnz, *X.shape) <= _LARGEST:
         rows = X.tocsr()
         if rows.indices.dtype != np.int32 or rows.indptr.dtype != np.int32:

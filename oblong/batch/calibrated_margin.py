@@ -18,6 +18,7 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, _routi
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d
 
 from oblong._core.estimator import Estimator, Folds, Positive, Verbose
+from oblong._core.missing import check_present
 from oblong._core.rollback import all_or_nothing
 from oblong.batch._calibration_folds import checked_folds, folds_of, routed
 from oblong.batch._cross_fit import MOST_KEPT, cross_fit, is_pairwise, outputs_of, predicted
@@ -185,6 +186,7 @@ class CalibratedMarginClassifier(MetaEstimatorMixin, ClassifierMixin, Estimator)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any]) -> None:
         X, y = indexable(X, y)
+        check_present(y)
         if not (isinstance(y, np.ndarray) and y.ndim == 1):
             y = column_or_1d(y, warn=True)
         model = self._template()

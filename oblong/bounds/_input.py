@@ -8,6 +8,7 @@ from scipy.linalg import eigh, qr, svd
 from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
+from oblong._core.missing import check_present
 from oblong.linalg.definite import check_positive_semidefinite
 
 
@@ -52,6 +53,7 @@ def check_rows(X: Any, kernel: str, name: str = "X") -> np.ndarray:
 
 def check_signs(y: Any) -> np.ndarray:
     """Return the labels of two classes as -1 and +1."""
+    check_present(y)
     y = column_or_1d(y)
     check_classification_targets(y)
     classes, codes = np.unique(y, return_inverse=True)

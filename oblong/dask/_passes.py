@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from dask import delayed
 
+from oblong._core.missing import check_present
 from oblong.linalg.row_passes import (
     Block,
     Part,
@@ -108,10 +109,18 @@ def _rows_of(block: Any, name: str, n_features: int) -> Any:
         raise ValueError(f"{name}: {error}") from None
 
 
+def _present(y: Any, name: str) -> np.ndarray:
+    try:
+        check_present(y)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+    return np.asarray(y).reshape(-1)
+
+
 def _as_block(name: str, n_features: int, X: Any, y: Any, weight: Any) -> Block:
     return Block(
         _rows_of(X, name, n_features),
-        None if y is None else np.asarray(y).reshape(-1),
+        None if y is None else _present(y, name),
         None if weight is None else np.asarray(weight).reshape(-1),
     )
 

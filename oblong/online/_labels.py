@@ -8,6 +8,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
 
 from oblong._core.class_weights import class_factors
+from oblong._core.missing import check_present
 from oblong.online.plain_learner import check_copies
 from oblong.solvers.online.order import shuffled
 
@@ -16,6 +17,7 @@ def is_multilabel(y: Any) -> bool:
     """Whether the labels are an indicator matrix."""
     if y is None:
         raise ValueError("This estimator requires y to be passed, but the target y is None")
+    check_present(y)
     nested = isinstance(y, (list, tuple)) and len(y) and np.ndim(y[0]) == 1
     flat = not sp.issparse(y) and not nested and getattr(y, "ndim", 1) == 1
     return not flat and type_of_target(y) == "multilabel-indicator"

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 
 from oblong._core.estimator import Count, PositiveFraction
+from oblong._core.missing import check_present
 from oblong.online._merge import merge_models
 from oblong.online._one_row import OneRow
 from oblong.online._parameters import LinearParameters
@@ -240,6 +241,7 @@ class LinearOnlineClassifier(LinearParameters, RuleClassifier):
             checked(
                 np.asarray([*x.values()] if isinstance(x, dict) else x, dtype=np.float64).ravel()
             )
+            check_present([y])
             if "_only" not in known or self._only == y:
                 # Nothing to tell apart yet; but the example counts.
                 self._only, self._waiting = y, known.get("_waiting", 0) + 1

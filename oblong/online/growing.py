@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from oblong._core.missing import check_present
 from oblong.solvers.online.arrays import covariance_bytes
 from oblong.solvers.online.growth import grow, insert_output, keep_diagonal, split
 from oblong.solvers.online.slots import DIAGONAL, FULL, SKETCH
@@ -77,6 +78,7 @@ def add_class(model: Any, label: Any) -> None:
 
 def with_label(classes: np.ndarray, label: Any) -> np.ndarray:
     """Classes with one more, sorted."""
+    check_present([label])
     known = {*classes.tolist(), label}
     # Numbers among strings would become strings.
     mixed = len({isinstance(name, str) for name in known}) > 1
