@@ -21,9 +21,12 @@ import pytest
 
 import oblong
 from oblong.cli import main
-from oblong.cli.play.models import MODELS, SETTINGS, BadRequest, State, as_python, fit
-from oblong.cli.play.points import PRESETS, preset, uploaded
+from oblong.cli.play import models as play_models
+from oblong.cli.play.models import MODELS, SETTINGS, BadRequest, State, fit
+from oblong.cli.play.points import PRESETS, preset
+from oblong.cli.play.program import as_python
 from oblong.cli.play.server import MOST_BYTES, PlayServer
+from oblong.cli.play.tables import uploaded
 
 VIEW = [-2.0, 2.5, -2.0, 2.0]
 
@@ -122,11 +125,21 @@ def test_in_the_stretched_frame_the_same_boundary_is_drawn_elsewhere():
         )
 
 
-@pytest.mark.parametrize("kernel", ["linear", "poly"])
-def test_the_copied_program_runs_and_fits_the_same(kernel, capsys):
-    node = request(list(MODELS), kernel, stretch=3.0, angle=60.0) | {"standardize": True}
+def run_program(text, monkeypatch):
+    """Run a copied program as a script does, but for the window; returns its names and axes."""
+    plt = pytest.importorskip("matplotlib.pyplot")
+    plt.switch_backend("Agg")
+    monkeypatch.setattr(plt, "show", lambda: None)
     scope: dict = {}
-    exec(compile(as_python(node), "copied", "exec"), scope)
+    exec(compile(text, "copied", "exec"), scope)
+    plt.close("all")
+    return scope, scope["ax"]
+
+
+@pytest.mark.parametrize("kernel", ["linear", "poly"])
+def test_the_copied_program_runs_and_fits_the_same(kernel, capsys, monkeypatch):
+    node = request(list(MODELS), kernel, stretch=3.0, angle=60.0) | {"standardize": True}
+    scope, _ = run_program(as_python(node), monkeypatch)
     told = dict(re.findall(r"(.+): (\d+) errors", capsys.readouterr().out))
     answers = {model["name"]: model for model in fit_all(node)["models"]}
     assert set(answers) == set(MODELS)
@@ -138,12 +151,76 @@ def test_the_copied_program_runs_and_fits_the_same(kernel, capsys):
     np.testing.assert_array_equal(scope["models"]["SVM"].dual_gap_.max(), answers["svm"]["gap"])
 
 
+@pytest.mark.parametrize("stretched", [False, True])
+def test_as_python__draws_what_the_page_shows(stretched, monkeypatch, capsys):
+    node = request(["svm", "ekm", "mve"], stretch=4.0) | {"axes": ["wei'ght", "length"]}
+    scope, ax = run_program(as_python(node | {"stretched": stretched}), monkeypatch)
+    table, stretch = np.array(node["points"]), State.from_json(node).map()
+    shown = table[:, :2] @ stretch if stretched else table[:, :2]
+    np.testing.assert_allclose(ax.collections[0].get_offsets(), shown, atol=1e-12)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("wei'ght", "length")
+    names = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert names == ["SVM", "EKM", "Ellipsoid per class"]
+    # Boundary and margins of two models, and two ellipsoids.
+    contours = [c for c in ax.collections[1:] if hasattr(c, "levels")]
+    assert len(contours) == 8
+    svm = scope["models"]["SVM"]
+    for contour in contours[:3]:
+        corners = np.concatenate([path.vertices for path in contour.get_paths()])
+        seen = corners if stretched else corners @ stretch
+        np.testing.assert_allclose(svm.decision_function(seen), contour.levels[0], atol=1e-6)
+
+
+def test_as_python__draws_boundaries_of_three_classes(monkeypatch, capsys):
+    _, ax = run_program(as_python(request(["svm"], "rbf", "iris")), monkeypatch)
+    assert sum(hasattr(c, "levels") for c in ax.collections) == 3
+    run_program(as_python(request([])), monkeypatch)
+
+
 def test_what_cannot_be_fitted_is_said():
     one = request(["svm"]) | {"points": [[0.0, 0.0, 0], [1.0, 1.0, 0]]}
     assert "two classes" in fit(one)["message"]
     two = request(["svm", "mve"]) | {"points": [[0.0, 0.0, 0], [0.0, 0.0, 1]]}
     answers = fit_all(two)["models"]
     assert all(model["lines"] or model["message"] for model in answers)
+
+
+HUGE = [[0.0, 0.0, 0], [1e100, 1e100, 1], [1e100, -1e100, 0], [3.0, 1.0, 1]]
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "poly"])
+@pytest.mark.parametrize("stretch", [1.0, 16.0])
+@pytest.mark.parametrize("view", [[-3.0, 3.0, -3.0, 3.0], [-1e100, 1e100, -1e100, 1e100]])
+def test_fit__numbers_that_overflow_get_a_sentence(kernel, stretch, view, recwarn):
+    near = [[0.0, 0.0, 0], [1.0, 1.0, 1], [2.0, 0.0, 0], [3.0, 1.0, 1]]
+    for points in (HUGE, near):
+        node = {"points": points, "models": list(MODELS), "kernel": kernel, "view": view}
+        answers = fit_all(node | {"settings": {"stretch": stretch}})
+        json.dumps(answers, allow_nan=False)
+        assert [model["name"] for model in answers["models"]] == list(MODELS)
+        assert all(model["lines"] or model["message"] for model in answers["models"])
+    assert [str(each.message) for each in recwarn] == []
+
+
+def test_fit__the_time_of_a_fit_has_no_loading_in_it(monkeypatch):
+    class Slow:
+        """Loads for a while before its first fit, as compiled code does."""
+
+        loaded = False
+
+        def fit(self, X, y):
+            if not Slow.loaded:
+                time.sleep(0.3)
+            Slow.loaded = True
+            return oblong.RelativeMarginClassifier().fit(X, y)
+
+    slow = MODELS["pa"]._replace(kind=Slow, group="batch", sliders=(), fixed={})
+    monkeypatch.setattr(play_models.Model, "make", lambda self, *_: self.kind())
+    monkeypatch.setitem(MODELS, "pa", slow)
+    monkeypatch.setattr(play_models, "_loading", {})
+    first = fit(request(["pa"], C=1.7))
+    assert first["delay"] > first["models"][0]["seconds"]
+    assert fit(request(["pa"], C=1.8))["delay"] == 0.0
 
 
 @pytest.mark.parametrize(
@@ -175,32 +252,83 @@ def test_tables():
     text = "when,length,width,kind\n" + "".join(
         f"day {i % 5},{i},{'' if i == 3 else i * i},{'ab'[i % 2]}\n" for i in range(400)
     )
-    found = uploaded({"text": text})
-    assert (found["axes"], found["target"], found["classes"]) == (
+    sheet = uploaded({"text": text, "file": "my plants.csv"})
+    assert (sheet["axes"], sheet["target"], sheet["classes"]) == (
         ["length", "width"],
         "kind",
         ["a", "b"],
     )
-    assert found["columns"] == ["length", "width"]
-    assert set(found["all"]) == {"when", "length", "width", "kind"}
-    assert len(found["points"]) == 300
-    assert found["message"] == "300 of 400 rows are shown."
-    assert all(y == x * x and c == x % 2 for x, y, c in found["points"] if x < 300)
+    assert sheet["source"] == "my plants.csv"
+    assert sheet["columns"] == ["length", "width"]
+    assert set(sheet["all"]) == {"when", "length", "width", "kind"}
+    assert len(sheet["points"]) == 300
+    assert sheet["message"] == (
+        'Columns left out: "when" (text). 1 row without a class or a number is left out. '
+        "300 of 399 rows are shown."
+    )
+    assert all(y == x * x and c == x % 2 for x, y, c in sheet["points"] if x < 300)
     turned = uploaded({"text": text, "x": "width", "y": "length", "target": "when"})
     assert len(turned["classes"]) == 5
     assert turned["points"][0][0] == turned["points"][0][1] ** 2
-    numbers = "a,b,c\n" + "".join(f"{i},{-i},{i}\n" for i in range(9))
-    many = uploaded({"text": numbers})
-    assert many["points"] == []
-    assert "choose another" in many["message"]
     bare = uploaded({"text": "1,2,0\n3,4,1\n5,6,0\n", "target": "1"})
     assert bare["columns"] == ["2", "3"]
-    for text, problem in (("a,b\n1,x\n2,y\n", "two columns"), ("a,b,c\n1,2,x,9\n", "3 fields")):
-        with pytest.raises(BadRequest, match=problem):
-            uploaded({"text": text})
     with pytest.raises(BadRequest, match="among"):
         uploaded({"text": "1,2,0\n3,4,1\n", "x": "9"})
     assert all(len(preset(name)["points"]) >= 60 for name in PRESETS)
+
+
+MIXED = "Datum;Kunde;Größe;Umsatz;Art;Notiz\n" + "".join(
+    f"{i % 28 + 1}.03.2024;Kunde {i};{i},5;1.{i:03},25;{'ja' if i % 3 else 'nein'};n{i}\n"
+    for i in range(40)
+)
+
+
+def test_uploaded__text_dates_and_decimal_commas_are_no_obstacle():
+    sheet = uploaded({"text": MIXED, "file": "q.csv"})
+    assert (sheet["axes"], sheet["target"]) == (["Größe", "Umsatz"], "Art")
+    assert sheet["classes"] == ["ja", "nein"]
+    assert sheet["points"][1] == [1.5, 1001.2, 0]
+    message = 'Columns left out: "Datum" (dates), "Kunde" (text), "Notiz" (text).'
+    assert sheet["message"] == message
+
+
+def test_uploaded__bad_rows_are_left_out_and_counted():
+    text = "a,a,b,kind\n1,2,3,x\n#N/A,4,5,y\n3,4\n5,6,7,x\n1,2,9,\n8,1,2,y\nsum,3,4,5,6\n"
+    sheet = uploaded({"text": text})
+    assert sheet["columns"] == ["a", "a (2)", "b"]
+    assert sheet["points"] == [[1.0, 2.0, 0], [5.0, 6.0, 0], [8.0, 1.0, 1]]
+    assert sheet["message"] == (
+        "2 rows are left out: row 4 has 2 fields instead of 4. "
+        "2 rows without a class or a number are left out."
+    )
+    # Other columns have other gaps.
+    assert len(uploaded({"text": text, "x": "a (2)", "y": "b"})["points"]) == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("a,b\n1,x\n2,y\n", 'expected two columns of numbers beside "b", got only "a"'),
+        ("a,b,c\nx,u,r\ny,v,s\n", "got none"),
+        ("a,b,c\n1,2,x,9\n", "expected rows of 3 fields"),
+        ("a\n1\n", "row 1: expected columns separated by comma"),
+        ("", "the file is empty"),
+        ('a,b,c\n1,"2,3\n', "row 2: badly quoted"),
+        ("a,b,c\n1,\x00,3\n", "row 2: expected text, got binary"),
+        ("a,b,c\n" + "".join(f"{i},{-i},{i}\n" for i in range(9)), "9 different values; at most 6"),
+        ("a,b,c\n1,,x\n,2,y\n3,,x\n,4,y\n", "no row has a class and numbers in both"),
+    ],
+)
+def test_uploaded__what_cannot_be_drawn_is_said_in_the_words_of_the_page(text, problem):
+    with pytest.raises(BadRequest, match=problem) as caught:
+        uploaded({"text": text, "file": "Mappe (1).csv"})
+    assert str(caught.value).startswith("Mappe (1).csv")
+    assert not re.search(r"\w=|--\w", str(caught.value))
+
+
+@pytest.mark.parametrize("file", ["-", "../x", "a\x00b", "\ud800.csv", "." * 999, ""])
+def test_uploaded__any_name_of_a_file_is_only_a_name(file):
+    assert uploaded({"text": "a,b,c\n1,2,x\n3,4,y\n", "file": file})["points"]
 
 
 # The server --------------------------------------------------------------------------------------
@@ -270,10 +398,91 @@ def test_other_hosts_are_refused(server, host):
 def test_pages_from_elsewhere_are_refused(server):
     assert post(server, Origin="https://evil.example")[0] == 403
     assert post(server, Origin="null")[0] == 403
+    assert post(server, Origin=f"127.0.0.1:{server.server_port}")[0] == 403
+    assert post(server, Origin=f"https://127.0.0.1:{server.server_port}")[0] == 403
     assert post(server, "/start", Origin=f"http://127.0.0.1:{server.server_port}")[0] == 200
     # A form, or a fetch that needs no leave, cannot have the right type.
     assert post(server, Content_Type="text/plain")[0] == 415
     assert send(server, "OPTIONS", "/fit")[0] == 501
+
+
+def exchange(server, text):
+    """All that comes back for what is sent over one connection."""
+    with socket.create_connection(("127.0.0.1", server.server_port), timeout=30) as line:
+        line.sendall(text)
+        line.shutdown(socket.SHUT_WR)
+        return b"".join(iter(lambda: line.recv(1 << 16), b""))
+
+
+def test_a_page_with_a_body_is_refused_and_its_body_is_no_request(server):
+    host = f"Host: 127.0.0.1:{server.server_port}\r\n"
+    inner = f"GET /page.css HTTP/1.1\r\n{host}\r\n"
+    for header in (f"Content-Length: {len(inner)}", "Transfer-Encoding: chunked"):
+        asked = f"GET /page.js HTTP/1.1\r\n{host}{header}\r\n\r\n{inner}"
+        answer = exchange(server, asked.encode())
+        assert answer.startswith(b"HTTP/1.1 400 ")
+        assert answer.count(b"HTTP/1.1 ") == 1
+    # Without a body the connection is kept.
+    assert exchange(server, 2 * inner.encode()).count(b"HTTP/1.1 200 ") == 2
+
+
+def test_headers_that_must_be_single_are(server):
+    own = f"127.0.0.1:{server.server_port}"
+    head = "POST /start HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 2\r\n"
+    head += f"Host: {own}\r\nX-Oblong-Token: {server.token}\r\nOrigin: http://{own}\r\n"
+    assert exchange(server, f"{head}\r\n{{}}".encode()).startswith(b"HTTP/1.1 200 ")
+    for more in (
+        "Host: evil.example",
+        f"Host: {own}",
+        "Content-Length: 2",
+        f"X-Oblong-Token: {server.token}",
+        "Origin: http://evil.example",
+        "Content-Type: text/plain",
+    ):
+        answer = exchange(server, f"{head}{more}\r\n\r\n{{}}".encode())
+        assert answer.startswith(b"HTTP/1.1 400 ")
+
+
+def test_a_large_body_that_is_refused_has_an_answer(server):
+    status, _, body = post(server, node=b" " * (MOST_BYTES + 1))
+    assert status == 413
+    assert "bytes" in json.loads(body)["error"]
+
+
+def test_a_request_that_does_not_come_is_answered(server, monkeypatch):
+    monkeypatch.setattr("oblong.cli.play.server._Handler.timeout", 0.2)
+    head = f"POST /start HTTP/1.1\r\nHost: 127.0.0.1:{server.server_port}\r\n"
+    head += f"X-Oblong-Token: {server.token}\r\nContent-Type: application/json\r\n"
+    with socket.create_connection(("127.0.0.1", server.server_port), timeout=30) as line:
+        line.sendall(f"{head}Content-Length: 9\r\n\r\n[".encode())
+        assert line.recv(1 << 16).startswith(b"HTTP/1.1 408 ")
+
+
+def test_a_failure_of_the_server_is_an_answer_too(server, monkeypatch, capfd):
+    def broken(_):
+        raise RuntimeError("too bad\nat all")
+
+    monkeypatch.setitem(server.questions, "/preset", broken)
+    status, _, body = post(server, "/preset", {"name": "stripes"})
+    assert status == 500
+    assert "(RuntimeError: too bad)" in json.loads(body)["error"]
+    assert post(server, "/start")[0] == 200
+    assert capfd.readouterr().err == ""
+
+
+def test_overflow_is_answered_and_nothing_is_printed(server, capfd):
+    view = [-3.0, 3.0, -3.0, 3.0]
+    node = {"points": HUGE, "models": ["svm", "ekm", "bpm"], "kernel": "poly", "view": view}
+    assert post(server, node=node)[0] == 200
+    assert post(server, "/python", node)[0] == 200
+    assert capfd.readouterr().err == ""
+
+
+def test_warm_up__loads_before_the_page_asks(server):
+    server.warm_up()
+    status, _, body = post(server, node=request(["svm", "rmm"], C=3.0))
+    assert status == 200
+    assert json.loads(body)["delay"] < 0.1
 
 
 def test_bodies_are_limited(server):
@@ -327,8 +536,9 @@ def test_every_answer_forbids_what_is_foreign(server):
 
 
 def test_the_page_is_small_and_its_own():
-    pages = [files("oblong.cli.play").joinpath(f"page.{kind}") for kind in ("html", "css", "js")]
-    texts = [page.read_text("utf-8") for page in pages]
+    folder = files("oblong.cli.play").iterdir()
+    texts = [page.read_text("utf-8") for page in folder if page.suffix in (".html", ".css", ".js")]
+    assert len(texts) == 5
     assert sum(len(text.encode()) for text in texts) <= 60_000
     addresses = set(re.findall(r"\w+://[\w./]+", "".join(texts)))
     # The name of a language, which nobody fetches.

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import oblong
-from oblong.cli.play.models import State, as_python
+from oblong.cli.play.models import State, fit
+from oblong.cli.play.program import as_python
 from oblong.cli.play.server import PlayServer
 
 api = pytest.importorskip("playwright.sync_api")
@@ -100,6 +101,7 @@ def state_of(page):
         "kernel": given["k"],
         "settings": {name: float(given[name]) for name in names},
         "standardize": given["z"] == "1",
+        "stretched": given["f"] == "1",
     }
 
 
@@ -221,7 +223,8 @@ def test_keys_and_names_are_enough(visit):
     page.keyboard.press("Delete")
     settle(page)
     assert len(state_of(page)["points"]) == 60
-    for _ in range(2):
+    # Behind the help and the table.
+    for _ in range(3):
         page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.id") == "s-stretch"
 
@@ -241,16 +244,17 @@ def test_sliders_models_and_the_copied_program(visit, capsys):
         row.get_attribute("data-model"): row.inner_text().split("\t")
         for row in page.locator("#results tr").all()
     }
-    turned = {name: float(texts[5].rstrip("°")) for name, texts in cells.items()}
+    turned = {name: float(texts[4].rstrip("°")) for name, texts in cells.items()}
     assert turned["svm"] > 45
     assert turned["ekm"] < 0.1
-    assert all(float(texts[3]) < 1e-3 for texts in cells.values())
+    assert all(float(texts[2]) < 1e-3 for texts in cells.values())
     page.click("#python")
     page.wait_for_selector("#code:not([hidden])")
     program = page.text_content("#code")
     assert program == as_python(node)
     assert page.evaluate("navigator.clipboard.readText()") == program
-    exec(compile(program, "copied", "exec"), {})
+    pytest.importorskip("matplotlib.pyplot").switch_backend("Agg")
+    exec(compile(program.replace("plt.show()", ""), "copied", "exec"), {})
     assert re.search(r"EKM: \d+ errors", capsys.readouterr().out)
     page.click("#link")
     assert page.evaluate("navigator.clipboard.readText()") == page.url
@@ -271,5 +275,230 @@ def test_a_table_is_loaded_and_markup_in_it_is_text(visit):
         page.select_option("#y", "c")
     settle(page)
     assert [p[1] for p in state_of(page)["points"]] == [i % 3 for i in range(9)]
-    page.set_input_files("#file", file | {"buffer": b"one column\n1\n"})
-    page.get_by_text("expected columns separated by").wait_for()
+    assert page.inner_text("#note") == "t.csv."
+
+
+def table(text, name="t.csv"):
+    return {"name": name, "mimeType": "text/csv", "buffer": text.encode()}
+
+
+SHEET = "Datum;Kunde;Größe;Umsatz;Rabatt;Art\n" + "".join(
+    f"{i % 28 + 1}.03.2024;Kunde {i};{i},5;{i * i};{i % 5};{'ja' if i % 3 else 'nein'}\n"
+    for i in range(20)
+)
+
+
+def open_table(page, *given):
+    with page.expect_response("**/fit", timeout=120_000):
+        page.set_input_files("#file", table(*given))
+    settle(page)
+
+
+def test_a_table_with_text_and_dates_is_drawn_and_says_what_is_not(visit):
+    page = visit()
+    open_table(page, SHEET, "Umsätze 2024.csv")
+    assert state_of(page)["points"][1] == [1.5, 1.0, 0]
+    told = page.inner_text("#note")
+    assert told == 'Umsätze 2024.csv. Columns left out: "Datum" (dates), "Kunde" (text).'
+    columns = page.locator("#y option").all_inner_texts()
+    assert columns == ["Größe", "Umsatz", "Rabatt"]
+    with page.expect_response("**/fit"):
+        page.select_option("#y", "Rabatt")
+    settle(page)
+    assert state_of(page)["points"][1] == [1.5, 1.0, 0]
+    assert state_of(page)["points"][7] == [7.5, 2.0, 0]
+    # A column that cannot be the class: the points and the choice stay.
+    before = page.url
+    page.select_option("#target", "Kunde")
+    page.get_by_text("at most 6 classes").wait_for()
+    assert page.input_value("#target") == "Art"
+    assert page.url == before
+
+
+def test_tables_as_excel_writes_them(visit):
+    page = visit()
+    for encoding in ("cp1252", "utf-16"):
+        sent = table("") | {"buffer": SHEET.encode(encoding)}
+        with page.expect_response("**/fit", timeout=120_000):
+            page.set_input_files("#file", sent)
+        assert page.locator("#x option").first.inner_text() == "Größe"
+    page.set_input_files("#file", table("PK\x03\x04", "book.xlsx"))
+    page.get_by_text("book.xlsx is an Excel workbook").wait_for()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_an_error_is_seen_where_it_happens(visit, scheme):
+    page = visit(scheme=scheme, width=400, height=800)
+    page.evaluate("document.querySelector('#said').textContent = 'of before'")
+    page.locator("#file").evaluate("e => e.labels[0].scrollIntoView({block: 'center'})")
+    page.set_input_files("#file", table("one column\n1\n", "short.csv"))
+    problem = page.locator("#problem")
+    problem.get_by_text("short.csv, row 1: expected columns separated by").wait_for()
+    box = problem.bounding_box()
+    assert box["y"] >= 0
+    assert box["y"] + box["height"] <= 800
+    colour = problem.evaluate("e => getComputedStyle(e).color")
+    assert colour != page.locator("#status").evaluate("e => getComputedStyle(e).color")
+    red, green, blue = map(int, re.findall(r"\d+", colour))
+    assert red > 1.4 * max(green, blue)
+    # Nothing old is left to be read out, and the old picture is still there.
+    assert page.inner_text("#said") == ""
+    assert len(state_of(page)["points"]) == 60
+    problem.get_by_role("button").click()
+    assert problem.is_hidden()
+    page.set_input_files("#file", table("one column\n1\n", "short.csv"))
+    problem.get_by_text("short.csv").wait_for()
+    page.check("#standardize")
+    assert problem.is_hidden()
+
+
+def test_undo_brings_back_what_was_removed_or_replaced(visit):
+    page = visit()
+    assert page.is_disabled("#undo")
+    first = state_of(page)["points"]
+
+    def changes_to(count):
+        api.expect(page.locator("#points path")).to_have_count(count)
+        settle(page)
+        return state_of(page)["points"]
+
+    page.click("#clear")
+    assert changes_to(0) == []
+    page.keyboard.press("Control+z")
+    assert changes_to(60) == first
+    page.keyboard.press("Control+Shift+z")
+    assert changes_to(0) == []
+    page.click("#undo")
+    assert changes_to(60) == first
+    page.select_option("#preset", "moons")
+    changes_to(100)
+    open_table(page, SHEET)
+    changes_to(20)
+    assert page.is_visible("#columns")
+    page.go_back()
+    changes_to(100)
+    assert page.is_hidden("#columns")
+    page.go_back()
+    assert changes_to(60) == first
+    assert page.is_disabled("#undo")
+    for count in (100, 20):
+        page.click("#redo")
+        changes_to(count)
+    assert page.is_disabled("#redo")
+    # The columns of the table can be chosen again.
+    with page.expect_response("**/fit"):
+        page.select_option("#y", "Rabatt")
+    changes_to(20)
+    # A page that is loaded again has its steps, and so has one that was left.
+    page.reload()
+    settle(page)
+    page.click("#undo")
+    page.click("#undo")
+    changes_to(100)
+    page.goto("about:blank")
+    page.go_back()
+    settle(page)
+    changes_to(100)
+
+
+def test_a_drag_and_a_slider_are_one_step_each(visit):
+    page = visit()
+    box = page.locator("#plot").bounding_box()
+    x, y = box["x"] + 0.3 * box["width"], box["y"] + 0.2 * box["height"]
+    page.mouse.move(x, y)
+    page.mouse.down()
+    for k in range(4):
+        page.mouse.move(x + 20 * k, y)
+        page.wait_for_timeout(250)
+    page.mouse.up()
+    settle(page)
+    page.wait_for_timeout(250)
+    assert page.evaluate("history.state.step") == 1
+    page.keyboard.press("Control+z")
+    api.expect(page.locator("#points path")).to_have_count(60)
+    page.press("#s-stretch", "ArrowRight")
+    page.wait_for_timeout(250)
+    # The keys of the page, while a slider has the focus.
+    page.press("#s-stretch", "Control+z")
+    api.expect(page.locator("#s-stretch")).to_have_value("0")
+
+
+def test_the_copied_program_goes_when_it_is_stale(visit):
+    page = visit()
+    page.click("#python")
+    page.wait_for_selector("#code:not([hidden])")
+    assert page.inner_text("#copied") == "The program is copied."
+    open_table(page, SHEET)
+    assert page.is_hidden("#code")
+    assert page.inner_text("#copied") == ""
+    page.click("#python")
+    page.wait_for_selector("#code:not([hidden])")
+    assert "[1.5, 1.0]" in page.text_content("#code")
+    assert "xlabel='Größe'" in page.text_content("#code")
+    page.press("#s-C", "ArrowRight")
+    assert page.is_hidden("#code")
+
+
+def test_points_as_text_take_effect_at_once_and_name_the_line_that_is_wrong(visit):
+    page = visit()
+    page.get_by_text("Points as text").click()
+    page.fill("#text", "0, 0, 1\n\n1 1 2\n0;1;1")
+    api.expect(page.locator("#points path")).to_have_count(3)
+    assert page.evaluate("document.activeElement.id") == "text"
+    assert page.input_value("#text") == "0, 0, 1\n\n1 1 2\n0;1;1"
+    page.fill("#text", "0, 0, 1\n1, 1, 2\nabc\n2, 2, 9")
+    page.press("#text", "Tab")
+    page.get_by_text("line 3: expected x, y and a class from 1 to 6").wait_for()
+    assert "“abc”" in page.inner_text("#problem")
+    # Nothing was dropped, here or there.
+    assert "abc" in page.input_value("#text")
+    assert len(state_of(page)["points"]) == 3
+
+
+@pytest.mark.parametrize("width", [400, 800, 1300])
+def test_the_table_is_whole_and_the_picture_is_large(visit, width):
+    page = visit("#m=svm,rmm,mve,sop&stretch=4&k=rbf", width=width, height=800)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    scroll = page.locator(".scroll")
+    assert scroll.evaluate("e => e.scrollWidth <= e.clientWidth")
+    plot = page.locator("#plot").bounding_box()
+    if width == 400:
+        assert plot["width"] >= 360
+    elif width == 800:
+        assert plot["width"] >= 480
+        # The stretch is beside the picture.
+        assert page.locator("#s-stretch").bounding_box()["x"] > plot["x"] + plot["width"]
+    else:
+        assert plot["width"] >= 620
+
+
+def test_on_a_laptop_everything_is_seen_at_once(visit):
+    page = visit("#m=svm,rmm,ekm,mve&stretch=4", width=1300, height=800)
+    for name in ("#s-stretch", "#s-nu", "#preset", "label[for=file]", "#python", "#results"):
+        box = page.locator(name).bounding_box()
+        assert box["y"] + box["height"] <= 800
+
+
+def test_the_first_fit_does_not_show_how_long_loading_takes(visit, monkeypatch):
+    def slow(node):
+        answer = fit(node)
+        answer["delay"] += 3600.0
+        return answer
+
+    monkeypatch.setattr("oblong.cli.play.server.fit", slow)
+    page = visit("#C=1.125")
+    told = page.inner_text("#status")
+    assert told.endswith(", after 3600.0 s of loading.")
+
+
+def test_a_command_that_has_ended_is_an_error(visit, server):
+    page = visit()
+    page.route("**/fit", lambda route: route.abort())
+    page.check("#standardize")
+    page.locator("#problem").get_by_text("The command has ended").wait_for()
+    assert page.inner_text("#status") == ""
+    page.unroute("**/fit")
+    page.uncheck("#standardize")
+    settle(page)
+    assert page.locator("#problem").is_hidden()
+    assert "fitted and drawn" in page.inner_text("#status")

@@ -1,12 +1,8 @@
 "use strict";
-// The state is what the address holds; the picture and the controls follow from it.
-const $ = id => document.getElementById(id);
-const SIZE = 640, REACH = 11;
+// What the page asks the server, and what its user does.
+const REACH = 11;
 const token = new URLSearchParams(location.search).get("token") || "";
-const MARKS = ["M-5 0a5 5 0 1 0 10 0a5 5 0 1 0-10 0", "M0-6L5.6 4.5H-5.6z", "M-4.6-4.6H4.6V4.6H-4.6z",
-  "M0-6.2L6.2 0L0 6.2L-6.2 0z", "M0 6L5.6-4.5H-5.6z",
-  "M-2-6H2V-2H6V2H2V6H-2V2H-6V-2H-2z"];
-let info, state, view, table = null, cursor = [0.5, 0.5], selected = -1, taken = false, newClass = 0, note = "";
+let newClass = 0;
 
 async function ask(path, node) {
   const reply = await fetch(path, {method: "POST", body: JSON.stringify(node),
@@ -16,194 +12,33 @@ async function ask(path, node) {
   return answer;
 }
 const say = text => { $("said").textContent = text; };
-const short = v => String(+v.toPrecision(5));
-function element(tag, attributes, text) {
-  const svg = ["path", "text", "svg", "g"].includes(tag);
-  const made = svg ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes || {})) made.setAttribute(name, value);
-  if (text !== undefined) made.textContent = text;
-  return made;
+// An error is shown wherever the page is scrolled to, until something else is done.
+function complain(problem) {
+  const close = element("button", {type: "button"}, "Close");
+  close.addEventListener("click", settle);
+  clearTimeout(summary);
+  say("");
+  $("problem").replaceChildren(element("span", {}, problem instanceof TypeError ? "The command has ended; start oblong play again."
+    : problem.message ?? problem), close);
 }
-
-// The address ------------------------------------------------------------------------------------
-
-function write() {
-  const parts = [["m", state.models.join()], ["k", state.kernel], ["z", +state.standardize], ["f", +state.stretched],
-    ...info.settings.map(([name]) => [name, short(state.settings[name])]),
-    ["p", state.points.map(p => [short(p[0]), short(p[1]), p[2]].join()).join(";")]];
-  if (state.classes.length) parts.push(["c", JSON.stringify(state.classes)]);
-  if (state.axes.length) parts.push(["a", JSON.stringify(state.axes)]);
-  const quote = v => encodeURIComponent(v).replace(/%2C/g, ",").replace(/%3B/g, ";");
-  history.replaceState(null, "", "#" + parts.map(([k, v]) => k + "=" + quote(v)).join("&"));
-}
-function names(text) {
-  try {
-    const list = JSON.parse(text);
-    return Array.isArray(list) ? list.slice(0, info.most_classes).map(String) : [];
-  } catch { return []; }
-}
-function read() {
-  const given = new URLSearchParams(location.hash.slice(1));
-  const known = info.models.map(m => m[0]);
-  const at = {settings: {}, models: (given.get("m") ?? "svm,rmm").split(",").filter(n => known.includes(n)),
-    kernel: ["rbf", "poly"].includes(given.get("k")) ? given.get("k") : "linear",
-    standardize: given.get("z") === "1", stretched: given.get("f") === "1",
-    points: parsePoints((given.get("p") || "").replace(/;/g, "\n"), 0),
-    classes: names(given.get("c")), axes: names(given.get("a")).slice(0, 2)};
-  for (const [name, , low, high, start] of info.settings) {
-    const value = parseFloat(given.get(name) ?? "");
-    at.settings[name] = value >= low && value <= high ? value : start;
-  }
-  return at;
-}
-function parsePoints(text, first) {
-  return text.split("\n").map(line => line.split(/[,;\t ]+/).filter(Boolean).map(Number))
-    .filter(p => p.length === 3 && p.every(Number.isFinite))
-    .map(p => [p[0], p[1], p[2] - first])
-    .filter(p => Number.isInteger(p[2]) && p[2] >= 0 && p[2] < info.most_classes
-      && Math.abs(p[0]) < 1e100 && Math.abs(p[1]) < 1e100).slice(0, info.most_points);
-}
-
-// Coordinates ------------------------------------------------------------------------------------
-
-function stretchMap() {
-  const t = state.settings.angle * Math.PI / 180, c = Math.cos(t), s = Math.sin(t);
-  return f => ([x, y]) => { const a = (f - 1) * (c * x + s * y); return [x + a * c, y + a * s]; };
-}
-const shown = p => state.stretched ? stretchMap()(state.settings.stretch)(p) : p;
-const unshown = p => state.stretched ? stretchMap()(1 / state.settings.stretch)(p) : p;
-const toScreen = ([x, y]) => [(x - view[0]) / (view[1] - view[0]) * SIZE, (view[3] - y) / (view[3] - view[2]) * SIZE];
-const fromScreen = ([u, v]) => [view[0] + u / SIZE * (view[1] - view[0]), view[3] - v / SIZE * (view[3] - view[2])];
-function fitView() {
-  const seen = state.points.map(shown), range = i => {
-    const values = seen.map(p => p[i]);
-    return values.length ? [Math.min(...values), Math.max(...values)] : [-1, 1];
-  };
-  let half = [0, 1].map(i => (range(i)[1] - range(i)[0]) / 2);
-  const most = Math.max(...half) || 1;
-  // One unit is as long across as up, unless the columns have very different units.
-  half = half.map(h => (h * 4 > most ? most : h || most) * 1.25);
-  view = [0, 1].flatMap(i => { const m = (range(i)[0] + range(i)[1]) / 2; return [m - half[i], m + half[i]]; });
-}
-function place(p) {
-  // Five digits, which is what the address and the copied program hold.
-  return unshown(p).map(v => +short(v));
-}
-
-// Contours: marching squares whose segments are joined, so that dashes run along the line --------
-
-function contour(field, n) {
-  const crossing = (i, j) => field[i] / (field[i] - field[j]);
-  const points = new Map(), links = new Map();
-  const edge = (id, x, y) => { if (!points.has(id)) { points.set(id, [x, y]); links.set(id, []); } return id; };
-  for (let r = 0; r < n - 1; r++) for (let c = 0; c < n - 1; c++) {
-    const i = r * n + c, corners = [i, i + 1, i + n + 1, i + n], up = corners.map(k => field[k] > 0), found = [];
-    if (up[0] !== up[1]) found.push(edge(2 * i, c + crossing(i, i + 1), r));
-    if (up[1] !== up[2]) found.push(edge(2 * (i + 1) + 1, c + 1, r + crossing(i + 1, i + n + 1)));
-    if (up[2] !== up[3]) found.push(edge(2 * (i + n), c + crossing(i + n, i + n + 1), r + 1));
-    if (up[3] !== up[0]) found.push(edge(2 * i + 1, c, r + crossing(i, i + n)));
-    // At a saddle the mean of the corners tells which of them belong together.
-    if (found.length === 4 && (corners.reduce((a, k) => a + field[k], 0) > 0) === up[0]) found.push(found.shift());
-    for (let k = 0; k < found.length; k += 2) {
-      links.get(found[k]).push(found[k + 1]);
-      links.get(found[k + 1]).push(found[k]);
-    }
-  }
-  const size = SIZE / (n - 1), done = new Set(), pieces = [];
-  const trace = start => {
-    const line = [];
-    for (let at = start; at !== undefined && !done.has(at);) {
-      done.add(at); line.push(at);
-      at = links.get(at).find(next => !done.has(next));
-    }
-    const last = line[line.length - 1];
-    const closed = line.length > 2 && links.get(last).includes(start);
-    pieces.push("M" + line.map(id => { const [x, y] = points.get(id);
-      return (x * size).toFixed(2) + " " + (SIZE - y * size).toFixed(2); }).join("L") + (closed ? "Z" : ""));
-  };
-  for (const [id, next] of links) if (next.length === 1 && !done.has(id)) trace(id);
-  for (const id of links.keys()) if (!done.has(id)) trace(id);
-  return pieces.join("");
-}
-const decode = text => new Float32Array(Uint8Array.from(atob(text), c => c.charCodeAt(0)).buffer);
-
-// Drawing ----------------------------------------------------------------------------------------
-
-function style(name) {
-  const i = info.models.findIndex(m => m[0] === name);
-  return `m${i % 7} d${name === "svm" ? 1 : i < 7 ? 0 : i < 14 ? 2 : 1}`;
-}
-const mark = c => {
-  const svg = element("svg", {viewBox: "-7 -7 14 14", class: "mark", "aria-hidden": "true"});
-  svg.append(element("path", {d: MARKS[c], class: "c" + c}));
-  return svg;
-};
-function drawPoints() {
-  $("points").replaceChildren(...state.points.map((p, i) => {
-    const [u, v] = toScreen(shown(p));
-    return element("path", {d: MARKS[p[2]], transform: `translate(${u.toFixed(1)} ${v.toFixed(1)})`,
-      class: "c" + p[2] + (i === selected && taken ? " taken" : "")});
-  }));
-  drawCursor();
-}
-function drawCursor() {
-  $("cursor").setAttribute("transform", `translate(${cursor[0] * SIZE} ${cursor[1] * SIZE})`);
-}
-function drawAxes() {
-  const parts = [];
-  for (const axis of [0, 1]) {
-    const [low, high] = view.slice(2 * axis, 2 * axis + 2), raw = (high - low) / 5, ten = 10 ** Math.floor(Math.log10(raw));
-    const step = ten * [1, 2, 5, 10].find(k => k * ten >= raw);
-    for (let k = Math.ceil(low / step); k * step < high; k++) {
-      const at = toScreen([k * step, k * step])[axis].toFixed(1), text = short(k * step);
-      if (at < 24 || at > SIZE - 24) continue;
-      parts.push(element("path", {d: axis ? `M0 ${at}H6` : `M${at} 640V634`}),
-        element("text", axis ? {x: 9, y: +at + 4} : {x: at, y: 629, "text-anchor": "middle"}, text));
-    }
-    if (state.axes[axis]) parts.push(element("text", axis ? {x: 9, y: 16} : {x: 632, y: 610, "text-anchor": "end"}, state.axes[axis]));
-  }
-  $("axes").replaceChildren(...parts);
-}
-function drawModels(models, grid) {
-  for (const model of models)
-    model.drawn ??= Object.entries(model.lines).flatMap(([kind, fields]) => fields.map(field => element("path",
-      {d: contour(decode(field), grid), class: `${kind} ${style(model.name)}`, "data-model": model.name, "data-kind": kind})));
-  $("lines").replaceChildren(...models.flatMap(model => model.drawn));
-  $("results").replaceChildren(...models.map(model => {
-    const row = element("tr", {"data-model": model.name}), line = element("svg", {viewBox: "0 0 40 8", width: 40, height: 8, "aria-hidden": "true"});
-    line.append(element("path", {d: "M0 4H40", class: "boundary " + style(model.name)}));
-    const first = element("td"); first.append(line);
-    row.append(first, element("th", {scope: "row"}, info.models.find(m => m[0] === model.name)[1]));
-    const failed = !Object.keys(model.lines).length;
-    if (failed) { row.append(element("td", {colspan: 5, class: "problem"}, model.message)); return row; }
-    const turned = model.turned !== undefined ? model.turned.toFixed(1) + "°" : model.changed !== undefined
-      ? (100 * model.changed).toFixed(1) + " % of the view" : "–";
-    for (const text of [model.errors ?? "–", model.gap === undefined ? "none" : model.gap === null ? "∞" : model.gap.toExponential(1),
-      model.bound === undefined ? "–" : short(model.bound), turned, (1000 * model.seconds).toFixed(1) + " ms"])
-      row.append(element("td", {}, text));
-    if (model.message) row.title = model.message;
-    if (model.message) row.children[3].append(" (!)");
-    return row;
-  }));
-}
-function draw() { drawAxes(); drawPoints(); }
+function settle() { $("problem").replaceChildren(); }
 
 // Fitting: one question at a time, and then the newest -------------------------------------------
 
 const fitted = new Map();
-let busy = false, again = false, timer, summary, since = 0;
+let busy = false, again = false, summary, since = 0;
 async function refit() {
   if (!since) since = performance.now();
   $("plot").dataset.state = "waiting";
   if (busy) { again = true; return; }
   busy = true;
-  const slow = setTimeout(() => { $("status").textContent = "Fitting … (the first fit of a model compiles it)"; }, 400);
+  const slow = setTimeout(() => { $("status").textContent = "Fitting … (the first fit of a model loads its code)"; }, 400);
   try {
     do {
       again = false;
       const began = since;
       since = 0;
-      let rest = state.models, answer, spent;
+      let rest = state.models, answer, spent, delay = 0;
       // Models that take long come in a second answer, so that an edit shows at once.
       do {
         answer = await ask("/fit", {...state, models: rest, view, classes: undefined, axes: undefined});
@@ -212,27 +47,34 @@ async function refit() {
         drawModels(state.models.filter(name => fitted.has(name)).map(name => fitted.get(name)), answer.grid);
         spent = performance.now() - began;
         if (rest === state.models) $("status").dataset.milliseconds = spent.toFixed(1);
+        delay += answer.delay;
         rest = answer.rest;
       } while (rest.length && !again);
-      $("status").textContent = note + " " + (answer.message ?? (state.models.length
-        ? `${state.points.length} points; ${state.models.length} models fitted and drawn in ${spent.toFixed(0)} ms.` : "Choose a model."));
+      const loaded = delay > 0.1 ? `, after ${delay.toFixed(1)} s of loading` : "", count = state.models.length;
+      $("status").textContent = answer.message ? answer.message[0].toUpperCase() + answer.message.slice(1) + "."
+        : count ? `${state.points.length} points; ${count} model${count > 1 ? "s" : ""} fitted and drawn in ${
+          (spent - 1000 * delay).toFixed(0)} ms${loaded}.` : "Choose a model.";
     } while (again);
   } catch (problem) {
-    $("status").textContent = problem instanceof TypeError ? "The command has ended; start oblong play again." : problem.message;
+    $("status").textContent = "";
+    complain(problem);
   }
   clearTimeout(slow);
   busy = false; since = 0;
   $("plot").dataset.state = "ready";
 }
 function changed() {
+  // What was copied, and what went wrong, belong to the state before.
+  $("code").hidden = true;
+  $("copied").textContent = "";
+  settle();
   refit();
-  clearTimeout(timer);
   clearTimeout(summary);
   summary = setTimeout(summarise, 1500);
-  timer = setTimeout(() => { write(); if (document.activeElement !== $("text")) writeText(); }, 150);
+  writeSoon();
 }
 function summarise() {
-  say([...$("results").rows].map(row => [...row.cells].slice(1, 6).map((cell, i) => ["", "errors", "certificate", "bound", "turned"][i] + " "
+  say([...$("results").rows].map(row => [...row.cells].slice(0, 5).map((cell, i) => ["", "errors", "certificate", "bound", "turned"][i] + " "
     + cell.textContent).join(", ")).join("; ") || $("status").textContent);
 }
 function writeText() {
@@ -343,16 +185,17 @@ function slider(name, label, low, high, start, log) {
 }
 function fillClasses() {
   const most = Math.min(info.most_classes, Math.max(2, 2 + Math.max(-1, ...state.points.map(p => p[2]))));
-  if ($("classes").children.length === most) return;
-  $("classes").replaceChildren(...Array.from({length: most}, (_, c) => {
+  if ($("classes").children.length === most + 1) return;
+  $("classes").replaceChildren(element("span", {}, "Add"), ...Array.from({length: most}, (_, c) => {
     const label = element("label"), input = element("input", {type: "radio", name: "class", value: c});
     input.checked = c === newClass;
     input.addEventListener("change", () => { newClass = c; });
-    label.append(input, " ", mark(c), " add " + className(c));
+    label.append(input, " ", mark(c), " " + className(c));
     return label;
   }));
 }
 function fillColumns() {
+  $("note").textContent = table ? `${table.source}. ${note}` : note;
   $("columns").hidden = !table;
   if (!table) return;
   const options = (id, list, chosen) => $(id).replaceChildren(...list.map(v => element("option", v === chosen ? {value: v, selected: ""} : {value: v}, v)));
@@ -370,24 +213,52 @@ function show() {
   $("stretched").checked = state.stretched;
   $("more").open ||= info.models.some(m => m[2] === "online" && state.models.includes(m[0]));
   $("classes").replaceChildren();
-  fillClasses(); fillColumns(); writeText();
+  fillClasses(); fillColumns();
+  if (document.activeElement !== $("text")) writeText();
   selected = -1; taken = false;
   fitView(); draw(); changed();
 }
-function take(answer) {
+function take(answer, source) {
+  // An edit that is not written yet is a step of its own.
+  if (written) write();
   Object.assign(state, {points: answer.points, classes: answer.classes ?? [], axes: answer.axes ?? []});
-  table = answer.columns ? {...table, ...answer, all: table?.all ?? answer.all} : null;
+  table = answer.columns ? {...source, ...answer} : null;
   note = answer.message ?? "";
   show();
 }
 async function attempt(work) {
-  const slow = setTimeout(() => { $("status").textContent = "One moment …"; }, 400);
-  try { await work(); } catch (problem) { $("status").textContent = problem.message; }
+  settle();
+  const slow = setTimeout(() => { $("status").textContent = "One moment …"; }, 400), before = $("status").textContent;
+  try { await work(); } catch (problem) {
+    $("status").textContent = before;
+    complain(problem);
+  }
   clearTimeout(slow);
 }
 async function copy(text, what) {
-  try { await navigator.clipboard.writeText(text); say(what + " copied"); $("status").textContent = what + " copied."; }
-  catch { $("status").textContent = "The browser does not allow copying; select the text and copy it yourself."; }
+  try { await navigator.clipboard.writeText(text); }
+  catch { throw new Error("The browser does not allow copying; select the text and copy it yourself."); }
+  $("copied").textContent = what + " copied.";
+  say(what + " copied");
+}
+// Tables are UTF-8, or what Excel writes.
+async function textOf(file) {
+  const bytes = new Uint8Array(await file.arrayBuffer()), starts = (...start) => start.every((b, i) => bytes[i] === b);
+  if (starts(0x50, 0x4b)) throw new Error(`${file.name} is an Excel workbook or a zip archive; save the table as CSV.`);
+  if (starts(0xff, 0xfe)) return new TextDecoder("utf-16le").decode(bytes);
+  if (starts(0xfe, 0xff)) return new TextDecoder("utf-16be").decode(bytes);
+  try { return new TextDecoder("utf-8", {fatal: true}).decode(bytes); }
+  catch { return new TextDecoder("windows-1252").decode(bytes); }
+}
+function takeText(left) {
+  const {points, wrong} = parsePoints($("text").value, 1);
+  if (wrong.length) {
+    if (left) complain(`Points as text, line ${wrong[0].line}: expected x, y and a class from 1 to ${info.most_classes}, of at most ${
+      info.most_points} points, got ${wrong[0].text}. No point was changed.`);
+  } else if (JSON.stringify(points) !== JSON.stringify(state.points)) {
+    state.points = points;
+    show();
+  }
 }
 function connect() {
   for (const [name, ...rest] of info.settings)
@@ -405,33 +276,45 @@ function connect() {
     box.addEventListener("change", () => { state.kernel = box.value; changed(); });
   for (const name of ["standardize", "stretched"])
     $(name).addEventListener("change", event => { state[name] = event.target.checked; fitView(); draw(); changed(); });
-  $("preset").append(...[["", "as they are"], ...info.presets].map(([value, title]) => element("option", {value}, title)));
+  $("preset").append(...[["", "choose …"], ...info.presets].map(([value, title]) => element("option", {value}, title)));
   $("preset").addEventListener("change", event => {
     const name = event.target.value;
-    if (name) attempt(async () => { table = null; take(await ask("/preset", {name})); });
+    // A menu: the points may be changed once they are there.
+    event.target.value = "";
+    if (name) attempt(async () => take(await ask("/preset", {name})));
   });
   $("file").addEventListener("change", event => attempt(async () => {
     const file = event.target.files[0];
     if (!file) return;
     // Quotes and line ends take two bytes on the way.
-    if (file.size > info.most_bytes / 2) throw new Error(`The table has more than ${info.most_bytes / 2 ** 21} MB.`);
-    const text = await file.text(), answer = await ask("/table", {text});
-    table = {text};
-    take(answer);
+    if (file.size > info.most_bytes / 2) throw new Error(`${file.name} has more than ${info.most_bytes / 2 ** 21} MB.`);
+    const sent = {text: await textOf(file), file: file.name};
+    // The same file can be opened again, once it was mended.
+    event.target.value = "";
+    take(await ask("/table", sent), sent);
   }));
   for (const id of ["x", "y", "target"]) $(id).addEventListener("change", () => attempt(async () => {
-    const chosen = id === "target" ? {} : {x: $("x").value, y: $("y").value};
-    take(await ask("/table", {text: table.text, target: $("target").value || undefined, ...chosen}));
+    const chosen = id === "target" ? {} : {x: $("x").value, y: $("y").value}, {text, file} = table;
+    try { take(await ask("/table", {text, file, target: $("target").value || undefined, ...chosen}), {text, file}); }
+    catch (problem) { fillColumns(); throw problem; }
   }));
-  $("clear").addEventListener("click", () => { state.points = []; say("no points"); draw(); changed(); });
-  $("text").addEventListener("change", () => { state.points = parsePoints($("text").value, 1); show(); });
+  $("clear").addEventListener("click", () => {
+    write();
+    state.points = [];
+    selected = -1; taken = false;
+    draw(); changed();
+    say("no points; Undo brings them back");
+  });
+  let pause;
+  $("text").addEventListener("input", () => { clearTimeout(pause); pause = setTimeout(takeText, 400); });
+  $("text").addEventListener("change", () => { clearTimeout(pause); takeText(true); });
   $("python").addEventListener("click", () => attempt(async () => {
-    const {text} = await ask("/python", {...state, classes: undefined, axes: undefined});
+    const {text} = await ask("/python", {...state, classes: undefined});
     $("code").textContent = text; $("code").hidden = false;
     await copy(text, "The program is");
   }));
   $("link").addEventListener("click", () => { write(); copy(location.href, "The address is"); });
-  addEventListener("hashchange", () => { state = read(); show(); });
+  rememberSteps();
   $("controls").addEventListener("submit", event => event.preventDefault());
   listen();
 }
@@ -440,6 +323,7 @@ attempt(async () => {
   state = read();
   connect();
   if (!location.hash.includes("p=")) {
-    if (info.table) take(info.table); else take(await ask("/preset", {name: info.presets[0][0]}));
+    if (info.table) take(info.table, {}); else take(await ask("/preset", {name: info.presets[0][0]}));
   } else show();
+  write();
 });

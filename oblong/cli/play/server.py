@@ -2,17 +2,23 @@
 
 import json
 import secrets
+import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from typing import Any
 from urllib.parse import parse_qs
 
-from oblong.cli.play.models import BadRequest, as_python, describe, fit
-from oblong.cli.play.points import PRESETS, columns_of, preset, uploaded
+from oblong.cli.play.models import BadRequest, describe, fit
+from oblong.cli.play.points import PRESETS, preset
+from oblong.cli.play.program import as_python
+from oblong.cli.play.tables import columns_of, uploaded
+from oblong.io.errors import first_line
 from oblong.io.tables import Table
 
 # Bytes of a request: 2,000 points, or a small table.
@@ -20,6 +26,8 @@ MOST_BYTES = 1 << 22
 _PAGES = {
     "/": ("page.html", "text/html; charset=utf-8"),
     "/page.css": ("page.css", "text/css; charset=utf-8"),
+    "/picture.js": ("picture.js", "text/javascript; charset=utf-8"),
+    "/history.js": ("history.js", "text/javascript; charset=utf-8"),
     "/page.js": ("page.js", "text/javascript; charset=utf-8"),
 }
 _HEADERS = {
@@ -57,17 +65,31 @@ class PlayServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), _Handler)
         self.token = secrets.token_urlsafe(24)
         self.hosts = {f"{name}:{self.server_port}" for name in ("127.0.0.1", "localhost")}
-        # Classifiers are fitted one after another: the page asks for the newest state only.
-        self.lock = threading.Lock()
+        self.origins = {f"http://{host}" for host in self.hosts}
+        self._lock = threading.Lock()
         self.questions: dict[str, Callable[[Any], Any]] = {
             "/start": lambda _: (
                 describe() | {"presets": _titles(), "table": start, "most_bytes": MOST_BYTES}
             ),
-            "/fit": fit,
+            "/fit": self._fit,
             "/python": lambda node: {"text": as_python(node)},
             "/preset": lambda node: preset(node.get("name") if isinstance(node, dict) else None),
             "/table": lambda node: uploaded(node, table),
         }
+
+    def _fit(self, node: Any) -> dict[str, Any]:
+        """Fit one after another: the page asks for the newest state only."""
+        asked = time.perf_counter()
+        with self._lock:
+            waited = time.perf_counter() - asked
+            answer = fit(node)
+        return answer | {"delay": answer["delay"] + waited}
+
+    def warm_up(self) -> None:
+        """Load what the first fits need while the browser opens the page."""
+        points = preset(next(iter(PRESETS)))["points"]
+        view = [-1.0, 1.0, -1.0, 1.0]
+        self._fit({"points": points, "models": ["svm", "rmm"], "kernel": "linear", "view": view})
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing of a page that was closed while its answer was on the way."""
@@ -104,53 +126,70 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Send the page, to whom the command has shown the address, or one of its files."""
-        try:
-            self._check_host()
-            path, _, query = self.path.partition("?")
-            if path not in _PAGES:
-                raise _Refused(404, "no such page")
-            if path == "/":
-                self._check_token((parse_qs(query).get("token") or [""])[0])
-            name, kind = _PAGES[path]
-            self._send(_page(name), kind)
-        except _Refused as refused:
-            self._refuse(*refused.args)
+        self._reply(self._file)
 
     def do_POST(self) -> None:
         """Answer a question."""
+        self._reply(self._answer)
+
+    def _reply(self, make: Callable[[], tuple[bytes, str]]) -> None:
+        """Send what is made, or why there is nothing to send: every request has an answer."""
         try:
-            self._check_host()
-            origin = self.headers.get("Origin")
-            if origin is not None and origin.removeprefix("http://") not in self.server.hosts:
-                raise _Refused(403, "the request came from another page")
-            self._check_token(self.headers.get("X-Oblong-Token", ""))
-            question = self.server.questions.get(self.path)
-            if question is None:
-                raise _Refused(404, "no such question")
-            # Pages from elsewhere cannot send this type without asking first.
-            if self.headers.get_content_type() != "application/json":
-                raise _Refused(415, "expected application/json")
-            node = self._body()
-            with self.server.lock:
-                answer = question(node)
-            text = json.dumps(answer, allow_nan=False, separators=(",", ":"))
-            self._send(text.encode(), "application/json")
+            if self._header("Host") not in self.server.hosts:
+                # A name from elsewhere that was pointed at this computer is not ours.
+                raise _Refused(421, "this server answers requests to 127.0.0.1 only")
+            content, kind = make()
         except _Refused as refused:
             self._refuse(*refused.args)
         except BadRequest as error:
             self._refuse(400, str(error))
+        except TimeoutError:
+            self._refuse(408, "the request did not arrive in time")
+        except ConnectionError:
+            raise
+        except Exception as error:
+            problem = f"the server has failed ({type(error).__name__}: {first_line(error)})"
+            self._refuse(500, f"{problem}; please report what you did")
+        else:
+            self._send(content, kind)
 
-    def _check_host(self) -> None:
-        # A name from elsewhere that was pointed at this computer is not ours.
-        if self.headers.get("Host") not in self.server.hosts:
-            raise _Refused(421, "this server answers requests to 127.0.0.1 only")
+    def _file(self) -> tuple[bytes, str]:
+        if self._header("Content-Length", "0") != "0" or "Transfer-Encoding" in self.headers:
+            raise _Refused(400, "expected a request without content")
+        path, _, query = self.path.partition("?")
+        if path not in _PAGES:
+            raise _Refused(404, "no such page")
+        if path == "/":
+            self._check_token((parse_qs(query).get("token") or [""])[0])
+        name, kind = _PAGES[path]
+        return _page(name), kind
+
+    def _answer(self) -> tuple[bytes, str]:
+        if self._header("Origin", None) not in {None, *self.server.origins}:
+            raise _Refused(403, "the request came from another page")
+        self._check_token(self._header("X-Oblong-Token"))
+        question = self.server.questions.get(self.path)
+        if question is None:
+            raise _Refused(404, "no such question")
+        # Pages from elsewhere cannot send this type without asking first.
+        if self._header("Content-Type").partition(";")[0].strip().lower() != "application/json":
+            raise _Refused(415, "expected application/json")
+        text = json.dumps(question(self._body()), allow_nan=False, separators=(",", ":"))
+        return text.encode(), "application/json"
+
+    def _header(self, name: str, missing: Any = "") -> Any:
+        """The value of a header that may be given once."""
+        values = self.headers.get_all(name, [missing])
+        if len(values) > 1:
+            raise _Refused(400, f"expected one header {name}, got {len(values)}")
+        return values[0]
 
     def _check_token(self, token: str) -> None:
         if not secrets.compare_digest(token.encode(), self.server.token.encode()):
             raise _Refused(403, "open the address that the command printed, including the token")
 
     def _body(self) -> Any:
-        length = self.headers.get("Content-Length", "")
+        length = self._header("Content-Length")
         if not length.isascii() or not length.isdigit() or "Transfer-Encoding" in self.headers:
             raise _Refused(411, "expected the length of the request")
         if len(length) > 9 or int(length) > MOST_BYTES:
@@ -171,6 +210,16 @@ class _Handler(BaseHTTPRequestHandler):
         # What was not read of the request must not be taken for the next one.
         self.close_connection = True
         self._send(json.dumps({"error": why}).encode(), "application/json", code)
+        self._discard()
+
+    def _discard(self) -> None:
+        """Read the rest of a refused request: closing before would take the answer back."""
+        with suppress(OSError):
+            self.connection.shutdown(socket.SHUT_WR)
+            self.connection.settimeout(1.0)
+            left = 4 * MOST_BYTES
+            while left > 0 and (part := self.rfile.read1(1 << 16)):
+                left -= len(part)
 
     def end_headers(self) -> None:
         """Add what every answer carries, errors included."""
