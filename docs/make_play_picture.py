@@ -33,7 +33,7 @@ def main() -> None:
         for scheme, first in (("light", 4.0), ("dark", 4.1)):
             page = browser.new_page(
                 color_scheme=scheme,
-                viewport={"width": 1150, "height": 1240},
+                viewport={"width": 1300, "height": 790},
                 device_scale_factor=1.5,
             )
             best = math.inf

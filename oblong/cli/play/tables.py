@@ -27,6 +27,7 @@ from oblong.io.tables import Table
 
 # Rows of a table that are drawn; more would be a cloud, and slow to fit while a point is dragged.
 _MOST_ROWS = 300
+_LONGEST_NAME = 80
 _DIALECTS = (Dialect(), Dialect(decimal=","), Dialect(decimal=",", thousands="."))
 
 
@@ -141,7 +142,7 @@ def uploaded(node: Any, own: Table | None = None) -> dict[str, Any]:
             raise BadRequest("expected the text of a table")
         return columns_of(own, x, y)
     try:
-        return _read(text, file or "table.csv").sheet(target).draw(x, y)
+        return _read(text, (file or "table.csv")[-_LONGEST_NAME:]).sheet(target).draw(x, y)
     except DataFileError as error:
         # Its own advice is for programs.
         first = "the first line has to name the columns"
