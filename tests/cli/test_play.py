@@ -185,6 +185,13 @@ def test_what_cannot_be_fitted_is_said():
     assert all(model["lines"] or model["message"] for model in answers)
 
 
+def test_fit__what_did_not_converge_is_said_without_parameters():
+    places = np.random.default_rng(0).normal(size=(200, 2)).tolist()
+    points = [[*place, k % 2] for k, place in enumerate(places)]
+    model = fit({"points": points, "models": ["cw"], "kernel": "linear", "view": VIEW})["models"][0]
+    assert model["message"] == "The fit has not converged."
+
+
 HUGE = [[0.0, 0.0, 0], [1e100, 1e100, 1], [1e100, -1e100, 0], [3.0, 1.0, 1]]
 
 
@@ -456,6 +463,27 @@ def test_a_request_that_does_not_come_is_answered(server, monkeypatch):
     with socket.create_connection(("127.0.0.1", server.server_port), timeout=30) as line:
         line.sendall(f"{head}Content-Length: 9\r\n\r\n[".encode())
         assert line.recv(1 << 16).startswith(b"HTTP/1.1 408 ")
+
+
+def test_a_request_does_not_wait_for_ever(server, monkeypatch):
+    monkeypatch.setattr("oblong.cli.play.server._LONGEST_WAIT", 0.05)
+    running, end = threading.Event(), threading.Event()
+
+    def long_fit(node):
+        running.set()
+        end.wait(60)
+        return {"delay": 0.0}
+
+    monkeypatch.setattr("oblong.cli.play.server.fit", long_fit)
+    first = threading.Thread(target=post, args=(server,))
+    first.start()
+    assert running.wait(60)
+    status, _, body = post(server)
+    end.set()
+    first.join()
+    assert status == 400
+    assert "still running" in json.loads(body)["error"]
+    assert post(server)[0] == 200
 
 
 def test_a_failure_of_the_server_is_an_answer_too(server, monkeypatch, capfd):

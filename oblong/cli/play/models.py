@@ -255,8 +255,9 @@ def _fit_once(name: str, state: State, prepared: _Prepared) -> _Fitted:
         except _FAILURES as error:
             estimators, message = (), first_line(error)
     if message is None:
-        warned = [w.message for w in caught if issubclass(w.category, ConvergenceWarning)]
-        message = str(warned[0]).splitlines()[0] if warned else None
+        # The warning itself speaks of parameters that the page does not have.
+        stopped = any(issubclass(w.category, ConvergenceWarning) for w in caught)
+        message = "The fit has not converged." if stopped else None
     return _Fitted(estimators, message, time.perf_counter() - started)
 
 

@@ -23,6 +23,8 @@ from oblong.io.tables import Table
 
 # Bytes of a request: 2,000 points, or a small table.
 MOST_BYTES = 1 << 22
+# Seconds that a request waits for the fits of others.
+_LONGEST_WAIT = 20.0
 _PAGES = {
     "/": ("page.html", "text/html; charset=utf-8"),
     "/page.css": ("page.css", "text/css; charset=utf-8"),
@@ -80,9 +82,13 @@ class PlayServer(ThreadingHTTPServer):
     def _fit(self, node: Any) -> dict[str, Any]:
         """Fit one after another: the page asks for the newest state only."""
         asked = time.perf_counter()
-        with self._lock:
+        if not self._lock.acquire(timeout=_LONGEST_WAIT):
+            raise BadRequest("another fit is still running; wait, or take fewer points or models")
+        try:
             waited = time.perf_counter() - asked
             answer = fit(node)
+        finally:
+            self._lock.release()
         return answer | {"delay": answer["delay"] + waited}
 
     def warm_up(self) -> None:
