@@ -27,6 +27,8 @@ KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
 
 Matrix: TypeAlias = Any  # a dense array or a CSR matrix
 
+# No polynomial of this degree has values that can be told from 0, 1 and infinity.
+_HIGHEST = 2**31 - 1
 # A chunk of a block that stays in the second-level cache between product and map.
 _CHUNK_BYTES = 1 << 20
 # Entries of rows that are prepared at a time.
@@ -137,7 +139,7 @@ class Kernel:
     gamma : float
         Scale inside the kernel, see :func:`resolve_gamma`.
     degree : int
-        Degree of the polynomial.
+        Degree of the polynomial, not negative.
     coef0 : float
         Constant term of the polynomial and the sigmoid.
     """
@@ -146,6 +148,10 @@ class Kernel:
     gamma: float = 1.0
     degree: int = 3
     coef0: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.degree <= _HIGHEST:
+            raise ValueError(f"degree must be between 0 and {_HIGHEST}, got {self.degree}")
 
     @property
     def always_positive_semidefinite(self) -> bool:
@@ -404,7 +410,7 @@ def raise_to(values, degree, start, stop):
     ``np.power`` costs as much as the matrix product does.
     """
     highest = 0
-    while degree >> (highest + 1):
+    while degree >> (highest + 1) > 0:
         highest += 1
     base = np.empty(stop - start, dtype=values.dtype)
     for r in range(values.shape[0]):
