@@ -185,7 +185,8 @@ def _batch(name: str, **settings: object) -> Factory:
 def _search_spreads(grid: Grid, folds: Any) -> RelativeMarginClassifierCV:
     from oblong.batch import RelativeMarginClassifierCV
 
-    search = RelativeMarginClassifierCV(cv=folds, refit=False)
+    # Without spreads in the grid, the support vector machine alone.
+    search = RelativeMarginClassifierCV(cv=folds, refit=False, spreads=[1.0])
     return search.set_params(**{f"{name}s": list(values) for name, values in grid.items()})
 
 
@@ -196,9 +197,10 @@ for _model in (
     Model(
         "svm",
         "SVM",
-        Factory("sklearn.svm", "SVC"),
+        Factory("oblong.svm", "SVC"),
         _grid(C=_PENALTIES, gamma=_WIDTHS),
         reference=True,
+        search=_search_spreads,
     ),
     Model("rmm", "RMM", _RMM, _BY_SPREAD, search=_search_spreads),
     Model(
@@ -244,7 +246,7 @@ for _model in (
     Model(
         "svm-linear",
         "SVM, linear",
-        Factory("sklearn.svm", "SVC", {"kernel": "linear"}),
+        Factory("oblong.svm", "SVC", {"kernel": "linear"}),
         _grid(C=_SOFTER),
         reference=True,
     ),

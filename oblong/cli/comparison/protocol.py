@@ -182,7 +182,8 @@ def choose(
     if model.search is not None and len(y) <= _SHARED_ROWS:
         search = model.search(grid, splitter)
         pipeline = Pipeline([("scale", make_scaler(X, settings.impute)), ("model", search)])
-        return dict(_fitted(pipeline, X, y, model, where)[-1].best_params_)
+        found = _fitted(pipeline, X, y, model, where)[-1].best_params_
+        return {name: found[name] for name in grid}
     grid_search = GridSearchCV(
         _pipeline(model, X, settings),
         {f"model__{name}": list(values) for name, values in grid.items()},
