@@ -12,9 +12,10 @@ from typing import Any, NoReturn
 import numpy as np
 import scipy.sparse as sp
 
-from oblong.persistence._encode import DTYPES, TYPES, padded
+from oblong.persistence._declared import WIDEST, Unsound
+from oblong.persistence._encode import DTYPES, OF_THE_COMPUTER, TYPES, padded
 from oblong.persistence._known import is_record, known_types
-from oblong.persistence._soundness import Unsound, check_sound
+from oblong.persistence._soundness import check_attribute, check_sound
 
 _SPARSE = {
     f"{form}_{kind}": getattr(sp, f"{form}_{kind}")
@@ -47,6 +48,7 @@ class Decoder:
         self._length = length
         self.random = False
         self._next = 0
+        self._announced = 0
         self._made: dict[int, tuple[Any, np.ndarray]] = {}
 
     def decode(self, node: Any) -> Any:
@@ -91,10 +93,6 @@ class Decoder:
         if not all(part is None or isinstance(part, int) for part in parts):
             _refuse("expected a slice of integers")
         return slice(*parts)
-
-    def _make_type(self, body: Any) -> type:
-        _require(isinstance(body, str) and body in TYPES, "unknown type")
-        return TYPES[body]
 
     def _make_dtype(self, body: Any) -> np.dtype:
         _require(body == "|O" or _is_dtype(body), "unknown type of numbers")
@@ -174,15 +172,19 @@ class Decoder:
         node = _dict(body, {"kind", "shape", "data", "indices", "indptr"})
         shape = _shape(node["shape"])
         parts = [self.decode(node[key]) for key in ("data", "indices", "indptr")]
-        _require(node["kind"] in _SPARSE and len(shape) == 2, "expected a sparse matrix")
+        kind = node["kind"]
+        _require(isinstance(kind, str) and kind in _SPARSE and len(shape) == 2, "expected rows")
         if not all(isinstance(part, np.ndarray) and part.ndim == 1 for part in parts):
             _refuse("expected the arrays of a sparse matrix")
-        if any(part.dtype.kind != "i" for part in parts[1:]) or parts[0].dtype.kind not in "fiub":
+        # SciPy has no numbers of half precision, and indices of two kinds only.
+        if any(part.dtype.str not in ("<i4", "<i8") for part in parts[1:]):
+            _refuse("expected the indices of a sparse matrix")
+        if parts[0].dtype.kind not in "fiub" or parts[0].dtype == np.float16:
             _refuse("expected the numbers of a sparse matrix")
-        rows = shape[node["kind"].startswith("csc")]
+        rows = shape[kind.startswith("csc")]
         _require(len(parts[2]) == rows + 1, "a sparse matrix of another shape")
         try:
-            matrix = _SPARSE[node["kind"]](tuple(parts), shape=shape)
+            matrix = _SPARSE[kind](tuple(parts), shape=shape)
             matrix.check_format(full_check=True)
         except (ValueError, TypeError, IndexError, OverflowError) as error:
             _refuse(f"a damaged sparse matrix ({error})")
@@ -197,6 +199,7 @@ class Decoder:
             and type(position) is int
             # Compiled code indexes with it, unchecked.
             and 0 <= position <= 624
+            and type(has_gauss) is int
             and has_gauss in (0, 1)
             and isinstance(gauss, (int, float))
         )
@@ -208,30 +211,35 @@ class Decoder:
 
     def _make_object(self, body: Any) -> Any:
         node = _dict(body, {"class", "state"})
-        kind = str(node["class"])
-        _require(isinstance(node["state"], dict), "expected the attributes of an object")
-        attributes = {k: self.decode(v) for k, v in node["state"].items()}
+        kind, state = str(node["class"]), node["state"]
+        _require(isinstance(state, dict), "expected the attributes of an object")
         known = known_types().get(kind)
         if known is None:
             _refuse(f"the type {kind[:80]!r}, which is not one of a model")
+        attributes = {name: self._attribute(name, value) for name, value in state.items()}
         result: Any = object.__new__(known)
-        record = is_record(known)
-        if record:
-            names = {field.name for field in fields(known)}
-            if set(attributes) != names:
+        if is_record(known):
+            if set(attributes) != {field.name for field in fields(known)}:
                 _refuse(f"a {known.__name__} with other attributes than it has")
-        for name, value in attributes.items():
-            # An attribute never stands in for a method.
-            if not name.isidentifier() or name.startswith("__"):
-                _refuse("an attribute without a proper name")
-            if not record and callable(getattr(known, name, None)):
-                _refuse(f"an attribute in place of the method {name[:40]}")
-            if record:
+            for name, value in attributes.items():
                 object.__setattr__(result, name, value)
-            else:
+        else:
+            for name, value in attributes.items():
+                check_attribute(known, name, value)
                 vars(result)[name] = value
-        check_sound(result)
+        self._announced += check_sound(result)
+        _require(self._announced <= WIDEST, "more columns than the file has numbers for")
         return result
+
+    def _attribute(self, name: str, node: Any) -> Any:
+        if name in OF_THE_COMPUTER:
+            return None
+        if name == "dtype" and isinstance(node, dict) and set(node) == {"type"}:
+            # Nowhere else: a type could be called in place of a function.
+            body = node["type"]
+            _require(isinstance(body, str) and body in TYPES, "unknown type")
+            return TYPES[body]
+        return self.decode(node)
 
 
 _KINDS = frozenset(name[len("_make_") :] for name in vars(Decoder) if name.startswith("_make_"))

@@ -4,8 +4,10 @@ JSON's own values stand for themselves. All else is an object with one key, the 
 
     {"float": "nan"}   {"tuple": […]}   {"dict": [[key, value], …]}   {"slice": [a, b, c]}
     {"array": {"dtype", "shape", "order", "offset"}}   {"strings": …}   {"objects": …}
-    {"masked": …}   {"sparse": …}   {"scalar": …}   {"dtype": name}   {"type": name}
-    {"random_state": …}   {"object": {"class": name, "state": {attribute: value, …}}}
+    {"masked": …}   {"sparse": …}   {"scalar": …}   {"dtype": name}   {"random_state": …}
+    {"object": {"class": name, "state": {attribute: value, …}}}
+
+An attribute ``dtype`` may also be ``{"type": name}``.
 """
 
 import math
@@ -17,7 +19,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from oblong.batch._device import to_numpy
+from oblong.persistence._declared import WIDEST, Unsound
 from oblong.persistence._known import is_record, known_types, name_of
+from oblong.persistence._soundness import check_attribute, check_sound
 
 ALIGNMENT = 64
 # Little-endian numbers of fixed size, which NumPy and the file agree on everywhere.
@@ -30,6 +34,9 @@ TYPES: dict[str, type] = {
     **{t.__name__: t for t in (np.float64, np.float32, np.float16, np.int64, np.int32, np.uint8)},
     **{t.__name__: t for t in (bool, int, float, str, object)},
 }
+# What is said to this computer and not to the next one: how many processes to start, and which
+# folder to keep results in. A model file holds None.
+OF_THE_COMPUTER = frozenset({"n_jobs", "memory"})
 _DEEPEST = 100
 
 
@@ -52,6 +59,7 @@ class Encoder:
     def __init__(self) -> None:
         self.length = 0
         self.types: set[str] = set()
+        self._announced = 0
         self._arrays: list[np.ndarray] = []
         # With each array itself: only while it lives is its id its own.
         self._places: dict[int, tuple[np.ndarray, dict]] = {}
@@ -104,7 +112,7 @@ class Encoder:
         if isinstance(value, np.random.RandomState):
             return {"random_state": self._random_state(value, place, depth)}
         if isinstance(value, type):
-            if TYPES.get(value.__name__) is value:
+            if TYPES.get(value.__name__) is value and place.rpartition(".")[2] == "dtype":
                 return {"type": value.__name__}
             raise Unsaveable(place, f"the type {value.__name__} cannot be saved")
         return {"object": self._object(value, place, depth)}
@@ -127,10 +135,24 @@ class Encoder:
             state = dict(value.__getstate__() or {})
             state.pop("_sklearn_version", None)
         prefix = f"{place}." if place else ""
-        return {
-            "class": name,
-            "state": {k: self.encode(v, f"{prefix}{k}", depth + 1) for k, v in state.items()},
-        }
+        state |= dict.fromkeys(OF_THE_COMPUTER & state.keys())
+        nodes = {k: self.encode(v, f"{prefix}{k}", depth + 1) for k, v in state.items()}
+        try:
+            self._check(kind, {k: to_numpy(v) for k, v in state.items()})
+        except Unsound as error:
+            raise Unsaveable(place, str(error)) from None
+        return {"class": name, "state": nodes}
+
+    def _check(self, kind: type, state: dict[str, Any]) -> None:
+        """Write nothing that would be refused."""
+        loaded: Any = object.__new__(kind)
+        for name, value in state.items():
+            if not is_record(kind):
+                check_attribute(kind, name, value)
+            object.__setattr__(loaded, name, value)
+        self._announced += check_sound(loaded)
+        if self._announced > WIDEST:
+            raise Unsound(f"steps with more than {WIDEST:,} columns, and no numbers for them")
 
     def _numeric(self, value: Any, place: str, depth: int) -> dict:
         if isinstance(value, np.dtype):

@@ -37,7 +37,6 @@ _AROUND = {
     "preprocessing": "Binarizer FunctionTransformer LabelBinarizer LabelEncoder MaxAbsScaler "
     "MinMaxScaler Normalizer OneHotEncoder OrdinalEncoder PolynomialFeatures PowerTransformer "
     "QuantileTransformer RobustScaler StandardScaler",
-    "svm": "SVC LinearSVC",
 }
 # What estimators keep inside.
 _INSIDE = (

@@ -6,10 +6,13 @@ without meaning, and arrays of garbage, which give outputs that are not finite.
 """
 
 import warnings
+from contextlib import suppress
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import HashingVectorizer
@@ -17,7 +20,8 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from oblong.persistence._soundness import Unsound
+from oblong.batch.margin_path import RelativeMarginPath
+from oblong.persistence._declared import Unsound
 
 # What gives numbers, one row for each row, for the models that have it.
 _METHODS = (
@@ -39,6 +43,8 @@ _WIDE, _WIDEST = 10_000, 1_000_000
 
 def check_usable(model: Any) -> None:
     """Raise :class:`Unsound` if a fitted model fails on rows like those it was fitted to."""
+    if not isinstance(model, (BaseEstimator, RelativeMarginPath)):
+        raise Unsound("expected a model")
     try:
         if hasattr(model, "fit"):
             check_is_fitted(model)
@@ -71,19 +77,29 @@ def _second_trial(model: Any, rows: Any, error: Exception) -> dict[str, np.ndarr
 
     Ones may be so far from the rows of a sound model that its kernel values overflow there.
     """
-    another: Any = None
-    if not sp.issparse(rows):
-        another = np.zeros(rows.shape) if rows.dtype.kind == "f" else None
-    elif rows.shape[1] <= _WIDEST:
-        another = rows.toarray()
-    try:
-        if another is not None and isinstance(error, (ValueError, TypeError)):
+    others = _others(model, rows) if isinstance(error, (ValueError, TypeError)) else []
+    for another in others:
+        try:
             return _outputs(model, another)
-    except Exception as second:
-        error = second
+        except Exception as second:
+            error = second
     if isinstance(error, Unsound):
         raise error
     raise Unsound(f"the model cannot predict ({type(error).__name__})") from None
+
+
+def _others(model: Any, rows: Any) -> list[Any]:
+    if isinstance(rows, list):
+        return []
+    if sp.issparse(rows):
+        return [rows.toarray()] if rows.shape[1] <= _WIDEST else []
+    others = [np.zeros(rows.shape)] if rows.dtype.kind == "f" else []
+    names = getattr(model, "feature_names_in_", None)
+    if names is not None and len(names) == rows.shape[1]:
+        # Steps may pick columns by their names, which only a data frame has.
+        with suppress(ImportError):
+            others.append(import_module("pandas").DataFrame(rows, columns=names))
+    return others
 
 
 def _ordered(classes: np.ndarray) -> bool:
@@ -114,61 +130,79 @@ def _outputs(model: Any, rows: Any) -> dict[str, np.ndarray]:
 
 def _rows(model: Any) -> Any:
     """Equal rows of ones, or of what stands there in training; None if there is no telling."""
+    first = _first(model)
+    if isinstance(first, HashingVectorizer):
+        return ["one word and another"] * _ROWS
+    model = getattr(model, "_classifier", model)
     count = getattr(model, "n_features_in_", None)
-    if count is None and "n_features_in_" not in vars(model):
-        # It does not say how wide its rows are.
+    if count is None:
+        if isinstance(model, (Pipeline, FeatureUnion)) and first is not None:
+            raise Unsound("n_features_in_")
+        # A step that takes rows of any width, or labels.
         return None
     if type(count) is not int or not 0 < count < 2**31:
         raise Unsound("n_features_in_")
     cells = _cells(model, count)
-    if cells is None:
-        return None
-    if any(cell != 1.0 for cell in cells):
-        return np.array([cells] * _ROWS, dtype=object)
+    if cells:
+        row = np.ones(count, dtype=object)
+        row[list(cells)] = [*cells.values()]
+        return np.tile(row, (_ROWS, 1))
     if count > _WIDE:
-        ones, first = np.ones(_ROWS), np.zeros(_ROWS, dtype=np.int32)
-        return sp.csr_matrix((ones, first, np.arange(_ROWS + 1)), shape=(_ROWS, count))
+        ones, zeros = np.ones(_ROWS), np.zeros(_ROWS, dtype=np.int32)
+        return sp.csr_matrix((ones, zeros, np.arange(_ROWS + 1)), shape=(_ROWS, count))
     return np.ones((_ROWS, count))
 
 
-def _cells(model: Any, count: int) -> list[Any] | None:
-    """What a row may hold, by the first steps that know it."""
+def _first(model: Any) -> Any:
+    """What sees the rows first."""
     if isinstance(model, Pipeline):
         steps = [step for _, step in model.steps if step not in (None, "passthrough")]
-        if isinstance(steps[0], SimpleImputer) and len(steps) > 1:
+        return _first(steps[0]) if steps else None
+    if isinstance(model, FeatureUnion):
+        return _first(model.transformer_list[0][1])
+    inner = getattr(model, "estimator_", None)
+    return model if inner is None else _first(inner)
+
+
+def _cells(model: Any, count: int) -> dict[int, Any]:
+    """What a row holds in columns that are not of numbers, by the first steps that know it."""
+    if isinstance(model, Pipeline):
+        steps = [step for _, step in model.steps if step not in (None, "passthrough")]
+        if isinstance(steps[0], SimpleImputer):
             # Columns of indicators come last.
-            known = _cells(steps[1], steps[1].n_features_in_)
-            return None if known is None or len(known) < count else known[:count]
+            known = _cells(steps[1], steps[1].n_features_in_) if len(steps) > 1 else {}
+            filled = _cells(steps[0], count)
+            return filled | {j: cell for j, cell in known.items() if j < count}
         return _cells(steps[0], count)
     if isinstance(model, FeatureUnion):
         return _cells(model.transformer_list[0][1], count)
-    if isinstance(model, HashingVectorizer):
-        return ["word"] * count
     if isinstance(model, ColumnTransformer):
-        cells: list[Any] = [1.0] * count
-        for _, part, columns in model.transformers_:
-            if isinstance(part, str):
-                continue
-            places = np.arange(count)[columns] if not _named(columns) else None
-            if places is None:
-                # Columns of a data frame by their names, of which there is none here.
-                return None
-            places = np.atleast_1d(places)
-            inner = _cells(part, len(places))
-            if inner is None:
-                return None
-            for place, cell in zip(places.tolist(), inner):
-                cells[place] = cell
-        return cells
+        return _cells_of_parts(model, count)
     if hasattr(model, "estimator_"):
         return _cells(model.estimator_, count)
+    if isinstance(model, SimpleImputer) and model.statistics_.dtype.kind == "O":
+        return dict(enumerate(model.statistics_.tolist()))
     categories = getattr(model, "categories_", None)
     if categories is not None:
-        return [known[0] for known in categories]
-    return [1.0] * count
+        return {j: known[0] for j, known in enumerate(categories) if known[0] != 1.0}
+    return {}
 
 
-def _named(columns: Any) -> bool:
-    if isinstance(columns, (list, tuple, np.ndarray)):
-        return len(columns) > 0 and isinstance(columns[0], str)
-    return isinstance(columns, str)
+def _cells_of_parts(model: ColumnTransformer, count: int) -> dict[int, Any]:
+    cells: dict[int, Any] = {}
+    names = list(getattr(model, "feature_names_in_", ()))
+    for _, part, columns in model.transformers_:
+        if isinstance(part, str):
+            continue
+        if isinstance(columns, slice):
+            places: Any = range(count)[columns]
+        else:
+            columns = [columns] if isinstance(columns, (int, str)) else list(columns)
+            columns = [names.index(each) if isinstance(each, str) else each for each in columns]
+            places = np.arange(count)[columns]
+        if isinstance(part, HashingVectorizer):
+            inner: dict[int, Any] = dict.fromkeys(range(len(places)), "word")
+        else:
+            inner = _cells(part, len(places))
+        cells |= {int(places[j]): cell for j, cell in inner.items()}
+    return cells

@@ -14,10 +14,10 @@ from sklearn.exceptions import InconsistentVersionWarning
 from sklearn.pipeline import Pipeline
 
 from oblong.persistence._archive import open_archive, write_archive
+from oblong.persistence._declared import Unsound
 from oblong.persistence._decode import Decoder
 from oblong.persistence._encode import Encoder, Unsaveable
 from oblong.persistence._errors import ModelFileError
-from oblong.persistence._soundness import Unsound
 from oblong.persistence._trial import check_usable
 
 # Names and classes beyond these are counted, not listed: a manifest is for reading.

@@ -7,6 +7,7 @@ import zipfile
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn import svm
 from sklearn.base import is_regressor
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
@@ -24,10 +25,10 @@ from sklearn.preprocessing import (
     RobustScaler,
     StandardScaler,
 )
-from sklearn.svm import SVC
 
 import oblong
 from oblong.persistence import ModelFileError, read_manifest
+from oblong.svm import SVC, SVR, LinearSVC
 
 from .models import CASES, ESTIMATORS, IDS, fitted, rows
 
@@ -101,11 +102,26 @@ def test_transformers_before_a_classifier(scaler, tmp_path):
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf", "poly", "sigmoid"])
 @pytest.mark.parametrize("sparse", [False, True])
-def test_svm_of_scikit_learn(kernel, sparse, tmp_path):
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_drop_in_svc(kernel, sparse, tmp_path):
     X, y = rows()
     model = SVC(kernel=kernel).fit(sp.csr_matrix(X) if sparse else X, y)
     other = again(model, tmp_path)
     assert_same_predictions(model, other, sp.csr_matrix(NEW) if sparse else NEW)
+
+
+@pytest.mark.parametrize("model", [SVR(), LinearSVC()], ids=lambda model: type(model).__name__)
+def test_drop_in_regressor_and_linear_svc(model, tmp_path):
+    X, y = rows()
+    model.fit(X, y)
+    assert_same_predictions(model, again(model, tmp_path))
+
+
+def test_svm_of_scikit_learn_is_not_saved(tmp_path):
+    """LIBSVM reads its arrays unchecked."""
+    X, y = rows()
+    with pytest.raises(ModelFileError, match=r"a sklearn\.svm\._classes\.SVC, which a"):
+        oblong.save(svm.SVC().fit(X, y), tmp_path / "m")
 
 
 def test_logistic_regression(tmp_path):
@@ -211,18 +227,46 @@ def test_single_precision_and_the_order_of_memory_are_kept(tmp_path):
         np.float32(0.1),
         np.str_("word"),
         np.dtype("float32"),
-        np.float64,
         np.array(["a", "bcd"]),
         np.array([["a", None], [1, 2.5]], dtype=object),
         np.ma.MaskedArray([1.0, 2.0], mask=[True, False]),
     ],
     ids=repr,
 )
-def test_parameters_of_all_kinds(value, tmp_path):
-    model = oblong.RelativeMarginClassifier(class_weight=value)
-    found = again(model, tmp_path).class_weight
+def test_values_of_all_kinds(value, tmp_path):
+    model = oblong.RelativeMarginClassifier()
+    model.notes_ = [value]
+    (found,) = again(model, tmp_path).notes_
     assert type(found) is type(value)
     assert repr(found) == repr(value)
+
+
+def test_a_type_of_numbers_is_a_parameter_and_nothing_else(tmp_path):
+    step = again(OneHotEncoder(dtype=np.float32), tmp_path)
+    assert step.dtype is np.float32
+    step.categories = [np.float32]
+    with pytest.raises(ModelFileError, match="the type float32 cannot be saved"):
+        oblong.save(step, tmp_path / "model.oblong")
+
+
+def test_what_belongs_to_the_computer_is_not_saved(tmp_path):
+    """How many processes to start, and a folder whose pickles a fit would read."""
+    X, y = rows()
+    columns = ColumnTransformer([("a", StandardScaler(), [0, 1, 2])], n_jobs=7)
+    model = oblong.RelativeMarginClassifier(n_jobs=3)
+    pipeline = Pipeline([("columns", columns), ("model", model)], memory=str(tmp_path)).fit(X, y)
+    other = again(pipeline, tmp_path)
+    assert other.memory is other[0].n_jobs is other[1].n_jobs is None
+    assert_same_predictions(pipeline, other)
+
+
+def test_what_would_be_damaged_is_not_saved(tmp_path):
+    X, y = rows()
+    model = oblong.RelativeMarginClassifier().fit(X, y)
+    model.intercept_ = model.intercept_[:-1]
+    with pytest.raises(ModelFileError, match=r"cannot be saved: .*wrong shapes: intercept_"):
+        oblong.save(model, tmp_path / "m")
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_random_state_goes_on(tmp_path):

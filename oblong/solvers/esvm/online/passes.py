@@ -235,7 +235,8 @@ def learn_batches(data, indices, indptr, dense, order, labels, weights, model, h
                         B[k, r, r] = bound / size
         while remaining > 0.0:
             full = min(largest, 1.0 + math.floor(numbers[DONE] / _ROWS_PER_BATCH_ROW))
-            part = min(remaining, full - numbers[PENDING])
+            # Merged learners may have more than a batch behind them.
+            part = min(remaining, max(0.0, full - numbers[PENDING]))
             remaining -= part
             copies = math.ceil(part)
             counters[ROUNDS] += copies
