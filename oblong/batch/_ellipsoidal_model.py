@@ -144,8 +144,8 @@ class EllipsoidalModel(OneVsRestMixin):
         identity, which is large for ``r`` near one. With a precomputed kernel it is unknown how far
         outside a row is, and the part inside is returned.
         """
-        factors = [G.T for G in self._factors]
-        lengths, rest = self._squared_lengths(self._validated(X), factors)
+        X = self._validated(X)
+        lengths, rest = self._squared_lengths(X, [G.T for G in self._factors])
         norms = self._r * lengths + self._outside() * rest
         return stacked(list(norms.T), len(self.classes_))
 

@@ -25,8 +25,9 @@ import scipy.sparse as sp
 
 # Squares of larger numbers are infinite.
 LARGEST = 1e154
-# Rows may be wider than this only if an array of the model is as wide, or they are sparse.
-WIDEST = 1 << 22
+# Rows may be wider than this only if an array of the model is as wide, or if they are sparse; and
+# sparse rows only if they have many entries.
+WIDEST, _WIDEST_ROWS = 1 << 22, 1 << 24
 
 
 class Unsound(ValueError):
@@ -60,8 +61,6 @@ DECLARED: dict[str, dict[str, str]] = {
         "universum_vectors_": "X u n",
         "support_coef_": "f p s",
         "class_weight_": "f k",
-        "n_passes_": "i",
-        "working_rows_": "i",
     },
     "PairwiseKernelClassifier": {"n_support_": "i k", "dual_coef_": "f c s"},
     "OneVsRestMixin": {
@@ -236,9 +235,18 @@ class Shapes:
         if not sound:
             raise Unsound(f"{name}: {_NUMBERS[kind]}")
 
+    def _check_rows(self, value: Any, name: str) -> None:
+        """Sparse rows: a product of them takes a number for each column, used or not."""
+        width = value.shape[1]
+        if value.format != "csr" or (width > WIDEST and not value.has_canonical_format):
+            raise Unsound(f"{name}: expected rows whose entries are in order")
+        if width > max(_WIDEST_ROWS, 16 * value.nnz):
+            raise Unsound(f"{name}: {width:,} columns for {value.nnz:,} entries")
+
     def _check_array(self, value: Any, kind: str, sides: list[str], name: str) -> None:
         if sp.issparse(value) and kind == "X":
             self.wide = True
+            self._check_rows(value, name)
         elif not isinstance(value, np.ndarray):
             raise Unsound(f"{name}: expected an array")
         shape = value.shape

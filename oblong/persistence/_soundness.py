@@ -137,8 +137,9 @@ def _shapes(value: Any) -> Shapes:
 
 
 def _announced(value: Any, shapes: Shapes) -> int:
-    """Columns for which there is no array; our models have one, or something inside has."""
-    if not type(value).__module__.startswith("sklearn."):
+    """Columns for which there is no array; most of our models have one, or what is inside has."""
+    own = not type(value).__module__.startswith("sklearn.")
+    if own and getattr(value, "kernel", None) != "precomputed":
         return 0
     count = 0 if shapes.wide else shapes.lengths.get("n", 0)
     return count + vars(value).get("n_output_features_", 0)
