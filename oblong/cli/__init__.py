@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -225,9 +226,11 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace | int:
     return args
 
 
-def _option(parameter: str) -> str:
-    """The option that stands for a parameter of the library, which ends with an equals sign."""
-    return {"n_features=": "--features"}.get(parameter, f"--{parameter[:-1].replace('_', '-')}")
+def _option(args: argparse.Namespace, parameter: str) -> str | None:
+    """The option that stands for a parameter of the library, ``name=``; None if there is none."""
+    other = {"n_features": "features", "delimiter": "sep", "gaps": "impute"}
+    name = other.get(parameter[:-1], parameter[:-1])
+    return f"--{name.replace('_', '-')}" if hasattr(args, name) else None
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -240,7 +243,7 @@ def _run(args: argparse.Namespace) -> int:
     except SystemExit as end:
         return int(end.code or OK)
     except DataFileError as error:
-        return _complain(f"error: {error.message(_option)}", BAD_INPUT)
+        return _complain(f"error: {error.message(partial(_option, args))}", BAD_INPUT)
     except ModelFileError as error:
         return _complain(f"error: {error}", BAD_INPUT)
     except RunError as error:

@@ -251,6 +251,7 @@ class ArrowReader(Reader):
     """
 
     format = "arrow"
+    notes: Sequence[str] = ()
     _most = _CHUNK
 
     def __init__(

@@ -268,8 +268,13 @@ def tidy_rows(columns, values, counts):
 BAD_QUOTES = "badly quoted field: expected a closing quote, and behind it the end of the field"
 
 
-def peek_records(lines: LineBuffer, delimiter: str, count: int) -> list[tuple[int, list[str]]]:
-    """The next rows, with their places in the buffer; fewer at the end of the input."""
+def peek_records(
+    lines: LineBuffer, delimiter: str, count: int, *, wait: bool = True
+) -> list[tuple[int, list[str]]]:
+    """The next rows, with their places in the buffer; fewer at the end of the input.
+
+    If not to wait, fewer also at the end of what is in the buffer.
+    """
     while True:
         found: list[tuple[int, list[str]]] = []
         place, status = lines.start, WELL
@@ -284,7 +289,7 @@ def peek_records(lines: LineBuffer, delimiter: str, count: int) -> list[tuple[in
             blank = len(cells) == 1 and not lines.text[begin:place].tobytes().strip()
             if status == WELL and not blank:
                 found.append((begin, cells))
-        if len(found) == count or not lines.extend():
+        if len(found) == count or not wait or not lines.extend():
             return found
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -100,7 +101,8 @@ def finished(
         dates=[[place[j], form] for j, form in forms.items() if j in place] or None,
         places=list(features) if moved else None,
         width=len(names) if moved else None,
-        dialect=None if wanted.dialect == PLAIN else wanted.dialect.to_json(),
+        # What is above a table is not that of others.
+        dialect=None if (said := replace(wanted.dialect, skip_rows=0)) == PLAIN else said.to_json(),
     )
     return table, schema, notes
 

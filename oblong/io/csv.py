@@ -8,9 +8,13 @@ import numpy as np
 from oblong._core.text import quote
 from oblong.io.cells import (
     BAD_QUOTES,
+    DECIMAL,
+    GROUPED,
+    LARGE,
     N_KINDS,
     OPEN,
     SKIPPED,
+    SMALL,
     WELL,
     WIDTH,
     hash_cells,
@@ -205,6 +209,23 @@ class Csv(Format):
         """Note which kinds of numbers there are, in ``kinds``; reading takes a third longer."""
         self._seen = np.full((len(self.numbers), N_KINDS, 3), -1, dtype=np.int64)
 
+    def doubtful_points(self) -> list[tuple[int, str, int, bool]]:
+        """Columns of numbers such as 2.033, in which points may separate groups of three digits.
+
+        That may be so where columns are separated by semicolons and nobody has said how numbers are
+        written. Each comes with its first such number, the line of that, and whether it is likely:
+        all others are whole and below 1000, and no column has other decimals.
+        """
+        if self.layout.delimiter != ";" or self.dialect.thousands is not None:
+            return []
+        kinds = self.kinds
+        decimals = {column for column, kind in kinds if kind == DECIMAL}
+        return [
+            (column, *found, (column, SMALL) in kinds and not decimals)
+            for (column, kind), found in kinds.items()
+            if kind == GROUPED and column not in decimals and (column, LARGE) not in kinds
+        ]
+
     def _note_kinds(self, text: np.ndarray, starts: np.ndarray, line_at: Any) -> None:
         """Remember the first number of every kind that was not seen before."""
         here = self._seen[:, :, 0] >= 0
@@ -228,7 +249,7 @@ class Csv(Format):
             X[row, slot] = np.nan
             if self.gaps and error.cause == "missing":
                 return
-            if self.undecided and error.cause in ("text", "spelling"):
+            if self.undecided and error.cause in ("text", "spelling", "prose"):
                 count, first, line = self.strays.get(column, (0, error, 0))
                 line = line or line_at(int(parsed.starts[row]))
                 self.strays[column] = count + 1, first, line

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from oblong._core.text import quote
 from oblong.io.cells import PADDED, peek_records
 from oblong.io.columns import asked_columns, finished, mostly_text
 from oblong.io.csv import Columns, Csv
@@ -64,6 +65,7 @@ def _opened(
     try:
         delimiter = "\t" if kind == "tsv" else dialect.delimiter
         how: dict[str, Any] = {"target": wanted.target, "drop": wanted.drop}
+        how |= {"skip_rows": dialect.skip_rows}
         return lines, table_columns(lines, delimiter=delimiter, **how)
     except BaseException:
         lines.close()
@@ -124,8 +126,24 @@ def read_rows_of_text(opened: Callable[[], tuple[LineBuffer, Columns]], wanted: 
     padded = [Padded(layout.label(j), *e) for (j, k), e in made.kinds.items() if k == PADDED]
     columns = (layout, made.features, made.numbers, X, texts)
     table, schema, notes = finished(*columns, asked, wanted, lines.source)
-    notes = notes_on_skipped(rows) + notes
+    notes = [*notes_on_skipped(rows), *_notes_on_points(made, lines.source), *notes]
     return Found(table, codes, labels, schema, notes, tuple(padded), rows.label_lines)
+
+
+def _notes_on_points(made: Csv, source: str) -> list[str]:
+    """Say how numbers such as 2.033 were read; an error where their column speaks against it."""
+    notes = []
+    for column, text, row, likely in made.doubtful_points():
+        label, value = made.layout.label(column), text.replace(".", "")
+        if likely:
+            problem = f"{quote(text)} may be {value} or a number with decimals"
+            advice = "thousands= . reads groups of three digits, decimal= . reads decimals"
+            raise DataFileError(source, problem, row=row, column=label, advice=advice)
+        notes.append(
+            f"column {label}: {text} is read as a number with decimals; if it means {value}, give "
+            "thousands= ."
+        )
+    return notes
 
 
 def _check_strays(made: Csv, X: np.ndarray, source: str) -> None:

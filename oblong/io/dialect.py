@@ -25,22 +25,52 @@ class Dialect:
     ----------
     delimiter : str or None
         What separates columns; None to infer it from the first row.
-    decimal, thousands : str
-        What separates the decimals, and groups of three digits ("" for nothing).
+    decimal : str
+        What separates the decimals; a comma where points separate thousands.
+    thousands : str or None
+        What separates groups of three digits: "" for nothing, and None for nothing where that is
+        plain: numbers such as 2.033 beside 950, in columns that semicolons separate, are an error
+        then.
     encoding : str or None
         Encoding of the text; None for UTF-8.
     missing : tuple of str
         Further words, or numbers, that mean a missing value.
     skip_bad : bool
         Whether rows that are wrong are skipped and counted.
+    skip_rows : int
+        Lines above the header, or above the first row, such as titles.
     """
 
     delimiter: str | None = None
     decimal: str = "."
-    thousands: str = ""
+    thousands: str | None = None
     encoding: str | None = None
     missing: tuple[str, ...] = ()
     skip_bad: bool = False
+    skip_rows: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse what is no dialect."""
+        if self.thousands == "." and self.decimal == ".":
+            object.__setattr__(self, "decimal", ",")
+        given = (self.missing,) if isinstance(self.missing, str) else tuple(self.missing)
+        object.__setattr__(self, "missing", given)
+        marks = {name: getattr(self, name) for name in ("delimiter", "decimal", "thousands")}
+        for name, mark in marks.items():
+            optional = (None, "") if name == "thousands" else (None,) * (name == "delimiter")
+            if mark not in optional and not (isinstance(mark, str) and len(mark) == 1):
+                raise ValueError(f"{name} must be one character, got {mark!r}")
+        said = [mark for mark in marks.values() if mark]
+        if len(set(said)) < len(said):
+            raise ValueError("delimiter, decimal and thousands must be different characters")
+        if not isinstance(self.encoding, (str, type(None))):
+            raise ValueError(f"encoding must be the name of one, got {self.encoding!r}")
+        if not all(isinstance(word, str) for word in self.missing):
+            raise ValueError(f"missing must be words, got {self.missing!r}")
+        if type(self.skip_bad) is not bool:
+            raise ValueError(f"skip_bad must be True or False, got {self.skip_bad!r}")
+        if type(self.skip_rows) is not int or self.skip_rows < 0:
+            raise ValueError(f"skip_rows must be a whole number from 0, got {self.skip_rows!r}")
 
     @property
     def plain(self) -> bool:
@@ -59,7 +89,7 @@ class Dialect:
     def is_number(self, text: str) -> bool:
         """Whether a text is a number, or a truth value."""
         text = text.strip()
-        return text.lower() in _TRUTH or is_number(text if self.plain else self._standard(text))
+        return text.lower() in _TRUTH or is_number(self._standard(text))
 
     def number(self, text: str) -> float:
         """Convert a text, or raise a :class:`RowError` that says why not."""
@@ -68,7 +98,7 @@ class Dialect:
             raise RowError(MISSING, cause="missing")
         if text.lower() in _TRUTH:
             return _TRUTH[text.lower()]
-        standard = text if self.plain else self._standard(text)
+        standard = self._standard(text)
         if is_number(standard):
             return number(standard)
         advice, cause = other_spelling(text, self), "spelling"
@@ -76,12 +106,18 @@ class Dialect:
             advice = f"missing= {text} treats it as a missing value"
         elif advice is None and looks_like_dates([text], 1):
             advice = "dates= reads columns of dates"
+        elif advice is None and len(text.split()) > _MOST_WORDS:
+            advice, cause = "text= splits it into words", "prose"
         if advice is None:
             cause = "text"
         raise RowError(f"expected a number, got {quote(text)}", cause=cause, advice=advice)
 
     def _standard(self, text: str) -> str:
         """A number as Python writes it; something else if it is not one."""
+        # As texts that were set for print have it.
+        text = text.replace("\u2212", "-")
+        if self.plain:
+            return text
         whole, point, rest = text.partition(self.decimal)
         if self.thousands:
             # A space stands for those that do not break a line, too.
@@ -101,30 +137,38 @@ class Dialect:
     def from_json(cls, node: Any) -> Dialect:
         """The way back; raises ``ValueError`` for anything else."""
         try:
-            found = cls(**(node | {"missing": tuple(node["missing"])}))
-        except (TypeError, KeyError):
+            return cls(**(node | {"missing": tuple(node["missing"])}))
+        except (TypeError, KeyError, ValueError):
             raise ValueError("not a dialect") from None
-        texts = (found.decimal, found.thousands, *found.missing)
-        optional = (found.delimiter, found.encoding)
-        sound = (
-            all(isinstance(text, str) for text in texts)
-            and all(text is None or isinstance(text, str) for text in optional)
-            and len(found.decimal) == 1
-            and len(found.delimiter or ",") == 1
-            and isinstance(found.skip_bad, bool)
-        )
-        if not sound:
-            raise ValueError("not a dialect")
-        return found
 
 
 _TRUTH = {"true": 1.0, "false": 0.0}
+# Words of a name; more are a sentence.
+_MOST_WORDS = 4
+_INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
+_IN_PARENTHESES = re.compile(r"\(\s*[0-9][0-9.,' ]*\)")
+_CLOCK = re.compile(r"[0-9]{1,3}:[0-9]{2}(:[0-9]{2})?([.,][0-9]+)?( ?[aApP][mM])?")
+_PROGRAM = re.compile(r"[+-]?(0[xXoObB][0-9a-fA-F_]+|[0-9]+(_[0-9]+)+|[0-9.]+[dD][+-]?[0-9]+)")
+_POINTS = re.compile(r"[+-]?[0-9]{1,3}(\.[0-9]{3})+")
 PLAIN = Dialect()
+
+
+_OTHERWISE = (
+    (_INFINITE, "missing= {0} treats it as a missing value"),
+    (_IN_PARENTHESES, "write it with a minus if it is negative"),
+    (_CLOCK, "write times of day as one number, such as minutes"),
+    (_PROGRAM, "write it as a decimal number"),
+)
 
 
 def other_spelling(text: str, dialect: Dialect = PLAIN) -> str | None:
     """What reads a number that is written another way; None for what is not a number."""
     text = text.strip()
+    for pattern, advice in _OTHERWISE:
+        if pattern.fullmatch(text):
+            return advice.format(text)
+    if dialect.decimal == "," and not dialect.thousands and _POINTS.fullmatch(text):
+        return "thousands= . reads groups of three digits"
     if is_number(text):
         return f"here decimals are written with {dialect.decimal}"
     if _UNIT.fullmatch(text):

@@ -48,16 +48,32 @@ class DataFileError(ValueError):
         self.cause, self.advice = cause, advice
         super().__init__(self.message())
 
-    def message(self, option: Callable[[str], str] = str) -> str:
-        """The message, with parameters in the advice replaced by the options of a command."""
+    def message(self, option: Callable[[str], str | None] = str) -> str:
+        """The message, with parameters in the advice replaced by the options of a command.
+
+        Parts of the advice that name parameters for which there is no option are left out.
+        """
         place = [self.source]
         if self.row is not None:
             place.append(f"row {self.row}")
         if self.column is not None:
             place.append(f"column {self.column}")
-        words = (self.advice or "").split(" ")
-        advice = " ".join(option(word) if word.endswith("=") else word for word in words)
-        return f"{', '.join(place)}: {self.problem}" + (f"; {advice}" if advice else "")
+        parts = [self.problem]
+        for part in (self.advice or "").split("; "):
+            words = [option(word) if word.endswith("=") else word for word in part.split(" ")]
+            if all(word is not None for word in words):
+                parts.append(" ".join(map(str, words)))
+        return f"{', '.join(place)}: {'; '.join(filter(None, parts))}"
+
+
+@contextmanager
+def advice_for(*parameters: str) -> Iterator[None]:
+    """Leave out of errors what names parameters other than these, which the caller has not got."""
+    try:
+        yield
+    except DataFileError as error:
+        error.args = (error.message(lambda word: word if word[:-1] in parameters else None),)
+        raise
 
 
 class RowError(ValueError):

@@ -8,6 +8,7 @@ from typing import Any
 
 from oblong._core.text import listed, no_such, quote
 from oblong.io.cells import peek_records
+from oblong.io.content import DELIMITERS, check_content, check_titles
 from oblong.io.csv import Columns, Csv
 from oblong.io.errors import DataFileError, RowError
 from oblong.io.formats import Format
@@ -27,8 +28,6 @@ _ENDINGS = {
 }
 EXTENSIONS = {ending: name for name, endings in _ENDINGS.items() for ending in endings.split()}
 _MAGIC = {b"PAR1": "parquet", b"PK\x03\x04": "npz"}
-# The first is taken when two occur equally often: in "1,5;2,3" the commas are decimal ones.
-_DELIMITERS = ("\t", ";", ",", "|")
 _TARGETS = ("label", "y", "target", "class")
 # What pandas calls a column that counts the rows.
 _COUNTERS = ("", "Unnamed: 0", "index", "level_0")
@@ -66,6 +65,7 @@ def find_format(path: AnyPath, lines: LineBuffer | None = None) -> str | None:
 
 def skip_to_rows(lines: LineBuffer) -> bytes:
     """Consume blank lines and comments, and return the line behind them."""
+    check_content(lines)
     while lines.fill():
         line = lines.peek_line()
         if line.strip() and not line.startswith(b"#"):
@@ -188,6 +188,7 @@ def table_columns(
     labelled: bool = True,
     expected: Sequence[str] | None = None,
     drop: Sequence[str] = (),
+    skip_rows: int = 0,
 ) -> Columns:
     """How delimited text is cut into columns; its header is consumed.
 
@@ -217,13 +218,20 @@ def table_columns(
         Names of columns that may be asked for.
     drop : sequence of str
         Columns to leave out.
+    skip_rows : int, default=0
+        Lines above the header, or above the first row.
     """
+    for _ in range(skip_rows):
+        if lines.fill():
+            lines.take()
     first = skip_to_rows(lines)
     said = re.fullmatch(rb'"?sep=(.)"?\s*', first)
     if said:
         lines.take()
         first = skip_to_rows(lines)
         delimiter = delimiter or said[1].decode("latin-1")
+    if not skip_rows:
+        check_titles(lines, delimiter)
     delimiter = delimiter or _delimiter(lines, first)
     # The first of live rows must not wait for the second unless it may be a header.
     opening = peek_records(lines, delimiter, 1 if header is False else 2)
@@ -282,7 +290,7 @@ def _delimiter(lines: LineBuffer, first: bytes) -> str:
         elif sum(map(len, opening)) > _LONGEST_OPENING or not lines.extend():
             break
     bare = re.sub(rb'"[^"]*"', b"", first).decode("utf-8", "replace")
-    return max(_DELIMITERS, key=bare.count)
+    return max(DELIMITERS, key=bare.count)
 
 
 def _is_header(first: list[str], below: list[list[str]]) -> bool:

@@ -32,6 +32,7 @@ def read_npz(
         archive = np.load(stream, allow_pickle=False)
         if not isinstance(archive, np.lib.npyio.NpzFile):
             raise DataFileError(source, "expected an NPZ archive of several arrays, got one array")
+        _check_members(archive.files, source)
         arrays = {key: archive[key] for key in archive.files}
     except DataFileError:
         raise
@@ -71,6 +72,17 @@ def read_npz(
 
 
 _HARMLESS, _MOST_EXPANSION = 1 << 28, 200
+
+
+def _check_members(names: list[str], source: str) -> None:
+    """Refuse archives of something else."""
+    if "[Content_Types].xml" in names:
+        workbook = any(name.startswith("xl/") for name in names)
+        kind = "an Excel workbook" if workbook else "an Office document"
+        raise DataFileError(source, f"expected rows, got {kind}", advice="save it as CSV")
+    if names and not any(name.endswith(".npy") or "." not in name for name in names):
+        problem = f"expected an NPZ archive, got a ZIP archive of {quote(names[0])}"
+        raise DataFileError(source, problem, advice="unpack it; gzip and Zstandard can be read")
 
 
 def _check_expansion(stream: io.BytesIO | io.BufferedIOBase, source: str) -> None:

@@ -28,7 +28,9 @@ from oblong._core.text import quote
 from oblong.io.errors import RowError
 
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-_MISSING = frozenset({"", "?", "na", "n/a", "nan", "null", "none"})
+# What spreadsheets write where a formula has no value.
+_ERRORS = ("#n/a", "#null!", "#div/0!", "#value!", "#ref!", "#name?", "#num!")
+_MISSING = frozenset({"", "?", "na", "n/a", "nan", "null", "none", *_ERRORS})
 EASY, HARD, BAD = range(3)
 # What is wrong with a cell that has no number.
 MISSING = "expected a number, got a missing value"
@@ -112,7 +114,7 @@ def is_number(text: str) -> bool:
 
 
 def is_missing(text: str) -> bool:
-    """Whether a text stands for a missing value: nothing, ``?``, ``NA``, ``n/a``, ``null``."""
+    """Whether a text stands for a missing value: nothing, ``?``, ``NA``, ``null``, ``#N/A``."""
     return text.strip().lower() in _MISSING
 
 
@@ -142,6 +144,21 @@ def _lower(c):
     return c | 32 if 65 <= c <= 90 else c
 
 
+_ERROR_BYTES = np.array([list(word.encode().ljust(8)) for word in _ERRORS], dtype=np.uint8)
+
+
+@compiled
+def _is_error(text, start, n):
+    """Whether a part of a text is a word that spreadsheets write for an error."""
+    for k in range(_ERROR_BYTES.shape[0]):
+        same = True
+        for i in range(8):
+            same = same and _ERROR_BYTES[k, i] == (_lower(text[start + i]) if i < n else 32)
+        if same:
+            return True
+    return False
+
+
 @compiled
 def spells_missing(text, start, stop):
     """What :func:`is_missing` says of a part of a text without blanks around it."""
@@ -151,6 +168,8 @@ def spells_missing(text, start, stop):
     first = _lower(text[start])
     if n == 1:
         return first == 63
+    if first == 35 and n <= 8:
+        return _is_error(text, start, n)
     if first != 110 or n > 4:
         return False
     second = _lower(text[start + 1])

@@ -80,6 +80,7 @@ def read_rows(
             header=False if schema.text and schema.feature_names is None else None,
             labelled=False,
             expected=schema.feature_names,
+            skip_rows=dialect.skip_rows,
         )
         return _table(lines, columns, schema, gaps, dialect)
 

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from oblong.io.arrow import arrow_block
 from oblong.io.blocks import Asked, BlockFile, NpyFile, TextFile, TypedFile
-from oblong.io.errors import DataFileError
+from oblong.io.errors import DataFileError, advice_for
 from oblong.io.layout import EXTENSIONS, find_format
 from oblong.io.sources import source_name
 from oblong.linalg.row_passes import ArrayRows, Block, Place
@@ -26,6 +26,8 @@ _READERS: dict[str, type[BlockFile]] = {
     "arrow": TypedFile,
     "npy": NpyFile,
 }
+# Of open_rows, which errors may name.
+_PARAMETERS = ("target", "columns", "weight", "format")
 _UNITS = {"": 1, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
 
 
@@ -47,6 +49,7 @@ class _Piece(NamedTuple):
     length: int
 
 
+@advice_for(*_PARAMETERS)
 def open_rows(
     source: Any,
     *,
@@ -251,7 +254,8 @@ class FileRows:
     def block(self, k: int) -> Block:
         """Read a block; raises if the file is not the one that was opened."""
         file, *piece = self._pieces[k]
-        return file.read(*piece)
+        with advice_for(*_PARAMETERS):
+            return file.read(*piece)
 
 
 def _arrow_in_memory(source: Any, asked: Asked, size: int, memory: float) -> ArrayRows:

@@ -8,6 +8,7 @@ import numpy as np
 from oblong.io.csv import Csv
 from oblong.io.errors import DataFileError, RowError
 from oblong.io.formats import Format, Parsed
+from oblong.io.hints import hint
 from oblong.io.labels import LabelCodes
 from oblong.io.layout import FORMATS, find_format, make_format
 from oblong.io.reader import Batch, Position, Reader
@@ -50,15 +51,12 @@ class Rows(Reader):
         self.first_skipped: str | None = None
         # The lines in which labels first came, by code; of the first labels only.
         self.label_lines: dict[int, int] = {}
-        self._may_be_labels: str | None = None
+        # Whether somebody has said where the labels are.
+        self._target_given = True
 
     def look_for_labels(self, target: str | None) -> None:
-        """Let an error about text in the first column say that it may have the labels.
-
-        That is so in tables of which nobody has said where the labels are.
-        """
-        if target is None and isinstance(self._format, Csv) and self._format.features:
-            self._may_be_labels = self._format.layout.label(self._format.features[0])
+        """Let errors say that a column of words may have the labels, unless these were named."""
+        self._target_given = target is not None
 
     def close(self) -> None:
         """Close the file."""
@@ -122,7 +120,10 @@ class Rows(Reader):
         codes, known = np.zeros(n, dtype=np.int32), len(self._labels)
         wrong: dict[int, RowError] = {}
         if self._labelled and parsed.spans is not None:
-            codes, wrong = self._labels.codes(self._lines.text, parsed.spans)
+            # Rows that are wrong have no part in which labels there are.
+            right = np.setdiff1d(np.arange(n), list(problems)) if problems else np.arange(n)
+            codes[right], found = self._labels.codes(self._lines.text, parsed.spans[right])
+            wrong = {int(right[row]): error for row, error in found.items()}
         elif self._labelled and parsed.tokens is not None:
             for row, token in enumerate(parsed.tokens):
                 try:
@@ -168,9 +169,11 @@ class Rows(Reader):
     def _reject(self, error: RowError, line: int) -> None:
         if not self.skip_bad:
             advice = self._advice.get(error.cause) or error.advice
-            if error.cause == "text" and error.column == self._may_be_labels:
-                hint = f"if these are the labels, give target= {error.column}"
-                advice = f"{advice}; {hint}" if advice else hint
+            if error.cause in ("text", "spelling", "prose") and isinstance(self._format, Csv):
+                how = {"first": not self._rows, "target": self._target_given}
+                more = hint(self._lines, self._format, error, **how)
+                advice = "; ".join(filter(None, [advice, more])) or None
+                error.cause = None if more and "units" in more else error.cause
             place: dict[str, Any] = {"row": line, "column": error.column, "cause": error.cause}
             raise DataFileError(self._lines.source, str(error), advice=advice, **place)
         self._skipped += 1
@@ -265,6 +268,7 @@ class RowReader(Rows):
         "width": "skip_bad= skips such rows",
         "encoding": "save the file as UTF-8",
         "spelling": "hash_bits= hashes words",
+        "prose": "hash_bits= hashes words",
         "text": "hash_bits= hashes words",
         "name": "hash_bits= hashes names",
         "index": "n_features= or hash_bits= allows more",
@@ -308,6 +312,8 @@ class RowReader(Rows):
             self.n_columns: int | None = 1 << hash_bits if hash_bits else n_features
             if isinstance(made, Csv) and made.dense:
                 self.n_columns = len(made.features)
+                if made.layout.delimiter == ";":
+                    made.survey()
             if state is not None:
                 self._labels.restore(state["labels"], state["spellings"])
                 self._rows, self._skipped = state["rows"], state["skipped"]
@@ -330,6 +336,17 @@ class RowReader(Rows):
             layout = self._format.layout
             return [layout.names[j] for j in layout.features] if layout.header else None
         return list(self._vocabulary) or None
+
+    @property
+    def notes(self) -> list[str]:
+        """What may not be as it was meant, as far as the rows have been read."""
+        if not isinstance(self._format, Csv):
+            return []
+        return [
+            f"column {self._format.layout.label(column)}: {text} was read as a number with decimals"
+            for column, text, _, likely in self._format.doubtful_points()
+            if likely
+        ]
 
     @property
     def target_name(self) -> str | None:

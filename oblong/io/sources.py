@@ -24,6 +24,7 @@ _LONGEST_LINE = 1 << 28
 _MOST_EXPANSION = 200
 _HARMLESS = 1 << 26
 _GZIP, _ZSTD, _BOM = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xef\xbb\xbf"
+_ADDRESS = re.compile(r"[a-z][a-z0-9+]+://", re.IGNORECASE)
 # Bytes at the start of the input by which it is recognised.
 _HEAD = 1 << 14
 
@@ -48,6 +49,9 @@ def _open(path: AnyPath, encoding: str | None = None) -> Any:
         stream = io.BufferedReader(raw)
     elif os.path.isdir(path):
         raise DataFileError(source, "expected a file, got a folder")
+    elif _ADDRESS.match(str(path)):
+        problem = f"addresses such as {quote(path)} are not opened"
+        raise DataFileError(source, problem, advice="download the file")
     else:
         try:
             # The caller closes it.
@@ -159,6 +163,8 @@ class LineBuffer:
         Its lines that were not consumed yet; the last byte is a line end.
     line : int
         Number of the line at ``start``, counted from 1.
+    live : bool
+        Whether the input may still be written, and is read as it comes.
     ended : bool
         Whether the buffer has all that is left of the input.
     """
@@ -185,7 +191,7 @@ class LineBuffer:
                 raise DataFileError(self.source, problem, advice="choose encoding=") from None
         plain = isinstance(self._stream, io.BufferedReader)
         self._seekable = self.path != "-" and plain and self._stream.seekable()
-        self._live = self.path == "-" and not self._recoded and hasattr(self._stream, "read1")
+        self.live = self.path == "-" and not self._recoded and hasattr(self._stream, "read1")
         self.fill()
         if bytes(self._bytes[:3]) == _BOM:
             self.start = 3
@@ -206,6 +212,10 @@ class LineBuffer:
         """Whether these are the first bytes of the input."""
         return self._head.startswith(magic)
 
+    def begins_like(self, pattern: bytes) -> bool:
+        """Whether the input begins with what a regular expression describes."""
+        return re.match(pattern, self._head) is not None
+
     # The buffer ----------------------------------------------------------------------------------
 
     def _allocate(self, capacity: int) -> None:
@@ -216,7 +226,7 @@ class LineBuffer:
         if self._recoded:
             # In UTF-8 a byte may become three.
             data = self._stream.read(max(1, len(room) // 4))
-        elif not self._live:
+        elif not self.live:
             return self._stream.readinto(room) or 0
         else:
             # A pipe gives what there is, and does not wait until the buffer is full.

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Collection, Sequence
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,8 @@ from oblong.io.delimited import (
     read_objects,
     stacked,
 )
-from oblong.io.dialect import Wanted
-from oblong.io.errors import DataFileError
+from oblong.io.dialect import Dialect, Wanted
+from oblong.io.errors import DataFileError, advice_for
 from oblong.io.facts import Facts, Sentinel, find_sentinels, lone_classes
 from oblong.io.jsonl import JSON
 from oblong.io.labels import LabelCodes
@@ -40,9 +41,12 @@ from oblong.io.objects import survey
 from oblong.io.rows import Rows
 from oblong.io.sources import AnyPath, LineBuffer, read_bytes, source_name
 
+_DIALECT = [each.name for each in fields(Dialect)]
 
+
+@advice_for("target", "zero_based", *_DIALECT)
 def read_table(
-    path: AnyPath, target: str | None = None, *, zero_based: bool | None = None
+    path: AnyPath, target: str | None = None, *, zero_based: bool | None = None, **dialect: Any
 ) -> Dataset:
     """Read a labelled table.
 
@@ -62,6 +66,11 @@ def read_table(
     zero_based : bool, default=None
         Whether the indices of LIBSVM rows count from 0; by default they do if the first of the
         first row is 0.
+    **dialect
+        How delimited text is written: ``delimiter``, which separates columns (inferred by default);
+        ``decimal`` (".") and ``thousands`` (none), the marks in numbers; ``encoding`` ("utf-8");
+        ``missing``, further words or numbers that mean a missing value; ``skip_rows``, the number
+        of lines above the header; ``skip_bad``, whether rows that are wrong are left out.
 
     Returns
     -------
@@ -91,10 +100,17 @@ def read_table(
     array([[150.,   7.],
            [120.,  19.]])
     """
-    kind, content = look(path)
+    unknown = dialect.keys() - set(_DIALECT)
+    if unknown:
+        raise TypeError(f"read_table() got an unexpected keyword argument {min(unknown)!r}")
+    if "decimal" in dialect:
+        # Who says how decimals are written has no doubts.
+        dialect = {"thousands": ""} | dialect
+    wanted = Wanted(target, dialect=Dialect(**dialect))
+    kind, content = look(path, wanted.dialect.encoding)
     if kind == "npz":
         return npz(path, content, target=target)
-    table = _training_table(path, kind, content, Wanted(target), zero_based)
+    table = _training_table(path, kind, content, wanted, zero_based)
     names = table.schema.feature_names
     return Dataset(
         table.X, table.y, None if names is None else tuple(names), table.target_names, table.name

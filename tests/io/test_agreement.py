@@ -234,7 +234,7 @@ def complaint(capsys, *words):
     """The line with which a command ends, without what may help; nothing if it does well."""
     code = main(list(words))
     err = capsys.readouterr().err.splitlines()
-    return re.split(r" \(--|; --|; name all|; save|; choose", err[-1])[0] if code == 2 else ""
+    return re.split(r" \(--|; --|; name all|; save|; choose|; if ", err[-1])[0] if code == 2 else ""
 
 
 @pytest.mark.large
@@ -259,7 +259,7 @@ def test_commands_agree(folder, capsys):
             known = read_table(name)
         except DataFileError as error:
             # Without what may help, which is said in the words of each.
-            expected = re.split(r"; (?:[a-z_]+= |choose|save)", f"oblong: error: {error}")[0]
+            expected = re.split(r"; (?:[a-z_]+= |choose|save|if )", f"oblong: error: {error}")[0]
             train = ["train", name, "--model", "PassiveAggressiveClassifier", "-o", "m.oblong"]
             assert complaint(capsys, *train) == expected
             absent = is_json(name, data) and "missing" in expected

@@ -150,6 +150,9 @@ def is_set_by_name(data: str) -> bool:
     if data in names:
         return True
     if data != "-" and not os.path.lexists(data):
+        if "://" in data:
+            advice = "download the file, or pipe it: curl ADDRESS | oblong … -"
+            raise DataFileError(quote(data, 80), "addresses are not opened", advice=advice)
         close = get_close_matches(data, names, n=1)
         sets = f"the built-in sets are {', '.join(BUILT_IN)}"
         hint = f"did you mean {close[0]}?" if close else sets

@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from oblong._core.text import quote
-from oblong.cli.shared.options import adder, is_set_by_name, option_words
+from oblong.cli.shared.options import adder, is_set_by_name, option_words, whole_number
 from oblong.io.errors import DataFileError
 
 if TYPE_CHECKING:
@@ -59,6 +59,8 @@ def add_dialect_options(group: argparse._ArgumentGroup | argparse.ArgumentParser
     add("--sep C", "what separates columns (default: inferred)", _mark)
     add("--decimal C", "decimal mark (default: .)", _mark)
     add("--thousands C", "mark between groups of three digits", _mark)
+    about = "lines above the header to skip, such as titles"
+    add("--skip-rows N", about, whole_number(0))
     add("--encoding NAME", "encoding of the text (default: utf-8)")
     add("--missing WORD,…", "further words for a missing value, such as -", _columns)
 
@@ -69,18 +71,26 @@ def dialect_of(args: argparse.Namespace, known: Dialect | None = None) -> Dialec
     from oblong.io.dialect import Dialect
 
     known = known or Dialect()
-    found = Dialect(
-        args.sep or known.delimiter,
-        args.decimal or known.decimal,
-        known.thousands if args.thousands is None else args.thousands,
-        args.encoding or known.encoding,
-        known.missing if args.missing is None else tuple(args.missing),
-        getattr(args, "skip_bad", False),
-    )
-    marks = [mark for mark in (found.delimiter, found.decimal, found.thousands) if mark]
-    if len(set(marks)) < len(marks):
-        raise DataFileError("--sep, --decimal, --thousands", "expected different characters")
-    return found
+    thousands = known.thousands if args.thousands is None else args.thousands
+    if thousands is None and args.decimal is not None:
+        # Who says how decimals are written has no doubts.
+        thousands = ""
+    given = [mark for mark in (args.sep, args.decimal, args.thousands) if mark]
+    try:
+        if len(set(given)) < len(given):
+            raise ValueError
+        return Dialect(
+            args.sep or known.delimiter,
+            args.decimal or known.decimal,
+            thousands,
+            args.encoding or known.encoding,
+            known.missing if args.missing is None else tuple(args.missing),
+            getattr(args, "skip_bad", False),
+            args.skip_rows or 0,
+        )
+    except ValueError:
+        problem = "expected different characters"
+        raise DataFileError("--sep, --decimal, --thousands", problem) from None
 
 
 def _categorical(text: str) -> str | list[str]:
@@ -101,7 +111,7 @@ def _mark(text: str) -> str:
 def table_words(args: argparse.Namespace) -> list[str]:
     """The words of a command line that say how the table is meant."""
     names = "target drop categorical text dates date_format impute sep decimal thousands encoding"
-    names += " missing skip_bad zero_based"
+    names += " missing skip_bad skip_rows zero_based"
     values = {"--" + name.replace("_", "-"): getattr(args, name) for name in names.split()}
     return [word for option in values.items() for word in option_words(*option)]
 

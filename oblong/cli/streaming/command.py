@@ -76,6 +76,8 @@ def _stream(args: argparse.Namespace) -> int:
             _predictions(args, reader, checkpoint) as (write, run.written),
         ):
             skipped = run.go(reader, schedule, printer, write, printer.drift)
+    for text in reader.notes:
+        print(f"oblong: note: {reader.source}: {text}", file=sys.stderr)
     for message in run.messages:
         print(f"oblong: warning: {message}", file=sys.stderr)
     if run.stopped:
