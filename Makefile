@@ -80,10 +80,13 @@ sanitize: $(VENV)/.stamp-test ## run tests of the compiled core under AddressSan
 	@$(ONE_THREAD) $(BIN)/python build_backend/oblong_build.py sanitize \
 		-m pytest -q -p no:cacheprovider $(WATCHED)
 
-coverage: $(VENV)/.stamp-test ## run the tests with coverage, compiled code included
+coverage: $(VENV)/.stamp-test ## run the tests with coverage, compiled code included; needs GCC
+	@$(BIN)/python build_backend/oblong_build.py coverage
+	@find build -name '*.gcda' -delete
 	@$(ONE_THREAD) OBLONG_DISABLE_JIT=1 $(BIN)/python $(PYTEST) --few 1 -m 'not large' \
 		--cov --cov-report= $(LOOPS)
-	@$(ONE_THREAD) $(BIN)/python $(PYTEST) --cov --cov-append --cov-report term
+	@$(ONE_THREAD) OBLONG_VARIANT=coverage $(BIN)/python $(PYTEST) --cov --cov-append --cov-report term
+	@$(BIN)/gcovr --root . --filter oblong/ --txt --txt-metric line build
 
 test-lowest: ## run the tests with the oldest supported dependencies, in .venv-lowest
 	@test -e .venv-lowest/.stamp || { $(PYTHON) -m venv .venv-lowest && \

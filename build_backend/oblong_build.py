@@ -98,14 +98,19 @@ def build_in_place(kind: str = "native") -> None:
     abi = sysconfig.get_config_var("SOABI") or sys.implementation.cache_tag
     folder = ROOT / "build" / f"{kind}-{abi}"
     choose_compiler(folder / "compiler")
-    cmake, ninja = _tool("cmake"), _tool("ninja")
+    cmake = _tool("cmake")
     configure = [cmake, "-S", str(ROOT), "-B", str(folder), "-DOBLONG_IN_PLACE=ON", *KINDS[kind]]
-    configure += [f"-DPython_EXECUTABLE={sys.executable}", "-G", "Ninja"]
-    configure += [f"-DCMAKE_MAKE_PROGRAM={ninja}", *os.environ.get("CMAKE_ARGS", "").split()]
-    _run(configure)
-    _run([cmake, "--build", str(folder)])
+    configure += [f"-DPython_EXECUTABLE={sys.executable}"]
+    if os.name == "nt":
+        # Visual Studio, with its clang.
+        configure += ["-T", os.environ.get("CMAKE_GENERATOR_TOOLSET", "ClangCL")]
+    else:
+        configure += ["-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={_tool('ninja')}"]
+    _run([*configure, *os.environ.get("CMAKE_ARGS", "").split()])
+    _run([cmake, "--build", str(folder), "--config", "Release"])
     if kind in ("native", "all"):
-        shutil.copy(folder / "compile_commands.json", ROOT / "build")
+        if (commands := folder / "compile_commands.json").exists():
+            shutil.copy(commands, ROOT / "build")
         _run([sys.executable, str(ROOT / "build_backend" / "stubs.py"), str(PACKAGE)])
 
 
