@@ -156,8 +156,7 @@ def _compare(
     began = time.monotonic()
     models = args.models or default_models(dataset.X, dataset.y)
     if hasattr(dataset.X, "nnz") and "boosting" in [model.name for model in models]:
-        note = f"oblong: note: {dataset.name}: boosting is left out, it needs dense rows"
-        print(note, file=sys.stderr, flush=True)
+        options.note(f"{dataset.name}: boosting is left out, it needs dense rows")
         models = [model for model in models if model.name != "boosting"]
     settings, expected = _planned(args, dataset, models, journal, limit)
     # Those that the time is too short for, even on few rows.

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from oblong._core.text import listed, printable
-from oblong.cli.shared.options import add_command, check_model, emphasis, print_json
+from oblong.cli.shared.options import add_command, check_model, emphasis, print_json, spelled
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -60,7 +60,7 @@ def _lines(manifest: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "classes", listed(manifest["classes"])
     yield from _columns(schema)
     for note in training.get("notes") or []:
-        yield "note", note.replace("drop=", "--drop")
+        yield "note", spelled(note)
     if search := training.get("search"):
         tried = [f"{each['model']} {_percent(each['error'])}" for each in search["candidates"]]
         yield "quick search", ", ".join(tried)

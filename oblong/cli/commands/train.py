@@ -23,6 +23,7 @@ from __future__ import annotations
 import argparse
 import math
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from oblong._core.text import quote
@@ -102,6 +103,10 @@ def _run(args: argparse.Namespace) -> int:
     with options.plain_warnings(), options.busy(f"training on {table.X.shape[0]:,} rows"):
         fitted = train(table, args)
     seconds = time.perf_counter() - started
+    found = _verdicts(table, args, fitted)
+    for text in found:
+        options.note(f"{table.name}: {text}")
+    table = replace(table, notes=(*table.notes, *found))
     training = _training(table, args, fitted)
     options.save_model(fitted.pipeline, args.output, training)
     more = ("cross_validation", "scores", "search", "threshold")
@@ -120,6 +125,24 @@ def _check_threshold(args: argparse.Namespace, classifier: Any = None) -> None:
     if (args.proba or hasattr(classifier, "predict_proba")) and not 0.0 < value < 1.0:
         problem = f"expected a probability between 0 and 1, got {value:g}"
         raise DataFileError("--threshold", problem)
+
+
+def _verdicts(table: Table, args: argparse.Namespace, fitted: Fitted) -> list[str]:
+    """What held-out rows say against the model, and why they may say nothing."""
+    from oblong.cli.shared.scoring import fewest, lone_class, verdict
+
+    if args.no_score:
+        return []
+    scores = fitted.scores or fitted.chosen
+    if scores is not None:
+        # Those who give rarer classes their due accept more errors.
+        fair = args.class_weight is not None or args.threshold is not None
+        text = None if fair else verdict(table, scores)
+        return [] if text is None else [text]
+    reason = "not every fold can be fitted"
+    if fewest(table) < 2:
+        reason = f"class {lone_class(table)} has a single row"
+    return [f"there is no error on held-out rows, since {reason}"]
 
 
 def _lines(table: Table, fitted: Fitted) -> list[str]:

@@ -8,18 +8,14 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
-from scipy.stats import binomtest
 
 from oblong.cli.comparison.models import MAJORITY
 from oblong.cli.comparison.results import Comparison, Summary
-from oblong.cli.comparison.significance import corrected_t_test
+from oblong.cli.comparison.significance import LEVEL, RARE, corrected_t_test, mcnemar
 
-LEVEL = 0.05
 # Names in JSON, where they differ, and what it has of a fold.
 _JSON = {"mean": "error", "memory": "memory_bytes", "p_value": "p"}
 _FOLD = ("error", "parameters", "gap", "stopped_early")
-# Fraction of the rows below which a class is rare.
-_RARE = 0.1
 # Columns that the table needs with all it shows.
 _WIDE = 92
 
@@ -100,7 +96,7 @@ def decision(comparison: Comparison) -> str:
     best = min(contenders, key=lambda s: (s.mean, s.fit_seconds))
     majority = next((s for s in summaries if s.model.name == MAJORITY), None)
     counts = np.unique(comparison.dataset.y, return_counts=True)[1]
-    rare = counts.min() < _RARE * counts.sum()
+    rare = counts.min() < RARE * counts.sum()
     if majority is not None and _p(comparison, best, majority) >= LEVEL:
         better = (
             "no model is clearly better than always predicting the most frequent class, which is "
@@ -146,11 +142,7 @@ def decision(comparison: Comparison) -> str:
 
 
 def _p(comparison: Comparison, first: Summary, second: Summary) -> float:
-    """How likely chance alone makes the first as much better than the second; 1 if it is not.
-
-    McNemar's test over the held-out rows: against a constant answer it has power where folds are
-    too few for a test of theirs.
-    """
+    """How likely chance alone makes the first as much better than the second; 1 if it is not."""
     wins = losses = 0
     results = (comparison.results[s.model.name] for s in (first, second))
     for (_, test), own, other in zip(comparison.folds, *results):
@@ -160,7 +152,7 @@ def _p(comparison: Comparison, first: Summary, second: Summary) -> float:
             right, also = own.predicted == truth, other.predicted == truth
             wins += int(np.count_nonzero(right & ~also))
             losses += int(np.count_nonzero(also & ~right))
-    return float(binomtest(wins, wins + losses).pvalue) if wins > losses else 1.0
+    return mcnemar(wins, losses)
 
 
 def _ranks(comparison: Comparison, model: Summary) -> bool:

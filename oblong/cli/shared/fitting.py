@@ -23,13 +23,19 @@ from oblong.cli.comparison.protocol import choose, some_rows
 from oblong.cli.comparison.results import Settings
 from oblong.cli.shared.options import RunError
 from oblong.cli.shared.preparation import make_pipeline, spread_of
+from oblong.cli.shared.scoring import (
+    against_majority,
+    fewest,
+    folds,
+    held_out_scores,
+    judged,
+    lone_class,
+)
 from oblong.io.dataset import Table
 from oblong.io.errors import DataFileError, first_line
 
-_FOLDS = 5
-# Rows of the quick search; above the second number kernels are left out of it, and above the third
-# a fifth of the rows is held out once, in place of cross-validation.
-_SEARCH_ROWS, _KERNEL_ROWS, _MANY_ROWS = 1000, 20_000, 50_000
+# Rows of the quick search; above the second number kernels are left out of it.
+_SEARCH_ROWS, _KERNEL_ROWS = 1000, 20_000
 
 
 @dataclass(frozen=True)
@@ -75,8 +81,9 @@ def train(table: Table, args: argparse.Namespace) -> Fitted:
                 classifier.set_params(**chosen["parameters"])
         kind = type(classifier).__name__
         if args.proba and not hasattr(classifier, "predict_proba"):
-            if _fewest(table) < 2:
-                raise DataFileError(table.name, "--proba needs two rows of every class")
+            if fewest(table) < 2:
+                problem = f"needs two rows of every class, and {lone_class(table)} has one"
+                raise DataFileError("--proba", problem)
             classifier = CalibratedMarginClassifier(classifier)
         if args.threshold is not None:
             classifier = _with_threshold(table, classifier, args)
@@ -84,7 +91,10 @@ def train(table: Table, args: argparse.Namespace) -> Fitted:
         pipeline = make_pipeline(table, classifier, args.impute).fit(table.X, table.y)
         error = float(np.mean(pipeline.predict(table.X) != table.y))
         # A search has its score already, and would have to be done again in every fold.
-        scores = None if args.no_score or chosen is not None else _scores(table, pipeline, args)
+        scores = None
+        if not args.no_score and chosen is None:
+            tried = 1 if search is None else search["tried"]
+            scores = held_out_scores(table, pipeline, args, tried)
     return Fitted(pipeline, name, kind, error, chosen, search, scores, threshold)
 
 
@@ -99,16 +109,6 @@ def _failures(what: str, table: Table) -> Iterator[None]:
         raise DataFileError("--param", " ".join(str(error).split())) from None
     except (ValueError, TypeError, MemoryError, FloatingPointError) as error:
         raise RunError(f"{what} failed on {table.name}: {first_line(error)}") from None
-
-
-def _fewest(table: Table) -> int:
-    return int(np.unique(table.y, return_counts=True)[1].min())
-
-
-def _folds(table: Table, args: argparse.Namespace, k: int = _FOLDS) -> selection.StratifiedKFold:
-    """So many folds, or as many as the smallest class has rows."""
-    k = min(k, _fewest(table))
-    return selection.StratifiedKFold(k, shuffle=True, random_state=args.seed)
 
 
 # Which model -------------------------------------------------------------------------------------
@@ -185,14 +185,15 @@ def _quick_search(table: Table, args: argparse.Namespace) -> tuple[dict[str, Any
     if n <= _KERNEL_ROWS:
         names.insert(0, "rmm")
     rows = some_rows(table.y, _SEARCH_ROWS, args.seed)
-    if _fewest(table) < 2:
-        raise DataFileError(table.name, "a search needs two rows of every class; name a --model")
-    splitter = _folds(table, args)
+    if fewest(table) < 2:
+        problem = f"class {lone_class(table)} has a single row, and a search needs two of every "
+        raise DataFileError(table.name, problem + "class; name a --model")
+    splitter = folds(table, args)
     y = table.y[rows]
     prepared = make_pipeline(table, "passthrough", args.impute)[:-1]
     Z = prepared.fit_transform(table.X[rows], y)
     unit, settings = spread_of(Z), Settings(seed=args.seed)
-    found = []
+    found, tried = [], 0
     known = {model.name: model for model in select(["all"])}
     with warnings.catch_warnings(action="ignore"):
         for name in names:
@@ -200,6 +201,7 @@ def _quick_search(table: Table, args: argparse.Namespace) -> tuple[dict[str, Any
             classifier = _prepared(model.factory(), args, table)
             parameters = choose(model, Z, y, unit, settings, "in the search")
             classifier.set_params(**parameters)
+            tried += len(selection.ParameterGrid(dict(model.grid(unit))))
             scores = selection.cross_validate(classifier, Z, y, cv=splitter, error_score="raise")
             error = float(1.0 - np.mean(scores["test_score"]))
             found.append((error, name, parameters, classifier))
@@ -211,6 +213,7 @@ def _quick_search(table: Table, args: argparse.Namespace) -> tuple[dict[str, Any
         "error": error,
         "rows": len(rows),
         "folds": splitter.n_splits,
+        "tried": tried,
         "candidates": [{"model": each[1], "error": each[0]} for each in found],
     }
     return summary, classifier
@@ -232,20 +235,26 @@ def _tuned(table: Table, model: Model, classifier: Any, args: argparse.Namespace
     search = selection.GridSearchCV(
         pipeline,
         grid,
-        cv=_folds(table, args, args.cv),
+        scoring={"accuracy": "accuracy"} | against_majority(table),
+        cv=folds(table, args, args.cv),
         n_jobs=args.jobs or -1,
         error_score="raise",
         refit=False,
     )
     # Threads share the data, and end with Ctrl-C.
     with parallel_config("threading"):
-        search.fit(table.X, table.y)
-    best = search.best_params_
+        found = search.fit(table.X, table.y).cv_results_
+    best = int(np.argmin(found["rank_test_accuracy"]))
+    tried, parameters = len(found["params"]), found["params"][best]
+    wins, losses = (
+        int(sum(found[f"split{k}_test_{name}"][best] for k in range(args.cv)))
+        for name in ("wins", "losses")
+    )
     return {
         "folds": args.cv,
-        "error": float(1.0 - search.best_score_),
-        "parameters": {name.removeprefix("model__"): value for name, value in best.items()},
-    }
+        "error": float(1.0 - found["mean_test_accuracy"][best]),
+        "parameters": {name.removeprefix("model__"): value for name, value in parameters.items()},
+    } | judged(table, wins, losses, tried)
 
 
 def _with_threshold(
@@ -257,54 +266,16 @@ def _with_threshold(
         raise DataFileError("--threshold", problem)
     second, threshold = np.unique(table.y)[1], args.threshold
     if isinstance(threshold, str):
-        if _fewest(table) < 2:
-            raise DataFileError("--threshold", "finding it needs two rows of every class")
+        if fewest(table) < 2:
+            problem = f"finding it needs two rows of every class, and {lone_class(table)} has one"
+            raise DataFileError("--threshold", problem)
         scoring = make_scorer(balanced_accuracy_score)
         if threshold == "f1":
             scoring = make_scorer(f1_score, pos_label=second, zero_division=0.0)
         search = selection.TunedThresholdClassifierCV(
-            make_pipeline(table, classifier, args.impute), scoring=scoring, cv=_folds(table, args)
+            make_pipeline(table, classifier, args.impute), scoring=scoring, cv=folds(table, args)
         )
         threshold = search.fit(table.X, table.y).best_threshold_
     return selection.FixedThresholdClassifier(
         clone(classifier), threshold=float(threshold), pos_label=second
     )
-
-
-def _scores(table: Table, pipeline: Pipeline, args: argparse.Namespace) -> dict[str, Any] | None:
-    """Scores on held-out rows, of models fitted to the others; None if a class has one row."""
-    if _fewest(table) < 2:
-        return None
-    splitter: Any = _folds(table, args)
-    how = f"{splitter.n_splits} folds"
-    if len(table.y) > _MANY_ROWS:
-        splitter = selection.StratifiedShuffleSplit(1, test_size=0.2, random_state=args.seed)
-        how = "a fifth, held out once"
-    if args.model is None:
-        how += ", on rows that were also used to choose the model"
-    two = len(table.target_names) == 2
-    scoring = {"error": "accuracy", "balanced_error": "balanced_accuracy"}
-    if hasattr(pipeline, "predict_proba"):
-        scoring |= {"auc": "roc_auc" if two else "roc_auc_ovr", "log_loss": "neg_log_loss"}
-    elif two:
-        scoring["auc"] = "roc_auc"
-    with warnings.catch_warnings(action="ignore"), parallel_config("threading"):
-        # A fold may lack what a score or a fit needs; then there is none.
-        found = selection.cross_validate(
-            clone(pipeline), table.X, table.y, cv=splitter, scoring=scoring, n_jobs=args.jobs or -1
-        )
-
-    def mean(name: str) -> float | None:
-        values = found.get(f"test_{name}")
-        return None if values is None or np.isnan(values).any() else float(np.mean(values))
-
-    accuracy, balanced, loss = mean("error"), mean("balanced_error"), mean("log_loss")
-    if accuracy is None or balanced is None:
-        return None
-    return {
-        "error": 1.0 - accuracy,
-        "balanced_error": 1.0 - balanced,
-        "auc": mean("auc"),
-        "log_loss": None if loss is None else -loss,
-        "how": how,
-    }

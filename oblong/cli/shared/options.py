@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -258,6 +259,16 @@ def plain_warnings() -> Iterator[None]:
     ours = [w for w in caught if not issubclass(w.category, (DeprecationWarning, FutureWarning))]
     for text in dict.fromkeys(str(warning.message) for warning in ours):
         print(f"oblong: warning: {' '.join(text.split())}", file=sys.stderr)
+
+
+def note(text: str) -> None:
+    """Say in a line what may not be as it was meant."""
+    print(f"oblong: note: {text}", file=sys.stderr, flush=True)
+
+
+def spelled(text: str) -> str:
+    """A note of the library, in which parameters are written as ``name=``, with options."""
+    return re.sub(r"\b(categorical|drop|impute|missing|text)=", r"--\1", text)
 
 
 def json_text(found: dict[str, Any], **how: Any) -> str:

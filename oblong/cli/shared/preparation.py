@@ -11,8 +11,10 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder, StandardScaler
 
 from oblong._core.text import quote
+from oblong.cli.shared.remarks import REGRESSION
 from oblong.io.dataset import Dataset, Table
 from oblong.io.errors import DataFileError
+from oblong.io.numbers import is_number
 
 # Columns to which the words of a column of free text are hashed.
 TEXT_FEATURES = 1 << 12
@@ -64,10 +66,10 @@ def class_counts(table: Table | Dataset) -> np.ndarray:
     """Rows of every class; refuses labels that are numbers to predict."""
     counts = np.unique(table.y, return_counts=True)[1]
     if len(counts) > max(2, len(table.y) // 2):
-        problem = (
-            f"expected class labels, got {len(counts)} different values in {len(table.y)} rows; "
-            "choose the label column with --target"
-        )
+        found = f"{len(counts)} different values in {len(table.y)} rows"
+        problem = f"expected class labels, got {found}; choose the label column with --target"
+        if all(map(is_number, table.target_names)):
+            problem += f", or, for amounts, use {REGRESSION}"
         raise DataFileError(table.name, problem)
     return counts
 

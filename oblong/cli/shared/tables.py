@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from oblong._core.text import quote
-from oblong.cli.shared.options import adder, is_set_by_name, option_words, whole_number
+from oblong.cli.shared.options import (
+    adder,
+    is_set_by_name,
+    note,
+    option_words,
+    spelled,
+    whole_number,
+)
 from oblong.io.errors import DataFileError
 
 if TYPE_CHECKING:
@@ -118,6 +125,7 @@ def table_words(args: argparse.Namespace) -> list[str]:
 
 def labelled_table(args: argparse.Namespace, data: str | None = None) -> Table:
     """Read the table, or the set by name, that the arguments mean; says what is odd about it."""
+    from oblong.cli.shared.remarks import remarks
     from oblong.datasets import load
     from oblong.io.dataset import Table
     from oblong.io.tables import read_training_table
@@ -140,9 +148,9 @@ def labelled_table(args: argparse.Namespace, data: str | None = None) -> Table:
         elif error.cause == "columns":
             error.advice = "choose another separator with --sep"
         raise
-    for note in table.notes:
-        shown = note.replace("drop=", "--drop")
-        print(f"oblong: note: {table.name}: {shown}", file=sys.stderr)
+    table = replace(table, notes=(*table.notes, *remarks(table)))
+    for text in table.notes:
+        note(f"{table.name}: {spelled(text)}")
     return table
 
 

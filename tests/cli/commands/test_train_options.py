@@ -43,7 +43,7 @@ def test_without_a_model_a_search_decides(folder, capsys):
     a, b, y = overlapping()
     table(folder, a=a, b=b, y=y)
     out, err = run(capsys, "train", "t.csv", "-o", "m")
-    assert err == ""
+    assert 'the model is not clearly better than always "no"' in err
     training = read_manifest("m")["training"]
     search = training["search"]
     tried = {each["model"]: each["error"] for each in search["candidates"]}
@@ -129,7 +129,7 @@ def test_columns_of_every_kind(folder, capsys):
     options = ["--drop", "id", "--decimal", ",", "--encoding", "latin-1", "--dates", "when"]
     options += ["--text", "comment", "--categorical", "colour"]
     out, err = run(capsys, "train", "t.csv", *QUICK, *options)
-    assert err == ""
+    assert err.count("\n") == err.count("alone tells the class of every row") == 2
     assert "one column per word of: colour (2)" in out
     # The model knows how its tables are written.
     assert run(capsys, "predict", "m", "t.csv").out.split() == y.tolist()
@@ -170,3 +170,47 @@ def test_online_learners_of_many_columns_have_a_diagonal_covariance(folder, caps
     assert oblong.load("m")[-1].covariance_.shape == (1_000_000,)
     message = run(capsys, *words, "--param", "covariance=full", code=1).err
     assert "does not fit in memory" in message
+
+
+def test_train__notes_on_data_and_model(folder, capsys):
+    random = np.random.RandomState(1)
+    a, y = random.normal(size=N), np.array(["ja", "nein"])[np.arange(N) % 2]
+    words = ["train", "t.csv", "--model", "logistic", "-o", "m"]
+    table(folder, a=a, b=a, y=y)
+    err = run(capsys, *words).err
+    assert err.count("\n") == 1
+    assert "oblong: note: t.csv: the model is no" in err
+    assert 'better than always "ja", which is wrong for 50.00 % of the rows' in err
+    assert "which is wrong for 50.00 %" in run(capsys, "info", "m").out
+    found = json.loads(run(capsys, *words, "--json").out)["scores"]
+    assert found["majority_error"] == 0.5
+    # Those who weigh the classes do not ask for few errors.
+    assert run(capsys, *words, "--class-weight", "balanced").err == ""
+    err = run(capsys, *words, "--cv", "3").err
+    assert 'better than always "ja"' in err
+    table(folder, a=a, flag=(y == "ja").astype(int), y=y)
+    assert 'column "flag" alone tells the class of every row' in run(capsys, *words).err
+
+
+def test_train__a_class_of_one_row(folder, capsys):
+    a, b, y = overlapping()
+    table(folder, a=[*a, 5], b=[*b, 7], y=[*y, "total"])
+    err = run(capsys, "train", "t.csv", "--model", "logistic", "-o", "m").err.splitlines()
+    assert [line.partition("t.csv: ")[2] for line in err] == [
+        'class "total" has a single row, row 62, the last; if it is no class, remove the row',
+        'there is no error on held-out rows, since class "total" has a single row',
+    ]
+    err = run(capsys, "train", "t.csv", "-o", "m", code=2).err.splitlines()[-1]
+    assert 'class "total" has a single row, and a search needs two of every class' in err
+    words = ["train", "t.csv", "--model", "svm", "-o", "m", "--proba"]
+    err = run(capsys, *words, code=2).err.splitlines()[-1]
+    assert 'needs two rows of every class, and "total" has one' in err
+
+
+def test_train__amounts_are_refused(folder, capsys):
+    a, b, _ = overlapping()
+    table(folder, a=a, b=b, y=np.round(a + b, 4))
+    err = run(capsys, "train", "t.csv", "-o", "m", code=2).err
+    assert err.count("\n") == 1
+    assert "expected class labels, got 60 different values in 60 rows" in err
+    assert "for amounts, use MarginRegressor in Python: the commands predict classes only" in err
