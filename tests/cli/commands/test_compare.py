@@ -115,9 +115,10 @@ def complaint(capsys, code, *words):
     assert main(list(words)) == code
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.count("\n") == 1
-    assert err.startswith("oblong: ")
-    return err.strip()
+    *notes, last = err.splitlines()
+    assert all(line.startswith("oblong: note: ") for line in notes)
+    assert last.startswith("oblong: ")
+    return last
 
 
 @pytest.mark.parametrize(
