@@ -134,6 +134,19 @@ class NpyFile(BlockFile):
             raise DataFileError(self.source, problem)
         return int(name) % d
 
+    def _labels(self, column: np.ndarray, j: int, first: int) -> np.ndarray:
+        """Labels: integers where all of them are."""
+        if column.dtype.kind != "f":
+            return np.asarray(column)
+        y = np.asarray(column, dtype=np.float64)
+        wrong = np.flatnonzero(~np.isfinite(y))
+        if wrong.size:
+            problem = f"expected a class label, got {y[wrong[0]]}"
+            place: Any = {"row": first + int(wrong[0]), "column": str(j + 1)}
+            raise DataFileError(self.source, problem, **place)
+        whole = bool((y == np.round(y)).all() and (np.abs(y) < 2.0**53).all())
+        return y.astype(np.int64) if whole else y
+
     def pieces(self, size: int) -> Iterator[tuple[Any, int]]:
         """Ranges of rows."""
         n, d = self._array().shape
@@ -148,9 +161,7 @@ class NpyFile(BlockFile):
         if self.asked.weight is not None:
             weights = np.asarray(array[:, others[-1]])
         if self.asked.target is not None:
-            y = np.asarray(array[:, others[0]])
-            if y.dtype.kind == "f" and bool((y == np.round(y)).all() and (abs(y) < 2.0**53).all()):
-                y = y.astype(np.int64)
+            y = self._labels(array[:, others[0]], others[0], first)
         whole = features == list(range(array.shape[1]))
         return Block(array if whole else array[:, features], y, weights)
 

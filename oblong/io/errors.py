@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from oblong._core.text import printable
+
 
 class DataFileError(ValueError):
     """Data that cannot be used, and where in it the trouble is.
@@ -92,8 +94,8 @@ class RowError(ValueError):
 
 
 def first_line(error: BaseException) -> str:
-    """What an exception says, in one line; its type if it says nothing."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:100]
+    """What an exception says, in one line that is printable; its type if it says nothing."""
+    return printable((str(error).strip() or type(error).__name__).splitlines()[0][:100])
 
 
 @contextmanager

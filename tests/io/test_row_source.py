@@ -397,3 +397,15 @@ def test_open_rows__damaged_headers_of_npy_files(tmp_path, header):
     (tmp_path / "t.npy").write_bytes(content)
     with pytest.raises(DataFileError, match=r"t.npy: damaged NPY file \("):
         open_rows(tmp_path / "t.npy")
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("dtype", ["f2", "f4", ">f8"])
+@pytest.mark.parametrize("label", [np.nan, np.inf])
+def test_open_rows__labels_of_npy_files_are_there(tmp_path, dtype, label):
+    X = np.arange(30).reshape(10, 3).astype(dtype)
+    assert open_rows(npy(tmp_path, X), target=1).block(0).y.dtype.kind == "i"
+    X[7, 1] = label
+    rows = open_rows(npy(tmp_path, X), target=1, batch_size=5)
+    with pytest.raises(DataFileError, match=r"x.npy, row 8, column 2: expected a class label, got"):
+        list(rows)
