@@ -327,3 +327,11 @@ def test_train__words_of_json_lines(tmp_path, monkeypatch, capsys):
         assert main([*words, "--categorical", columns]) == 0
     assert main(["predict", "m", "n.jsonl", "-o", "p.txt"]) == 0
     assert set((tmp_path / "p.txt").read_text().split()) <= {"yes", "no"}
+
+
+def test_train__notes_name_options(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path, table(MONEY, [f"{k}.5" for k in range(N)], KINDS, sep=";"))
+    assert main(["train", "t.csv", "--model", "AROWClassifier", "--no-score", "-o", "m"]) == 0
+    note = 't.csv: column "a": 2.033 is read as a number with decimals; if it means 2033, give '
+    assert f"{note}--thousands ." in capsys.readouterr().err

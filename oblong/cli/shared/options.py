@@ -268,7 +268,7 @@ def note(text: str) -> None:
 
 def spelled(text: str) -> str:
     """A note of the library, in which parameters are written as ``name=``, with options."""
-    return re.sub(r"\b(categorical|drop|impute|missing|text)=", r"--\1", text)
+    return re.sub(r"\b(categorical|drop|impute|missing|text|thousands)=", r"--\1", text)
 
 
 def json_text(found: dict[str, Any], **how: Any) -> str:
