@@ -30,7 +30,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install native demo test test-plain boundscheck sanitize coverage test-lowest fuzz lint format docs bench clean
+.PHONY: help install native demo test test-plain boundscheck sanitize instructions coverage test-lowest fuzz lint format docs bench clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,7 +59,7 @@ BOUNDS := tests/io/test_csv.py tests/io/test_messes.py tests/io/test_numbers.py 
 
 # The linters use one core, and the first tests share the others with them.
 test: $(VENV)/.stamp-test ## run the linters and the whole test suite
-	@$(MAKE) --no-print-directory --jobs 2 lint sanitize test-plain boundscheck
+	@$(MAKE) --no-print-directory --jobs 2 lint sanitize instructions test-plain boundscheck
 	@echo "==> tests"
 	@$(ONE_THREAD) $(BIN)/python $(PYTEST)
 
@@ -79,6 +79,12 @@ sanitize: $(VENV)/.stamp-test ## run tests of the compiled core under AddressSan
 	@echo "==> tests, with the compiled core sanitized"
 	@$(ONE_THREAD) $(BIN)/python build_backend/oblong_build.py sanitize \
 		-m pytest -q -p no:cacheprovider $(WATCHED)
+
+instructions: $(VENV)/.stamp-test ## run some of them with each set of instructions that the processor has
+	@$(BIN)/python build_backend/oblong_build.py all
+	@for level in $$($(BIN)/python -c "import oblong._native as n; print(*n._levels()[1:])"); do \
+		[ $$level = baseline ] && continue; echo "==> tests, for processors of level $$level"; \
+		$(ONE_THREAD) OBLONG_VARIANT=$$level $(BIN)/python -m pytest -q --few 2 $(WATCHED) || exit 1; done
 
 coverage: $(VENV)/.stamp-test ## run the tests with coverage, compiled code included; needs GCC
 	@$(BIN)/python build_backend/oblong_build.py coverage

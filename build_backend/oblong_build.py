@@ -72,9 +72,10 @@ def choose_compiler(folder: Path) -> None:
     if has_compiler() or find_spec("ziglang") is None:
         return
     folder.mkdir(parents=True, exist_ok=True)
-    for tool in ("c++", "ar", "ranlib"):
+    # Left alone, zig compiles for the processor that it runs on.
+    for tool, option in (("c++", "-mcpu=baseline"), ("ar", ""), ("ranlib", "")):
         script = folder / f"zig-{tool}"
-        script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m ziglang {tool} "$@"\n')
+        script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m ziglang {tool} {option} "$@"\n')
         script.chmod(0o755)
     os.environ["CXX"] = str(folder / "zig-c++")
     os.environ["CMAKE_ARGS"] = " ".join(

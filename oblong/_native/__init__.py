@@ -17,17 +17,22 @@ def _is_built(name: str) -> bool:
     return find_spec(f"{__name__}._{name}") is not None
 
 
-def _choose() -> str:
-    """The set of instructions to load: the highest that is built and that the processor has."""
-    if wanted := os.environ.get("OBLONG_VARIANT"):
-        if not _is_built(wanted):
-            raise ImportError(f"oblong was built without OBLONG_VARIANT={wanted}")
-        return wanted
+def _levels() -> tuple[str, ...]:
+    """The sets of instructions that the processor has, the best one first."""
     if not _is_built("cpu"):
         raise ImportError(
             "oblong's compiled core was not built for this Python; in a source tree: make native"
         )
-    levels = _LEVELS[_LEVELS.index(import_module(f"{__name__}._cpu").level()) :]
+    return _LEVELS[_LEVELS.index(import_module(f"{__name__}._cpu").level()) :]
+
+
+def _choose() -> str:
+    """The set of instructions to load: the best that is built and that the processor has."""
+    if wanted := os.environ.get("OBLONG_VARIANT"):
+        if not _is_built(wanted):
+            raise ImportError(f"oblong was built without OBLONG_VARIANT={wanted}")
+        return wanted
+    levels = _levels()
     for level in levels:
         if _is_built(level):
             return level
