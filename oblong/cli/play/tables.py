@@ -178,6 +178,9 @@ class _Cells(NamedTuple):
             few = 2 <= len(set(self.columns[name]) - {""}) <= MOST_CLASSES
             if few and len(self.values.keys() - {name}) >= 2:
                 return name
+        if len(self.values) > 2:
+            problem = f"no column has two to {MOST_CLASSES} different values, to be the classes"
+            raise DataFileError(self.source, problem)
         return next(reversed(self.columns))
 
 

@@ -78,7 +78,14 @@ def test_uploaded__bad_rows_are_left_out_and_counted():
         ("", "the file is empty"),
         ('a,b,c\n1,"2,3\n', "row 2: badly quoted"),
         ("a,b,c\n1,\x00,3\n", "row 2: expected text, got binary"),
-        ("a,b,c\n" + "".join(f"{i},{-i},{i}\n" for i in range(9)), "9 different values; at most 6"),
+        (
+            "a,b,c\n" + "".join(f"{i},{-i},{i}\n" for i in range(9)),
+            "no column has two to 6 different",
+        ),
+        (
+            "a,b,c\n" + "".join(f"{i},{-i},n{i}\n" for i in range(9)),
+            "9 different values; at most 6",
+        ),
         ("a,b,c\n1,,x\n,2,y\n3,,x\n,4,y\n", "no row has a class and numbers in both"),
     ],
 )
