@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from threading import Lock
+from typing import Any
 
 import numpy as np
 from scipy.linalg.blas import dsymv, dsyrk
@@ -13,6 +14,22 @@ from oblong._core.threads import released_blas
 
 # Columns up to which a sum of whole matrices costs nothing next to the products.
 _NARROW = 512
+
+
+def lower_gram(X: np.ndarray, scale: float = 1.0, add_to: np.ndarray | None = None) -> np.ndarray:
+    """Lower triangle of ``scale X X'`` in Fortran's order, added in place to ``add_to``.
+
+    BLAS reports operands without entries, which are nothing to it, on standard output.
+    """
+    rows = len(X)
+    if X.size == 0:
+        return np.zeros((rows, rows), order="F") if add_to is None else add_to
+    options: dict[str, Any] = {}
+    if add_to is not None:
+        options = {"beta": 1.0, "c": add_to, "overwrite_c": 1}
+    # The order that BLAS wants, so that nothing is copied.
+    by_rows = not X.flags.f_contiguous
+    return dsyrk(scale, X.T if by_rows else X, trans=by_rows, lower=1, **options)
 
 
 class OrderedSum:

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
-from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dtrtri
 from scipy.special import erfcx, log_ndtr
 
 from oblong._core.progress import Progress, ProgressCallback
 from oblong._core.threads import chunks, own_threads_only, released_blas
 from oblong.linalg.feature_map import row_norms
+from oblong.linalg.gram import lower_gram
 from oblong.solvers.bayes_point.options import DEFAULTS, BayesPointOptions
 from oblong.solvers.bayes_point.sites import Sites
 
@@ -164,7 +164,7 @@ def _posterior(
     for start, stop in chunks(len(F), max(1, chunk_values // p)):
         part = F[start:stop] * roots[start:stop, None]
         with released_blas(p):
-            M = dsyrk(1.0, part.T, beta=1.0, c=M, lower=1, overwrite_c=1)
+            M = lower_gram(part.T, add_to=M)
         h += nu[start:stop] @ F[start:stop]
     with released_blas(p):
         L = cholesky(M, lower=True, overwrite_a=True, check_finite=False)

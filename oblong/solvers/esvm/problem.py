@@ -20,10 +20,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg.blas import dsyrk, dtrmm
+from scipy.linalg.blas import dtrmm
 
 from oblong._core.threads import available_threads, chunks, run_chunks
-from oblong.linalg.gram import OrderedSum
+from oblong.linalg.gram import OrderedSum, lower_gram
 from oblong.linalg.log_det import chunk_length, inverse_factor
 from oblong.solvers.esvm.options import EsvmOptions
 from oblong.solvers.margin.scaled import widest_bias
@@ -154,7 +154,7 @@ class EsvmProblem:
                 rows = self.F[start:stop] if len(used) == self.n else self.F[part]
                 v += signed[part] @ rows
                 weighted = rows * roots[part, None]
-                M = dsyrk(1.0, weighted.T, beta=1.0, c=M, lower=1, overwrite_c=1)
+                M = lower_gram(weighted.T, add_to=M)
             M += np.tril(M, -1).T
         else:
             v, M = self._sums(alpha, chunk)

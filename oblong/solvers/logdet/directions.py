@@ -13,10 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from oblong._core.threads import released_blas
+from oblong.linalg.gram import lower_gram
 from oblong.linalg.log_det import quadratic_features, symmetric_features, symmetric_matrix
 from oblong.solvers.logdet.options import LogDetOptions
 
@@ -121,7 +121,7 @@ def sampled_hessian(
         U[P:] = extra
         U *= np.sqrt(share * zone.weights[places])
         with released_blas(size):
-            hessian = dsyrk(1.0, U.T, beta=1.0, c=hessian, trans=1, lower=1, overwrite_c=1)
+            hessian = lower_gram(U, add_to=hessian)
     return hessian
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from oblong._core.threads import released_blas
+from oblong.linalg.gram import lower_gram
 from oblong.linalg.log_det import quadratic_features
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class DualSystem(NewtonSystem):
         state = self.state
         # By SciPy's BLAS, as the factor: the threads of NumPy's would be in the way of its own.
         with released_blas(state.n):
-            N = dsyrk(1.0, state.Z.T, lower=1)
+            N = lower_gram(state.Z.T)
         np.multiply(N, N, out=N)
         if state.r != 1.0:
             N /= state.r
@@ -169,7 +169,7 @@ class PrimalSystem(NewtonSystem):
             self.U[P:] = state.border.T
         scaled = self.U / np.sqrt(self.diagonal)
         with released_blas(size):
-            N = dsyrk(1.0, scaled.T, trans=1, lower=1)
+            N = lower_gram(scaled)
         self.extra = np.zeros((size - P,) * 2) if state.border is None else self.bend()
         N.flat[: P * (size + 1) : size + 1] += 1.0
         N[P:, P:] += self.extra

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg.blas import dsymv, dsyrk
+from scipy.linalg.blas import dsymv
 from scipy.linalg.lapack import dlauum, dpotrf, slauum, spotrf
 
 from oblong._core.compile import compiled
+from oblong.linalg.gram import lower_gram
 from oblong.linalg.log_det import invert_triangle
 from oblong.solvers.esvm.kernel.certificate import certify_by_kernel
 from oblong.solvers.esvm.kernel.pairs import move_pairs
@@ -49,7 +50,7 @@ class KernelDual:
         F = np.asarray(problem.F, dtype=np.float64)
         n = problem.n
         # The lower triangle, in columns.
-        self.K = dsyrk(part.length**-2, F.T, trans=1, lower=1)
+        self.K = lower_gram(F, part.length**-2)
         self.diagonal = self.K.diagonal().copy()
         self._space = np.empty(n * n)
 
