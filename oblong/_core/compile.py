@@ -31,6 +31,16 @@ _made: dict[Any, Any] = {}
 _lock = threading.RLock()
 
 
+def _renew() -> None:
+    """Give a forked process a lock that no thread of its parent holds."""
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)
+
+
 def compiled(
     function: F, *, reassociate: bool = False, counted: bool = True, inlined: bool = False
 ) -> F:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
-from threading import Lock, local
+from threading import RLock, local
 
 from threadpoolctl import ThreadpoolController
 
@@ -32,11 +32,6 @@ def _helpers() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max(1, cpu_count() - 1), thread_name_prefix="oblong")
 
 
-if hasattr(os, "register_at_fork"):
-    # A forked process has none of the threads.
-    os.register_at_fork(after_in_child=_helpers.cache_clear)
-
-
 class _Own(local):
     """What a thread has for itself.
 
@@ -46,9 +41,12 @@ class _Own(local):
         How many it may use though BLAS is held to one; 0 where that says it.
     holding : int
         Contexts in which it holds BLAS, and that :func:`released_blas` suspends.
+    counted : tuple of int
+        What it has added to the numbers of contexts that hold BLAS and that release it.
     """
 
     threads = holding = 0
+    counted = (0, 0)
 
 
 _own = _Own()
@@ -62,12 +60,13 @@ def available_threads() -> int:
 
 _holding = _releasing = 0
 _before: list[int] | None = None
-_lock = Lock()
+_lock = RLock()
 
 
 def _count(holding: int = 0, releasing: int = 0) -> None:
     """Hold BLAS to one thread as long as more contexts hold it than release it."""
     global _holding, _releasing, _before
+    _own.counted = (_own.counted[0] + holding, _own.counted[1] + releasing)
     with _lock:
         _holding += holding
         _releasing += releasing
@@ -91,6 +90,29 @@ def _set_threads(numbers: list[int], present: list[int]) -> None:
             free(force=True)
             library.set_num_threads(number)
             free(force=True)
+
+
+def _renew() -> None:
+    """Make a forked process its own: it has only the thread that forked.
+
+    What the others held they would never let go.
+    """
+    global _holding, _releasing, _before, _lock
+    _helpers.cache_clear()
+    _lock = RLock()
+    _holding, _releasing = _own.counted
+    if _before is not None and _holding <= _releasing:
+        _set_threads(_before, [1] * len(_before))
+        _before = None
+
+
+if hasattr(os, "register_at_fork"):
+    # Nor may a thread be about to set the threads of BLAS, which has a lock of its own.
+    os.register_at_fork(
+        before=lambda: _lock.acquire(),
+        after_in_parent=lambda: _lock.release(),
+        after_in_child=_renew,
+    )
 
 
 @contextmanager

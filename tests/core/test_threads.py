@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import get_context
@@ -13,6 +16,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from oblong import RelativeMarginClassifier
 from oblong._core.threads import (
     available_threads,
     blas_for_systems,
@@ -66,6 +70,84 @@ def test_a_forked_process_has_helpers_of_its_own():
     run_chunks(lambda start, stop: None, 2, 1, 2)
     with ProcessPoolExecutor(1, mp_context=get_context("fork")) as pool:
         pool.submit(test_threads_work_at_the_same_time).result(timeout=60.0)
+
+
+@pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="no fork beside threads")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_fork__no_child_waits_for_a_thread_of_its_parent(three_threads):
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    y = (X[:, 0] > 0.0).astype(int)
+    model = RelativeMarginClassifier(kernel="linear").fit(X, y)
+    over = threading.Event()
+
+    def hold() -> None:
+        while not over.is_set():
+            with single_threaded_blas():
+                run_chunks(lambda start, stop: None, 4, 1, 2)
+
+    def fit() -> None:
+        while not over.is_set():
+            model.fit(X, y)
+
+    def child() -> int:
+        if blas_threads() != 3:
+            return 1
+        with own_threads_only():
+            run_chunks(lambda start, stop: None, 4, 1, 2)
+            if blas_threads() != 1:
+                return 2
+        return 0 if blas_threads() == 3 else 3
+
+    others = [threading.Thread(target=task) for task in (hold, fit)]
+    for other in others:
+        other.start()
+    try:
+        for _ in range(200):
+            assert exit_code(child) == 0
+    finally:
+        over.set()
+        for other in others:
+            other.join()
+
+
+def exit_code(work: Callable[[], int]) -> int:
+    """What a forked process returns; -9 of one that does not end."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os._exit(work())
+        finally:
+            os._exit(99)
+    end = time.monotonic() + 20.0
+    while time.monotonic() < end:
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(1e-3)
+    os.kill(pid, signal.SIGKILL)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+@pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="no fork beside threads")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_fork__the_thread_that_forks_keeps_what_it_holds(three_threads):
+    def child() -> int:
+        with released_blas(LARGE):
+            if blas_threads() != 3:
+                return 1
+        return int(blas_threads() != 1)
+
+    with own_threads_only():
+        assert exit_code(child) == 0
+
+    def leave() -> int:
+        context.__exit__(None, None, None)
+        return int(blas_threads() != 3)
+
+    context = single_threaded_blas()
+    context.__enter__()
+    assert exit_code(leave) == 0
+    context.__exit__(None, None, None)
 
 
 def test_chunks_inside_of_chunks():
