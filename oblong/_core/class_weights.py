@@ -5,6 +5,9 @@ from typing import Any
 
 import numpy as np
 
+# Penalties that solvers can square and sum up.
+_LARGEST_PENALTY = 1e150
+
 
 def class_factors(
     class_weight: Mapping[Any, float] | str | None,
@@ -57,3 +60,22 @@ def class_factors(
     if not allow_zero and not np.all((factors > 0.0) & (factors < np.inf)):
         raise ValueError("class_weight must contain finite numbers above zero")
     return factors
+
+
+def row_penalties(C: float, factors: np.ndarray) -> np.ndarray:
+    """Penalties of the rows, ``C`` times their factors.
+
+    Raises
+    ------
+    ValueError
+        If one is too large to be reckoned with.
+    """
+    with np.errstate(over="ignore"):
+        penalties = float(C) * factors
+    largest = float(penalties.max(initial=0.0))
+    if not largest <= _LARGEST_PENALTY:
+        raise ValueError(
+            f"C={C:g} times the weight of a row is {largest:.3g}, and at most "
+            f"{_LARGEST_PENALTY:g} is possible: lower C or the weights"
+        )
+    return penalties

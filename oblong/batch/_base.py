@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from oblong._core.class_weights import class_factors
+from oblong._core.class_weights import class_factors, row_penalties
 from oblong._core.progress import ProgressCallback
 from oblong._core.threads import single_threaded_blas
 from oblong.batch._expansion import CertifiedExpansion
@@ -44,7 +44,7 @@ class KernelClassifier(CertifiedExpansion, PairwiseKernelClassifier):
         self, X: Any, y: np.ndarray, penalties: np.ndarray, weights: np.ndarray, threads: int
     ) -> PairFit:
         columns = self._columns(X, threads)
-        C, progress = self._penalty * penalties, self._progress()
+        C, progress = row_penalties(self.C, penalties), self._progress()
         with single_threaded_blas() if threads == 1 else nullcontext():
             solution = self._solve_pair(columns, y, C, progress, weights)
         margin = solution.margin

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import scipy.sparse as sp
 
+from oblong._core.class_weights import row_penalties
 from oblong._core.estimator import Count, Fraction, Positive
 from oblong._core.progress import ProgressCallback
 from oblong._core.threads import blas_for_systems, chunks
@@ -218,7 +219,9 @@ class EllipsoidalKernelClassifier(MarginParameters, PassClassifier):
             for pair, rows in zip(pairs_of(len(self.classes_)), members)
         )
         fits = [
-            self._certified(X, mapped.features[rows], rows, y, self.C * penalties[rows], fit)
+            self._certified(
+                X, mapped.features[rows], rows, y, row_penalties(self.C, penalties[rows]), fit
+            )
             for rows, y, fit in zip(members, signs, fits)
         ]
         return fits, members
@@ -337,7 +340,7 @@ class EllipsoidalKernelClassifier(MarginParameters, PassClassifier):
     ) -> PairFit:
         if not isinstance(X, UnitBallRows):
             return super()._fit_pair(X, y, penalties, weights, threads)
-        C, cache = self.C * penalties, self.cache_size * 2.0**20
+        C, cache = row_penalties(self.C, penalties), self.cache_size * 2.0**20
         return _KernelFit.of(
             solve_ellipsoidal_kernel(X, y, C, cache_bytes=cache, threads=threads, **self._run())
         )

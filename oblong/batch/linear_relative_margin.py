@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
+from oblong._core.class_weights import row_penalties
 from oblong._core.estimator import AtLeastOne, ClassWeight, Fraction, Limit, NotNegative, Positive
 from oblong.batch._pairwise import PairFit
 from oblong.batch._parameters import SolverParameters, VoteParameters, check_bound
@@ -179,13 +180,14 @@ class LinearRelativeMarginClassifier(SolverParameters, VoteParameters, PassClass
     def _fit_pair(
         self, X: Any, y: np.ndarray, penalties: np.ndarray, weights: np.ndarray, threads: int
     ) -> PairFit:
+        C = row_penalties(self.C, penalties)
         how: dict[str, Any] = {"tol": self.tol, "threads": threads, "progress": self._progress()}
         many = X.shape[0] >= DEFAULTS.bands_from and X.shape[1] <= DEFAULTS.band_columns
         many = many and not sp.issparse(X) and self.B is None
         if self.solver == "bands" or (self.solver == "auto" and many):
             factors = [float((penalties / weights)[np.argmax(y == side)]) for side in (-1.0, 1.0)]
-            C = (self.C * factors[0], self.C * factors[1])
-            problem = PassProblem((0, 1), C, **self._pass_form())
+            of_classes = (self.C * factors[0], self.C * factors[1])
+            problem = PassProblem((0, 1), of_classes, **self._pass_form())
             found: Any = solve_in_bands(X, y, weights, problem, max_passes=self.max_iter, **how)
             solution, coef, n_iter = found, np.empty(0), found.n_passes
         else:
@@ -195,7 +197,7 @@ class LinearRelativeMarginClassifier(SolverParameters, VoteParameters, PassClass
             found = solve_linear_relative_margin(
                 X,
                 y,
-                self.C * penalties,
+                C,
                 B=self.B,
                 spread=self.spread,
                 D=self.D,
@@ -222,7 +224,7 @@ class LinearRelativeMarginClassifier(SolverParameters, VoteParameters, PassClass
     def _keep(self, solutions: Sequence[Any]) -> None:
         self.B_ = np.array([found.B for found in solutions])
         self.theta_ = np.array([found.theta for found in solutions])
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):
             self.relative_margin_ = 1.0 / np.array([found.largest for found in solutions])
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from oblong._core.class_weights import row_penalties
 from oblong.batch._base import KernelClassifier
 from oblong.batch._pairwise import PairFit
 from oblong.batch._parameters import MarginParameters
@@ -49,7 +50,9 @@ class RelativeMarginPathClassifier(MarginParameters, KernelClassifier):
         self, X: Any, y: np.ndarray, penalties: np.ndarray, weights: np.ndarray, threads: int
     ) -> PairFit:
         columns = self._columns(X)
-        path = self._solve_pair(columns, y, self.C * penalties, self._progress(), weights)
+        path = self._solve_pair(
+            columns, y, row_penalties(self.C, penalties), self._progress(), weights
+        )
         self.coefs_ = np.array([margin.coef for margin in path.margins])
         self.biases_ = np.array(
             [m.bias - columns.offset(m.coef, m.direction) for m in path.margins]

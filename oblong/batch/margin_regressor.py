@@ -7,6 +7,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.base import RegressorMixin, _fit_context
 
+from oblong._core.class_weights import row_penalties
 from oblong._core.estimator import ArrayLike, InnerFraction, Limit, NotNegative, Positive, Verbose
 from oblong._core.rollback import all_or_nothing
 from oblong._core.threads import available_threads
@@ -205,7 +206,7 @@ class MarginRegressor(KernelParameters, RegressorMixin, CertifiedExpansion):
         self._check_targets(y, limits)
         self._gamma = self._resolve_gamma(rows, None if sample_weight is None else weights)
         self._check_kernel(rows)
-        C = self._penalty * weights
+        C = row_penalties(self.C, weights)
         losses = [{"quantile": level} for level in levels] or [{"epsilon": self.epsilon}]
         how = {"bounds": limits, "max_iter": self.max_iter, "progress": self._progress()}
         threads = available_threads()

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import scipy.sparse as sp
 
+from oblong._core.class_weights import row_penalties
 from oblong._core.estimator import AtLeastOne, Fraction, NotNegative, Positive
 from oblong._core.progress import ProgressCallback
 from oblong._core.threads import single_threaded_blas
@@ -277,12 +278,13 @@ class RelativeMarginClassifier(MarginParameters, ArraysAnywhere, KernelClassifie
 
         if self._one_by_one(rows, labels):
             return one_by_one()
+        row_penalties(self.C, penalties)
         pairs = PairBatch.of(labels)
         given = self.B is not None or self.D is not None
         batch = pairs.problems(
             self._tiles(kept, rows, pairs.order),
             penalties,
-            Cs=np.array([self._penalty]),
+            Cs=np.array([float(self.C)]),
             spreads=np.array([] if given else [self.spread]),
             bounds=None if self.B is None else np.full(len(pairs.pairs), float(self.B)),
             tol=self.tol,
@@ -369,7 +371,7 @@ class RelativeMarginClassifier(MarginParameters, ArraysAnywhere, KernelClassifie
         U = None
         if self.D is not None and self.nu is not None:
             U = self.D * self.nu * weights / weights.sum()
-        C = self._penalty * penalties
+        C = row_penalties(self.C, penalties)
         rows = X.given if isinstance(X, PreparedRows) else X
         found = solve_linear_relative_margin(
             rows, y, C, B=self.B, spread=self.spread, D=self.D, U=U, tol=self.tol
@@ -379,7 +381,7 @@ class RelativeMarginClassifier(MarginParameters, ArraysAnywhere, KernelClassifie
             fit = super()._fit_pair(X, y, penalties, weights, threads)
         if fit is not None and not linear.relative_gap < fit.relative_gap:
             return fit
-        coef = np.where(np.abs(linear.dual_coef) > 1e-9 * self._penalty, linear.dual_coef, 0.0)
+        coef = np.where(np.abs(linear.dual_coef) > 1e-9 * self.C, linear.dual_coef, 0.0)
         n_iter = found.n_iter + (0 if fit is None else fit.n_iter)
         return PairFit.of_linear(linear, solution=found, coef=coef, n_iter=n_iter)
 
@@ -394,5 +396,5 @@ class RelativeMarginClassifier(MarginParameters, ArraysAnywhere, KernelClassifie
             self.B_ = np.array([solution.B for solution in solutions])
             self.theta_ = np.array([solution.theta for solution in solutions])
             largest = np.array([np.abs(solution.outputs).max() for solution in solutions])
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):
             self.relative_margin_ = 1.0 / largest

@@ -7,6 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
+from oblong._core.class_weights import row_penalties
 from oblong._core.estimator import Count, FractionBelowOne
 from oblong._core.threads import blas_for_systems
 from oblong.batch._one_vs_one import pairs_of
@@ -182,7 +183,7 @@ class SigmaSVC(MarginParameters, PassClassifier):
     def _fit_pair(
         self, X: Any, y: np.ndarray, penalties: np.ndarray, weights: np.ndarray, threads: int
     ) -> PairFit:
-        C, D = self.C * penalties, float(self.D)
+        C, D = row_penalties(self.C, penalties), float(self.D)
         options: dict[str, Any] = {"threads": threads, **self._run()}
         cache = self.cache_size * 2.0**20
         linear: dict[str, Any] = {"weights": weights, "cache_bytes": cache, **options}

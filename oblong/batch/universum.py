@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 
+from oblong._core.class_weights import row_penalties
 from oblong._core.estimator import Natural, NotNegative, Positive
 from oblong._core.rollback import all_or_nothing
 from oblong.batch._base import KernelClassifier
@@ -208,7 +209,7 @@ class UniversumSVC(MarginParameters, KernelClassifier):
         solution = solve_universum(
             columns,
             y,
-            self.C * penalties,
+            row_penalties(self.C, penalties),
             C_universum=self.C_universum,
             epsilon=self.epsilon,
             **self._run(),

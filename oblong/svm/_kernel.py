@@ -1,11 +1,9 @@
 """SVC and SVR with the signatures of scikit-learn."""
 
 from dataclasses import dataclass, field
-from numbers import Real
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
@@ -15,9 +13,6 @@ from oblong.batch.margin_regressor import MarginRegressor
 from oblong.batch.relative_margin import RelativeMarginClassifier
 
 _EVERYTHING_MASKED = "Invalid input - all samples have zero or negative weights."
-Penalty = Annotated[float, Interval(Real, 0.0, None, closed="right")]
-# A penalty that no coefficient reaches, in place of an infinite one.
-_HARD = 1e10
 
 
 class _Conventions(CertifiedExpansion):
@@ -36,10 +31,6 @@ class _Conventions(CertifiedExpansion):
         self._gamma = super()._resolve_gamma(X, None)
         self.shape_fit_ = X.shape
         return X, y, weights
-
-    @property
-    def _penalty(self) -> float:
-        return min(float(self.C), _HARD)
 
     def _resolve_gamma(self, X: Any, weights: np.ndarray | None) -> float:
         return self._gamma
@@ -63,7 +54,7 @@ class SVC(_Conventions, RelativeMarginClassifier):
     Parameters
     ----------
     C : float, default=1.0
-        Penalty of margin violations, larger than zero. Infinity asks for a hard margin.
+        Penalty of margin violations, larger than zero and finite.
     kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"} or callable, default="rbf"
         The kernel function.
     degree : int, default=3
@@ -144,7 +135,7 @@ class SVC(_Conventions, RelativeMarginClassifier):
     (True, 0)
     """
 
-    C: Penalty = 1.0
+    C: Positive = 1.0
     shrinking: bool = True
     cache_size: Positive = 200
     probability: bool | Literal["deprecated"] = False
@@ -202,7 +193,7 @@ class SVR(_Conventions, MarginRegressor):
         Largest violation of the optimality conditions. The fit also proves a relative duality
         gap of at most ``max(tol, 1e-3)``, or warns.
     C : float, default=1.0
-        Penalty of errors, larger than zero. Infinity allows no error beyond ``epsilon``.
+        Penalty of errors, larger than zero and finite.
     epsilon : float, default=0.1
         Errors up to this size are not penalised.
     shrinking : bool, default=True
@@ -256,7 +247,7 @@ class SVR(_Conventions, MarginRegressor):
     0.67
     """
 
-    C: Penalty = 1.0
+    C: Positive = 1.0
     shrinking: bool = True
     cache_size: Positive = 200
     # What the estimator below calls by these names is settled here.

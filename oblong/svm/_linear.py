@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
-from oblong._core.class_weights import class_factors
+from oblong._core.class_weights import class_factors, row_penalties
 from oblong._core.estimator import ClassWeight, Estimator, Natural, Positive, RandomState, Verbose
 from oblong._core.rollback import all_or_nothing
 from oblong.batch._one_vs_rest import solve_each
@@ -155,7 +155,7 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, Estimator):
             positive = 1 if n_classes == 2 else k
             # As in LIBLINEAR, the rest has no factor where there are more than two classes.
             rest = factors[0] if n_classes == 2 else 1.0
-            C = self.C * weights * np.where(signs > 0.0, factors[positive], rest)
+            C = row_penalties(self.C, weights * np.where(signs > 0.0, factors[positive], rest))
             return self._solve(rows, signs, C, seed)
 
         found = solve_each(solve, labels, n_classes, None)

@@ -56,6 +56,7 @@ SKIPPED = {
     "test_svc_ovr_tie_breaking[SVC]": "at an output of exactly zero LIBSVM votes for one class and "
     "scikit-learn's decision function for the other; here they agree",
     "test_svc_raises_error_internal_representation": PRIVATE,
+    "test_svm_with_infinite_C": "an infinite C is a clear error here; see test_drop_in.py",
     "test_svr_errors": "a kernel of a wrong shape is an error in `fit` already",
     "test_tweak_params": PRIVATE,
 }
