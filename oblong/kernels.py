@@ -210,9 +210,11 @@ class Kernel:
 
     def _powers(self) -> tuple[float, float]:
         """A power of two to multiply rows by, and the factor of their squared distances then."""
-        factor = 2.0 * LOG2_E * self.gamma
-        power = 2.0 ** round(0.5 * np.log2(factor)) if factor > 0.0 else 1.0
-        return power, factor / power**2
+        if not self.gamma > 0.0:
+            return 1.0, 0.0
+        power = 2.0 ** round(0.5 * float(np.log2(self.gamma) + np.log2(2.0 * LOG2_E)))
+        # One division after the other: the square may overflow, or vanish.
+        return power, self.gamma / power / power * (2.0 * LOG2_E)
 
     def _prepare_dense(
         self, X: np.ndarray, dtype: np.dtype, shift: np.ndarray | None

@@ -142,7 +142,10 @@ def solve_binary(
         if setting.consistent:
             caps = penalties * (setting.r * setting.p / (weights.sum() * nu)) / lengths
         else:
-            caps = penalties / (nu * lengths**2)
+            with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+                caps = penalties / (nu * lengths**2)
+            if not np.isfinite(caps).all():
+                raise ValueError("the penalties of such short rows overflow: scale the columns")
         return _without_excess(caps, y, t, setting.fit_intercept)
 
     solve = _solver(F, y, pi, setting)

@@ -103,6 +103,9 @@ class KernelExpansion(Estimator):
     n_iter_: Any
     _gamma: float
 
+    # Negative eigenvalues up to this share of the diagonal are round-off.
+    _round_off = 1e-5
+
     def _training_data(
         self, X: Any, y: Any, sample_weight: Any, **targets: Any
     ) -> tuple[Any, np.ndarray, np.ndarray]:
@@ -132,6 +135,15 @@ class KernelExpansion(Estimator):
 
     def _kernel(self) -> Kernel:
         return Kernel(self.kernel, self._gamma, int(self.degree), float(self.coef0))
+
+    def _check_definite(self, X: Any, consequence: str) -> None:
+        """Refuse an indefinite kernel; ``consequence`` says what it would mean and what to do."""
+        kernel = self._kernel()
+
+        def matrix(rows: np.ndarray) -> np.ndarray:
+            return np.asarray(kernel(self._select(X, rows)))
+
+        check_kernel_definite(kernel, matrix, X.shape[0], consequence, self._round_off)
 
     def _select(self, X: Any, rows: np.ndarray) -> Any:
         return X[np.ix_(rows, rows)] if self.kernel == "precomputed" else X[rows]
@@ -179,9 +191,12 @@ class KernelExpansion(Estimator):
         X = validated_rows(self, X, reset=False)
         with np.errstate(over="ignore", invalid="ignore"):
             outputs = self._evaluate(X)
-            outputs = outputs.astype(X.dtype, copy=False) if rounded else outputs
-        Kernel.check_finite(outputs, "the decision value of")
-        return outputs
+            Kernel.check_finite(outputs, "the decision value of")
+            if not rounded:
+                return outputs
+            # Outputs beyond single precision stay as they are.
+            fewer_digits = outputs.astype(X.dtype, copy=False)
+        return fewer_digits if np.isfinite(fewer_digits).all() else outputs
 
     def _evaluate(self, X: Any) -> np.ndarray:
         """Outputs of validated rows, in double precision whatever that of the rows.
@@ -257,9 +272,8 @@ class CertifiedExpansion(KernelExpansion):
     verbose: int
     converged_: bool
 
-    # Whether the last fit found the kernel matrix to be indefinite, and which negative eigenvalues,
-    # as a share of the diagonal, are round-off.
-    _indefinite, _round_off = False, 1e-5
+    # Whether the last fit found the kernel matrix to be indefinite.
+    _indefinite = False
     # What has units.
     _in_units = "the columns"
 
@@ -273,25 +287,15 @@ class CertifiedExpansion(KernelExpansion):
         """What to do where the solver makes no further progress."""
         return f"Lower C (now {self.C:g}) or scale {self._in_units}."
 
-    @property
-    def _penalty(self) -> float:
-        """The penalty that the solver gets."""
-        return float(self.C)
-
     def _if_indefinite(self) -> str | None:
         """What an indefinite kernel would mean and what to do; None if it does no harm."""
         return None
 
     def _check_kernel(self, X: Any) -> None:
-        kernel = self._kernel()
         consequence = self._if_indefinite()
         self.__dict__.pop("_indefinite", None)
-
-        def matrix(rows: np.ndarray) -> np.ndarray:
-            return np.asarray(kernel(self._select(X, rows)))
-
         try:
-            check_kernel_definite(kernel, matrix, X.shape[0], str(consequence), self._round_off)
+            self._check_definite(X, str(consequence))
         except ValueError:
             if consequence is not None:
                 raise

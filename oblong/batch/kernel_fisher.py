@@ -119,6 +119,9 @@ class KernelFisherClassifier(
 
     alpha: Positive = 1.0
 
+    def _check_kernel(self, X: Any) -> None:
+        self._check_definite(X, "there is no scatter; use another kernel")
+
     def _fit_pair(
         self, X: Any, y: np.ndarray, penalties: np.ndarray, weights: np.ndarray, threads: int
     ) -> PairFit:

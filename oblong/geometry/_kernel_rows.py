@@ -9,6 +9,7 @@ import numpy as np
 from oblong._core.threads import available_threads
 from oblong.kernels import Kernel, resolve_gamma
 from oblong.linalg.definite import check_positive_semidefinite
+from oblong.linalg.feature_map import row_norms
 from oblong.linalg.kernel_coordinates import KernelCoordinates, kernel_coordinates
 
 
@@ -89,9 +90,11 @@ class KernelizedRows:
         Rows much closer to each other than the scale of the kernel have values that differ in
         their last digits alone.
         """
-        squares = self._values(X) ** 2 + self.basis.means**2
-        errors = squares @ ((self.basis.directions @ factor) ** 2).sum(axis=1)
-        return np.finfo(float).eps * np.sqrt(errors)
+        # Values, or the sizes, may be so large that only their products have squares.
+        sizes = np.hypot.reduce(self.basis.directions @ factor, axis=1)
+        means = float(np.linalg.norm(self.basis.means * sizes))
+        lengths = np.hypot(row_norms(self._values(X) * sizes), means)
+        return float(np.finfo(float).eps) * lengths
 
     def _values(self, X: np.ndarray) -> np.ndarray:
         """Kernel values of rows against those of the fit."""

@@ -37,13 +37,17 @@ def check_kernel_definite(
         End of the message: what an indefinite kernel means to the caller.
     tolerance : float, default=1e-5
         Negative eigenvalues up to this fraction of the largest diagonal entry count as round-off;
-        in single precision, at least up to the default.
+        in single precision, at least up to the default; of a sigmoid in double precision, only
+        those that are.
     """
     if kernel.always_positive_semidefinite:
         return
     K = matrix(np.arange(0, n_rows, max(1, -(-n_rows // _ROWS))))
     if K.dtype != np.float64:
         tolerance = max(tolerance, _TOLERANCE)
+    elif kernel.name == "sigmoid":
+        # Nobody else has computed these values, perhaps with fewer digits.
+        tolerance = 4.0 * len(K) * float(np.finfo(np.float64).eps)
     check_positive_semidefinite(K, consequence, tolerance)
 
 

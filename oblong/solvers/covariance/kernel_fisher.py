@@ -22,6 +22,8 @@ from oblong.solvers.covariance.certificate import UNIT, Certificate, StoredOutpu
 
 # Negative eigenvalues up to this fraction of the largest are round-off.
 _ROUND_OFF = 1e-10
+# Squared norm of a weight vector, over the objective without one, that costs nothing.
+_NO_NORM = 1e-6
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,14 @@ def solve_kernel_fisher(
         # The bias is that of rows as given, so the digits of its products are lost in it.
         stored = StoredOutputs.of_rows(X, direction, -float(direction @ shift))
         rounded = UNIT * float(np.linalg.norm(np.abs(coef) @ abs(moved)))
-    image, error = stored.f, stored.error
+    image, error, kept = stored.f, stored.error, coef
+    norm = float(np.abs(coef) @ (np.abs(image) + error))
+    same = np.ptp(image) <= error.max() * UNIT / (UNIT + unit)
+    if same and norm <= _NO_NORM * float(targets @ (targets / ridge)):
+        # Rows that the kernel does not tell apart: the signs of such outputs are those of rounding.
+        rounded = math.sqrt(norm)
+        image, error, kept = np.zeros((3, len(y)))
+        direction = None if direction is None else np.zeros_like(direction)
     norm = coef @ image if direction is None else direction @ direction
     residual = targets - image
     bias = float(weights @ residual) / total
@@ -159,7 +168,7 @@ def solve_kernel_fisher(
     )
     wrong = ~(np.where(positive, loo, -loo) > 0)
     error_rate = float(weights[wrong].sum() / total)
-    return KernelFisherResult(coef, threshold, outputs, loo, error_rate, **known)
+    return KernelFisherResult(kept, threshold, outputs, loo, error_rate, **known)
 
 
 def _inverse_root(K: np.ndarray, ridge: np.ndarray) -> np.ndarray:

@@ -264,6 +264,9 @@ class SmoothedNewton(Generic[Found]):
         """One Newton step; return the decrement and whether the iterate moved."""
         problem, R, w, kappa = self.problem, self.R, self.w, self._kappa()
         ball, p = 1.0 - float(w @ w), len(w)
+        if not ball > 0.0:
+            # Rounding has put the iterate on the sphere, where the barrier has no slope.
+            return 0.0, False
         # Gradients of -r ln|B| + tr(M B), of the barrier and of the bias.
         excess = R.T @ self.M @ R
         excess.flat[:: len(R) + 1] -= problem.r
@@ -303,7 +306,7 @@ class SmoothedNewton(Generic[Found]):
 
         def slope_at(t: float) -> float:
             value = linear - r * float(np.sum(eigenvalues / (1.0 + t * eigenvalues)))
-            ball = c - t * (2.0 * half + t * a)
+            ball = max(c - t * (2.0 * half + t * a), 1e-300)
             value += 2.0 * kappa * (half + t * a) / ball
             return value + float(self._weights(self.m + t * dm) @ dm)
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from oblong._core.compile import compiled, uncounted
 from oblong._core.gap import PrimalDual
-from oblong.linalg.columns import Expansion, SymmetricColumns
+from oblong.linalg.columns import UNIT, Expansion, SymmetricColumns
 from oblong.solvers.margin.options import DEFAULTS, MarginOptions
 from oblong.solvers.margin.problem import Pieces, loss_and_slope, term
 
@@ -234,7 +234,8 @@ def _primal(p, s, u, error, norm, hidden, bias, scale):
     upper += 0.5 * scale**2 * hidden
     for i in range(u.size):
         f = scale * (u[i] + bias)
-        doubt = scale * error[i]
+        # An output beside a kink, and its loss, are small differences of numbers of this size.
+        doubt = scale * (error[i] + UNIT * (abs(u[i]) + abs(bias)))
         objective += loss_and_slope(p, s, i, f)[0]
         above = loss_and_slope(p, s, i, f + doubt)[0]
         upper += max(above, loss_and_slope(p, s, i, f - doubt)[0])
