@@ -14,23 +14,26 @@ def is_missing(value: Any) -> bool:
     except TypeError:
         # pandas.NA is neither equal to itself nor different.
         return True
+    except ValueError:
+        # Several values, such as rows of a list.
+        return False
 
 
 def check_present(y: Any) -> None:
     """Refuse labels or targets of which one is missing.
 
-    Numbers are left to scikit-learn, and arrays on a device to their libraries. A NaN in a list of
-    strings would become a string itself, and None or pandas.NA an error about an order.
+    A NaN in a list of strings would become a string itself, and None or pandas.NA an error about an
+    order. Arrays on a device are left to their libraries.
     """
     entries = y
     if not isinstance(y, (list, tuple)):
-        on_device = hasattr(y, "device") and not isinstance(y, np.ndarray)
-        if y is None or on_device or getattr(getattr(y, "dtype", None), "kind", "O") in "biufcSU":
+        if y is None or (hasattr(y, "device") and not isinstance(y, np.ndarray)):
             return
-        values = np.asarray(y)
-        if values.dtype.kind not in "OmM":
+        entries = np.asarray(y).ravel()
+        if entries.dtype.kind not in "fOmM" or (
+            entries.dtype.kind == "f" and not np.isnan(entries).any()
+        ):
             return
-        entries = values.astype(object).ravel() if values.dtype.kind == "O" else values.ravel()
     if all(issubclass(kind, _PRESENT) for kind in set(map(type, entries))):
         return
     for row, value in enumerate(entries):

@@ -133,6 +133,8 @@ def folds_of(
         place[kept] = np.arange(kept.size)
         given = (place[np.asarray(test)] for _, test in cv)
         folds = [test[test >= 0] for test in given if (test >= 0).any()]
+    if not folds:
+        raise ValueError("cv gives no folds")
     every = np.concatenate(folds)
     times = np.bincount(every, minlength=kept.size)
     if len(times) > kept.size or (times != 1).any():

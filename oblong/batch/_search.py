@@ -53,7 +53,10 @@ def refitted(estimator: Any) -> bool:
 
 def checked_numbers(name: str, values: Any, least: float | None = None) -> np.ndarray:
     """Finite numbers above zero, or of at least ``least``."""
-    numbers = np.asarray(values, dtype=np.float64)
+    try:
+        numbers = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be a list of numbers, got {values!r}") from None
     inside = numbers > 0.0 if least is None else numbers >= least
     if numbers.ndim != 1 or numbers.size == 0 or not (np.isfinite(numbers) & inside).all():
         limit = "above 0" if least is None else f"of at least {least:g}"
@@ -63,6 +66,8 @@ def checked_numbers(name: str, values: Any, least: float | None = None) -> np.nd
 
 def checked_gammas(gammas: Any, kernel: Any) -> list:
     """The gammas, or the first of them where the kernel has none."""
+    if np.ndim(gammas) != 1:
+        raise ValueError(f"gammas must be a list, got {gammas!r}")
     gammas = list(gammas)
     for gamma in gammas:
         named = isinstance(gamma, str) and gamma in ("scale", "auto")
@@ -84,7 +89,10 @@ def splits_of(splitter: Any, X: Any, y: np.ndarray, groups: Any) -> list[tuple]:
     def numbers(part: Any) -> np.ndarray:
         return rows[np.asarray(part, dtype=None if len(part) else np.intp)]
 
-    return [tuple(map(numbers, split)) for split in splitter.split(X, y, groups)]
+    splits = [tuple(map(numbers, split)) for split in splitter.split(X, y, groups)]
+    if not splits:
+        raise ValueError("cv gives no folds")
+    return splits
 
 
 @contextmanager

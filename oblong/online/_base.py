@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import unique_labels
+from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import check_is_fitted
 
 from oblong._core.estimator import Estimator
@@ -261,6 +261,7 @@ class OnlineClassifier(PassParameters, ClassifierMixin, Estimator):
             return
         if classes is None:
             raise ValueError("classes must be passed on the first call to partial_fit.")
+        check_classification_targets(classes)
         self.classes_ = unique_labels(classes)
         if len(self.classes_) < 2:
             raise ValueError(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from oblong._core.missing import check_present, is_missing
 from oblong.online.incremental import CodedRows, IncrementalLearner, copies
 from oblong.solvers.online.drift import Adwin
 
@@ -243,6 +244,8 @@ def _cut(item: Any, learner: IncrementalLearner, window: int | None) -> Iterator
             raise TypeError("expected pairs (x, y) of rows and labels, or triples with weights")
         x, y, weight = item if len(item) == 3 else (*item, None)
         if isinstance(x, Mapping) or (not hasattr(x, "indptr") and np.ndim(x) == 1):
+            if is_missing(y):
+                raise ValueError(f"the label of row {learner.rows} is missing: {y!r}")
             yield x, y, 1.0 if weight is None else float(weight)
             return
         item = _coded(x, y, weight)
@@ -255,6 +258,7 @@ def _cut(item: Any, learner: IncrementalLearner, window: int | None) -> Iterator
 
 def _coded(X: Any, y: Any, weights: Any) -> CodedRows:
     """A batch with its labels as numbers."""
+    check_present(y)
     y = np.asarray(y)
     if y.ndim != 1:
         raise ValueError("y must contain one label per row")

@@ -159,7 +159,10 @@ class SVC(_Conventions, RelativeMarginClassifier):
                 "Invalid input - all samples with positive weights belong to the same class."
             )
         # Balanced by the number of rows, whatever their weights.
-        self.class_weight_ = compute_class_weight(self.class_weight, classes=classes, y=y)[left]
+        factors = compute_class_weight(self.class_weight, classes=classes, y=y)
+        if not (factors > 0.0).all():
+            raise ValueError(f"class_weight must have numbers above zero, got {self.class_weight}")
+        self.class_weight_ = factors[left]
         return X, y, weights
 
     def _penalties(self, labels: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 
-from oblong import MarginRegressorCV, RelativeMarginClassifierCV
+from oblong import CalibratedMarginClassifier, MarginRegressorCV, RelativeMarginClassifierCV
 
 
 @pytest.mark.parametrize(
@@ -22,3 +22,16 @@ def test_folds_are_masks_lists_or_numbers(model):
     for split in ((half, ~half), (rows.tolist(), others.tolist()), (rows - 150, others)):
         found = model.set_params(cv=[split]).fit(X, y).cv_results_
         np.testing.assert_array_equal(found["split0_test_score"], expected["split0_test_score"])
+
+
+def test_search__says_what_is_wrong_with_a_grid_or_folds():
+    X, y = np.random.default_rng(0).normal(size=(20, 2)), np.arange(20) % 2
+    for kind in (RelativeMarginClassifierCV, MarginRegressorCV):
+        with pytest.raises(ValueError, match="cv gives no folds"):
+            kind(cv=[]).fit(X, y)
+        with pytest.raises(ValueError, match="gammas must be a list"):
+            kind(gammas=np.array(1.0)).fit(X, y)
+        with pytest.raises(ValueError, match="Cs must be a list of numbers"):
+            kind(Cs=np.array(["a"])).fit(X, y)
+    with pytest.raises(ValueError, match="cv gives no folds"):
+        CalibratedMarginClassifier(cv=[]).fit(X, y)

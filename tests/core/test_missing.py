@@ -42,6 +42,10 @@ def test_is_missing__is_false_of_all_others(value):
         pd.Series(pd.to_datetime(["2020-01-01", None])),
         np.array(["2020-01-01", "NaT"], dtype="datetime64[D]"),
         pl.Series(["a", None]),
+        pl.Series([1, None]),
+        pd.Series([1, None], dtype="Int64"),
+        np.array([1.0, np.nan]),
+        np.array([[1.0], [np.nan]], dtype=np.float32),
         ("a", None),
     ],
     ids=lambda y: f"{type(y).__name__} {getattr(y, 'dtype', '')}",
@@ -57,7 +61,6 @@ def test_check_present__finds_the_row_in_any_container(y):
         None,
         [1, 2],
         [[0, 1], [1, 1]],
-        np.array([1.0, np.nan]),
         np.array(["a", "nan"]),
         sp.csr_matrix([[1, 0]]),
         pd.Series(["a", "b"], dtype="category"),
@@ -66,5 +69,5 @@ def test_check_present__finds_the_row_in_any_container(y):
     ],
     ids=lambda y: f"{type(y).__name__} {getattr(y, 'dtype', '')}",
 )
-def test_check_present__lets_pass_what_is_whole_or_for_scikit_learn_to_refuse(y):
+def test_check_present__lets_pass_what_is_whole(y):
     check_present(y)

@@ -192,6 +192,14 @@ def test_rows_of__names_the_partition_that_is_odd(no_client, model, kind):
         clone(model).fit(da.concatenate(blocks), labels)
 
 
+def test_present__names_the_partition_and_the_row(no_client):
+    X, y = rows(400)
+    words = np.where(y > 0, "yes", "no").astype(object)
+    words[213] = None
+    with pytest.raises(ValueError, match="partition 2: y has a missing value, None, in row 13"):
+        DaskLinearRelativeMarginClassifier().fit(*arrays(X, words, 100))
+
+
 def test_unknown_chunks_frames_and_sparse_rows(client):
     X, y = rows(1500)
     exact = LinearRelativeMarginClassifier().fit(X, y)

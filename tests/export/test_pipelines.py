@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
@@ -200,6 +202,14 @@ def test_encodings_that_onnx_does_not_express(parts, message):
 def test_steps_that_onnx_does_not_express(step, X):
     model = make_pipeline(step, oblong.SigmaSVC(kernel="linear")).fit(X, np.arange(len(X)) % 2)
     with pytest.raises(ValueError, match=f"a {type(step).__name__} in a pipeline"):
+        oblong.to_onnx(model)
+
+
+def test_names_of_columns_are_no_warning():
+    X, y = rows()
+    frame = pd.DataFrame(X).add_prefix("x")
+    model = make_pipeline(StandardScaler(), oblong.SigmaSVC(kernel="linear")).fit(frame, y)
+    with warnings.catch_warnings(action="error"):
         oblong.to_onnx(model)
 
 

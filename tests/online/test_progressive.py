@@ -260,3 +260,14 @@ def test_detectors_of_river_find_drift():
     for detector in (detectors.ADWIN(), detectors.binary.DDM()):
         found = progressive_validation(AROWClassifier(), zip(X, y), drift=detector)
         assert any(1500 < row < 1700 for row in found.drifts)
+
+
+@pytest.mark.parametrize("missing", [None, np.nan])
+def test_progressive_validation__refuses_a_label_that_is_missing(missing):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(10, 2)), np.array([0, 1] * 5, dtype=object)
+    y[3] = missing
+    with pytest.raises(ValueError, match=r"y has a missing value, .*, in row 3"):
+        progressive_validation(AROWClassifier(), [(X, y)])
+    with pytest.raises(ValueError, match="the label of row 3 is missing"):
+        progressive_validation(AROWClassifier(), zip(X, y))

@@ -208,6 +208,13 @@ def test_svm__says_what_to_use_in_place_of_names_that_are_missing():
     assert not hasattr(oblong.svm, "NuSVM")
 
 
+@pytest.mark.parametrize("factor", [0.0, -1.0, np.nan, None])
+def test_svc__refuses_class_weights_that_are_no_factors(factor):
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(ValueError, match="class_weight must have numbers above zero"):
+        SVC(class_weight={0: factor, 1: 1.0}).fit(X, y)
+
+
 def test_break_ties_is_true_or_false():
     X, y = load_iris(return_X_y=True)
     with pytest.raises(ValueError, match="break_ties"):
