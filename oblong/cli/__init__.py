@@ -217,7 +217,11 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace | int:
                 about, _ = _ELSEWHERE.get(name, (f"a command of {point.value}", ""))
                 commands.add_parser(name, help=about)
     try:
-        args = parser.parse_args(argv)
+        args, unknown = parser.parse_known_args(argv)
+        if unknown:
+            # The command knows better than the program what its options are.
+            at = commands.choices.get(first, parser)
+            at.error(f"unrecognized arguments: {' '.join(unknown)}")
     except SystemExit as end:
         return int(end.code or OK)
     if not hasattr(args, "run"):

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import solve_triangular
+from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.svm import SVC
 
 from oblong.batch import (
@@ -354,6 +355,27 @@ def _calibrated_margin(graph: Graph, X: str, model: CalibratedMarginClassifier) 
     return found._replace(probabilities=pooled(graph, chances, found.places, k))
 
 
+def _threshold(graph: Graph, X: str, model: FixedThresholdClassifier) -> Outputs:
+    """The second class from a threshold on; scikit-learn counts the classes from `pos_label`."""
+    found = write_estimator(graph, X, model.estimator_)
+    classes, positive = model.classes_, 1
+    if model.pos_label is not None:
+        positive = int(np.flatnonzero(classes == model.pos_label)[0])
+    if found.probabilities is not None and model.response_method != "decision_function":
+        values, usual = graph.column(graph.part(found.probabilities, positive)), 0.5
+    elif found.scores is not None:
+        values, usual = found.scores, 0.0
+        if positive == 0:
+            values = graph.node("Neg", values)
+    else:
+        raise Unexportable(f"a threshold of a {type(model.estimator_).__name__}")
+    threshold = usual if model.threshold == "auto" else float(model.threshold)
+    above = graph.node("GreaterOrEqual", values, graph.constant(threshold))
+    places = graph.node("Cast", above, to=7)
+    labels = graph.labels(places, classes[[1 - positive, positive]])
+    return Outputs(labels, found.scores, found.probabilities)
+
+
 Writer = Callable[[Graph, str, Any], Outputs]
 # The first match is used.
 _WRITERS: tuple[tuple[type, Writer], ...] = (
@@ -368,4 +390,5 @@ _WRITERS: tuple[tuple[type, Writer], ...] = (
     (OnlineClassifier, _online),
     (MinimumVolumeEllipsoid, _ellipsoid),
     (SVC, _svc),
+    (FixedThresholdClassifier, _threshold),
 )

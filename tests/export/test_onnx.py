@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.special import log_ndtr, ndtr
+from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.svm import SVC
@@ -224,3 +225,28 @@ def test_probabilities_that_agree_with_predictions(kind, ties):
 def test_a_linear_classifier_with_sparse_weights():
     X, y = rows()
     assert_agrees(oblong.svm.LinearSVC().fit(X, y).sparsify())
+
+
+@pytest.mark.parametrize("labels", [[0, 1], ["a", "b"]], ids=str)
+@pytest.mark.parametrize("positive", [None, 0, 1])
+@pytest.mark.parametrize(
+    ("calibrated", "threshold", "method"),
+    [
+        (True, 0.3, "auto"),
+        (True, 0.2, "decision_function"),
+        (True, "auto", "auto"),
+        (False, -0.5, "auto"),
+        (False, "auto", "auto"),
+    ],
+)
+def test_threshold__between_two_classes(labels, positive, calibrated, threshold, method):
+    X, y = rows(2)
+    inner = oblong.RelativeMarginClassifier()
+    model = FixedThresholdClassifier(
+        oblong.CalibratedMarginClassifier(inner) if calibrated else inner,
+        threshold=threshold,
+        pos_label=None if positive is None else labels[positive],
+        response_method=method,
+    ).fit(X, np.array(labels)[y])
+    assert_agrees(model)
+    assert len(set(model.predict(NEW).tolist())) == 2

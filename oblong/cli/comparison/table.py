@@ -112,11 +112,15 @@ def decision(comparison: Comparison) -> str:
         return f"{better}."
     if best is reference or best.mean == reference.mean:
         better = f"the {reference.model.title} has the lowest error, {100 * reference.mean:.2f} %"
-        rivals = [s for s in others if s.model.name != MAJORITY and verdict(s) == "not clear"]
-        if rivals:
-            *most, last = (s.model.title.replace(",", "") for s in rivals)
-            names = f"{', '.join(most)} or {last}" if most else last
-            better += f", but not clearly below that of {names}"
+        models = [s for s in others if s.model.name != MAJORITY]
+        equal, unclear = (
+            [s.model.title.replace(",", "") for s in models if verdict(s) == word]
+            for word in ("equal", "not clear")
+        )
+        if equal:
+            better += f", as {'has' if len(equal) == 1 else 'have'} {_listed(equal, 'and')}"
+        if unclear:
+            better += f", but not clearly below that of {_listed(unclear, 'or')}"
     else:
         clear = verdict(best) == "better"
         p = format_p(best.p_value)
@@ -139,6 +143,11 @@ def decision(comparison: Comparison) -> str:
             f"{100 * fairest.balanced_error:.2f} % against {100 * best.balanced_error:.2f} %"
         )
     return f"{better}."
+
+
+def _listed(names: list[str], word: str) -> str:
+    *most, last = names
+    return f"{', '.join(most)} {word} {last}" if most else last
 
 
 def _p(comparison: Comparison, first: Summary, second: Summary) -> float:
@@ -200,6 +209,9 @@ def verdict(summary: Summary) -> str:
     """Say in a word how a model stands against the reference."""
     if summary.p_value is None or summary.difference is None:
         return "reference"
+    if abs(summary.difference) < 1e-12:
+        # Of two models that are never wrong, above all, no more can be said.
+        return "equal"
     if summary.p_value >= LEVEL:
         return "not clear"
     return "better" if summary.difference < 0 else "worse"

@@ -191,7 +191,8 @@ def test_the_verdict_on_a_rare_class(capsys):
         out = capsys.readouterr().out
         assert "no model is clearly better than always predicting the most frequent" in out
         assert ("but Logistic ranks" in out) == (comparison is useful)
-        lines = re.findall(r"^ (SVM|Logistic|Majority class) .*(reference|not clear) $", out, re.M)
+        words = "reference|not clear|equal"
+        lines = re.findall(rf"^ (SVM|Logistic|Majority class) .*({words}) +$", out, re.M)
         assert len(lines) == 3
 
 
@@ -206,3 +207,17 @@ def test_few_folds_are_enough_to_beat_the_most_frequent_class():
     ]
     # Six rows that only one of two gets right: p = 2 / 2^6.
     assert decision(comparison).startswith("Logistic has the lowest error, 0.00 %")
+
+
+def test_verdict__models_that_err_alike_are_equal(capsys):
+    comparison = rare_class(0.7, 0.9)
+    truth = comparison.dataset.y
+    for (_, test), *folds in zip(comparison.folds, *comparison.results.values()):
+        for fold in folds[:2]:
+            fold.predicted[:] = truth[test]
+    for name in list(comparison.results)[:2]:
+        comparison.results[name][:] = [replace(f, error=0.0) for f in comparison.results[name]]
+    print_table(Console(width=100), comparison)
+    out = capsys.readouterr().out
+    assert re.search(r"^ Logistic .* equal +$", out, re.M)
+    assert "Verdict: the SVM has the lowest error, 0.00 %, as has Logistic." in out
