@@ -12,7 +12,6 @@ examples:
 import argparse
 import webbrowser
 from contextlib import suppress
-from threading import Thread
 
 from oblong.cli.shared.options import add_command, adder, busy, whole_number
 from oblong.cli.shared.tables import add_table_options, labelled_table
@@ -56,7 +55,6 @@ def _run(args: argparse.Namespace) -> int:
     except BadRequest as error:
         raise DataFileError(args.data, str(error)) from None
     with server:
-        Thread(target=server.warm_up, daemon=True).start()
         print(f"{server.url}\nCtrl-C ends it.", flush=True)
         if not args.no_browser:
             webbrowser.open(server.url)

@@ -91,11 +91,10 @@ class PlayServer(ThreadingHTTPServer):
             self._lock.release()
         return answer | {"delay": answer["delay"] + waited}
 
-    def warm_up(self) -> None:
-        """Load what the first fits need while the browser opens the page."""
-        points = preset(next(iter(PRESETS)))["points"]
-        view = [-1.0, 1.0, -1.0, 1.0]
-        self._fit({"points": points, "models": ["svm", "rmm"], "kernel": "linear", "view": view})
+    def server_close(self) -> None:
+        """Let a fit end that still runs: Python must not stop amid compiled code."""
+        super().server_close()
+        self._lock.acquire(timeout=_LONGEST_WAIT)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing of a page that was closed while its answer was on the way."""

@@ -175,13 +175,6 @@ def test_overflow_is_answered_and_nothing_is_printed(server, capfd):
     assert capfd.readouterr().err == ""
 
 
-def test_warm_up__loads_before_the_page_asks(server):
-    server.warm_up()
-    status, _, body = post(server, node=request(["svm", "rmm"], C=3.0))
-    assert status == 200
-    assert json.loads(body)["delay"] < 0.1
-
-
 def test_bodies_are_limited(server):
     assert post(server, node=b"{}", Content_Length=str(MOST_BYTES + 1))[0] == 413
     assert post(server, Content_Length="9" * 30)[0] == 413
