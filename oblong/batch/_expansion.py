@@ -30,6 +30,8 @@ _PREDICTION_BLOCK = 1 << 22
 # Rows that are prepared for a prediction at a time, and entries that are not worth another thread.
 _PREDICTION_ROWS = 1 << 14
 _ONE_THREAD = 1 << 17
+# Coefficients of support vectors that are spread out at a time.
+_COEFFICIENTS = 1 << 22
 # A matrix that is factorised takes differences of rows as if gamma were larger by this factor.
 _BY_DIFFERENCES = 1e4
 # Support vectors of fitted estimators, prepared for prediction: vectors, kernel, shift and rows. No
@@ -178,9 +180,9 @@ class KernelExpansion(Estimator):
             return K, unit, None
         return K, unit, (X, np.zeros(X.shape[1]) if shift is None else shift, rows.left)
 
-    def _expansion(self) -> tuple[Any, np.ndarray]:
-        """Rows and their coefficients, of shape (n_outputs, n_rows), that make the outputs."""
-        return self.support_vectors_, self.dual_coef_
+    def _expansion(self, some: slice = slice(None)) -> tuple[Any, np.ndarray]:
+        """Rows and their coefficients, of shape (n_outputs, n_rows), that make some outputs."""
+        return self.support_vectors_, self.dual_coef_[some]
 
     def _outputs(self, X: Any, rounded: bool = False) -> np.ndarray:
         """Outputs of rows, of shape (n, n_outputs), perhaps in the precision of the rows.
@@ -209,14 +211,22 @@ class KernelExpansion(Estimator):
             for start, stop in chunks(X.shape[0], int(_PREDICTION_BLOCK / max(1.0, entries)) + 1):
                 outputs[start:stop] = X[start:stop] @ self.coef_.T + self.intercept_
             return outputs
-        vectors, coef = self._expansion()
+        outputs[...] = self.intercept_
+        # With many classes all coefficients, most of them zeros, take far more than the model.
+        at_once = max(1, _COEFFICIENTS // max(1, self.support_.size))
+        for first, last in chunks(self.intercept_.size, at_once):
+            self._add_expansion(X, slice(first, last), outputs[:, first:last])
+        return outputs
+
+    def _add_expansion(self, X: Any, some: slice, outputs: np.ndarray) -> None:
+        """Add the sums over support vectors of some outputs."""
+        vectors, coef = self._expansion(some)
         coef = coef.T
         if self.kernel == "precomputed":
-            outputs[...] = X[:, self.support_] @ coef + self.intercept_
-            return outputs
+            outputs += X[:, self.support_] @ coef
+            return
         if vectors.shape[0] == 0:
-            outputs[...] = self.intercept_
-            return outputs
+            return
         if sp.issparse(X) != sp.issparse(vectors):
             X, vectors = sp.csr_matrix(X), sp.csr_matrix(vectors)
         kernel = self._kernel()
@@ -225,12 +235,10 @@ class KernelExpansion(Estimator):
         threads = available_threads() if entries > _ONE_THREAD else 1
         # A product with a vector needs no tile in memory.
         coef = coef[:, 0] if coef.shape[1] == 1 else coef
-        outputs[...] = self.intercept_
         for start, stop in chunks(X.shape[0], _PREDICTION_ROWS):
             left = kernel.prepare(X[start:stop], np.float64, shift)
             out = outputs[start:stop, 0] if coef.ndim == 1 else outputs[start:stop]
             add_product(kernel, left, right, coef, out, threads)
-        return outputs
 
     def _prepared(self, kernel: Kernel, vectors: Any) -> tuple[np.ndarray | None, KernelRows]:
         """Shift and rows prepared for products with others, once per fit."""

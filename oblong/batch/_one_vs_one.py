@@ -21,15 +21,17 @@ def places_of(positive: int, negative: int) -> tuple[int, int]:
     return (high - 1, low) if positive == low else (low, high - 1)
 
 
-def unpack_coefficients(packed: np.ndarray, n_support: np.ndarray) -> np.ndarray:
+def unpack_coefficients(
+    packed: np.ndarray, n_support: np.ndarray, some: slice = slice(None)
+) -> np.ndarray:
     """Spread coefficients of shape (n_classes - 1, n), grouped by class, to (n_pairs, n).
 
-    A row takes part only in the ``n_classes - 1`` pairs of its own class.
+    A row takes part only in the ``n_classes - 1`` pairs of its own class. Of ``some`` pairs only.
     """
     n_classes = len(n_support)
     ends = np.cumsum(n_support)
     starts = ends - n_support
-    pairs = pairs_of(n_classes)
+    pairs = pairs_of(n_classes)[some]
     dense = np.zeros((len(pairs), packed.shape[1]), dtype=packed.dtype)
     for row, (positive, negative) in zip(dense, pairs):
         for cls, place in zip((positive, negative), places_of(positive, negative)):

@@ -244,9 +244,9 @@ class PairwiseKernelClassifier(ClassifierMixin, KernelExpansion):
         elif hasattr(self, "coef_"):
             del self.coef_
 
-    def _expansion(self) -> tuple[Any, np.ndarray]:
+    def _expansion(self, some: slice = slice(None)) -> tuple[Any, np.ndarray]:
         """Rows and their coefficients, of shape (n_pairs, n_rows), that make the outputs."""
-        return self.support_vectors_, unpack_coefficients(self.dual_coef_, self.n_support_)
+        return self.support_vectors_, unpack_coefficients(self.dual_coef_, self.n_support_, some)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Outputs of the classifier.

@@ -83,8 +83,8 @@ class RelativeMarginPathClassifier(MarginParameters, KernelClassifier):
         if self.kernel == "linear":
             self.coef_ = np.array([margin.direction for margin in path.margins])
 
-    def _expansion(self) -> tuple[Any, np.ndarray]:
-        return self.support_vectors_, self.support_coef_
+    def _expansion(self, some: slice = slice(None)) -> tuple[Any, np.ndarray]:
+        return self.support_vectors_, self.support_coef_[some]
 
 
 @dataclass(frozen=True, eq=False)

@@ -227,13 +227,13 @@ class UniversumSVC(MarginParameters, KernelClassifier):
         else:
             self.universum_vectors_ = self._universum[support]
 
-    def _expansion(self) -> tuple[Any, np.ndarray]:
-        vectors, coef = super()._expansion()
+    def _expansion(self, some: slice = slice(None)) -> tuple[Any, np.ndarray]:
+        vectors, coef = super()._expansion(some)
         if self.universum_coef_.shape[1] == 0:
             return vectors, coef
         both = [vectors, self.universum_vectors_]
         vectors = sp.vstack(both).tocsr() if sp.issparse(vectors) else np.concatenate(both)
-        return vectors, np.hstack([coef, self.universum_coef_])
+        return vectors, np.hstack([coef, self.universum_coef_[some]])
 
 
 def _different(

@@ -18,6 +18,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import LabelBinarizer, LabelEncoder
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from oblong.batch.margin_path import RelativeMarginPath
@@ -51,6 +53,8 @@ def check_usable(model: Any) -> None:
         rows = _rows(model)
     except NotFittedError:
         return
+    except Unsound:
+        raise
     except Exception:
         raise Unsound("the model cannot be used") from None
     if rows is None:
@@ -136,10 +140,11 @@ def _rows(model: Any) -> Any:
     model = getattr(model, "_classifier", model)
     count = getattr(model, "n_features_in_", None)
     if count is None:
-        if isinstance(model, (Pipeline, FeatureUnion)) and first is not None:
-            raise Unsound("n_features_in_")
         # A step that takes rows of any width, or labels.
-        return None
+        of_labels = isinstance(model, (LabelBinarizer, LabelEncoder))
+        if first is None or of_labels or not get_tags(model).requires_fit:
+            return None
+        raise Unsound("n_features_in_")
     if type(count) is not int or not 0 < count < 2**31:
         raise Unsound("n_features_in_")
     cells = _cells(model, count)

@@ -11,7 +11,7 @@ from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
-from oblong import RelativeMarginClassifier
+from oblong import RelativeMarginClassifier, UniversumSVC
 
 KERNELS = {"rbf": {"gamma": 0.2}, "poly": {"gamma": 0.2, "coef0": 1.0, "degree": 3}}
 
@@ -64,3 +64,25 @@ def test_another_fit_is_predicted_with():
     model.dual_coef_ = -model.dual_coef_
     model.intercept_ = -model.intercept_
     np.testing.assert_allclose(model.decision_function(X), -fresh, atol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "precomputed"])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_evaluate__pairs_a_few_at_a_time(kernel, sparse, monkeypatch):
+    """With thousands of classes the coefficients of all pairs would not fit into memory."""
+    if sparse and kernel == "precomputed":
+        pytest.skip("no sparse kernel matrices")
+    X, y = _problem(300, classes=6)
+    Z = X[:50] * 1.1
+    if kernel == "precomputed":
+        X, Z = X @ X.T, Z @ X.T
+    X, Z = (sp.csr_matrix(X), sp.csr_matrix(Z)) if sparse else (X, Z)
+    given = {"X_universum": X[::5]} if kernel == "rbf" else {}
+    for model in (RelativeMarginClassifier(kernel=kernel), UniversumSVC(kernel=kernel)):
+        model.fit(X, y, **(given if isinstance(model, UniversumSVC) else {}))
+        model.set_params(decision_function_shape="ovo")
+        whole = model.decision_function(Z)
+        for count in (1, 4 * model.support_.size):
+            monkeypatch.setattr("oblong.batch._expansion._COEFFICIENTS", count)
+            np.testing.assert_allclose(model.decision_function(Z), whole, rtol=0, atol=1e-11)
+        monkeypatch.undo()

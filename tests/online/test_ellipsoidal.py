@@ -11,6 +11,7 @@ from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 
 from oblong import AROWClassifier, EllipsoidalSVC, OnlineEllipsoidalSVC
+from oblong.solvers.esvm.online import passes
 from tests.online.learners import clouds
 
 
@@ -185,3 +186,20 @@ def test_shards(tmp_path):
     joblib.dump(merged, tmp_path / "model")
     twin = joblib.load(tmp_path / "model")
     assert_same(stream(twin, X, y, 100), stream(merged, X, y, 100))
+
+
+def test_learn_batches__more_than_a_batch_behind():
+    """Several learners that were merged may have more rows behind them than a batch takes."""
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    y = (X[:, 0] > 0).astype(int)
+    parts = [
+        OnlineEllipsoidalSVC(batch_size=10).partial_fit(X, y, classes=[0, 1]) for _ in range(3)
+    ]
+    for part in parts:
+        part._state.numbers[passes.PENDING] = 9.0
+    merged = parts[0].merge(*parts[1:])
+    rounds, weight = merged.t_, merged._state.numbers[[passes.PENDING, passes.DONE]].sum()
+    updates = merged.n_updates_
+    merged.partial_fit(X[:1], y[:1])
+    assert (merged.t_, merged.n_updates_) == (rounds + 1, updates + 1)
+    assert merged._state.numbers[[passes.PENDING, passes.DONE]].sum() == weight + 1.0

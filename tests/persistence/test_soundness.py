@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.compose import ColumnTransformer
 from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.feature_selection import VarianceThreshold
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import Normalizer, PolynomialFeatures, StandardScaler
 
@@ -222,6 +225,19 @@ def test_check_sound__lists_of_steps(tmp_path, steps):
     assert "damaged" in refused(path, at_most=FEW)
 
 
+def test_check_usable__models_that_do_not_say_how_wide_they_are(tmp_path):
+    X, _ = rows()
+    step = VarianceThreshold().fit(X)
+    step.variances_ = step.variances_[:2]
+    del step.n_features_in_
+    assert "n_features_in_" in refused(saved(step, tmp_path / "m"), at_most=FEW)
+    model = pipeline()
+    model.steps[0] = ("first", Normalizer())
+    assert "n_features_in_" in refused(saved(model, tmp_path / "m"), at_most=FEW)
+    oblong.save(Normalizer(), tmp_path / "m")
+    assert load(tmp_path / "m").transform(X).shape == X.shape
+
+
 def test_check_sound__names_without_end(tmp_path):
     """A format of names may ask for spaces by the gigabyte."""
     X, _ = rows()
@@ -269,3 +285,27 @@ def test_decoder__starts_no_processes_and_reads_no_cache(tmp_path):
 )
 def test_load__what_is_no_model(tmp_path, tree):
     assert "damaged" in refused(forged_tree(tmp_path / "m", tree), at_most=FEW)
+
+
+def test_load__many_classes_need_little_memory(tmp_path):
+    """Coefficients of all pairs would be 250 MB, for a file of 2 MB."""
+    X, y = rows()
+    model = oblong.KernelFisherClassifier().fit(X, y)
+    k = 400
+    pairs = k * (k - 1) // 2
+    model.classes_ = np.arange(k)
+    model.support_, model.n_support_ = np.zeros(k, np.int32), np.ones(k, np.int32)
+    model.support_vectors_ = np.ones((k, 3))
+    model.dual_coef_ = np.ones((k - 1, k))
+    for name in ("intercept_", "dual_gap_", "objective_", "loo_error_"):
+        setattr(model, name, np.zeros(pairs))
+    model.n_iter_ = np.zeros(pairs, dtype=np.int64)
+    path = saved(model, tmp_path / "m")
+    load(path)
+    tracemalloc.start()
+    try:
+        load(path)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 100_000_000
