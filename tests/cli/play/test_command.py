@@ -18,7 +18,7 @@ from oblong.cli import main
 @pytest.mark.skipif(os.name == "nt", reason="signals")
 def test_the_command_serves_until_it_is_interrupted(tmp_path):
     table = tmp_path / "flowers.csv"
-    table.write_text("a,b,c,kind\n1,2,3,x\n2,1,4,y\n", encoding="utf-8")
+    table.write_text("a,b,c,kind\n1,2,3,x\n2,1,4,y\n1,2,3,x\n2,1,4,y\n", encoding="utf-8")
     words = ["play", str(table), "--columns", "c,a", "--no-browser"]
     with subprocess.Popen(
         [sys.executable, "-m", "oblong.cli", *words],
@@ -36,7 +36,7 @@ def test_the_command_serves_until_it_is_interrupted(tmp_path):
         advice = process.stdout.readline()
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
-    assert (found["axes"], found["points"]) == (["c", "a"], [[3.0, 1.0, 0], [4.0, 2.0, 1]])
+    assert (found["axes"], found["points"]) == (["c", "a"], 2 * [[3.0, 1.0, 0], [4.0, 2.0, 1]])
     assert (process.returncode, advice, out, err) == (0, "Ctrl-C ends it.\n", "", "")
 
 
