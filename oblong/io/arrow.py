@@ -136,7 +136,13 @@ def arrow_words(column: Any, gaps: bool, source: str, name: str) -> tuple[np.nda
     values, codes = _encoded(column)
     words = Words()
     # The last is that of a missing value.
-    found = [-1 if v is None or v != v else words.code(_as_cell(v)) for v in values] + [-1]
+    found = [-1] * (len(values) + 1)
+    for k, value in enumerate(values):
+        try:
+            found[k] = -1 if value is None or value != value else words.code(_as_cell(value))
+        except RowError as error:
+            row = _first_row(codes, k)
+            raise DataFileError(source, str(error), row=row, column=quote(name)) from None
     result = np.array(found, dtype=np.int32)[codes]
     if not gaps and (result < 0).any():
         problem, row = "expected a category, got a missing value", _first_row(result, -1)
@@ -397,7 +403,9 @@ def _open_file(path: Any) -> tuple[Any, Any]:
         reader = pa.ipc.open_file(pa.OSFile(os.fspath(path)))
         count = reader.num_record_batches
         return reader.schema, (reader.get_batch(i) for i in range(count))
-    return _open_stream(pa.ipc.open_stream(pa.OSFile(os.fspath(path))))
+    # Not by way of the C interface, which follows offsets before anybody can check them.
+    stream = pa.ipc.open_stream(pa.OSFile(os.fspath(path)))
+    return stream.schema, iter(stream)
 
 
 def _open_stream(source: Any) -> tuple[Any, Any]:

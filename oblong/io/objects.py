@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -31,19 +30,21 @@ def _objects(lines: LineBuffer) -> Iterator[tuple[int, Any]]:
         if not text.strip():
             continue
         try:
-            yield number, dict(_once(load_object(text)))
+            yield number, _flat(load_object(text))
         except RowError as error:
             yield number, error
 
 
-def _once(row: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Names and values of an object, those inside included, each name once."""
-    names = set()
+def _flat(row: dict[str, Any]) -> dict[str, Any]:
+    """An object with those inside flattened; a name that comes twice is an error."""
+    if not any(isinstance(value, (dict, list)) for value in row.values()):
+        return row
+    flat: dict[str, Any] = {}
     for name, value in flat_items(row):
-        if name in names:
+        if name in flat:
             raise RowError("expected every name once", f'"{name}"')
-        names.add(name)
-        yield name, value
+        flat[name] = value
+    return flat
 
 
 @dataclass
@@ -87,12 +88,15 @@ def survey(
                 found.problem = found.problem or (number, row)
                 continue
             found.n_rows += 1
+            if not found.words:
+                found.words = any(
+                    isinstance(value, str) and name != target for name, value in row.items()
+                )
             before = None
-            for name, value in row.items():
+            for name in row:
                 if name not in after:
                     after[name], after[before] = after[before], name
                 counts[name] = counts.get(name, 0) + 1
-                found.words = found.words or (isinstance(value, str) and name != target)
                 before = name
     if len(counts) < 2 and found.problem is not None:
         number, error = found.problem
@@ -160,8 +164,10 @@ def _written(row: dict[str, Any] | RowError, places: dict[str, int]) -> bytes:
             if len(value) > _LONGEST:
                 raise RowError(f"expected a text of at most {_LONGEST} letters", f'"{name}"')
             cells[place] = '"' + value.replace('"', '""') + '"'
+        elif isinstance(value, bool):
+            cells[place] = "true" if value else "false"
         else:
-            cells[place] = json.dumps(value)
+            cells[place] = repr(value)
     return _DELIMITER.join(cells).encode("utf-8", "replace")
 
 

@@ -61,6 +61,13 @@ def test_arrow_reader__dictionaries_of_nothing():
             assert np.diff(reader.read(4).indptr).tolist() == [1, 1, 1, 1]
 
 
+def test_read_training_table__binary_words_of_parquet(tmp_path):
+    path = tmp_path / "t.parquet"
+    pq.write_table(table(b=["red", "a\0b", "red", "a\0b"]), path)
+    with pytest.raises(DataFileError, match='row 2, column "b": expected text, got binary data'):
+        read_training_table(path, categorical="auto")
+
+
 def test_arrow_reader__columns_of_one_name():
     twice = pa.table([pa.array([1]), pa.array([2]), pa.array([0])], names=["a", "a", "y"])
     with pytest.raises(DataFileError, match='2 columns are named "a"'):

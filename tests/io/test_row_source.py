@@ -391,6 +391,25 @@ def test_open_rows__damaged_arrow_files_are_errors(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("kind", ["file", "stream"])
+@pytest.mark.parametrize("encoded", [False, True])
+def test_open_rows__offsets_beyond_the_data(tmp_path, kind, encoded):
+    words = pa.array([f"{k:03d}" for k in range(40)])
+    column = words.dictionary_encode() if encoded else words
+    data = pa.table({"a": np.arange(40.0), "w": column, "y": ["p", "q"] * 20})
+    sink = pa.BufferOutputStream()
+    with (pa.ipc.new_file if kind == "file" else pa.ipc.new_stream)(sink, data.schema) as file:
+        file.write_table(data)
+    offsets = np.arange(0, 121, 3, dtype=np.int32)
+    content = sink.getvalue().to_pybytes()
+    assert offsets.tobytes() in content
+    offsets[20:] += 1 << 30
+    path = tmp_path / "t.arrow"
+    path.write_bytes(content.replace(np.arange(0, 121, 3, dtype=np.int32).tobytes(), offsets))
+    done = subprocess.run([sys.executable, "-c", ATTACK, path], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize("header", [b"{'descr': '<f8', (", b"{'descr': '<f8'\n  '", b"["])
 def test_open_rows__damaged_headers_of_npy_files(tmp_path, header):
     content = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
