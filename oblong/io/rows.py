@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from oblong.io.csv import Csv
-from oblong.io.errors import DataFileError, RowError
+from oblong.io.errors import DataFileError, RowError, advice_for
 from oblong.io.formats import Format, Parsed
 from oblong.io.hints import hint
 from oblong.io.labels import LabelCodes
@@ -199,6 +199,21 @@ def _joined(parts: Sequence[Parsed], position: Position) -> Batch:
     return Batch(*entries, together("codes"), position, together("weights"), together("words", 1))
 
 
+# Of RowReader, which errors may name.
+_PARAMETERS = [
+    "format",
+    "target",
+    "weight",
+    "classes",
+    "hash_bits",
+    "text",
+    "n_features",
+    "zero_based",
+    "header",
+    "skip_bad",
+]
+
+
 class RowReader(Rows):
     r"""Rows of a file or of standard input, in memory that does not depend on their number.
 
@@ -274,6 +289,7 @@ class RowReader(Rows):
         "index": "n_features= or hash_bits= allows more",
     }
 
+    @advice_for(*_PARAMETERS)
     def __init__(
         self,
         path: AnyPath,
