@@ -45,7 +45,7 @@ def dispatcher(
     made: Any = numba.njit(nogil=True, error_model="numpy", **options)(function)
     files = None
     # Numba raises where nothing can be written; compiling anew in every process still works there.
-    with suppress(RuntimeError):
+    with suppress(RuntimeError, OSError):
         made._cache = files = _Cache(function)
     compile_signature = made.compile
 
@@ -87,6 +87,17 @@ class _Cache(FunctionCache):
         if found is None:
             _announce()
         return found
+
+    def _load_overload(self, sig: Any, target_context: Any) -> Any:
+        # Of a damaged file, or one that may not be read, the function is compiled anew.
+        with suppress(Exception):
+            return super()._load_overload(sig, target_context)
+        return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Write code to the disk; where that fails, this process has it and no other."""
+        with suppress(Exception):
+            super().save_overload(sig, data)
 
     def _acquire(self) -> None:
         # Without a lock, where there can be none, the function is compiled twice and that is all.
@@ -157,7 +168,11 @@ class _CacheFile(IndexDataCacheFile):
     def save(self, key: object, data: object) -> None:
         name = self._data_name(int.from_bytes(hashlib.sha256(repr(key).encode()).digest()[:6]))
         self._save_data(name, data)
-        self._save_index({**self._load_index(), key: name})
+        known: dict[object, str] = {}
+        # A damaged index is written anew.
+        with suppress(Exception):
+            known = self._load_index()
+        self._save_index({**known, key: name})
 
 
 @cache

@@ -132,6 +132,43 @@ def test_code_may_be_kept_in_a_folder_of_the_user(tmp_path):
     assert not list((tmp_path / "small").rglob("*.nbc"))
 
 
+def test_code__a_full_disk_stops_nothing(tmp_path):
+    write_package(tmp_path)
+    pytest.importorskip("resource")
+    # Files may not grow beyond a few bytes: the error is another one than of a full disk, and comes
+    # from the same call.
+    program = (
+        "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (16, resource.RLIM_INFINITY)); "
+        "from small.outer import outer; print(outer(2.0))"
+    )
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{os.getcwd()}"}
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-B", "-c", program], env=environment, capture_output=True, text=True
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (0, "20.0\n", "")
+
+
+@pytest.mark.parametrize("damage", ["empty", "cut", "letters", "folder"])
+@pytest.mark.parametrize("ending", [".nbi", ".nbc"])
+def test_code__a_damaged_file_is_written_anew(tmp_path, ending, damage):
+    write_package(tmp_path)
+    cache = tmp_path / "cache"
+    assert call(tmp_path, NUMBA_CACHE_DIR=str(cache)) == (20.0, 0)
+    for file in cache.rglob(f"*{ending}"):
+        content = file.read_bytes()
+        if damage == "folder":
+            file.unlink()
+            file.mkdir()
+        else:
+            left = {"empty": b"", "cut": content[: len(content) // 2], "letters": b"x" * 99}
+            file.write_bytes(left[damage])
+    assert call(tmp_path, NUMBA_CACHE_DIR=str(cache)) == (20.0, 0)
+    if damage != "folder":
+        assert call(tmp_path, NUMBA_CACHE_DIR=str(cache))[1] > 0
+
+
 def test_a_package_in_an_archive_works(tmp_path):
     archive = tmp_path / "small.zip"
     for expected, body in ((20.0, "return x"), (30.0, "return x + 1.0")):
