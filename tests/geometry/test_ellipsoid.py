@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy.special import gammaln
 
 from oblong import MinimumVolumeEllipsoid
+from oblong.io import open_rows
 from tests.reference.ellipsoid import ellipsoid
 
 EIGHT = np.array(
@@ -414,3 +415,15 @@ def test_warm_start():
     assert model.fit(X[:100]).weights_.size == 100
     weight = np.where(model.weights_ > 1e-3 * model.weights_.max(), 0.0, 1.0)
     assert not model.fit(X[:100], sample_weight=weight).weights_[weight == 0].any()
+
+
+@pytest.mark.parametrize("coverage", [1.0, 0.9, 0.5])
+@pytest.mark.parametrize(("seed", "distinct", "d"), [(1, 24, 4), (2, 20, 6), (3, 15, 6)])
+def test_fit__copies_of_few_rows_do_not_crowd_out_the_others(coverage, seed, distinct, d):
+    rng = np.random.default_rng(seed)
+    rows = np.round(2.0 * rng.normal(size=(distinct, d)), 6 if seed > 1 else 0)
+    X = rows[rng.integers(distinct, size=40_000)]
+    expected = MinimumVolumeEllipsoid(coverage=coverage).fit(X)
+    model = MinimumVolumeEllipsoid(coverage=coverage).fit(open_rows(X, memory="1MB"))
+    assert model.converged_
+    assert model.log_volume_ == pytest.approx(expected.log_volume_, abs=1e-5)

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.linalg import LinAlgError
 
 from oblong._core.progress import Progress, ProgressCallback
 from oblong.linalg.first_pass import FirstLook, stacked
@@ -175,6 +176,9 @@ def _farthest(
         most = max(most, float(squares.max(initial=0.0)))
         far = np.flatnonzero(squares > level)
         if len(far) > count:
+            # Copies of one row would crowd out all others.
+            far = far[_first_of_equals(X[far])]
+        if len(far) > count:
             far = far[np.argpartition(-squares[far], count)[:count]]
         parts.append((X[far], rows.numbers[part][far], squares[far]))
     return Part({}, {"distance": most}, _chosen(parts, count))
@@ -186,11 +190,19 @@ def _chosen(parts: Sequence[Any], count: int) -> tuple[np.ndarray, np.ndarray, n
     if not parts:
         return np.zeros((0, 0)), np.zeros(0, int), np.zeros(0)
     X, numbers, squares = (stacked([part[i] for part in parts]) for i in range(3))
-    order = np.lexsort((numbers, -squares))[: 2 * count]
-    X, numbers, squares = X[order], numbers[order], squares[order]
-    _, first = np.unique(X, axis=0, return_index=True)
-    kept = np.sort(first)[:count]
+    order = np.lexsort((numbers, -squares))
+    kept = order[_first_of_equals(X[order])[:count]]
     return X[kept], numbers[kept], squares[kept]
+
+
+def _first_of_equals(X: np.ndarray) -> np.ndarray:
+    """Places of rows of which no equal one comes before, by a hash of their bits."""
+    bits = np.ascontiguousarray(X + 0.0, dtype=np.float64).view(np.uint64)
+    # Round numbers differ in their first bits only, which a product alone would not spread.
+    bits ^= bits >> np.uint64(32)
+    factors = np.random.default_rng(0).integers(1 << 63, size=X.shape[1], dtype=np.uint64)
+    keys = (bits * (2 * factors + np.uint64(1))).sum(axis=1, dtype=np.uint64)
+    return np.sort(np.unique(keys, return_index=True)[1])
 
 
 @dataclass(frozen=True)
@@ -310,7 +322,22 @@ def _cover(
         X, weight, numbers, q = (stacked([part[i] for part in answer.rows]) for i in range(4))
         near, left = answer.sums["near"], 1.0 - kappa * answer.sums["mass"]
         enough = len(weight) >= least or missed > _MISSES
-        if not (0.0 < left < kappa * near and enough):
+        solved = None
+        if 0.0 < left < kappa * near and enough:
+            # While a share stands for all, the solution is a start and no more.
+            inner = tol if share == 1.0 else max(tol, 1e-4)
+            problem = DesignProblem(
+                X, coordinates, weight, inner, max_iter - steps, options=options
+            )
+            M0 = kappa * answer.sums["moments"]
+            try:
+                solved = _small_problem(problem, kappa * near, left, M0, options)
+            except LinAlgError:
+                # The rows near the boundary, perhaps copies of a few, do not span the space.
+                if share == 1.0 and low == -np.inf:
+                    raise
+            steps += problem.n_iter
+        if solved is None:
             # The boundary lies beyond one of the two limits, or next to one.
             width, missed = 4.0 * (min(high, 2.0 * rho) - low), missed + 1
             rho = high if left <= 0.0 else rho if left < kappa * near else low
@@ -318,21 +345,9 @@ def _cover(
             if missed > _MISSES:
                 low, high = -np.inf, np.inf
             continue
-        caps = kappa * near / weight.sum() * weight
-        # While a share stands for all, the solution is a start and no more.
-        inner = tol if share == 1.0 else max(tol, 1e-4)
-        problem = DesignProblem(X, coordinates, weight, inner, max_iter - steps, options=options)
-        F, M0 = coordinates.design(X, slice(None)), kappa * answer.sums["moments"]
-        if left < 1.0:
-            u, _ = problem.solve_capped(F, caps, left, M0, options.boundary_gap)
-        else:
-            # All rows that count are here, however far out: as in memory.
-            problem.tol *= options.boundary_gap
-            u = cover(problem, kappa * near / weight.sum()).u
-        steps += problem.n_iter
-        M = M0 + (F * u[:, None]).T @ F
-        before, q = q - rho, coordinates.leverages(X, coordinates.metric_of_moments(M))
-        rho = best_threshold(q, caps, 1.0 / left)
+        u, M, leverages = solved
+        before, q = q - rho, leverages
+        rho = best_threshold(q, kappa * near / weight.sum() * weight, 1.0 / left)
         off = np.abs(q - rho)
         width = float(np.quantile(np.abs(q - rho - before), 0.99))
         if share < 1.0:
@@ -345,6 +360,30 @@ def _cover(
         width = max(width, float(np.partition(off, place)[place]))
         # Few rows outside are all gathered: each of them counts.
         low, high = rho - width, np.inf if few else rho + width
+
+
+def _small_problem(
+    problem: DesignProblem,
+    total: float,
+    left: float,
+    M0: np.ndarray,
+    options: EllipsoidOptions,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Weights of the rows near the boundary, moments of all rows with them, and leverages.
+
+    ``total`` is the sum of the caps, ``left`` that of the weights, and ``M0`` are the moments of
+    the rows outside.
+    """
+    coordinates, share = problem.coordinates, total / problem.total_weight
+    F = coordinates.design(problem.X, slice(None))
+    if left < 1.0:
+        u, _ = problem.solve_capped(F, problem.caps(share), left, M0, options.boundary_gap)
+    else:
+        # All rows that count are here, however far out: as in memory.
+        problem.tol *= options.boundary_gap
+        u = cover(problem, share).u
+    M = M0 + (F * u[:, None]).T @ F
+    return u, M, coordinates.leverages(problem.X, coordinates.metric_of_moments(M))
 
 
 def _covariance(passes: Passes, sample: _Sample, kappa: float, total: float) -> PassEllipsoid:
