@@ -17,7 +17,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any, NoReturn
 
-from oblong._core.text import printable
+from oblong._core.text import no_such, printable
 
 __all__ = ["main", "program"]
 
@@ -210,6 +210,9 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace | int:
         elif first in _ELSEWHERE:
             message = f"error: 'oblong {first}' needs another package: {_ELSEWHERE[first][1]}"
             return _complain(message, BAD_INPUT)
+        elif first and not first.startswith("-"):
+            problem = no_such("command", first, [*_COMMANDS, *installed])
+            return _complain(f"error: {problem} (see oblong --help)", BAD_INPUT)
         else:
             for name, about in _COMMANDS.items():
                 commands.add_parser(name, help=about)

@@ -59,6 +59,8 @@ DEFAULT_DATA = ("digits", "breast_cancer")
 DEFAULT_REPORT = "oblong-report.html"
 # A comparison that takes more seconds than this is announced before it starts.
 _TOO_LONG = 600.0
+# A limit of more seconds is a typing error, and more than the system's timers take.
+_CENTURY = 3.2e9
 # With at least this many rows the time is estimated before the start.
 _MANY_ROWS = 3000
 
@@ -301,9 +303,10 @@ def _command(args: argparse.Namespace, models: list[Model]) -> str:
 
 def _duration(text: str) -> float:
     found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(s|m|h)?", text.strip())
-    if found is None or float(found[1]) == 0.0:
+    seconds = float(found[1]) * {"s": 1, "m": 60, "h": 3600}[found[2] or "s"] if found else 0.0
+    if not 0.0 < seconds < _CENTURY:
         raise argparse.ArgumentTypeError(f"expected a time such as 90s or 5m, got {quote(text)}")
-    return float(found[1]) * {"s": 1, "m": 60, "h": 3600}[found[2] or "s"]
+    return seconds
 
 
 def _models(text: str) -> list[Model]:

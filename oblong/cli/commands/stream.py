@@ -82,7 +82,7 @@ def _add_input(add: Callable[..., None]) -> None:
     about = "columns whose texts are split into words, one feature each; needs --hash-bits"
     add("--text COL,…", about, lambda text: text.split(","), [])
     about = "number of features of LIBSVM rows (default: grows with the rows)"
-    add("--features N", about, options.whole_number(1))
+    add("--features N", about, options.whole_number(1, 2**31 - 1))
     add("--zero-based", "indices of LIBSVM rows count from 0")
     add("--no-header", "the first row of a table is data, not a header")
     add("--skip-bad", "skip and count rows that are malformed")

@@ -98,7 +98,7 @@ def train(args: argparse.Namespace, classifier: Any) -> int:
 
 def _opened(args: argparse.Namespace) -> FileRows:
     try:
-        source = open_rows(args.data, target=args.target, memory=args.memory)
+        source = open_rows(args.data, target=args.target, memory=args.memory or "256MB")
     except ValueError as error:
         if isinstance(error, DataFileError):
             raise

@@ -172,7 +172,7 @@ def check_model(path: str) -> None:
     try:
         os.stat(path)
     except OSError as error:
-        name = Path(path).name or path
+        name = Path(path).name or quote(path)
         raise ModelFileError(name, f"cannot be read: {error.strerror}") from None
 
 

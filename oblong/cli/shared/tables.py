@@ -34,8 +34,8 @@ def add_pass_options(parser: argparse.ArgumentParser, *, memory: bool = True) ->
     """Add the options of rows that are read in passes."""
     add = adder(parser)
     if memory:
-        about = "memory for rows kept between passes over a folder or files (default: %(default)s)"
-        add("--memory SIZE", about, default="256MB")
+        about = "memory for rows kept between passes over a folder or files (default: 256MB)"
+        add("--memory SIZE", about, _size)
     add("--cluster ADDRESS", "scheduler of a Dask cluster that reads the rows")
 
 
@@ -98,6 +98,16 @@ def dialect_of(args: argparse.Namespace, known: Dialect | None = None) -> Dialec
     except ValueError:
         problem = "expected different characters"
         raise DataFileError("--sep, --decimal, --thousands", problem) from None
+
+
+def _size(text: str) -> float:
+    from oblong.io.row_source import as_bytes
+
+    try:
+        return as_bytes(text)
+    except ValueError:
+        problem = f"expected a size such as 256MB, got {quote(text)}"
+        raise argparse.ArgumentTypeError(problem) from None
 
 
 def _categorical(text: str) -> str | list[str]:

@@ -348,7 +348,7 @@ def test_a_time_that_is_over_leaves_what_is_done(folder, capsys, monkeypatch):
 
 
 def test_unknown_command(capsys):
-    assert "invalid choice: 'compair'" in complaint(capsys, 2, "compair")
+    assert 'no command "compair" (did you mean "compare"?)' in complaint(capsys, 2, "compair")
 
 
 def test_a_run_that_fails_ends_with_code_1(folder, capsys, monkeypatch):

@@ -86,7 +86,7 @@ def test_what_is_asked_wrongly(parts, capsys, monkeypatch):
         (("--model", "rmm"), "need rmm-linear"),
         (("--model", "rmm-linear", "--cv"), "need one file that fits into memory"),
         (("--model", "rmm-linear", "--target", "d"), 'no column "d"'),
-        (("--model", "rmm-linear", "--memory", "lots"), "memory must be"),
+        (("--model", "rmm-linear", "--memory", "lots"), "expected a size such as 256MB"),
     ):
         error = run(capsys, "train", folder / "big", *words, *output, code=2).err
         assert message in error
