@@ -28,6 +28,9 @@ LARGEST = 1e154
 # Rows may be wider than this only if an array of the model is as wide, or if they are sparse; and
 # sparse rows only if they have many entries.
 WIDEST, _WIDEST_ROWS = 1 << 22, 1 << 24
+# Rows of more columns are sparse where a loaded model is tried; of those of fewer columns, and of
+# columns that steps make, a file may announce so many in all.
+DENSE, MOST_DENSE = 1000, 1 << 20
 
 
 class Unsound(ValueError):

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 import scipy.sparse as sp
 
-from oblong.persistence._declared import WIDEST, Unsound
+from oblong.persistence._declared import MOST_DENSE, Unsound
 from oblong.persistence._encode import DTYPES, OF_THE_COMPUTER, TYPES, padded
 from oblong.persistence._known import is_record, known_types
 from oblong.persistence._soundness import check_attribute, check_sound
@@ -228,7 +228,7 @@ class Decoder:
                 check_attribute(known, name, value)
                 vars(result)[name] = value
         self._announced += check_sound(result)
-        _require(self._announced <= WIDEST, "more columns than the file has numbers for")
+        _require(self._announced <= MOST_DENSE, "more columns than the file has numbers for")
         return result
 
     def _attribute(self, name: str, node: Any) -> Any:

@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from oblong.batch._device import to_numpy
-from oblong.persistence._declared import WIDEST, Unsound
+from oblong.persistence._declared import MOST_DENSE, Unsound
 from oblong.persistence._known import is_record, known_types, name_of
 from oblong.persistence._soundness import check_attribute, check_sound
 
@@ -151,8 +151,8 @@ class Encoder:
                 check_attribute(kind, name, value)
             object.__setattr__(loaded, name, value)
         self._announced += check_sound(loaded)
-        if self._announced > WIDEST:
-            raise Unsound(f"steps with more than {WIDEST:,} columns, and no numbers for them")
+        if self._announced > MOST_DENSE:
+            raise Unsound(f"steps with more than {MOST_DENSE:,} columns, and no numbers for them")
 
     def _numeric(self, value: Any, place: str, depth: int) -> dict:
         if isinstance(value, np.dtype):

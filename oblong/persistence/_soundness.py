@@ -36,7 +36,14 @@ from oblong.geometry._kernel_rows import KernelizedRows
 from oblong.kernels import KERNELS, Kernel
 from oblong.linalg.feature_map import LinearMap, PivotMap
 from oblong.online._base import OnlineClassifier
-from oblong.persistence._declared import Shapes, Unsound, check_places, declared
+from oblong.persistence._declared import (
+    DENSE,
+    WIDEST,
+    Shapes,
+    Unsound,
+    check_places,
+    declared,
+)
 from oblong.persistence._online import check_ellipsoidal_state, check_kernel_state, check_state
 from oblong.solvers.esvm.online.state import OnlineEllipsoidalState
 from oblong.solvers.online import slots
@@ -45,7 +52,7 @@ from oblong.solvers.online.state import OnlineState
 
 _MOST_FEATURES = 2**31
 # Columns that a polynomial may make, its degree, and the number of words of a phrase.
-_MOST_PRODUCTS, _HIGHEST_DEGREE, _LONGEST_PHRASE = 1 << 20, 128, 32
+_MOST_PRODUCTS, _HIGHEST_DEGREE, _LONGEST_PHRASE = 1 << 19, 128, 32
 # Words that are found in time: signs and sets of signs, of which one may be repeated.
 _SIGN = r"(?:\\[bBdDsSwW]|\[\^?[^\[\]\\^]+\]|[^\\\[\]()*+?{}|^$.])"
 _PATTERN = re.compile(rf"(?:\(\?u\))?{_SIGN}{{0,40}}[*+]?{_SIGN}{{0,40}}")
@@ -64,7 +71,7 @@ def check_sound(value: Any) -> int:
     Returns
     -------
     int
-        Columns that the object says it has, and for which there is nothing in the file.
+        Columns of dense rows that the object says it has, for which there is nothing in the file.
     """
     try:
         if hasattr(value, "_parameter_constraints"):
@@ -142,7 +149,9 @@ def _announced(value: Any, shapes: Shapes) -> int:
     if own and getattr(value, "kernel", None) != "precomputed":
         return 0
     count = 0 if shapes.wide else shapes.lengths.get("n", 0)
-    return count + vars(value).get("n_output_features_", 0)
+    if count > WIDEST:
+        raise Unsound(f"{count:,} columns, and no numbers for them")
+    return min(count, DENSE) + vars(value).get("n_output_features_", 0)
 
 
 # Kernel models ------------------------------------------------------------------------------------

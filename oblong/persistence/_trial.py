@@ -23,7 +23,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from oblong.batch.margin_path import RelativeMarginPath
-from oblong.persistence._declared import Unsound
+from oblong.persistence._declared import DENSE, Unsound
 
 # What gives numbers, one row for each row, for the models that have it.
 _METHODS = (
@@ -39,8 +39,8 @@ _METHODS = (
 # A number that other sides of arrays rarely have, with which they could be confused.
 _ROWS = 7
 _BY_CLASS = ("decision_function", "predict_proba", "predict_p")
-# With more columns than this, rows are sparse if the model takes such rows.
-_WIDE, _WIDEST = 10_000, 1_000_000
+# Rows that a model does not take if they are sparse may have so many columns.
+_WIDEST = 1_000_000
 
 
 def check_usable(model: Any) -> None:
@@ -152,7 +152,7 @@ def _rows(model: Any) -> Any:
         row = np.ones(count, dtype=object)
         row[list(cells)] = [*cells.values()]
         return np.tile(row, (_ROWS, 1))
-    if count > _WIDE:
+    if count > DENSE:
         ones, zeros = np.ones(_ROWS), np.zeros(_ROWS, dtype=np.int32)
         return sp.csr_matrix((ones, zeros, np.arange(_ROWS + 1)), shape=(_ROWS, count))
     return np.ones((_ROWS, count))
