@@ -20,8 +20,8 @@ from _harness import WARM_MEMORY, interleaved, measured, write
 from sklearn.svm import SVC
 
 from oblong import RelativeMarginClassifier, datasets
-from oblong.linalg import kernel_columns
-from oblong.solvers.margin import ascent
+from oblong.linalg import kernel_matrix
+from oblong.solvers.margin import working_sets
 
 KERNEL = {"kernel": "poly", "degree": 5, "gamma": 1.0, "coef0": 1.0}
 SPREADS = {"SVM": 1.0, "RMM B1": 0.5, "RMM B2": 0.25, "RMM B3": 0.1}
@@ -81,19 +81,17 @@ class Stopwatch:
 
     def watch_solver(self) -> None:
         """Time the parts of the margin solver."""
-        kind = kernel_columns.KernelColumns
+        kind = kernel_matrix.KernelMatrix
         values = "kernel values"
-        self.watch(kind, "write_rows", values, lambda _, rows, others, *__: len(rows) * len(others))
-        self.watch(kind, "_compute", values, lambda self, columns, _: len(columns) * self.n)
-        self.watch(kind, "_add_new", values, lambda self, _, new, *__: len(new) * self.n)
-        self.watch(kernel_columns, "add_product", values, lambda _, A, B, *__: A.n * B.n)
-        self.watch(ascent, "solve_block", "inner loop")
+        self.watch(kind, "block", values, lambda _, rows, cols, *__: len(rows) * len(cols))
+        self.watch(kind, "_compute_rows", values, lambda self, rows: len(rows) * self.n)
+        self.watch(kernel_matrix, "add_product", values, lambda _, A, B, *__: A.n * B.n)
+        self.watch(working_sets, "solve_block", "inner loop")
         self.watch(
-            kernel_columns, "add_columns", "kept columns",
-            lambda _, columns, slots, __: len(slots) * columns.store[0].nbytes,
+            kernel_matrix, "add_columns", "kept columns",
+            lambda _, store, slots, *__: len(slots) * store[0].nbytes,
         )  # fmt: skip
-        for name in ("own_image", "image"):
-            self.watch(kind, name, "certificate")
+        self.watch(kind, "image64", "certificate")
 
 
 def gemm_rate(features: int) -> float:

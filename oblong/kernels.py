@@ -38,6 +38,10 @@ _CENTRED = 1 << 20
 # Rounding of the exponent of the rbf kernel, in double and single precision, above which squared
 # distances are summed from differences instead of coming from a product.
 _COARSE = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}
+# Rounding of that exponent above which single precision is not enough.
+_SINGLE_EXPONENT_ERROR = 1e-5
+# Kernel values of this size neither overflow in single precision nor vanish.
+_SINGLE_RANGE = (1e-25, 1e30)
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -261,6 +265,18 @@ class Kernel:
         elif self.name == "poly":
             units += self.degree
         return units
+
+    def allows_single_precision(self, rows: KernelRows) -> bool:
+        """Whether the rounding of single precision leaves enough of the values."""
+        if rows.half_norms is not None:
+            exponent = float(rows.half_norms.max(initial=0.0))
+            return exponent * float(np.finfo(np.float32).eps) <= _SINGLE_EXPONENT_ERROR
+        with np.errstate(over="ignore"):
+            try:
+                largest = float(np.abs(self.diagonal(rows)).max(initial=0.0))
+            except ValueError:
+                return False
+        return _SINGLE_RANGE[0] < largest < _SINGLE_RANGE[1]
 
     def block(
         self,

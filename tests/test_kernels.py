@@ -9,8 +9,6 @@ from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.svm import SVC
 
 from oblong.kernels import Kernel, resolve_gamma
-from oblong.linalg.columns import ExplicitColumns, add_columns
-from oblong.linalg.kernel_columns import KernelColumns
 
 NAMED = {
     "linear": {},
@@ -186,112 +184,6 @@ def test_gamma_of_single_precision_data():
     X, _ = _data(rows=(2000, 1))
     expected = resolve_gamma("scale", X)
     assert resolve_gamma("scale", (X + 100).astype(np.float32)) == pytest.approx(expected, rel=1e-3)
-
-
-# Columns ----------------------------------------------------------------------------------------
-
-
-@pytest.fixture(params=["rbf", "linear", "sparse", "callable"])
-def rows_and_kernel(request):
-    X, _ = _data(rows=(50, 1))
-    if request.param == "sparse":
-        X[np.abs(X) < 0.5] = 0
-        return sp.csr_array(X), Kernel("poly", gamma=0.3, coef0=1.0)
-    if request.param == "callable":
-        return X, Kernel(lambda A, B: np.exp(-np.abs(A[:, None] - B[None]).sum(-1)))
-    return X, Kernel(request.param, gamma=0.3)
-
-
-def _centred(kernel, X):
-    """Return the matrix the columns show: the linear kernel is centred, which Σc = 0 hides."""
-    return kernel(X - X.mean(axis=0)) if kernel.name == "linear" else _dense(kernel(X))
-
-
-@pytest.mark.parametrize(("dtype", "atol"), [(np.float32, 1e-5), (np.float64, 1e-12)])
-@pytest.mark.parametrize("limit", [2, 7, 20, 50])
-def test_columns_are_right_after_evictions(rows_and_kernel, limit, dtype, atol):
-    X, kernel = rows_and_kernel
-    expected = _centred(kernel, X)
-    columns = KernelColumns(
-        kernel, X, cache_bytes=limit * 50 * np.dtype(dtype).itemsize, dtype=dtype
-    )
-    assert columns.capacity == limit
-    assert columns.store.nbytes <= limit * 50 * np.dtype(dtype).itemsize
-    rng = np.random.default_rng(0)
-    for _ in range(40):
-        wanted = rng.permutation(50)[: rng.integers(1, limit + 1)]
-        slots = columns.fetch(wanted)
-        assert len(set(slots)) == len(wanted)
-        np.testing.assert_allclose(columns.store[slots], expected[wanted], rtol=atol, atol=atol)
-
-
-def test_recently_used_columns_stay():
-    """The least recently used column makes room; one in use costs nothing again."""
-    X, _ = _data(rows=(50, 1))
-    calls = []
-
-    def counted(A, B):
-        calls.append(len(A))
-        return A @ B.T
-
-    columns = KernelColumns(Kernel(counted), X, cache_bytes=3 * 50 * 8)
-    for wanted in ([0], [1], [2], [0], [3]):
-        columns.fetch(np.array(wanted))
-    computed = sum(calls)
-    assert computed == 4
-    columns.fetch(np.array([0, 2, 3]))
-    assert sum(calls) == computed
-    columns.fetch(np.array([1]))
-    assert sum(calls) == computed + 1
-
-
-def test_cache_keeps_two_columns_under_any_limit():
-    X, _ = _data(rows=(50, 1))
-    columns = KernelColumns(Kernel("rbf", gamma=0.3), X, cache_bytes=1)
-    slots = columns.fetch(np.array([4, 9]))
-    expected = Kernel("rbf", gamma=0.3)(X)
-    np.testing.assert_allclose(columns.store[slots], expected[[4, 9]], rtol=1e-12)
-
-
-def test_products_are_in_double_precision(rows_and_kernel):
-    X, kernel = rows_and_kernel
-    expected = _centred(kernel, X)
-    rng = np.random.default_rng(0)
-    rows, picked = rng.permutation(50)[:20], rng.permutation(50)[:15]
-    coef = rng.normal(size=15)
-    for dtype in (np.float32, np.float64):
-        columns = KernelColumns(kernel, X, dtype=dtype)
-        product = columns.image(rows, picked, coef)
-        assert product.dtype == np.float64
-        np.testing.assert_allclose(product, expected[np.ix_(rows, picked)] @ coef, atol=1e-11)
-        double = columns.promoted()
-        slots = double.fetch(picked)
-        np.testing.assert_allclose(double.store[slots], expected[picked], atol=1e-12)
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-def test_adding_columns(threads):
-    rng = np.random.default_rng(0)
-    K = rng.normal(size=(2500, 2500)).astype(np.float32)
-    K = (K + K.T) / 2
-    columns = ExplicitColumns(K, threads=threads)
-    picked, coef = np.array([4, 2499, 17]), np.array([0.5, -2.0, 1.0])
-    image = np.ones(2500)
-    add_columns(image, columns, columns.fetch(picked), coef)
-    np.testing.assert_allclose(image, 1 + K[:, picked].astype(float) @ coef, atol=1e-10)
-
-
-def test_single_precision_only_where_it_suffices():
-    """Many rows are kept in single precision unless the kernel's argument is too large for it."""
-    X, _ = _data(rows=(300, 1))
-    near = KernelColumns(Kernel("rbf", gamma=0.3), X, single_above=100)
-    far = KernelColumns(Kernel("rbf", gamma=3e4), X, single_above=100)
-    few = KernelColumns(Kernel("rbf", gamma=0.3), X)
-    assert near.store.dtype == np.float32
-    assert not near.exact
-    assert far.store.dtype == few.store.dtype == np.float64
-    assert far.exact
-    assert few.exact
 
 
 @pytest.mark.parametrize("sparse", [False, True])

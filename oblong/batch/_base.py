@@ -12,7 +12,7 @@ from oblong._core.progress import ProgressCallback
 from oblong._core.threads import single_threaded_blas
 from oblong.batch._expansion import CertifiedExpansion
 from oblong.batch._pairwise import PairFit, PairwiseKernelClassifier
-from oblong.linalg.columns import SymmetricColumns
+from oblong.linalg.kernel_matrix import KernelMatrix
 
 
 class KernelClassifier(CertifiedExpansion, PairwiseKernelClassifier):
@@ -25,7 +25,7 @@ class KernelClassifier(CertifiedExpansion, PairwiseKernelClassifier):
 
     @abstractmethod
     def _solve_pair(
-        self, columns: SymmetricColumns, y: np.ndarray, C: np.ndarray,
+        self, columns: KernelMatrix, y: np.ndarray, C: np.ndarray,
         progress: ProgressCallback | None, weights: np.ndarray,
     ) -> Any:  # fmt: skip
         """Solve one binary problem; the result has ``margin`` and ``n_iter``.

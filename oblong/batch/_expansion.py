@@ -19,10 +19,9 @@ from oblong._core.progress import ProgressCallback, Run, print_progress
 from oblong._core.threads import available_threads, chunks
 from oblong.batch._rows import validated_rows
 from oblong.kernels import Kernel, KernelRows, resolve_gamma
-from oblong.linalg.columns import ExplicitColumns, SymmetricColumns
 from oblong.linalg.definite import check_kernel_definite
-from oblong.linalg.fused import add_product
-from oblong.linalg.kernel_columns import KernelColumns
+from oblong.linalg.kernel_matrix import KernelMatrix
+from oblong.linalg.products import add_product
 from oblong.solvers.margin.options import DEFAULTS
 
 # Entries of rows that are multiplied by a weight vector at a time.
@@ -334,11 +333,13 @@ class CertifiedExpansion(KernelExpansion):
         """When a solver stops, and how it reports progress."""
         return {"tol": self.tol, "max_iter": self.max_iter, "progress": self._progress()}
 
-    def _columns(self, X: Any, threads: int = 1) -> SymmetricColumns:
+    def _columns(self, X: Any, threads: int = 1) -> KernelMatrix:
+        if isinstance(X, KernelMatrix):
+            return X
         if self.kernel == "precomputed":
-            return ExplicitColumns(X, threads)
+            return KernelMatrix(X, threads=threads)
         cache = self.cache_size * 2.0**20
-        return KernelColumns(self._kernel(), X, cache_bytes=cache, threads=threads)
+        return KernelMatrix.of_rows(self._kernel(), X, cache_bytes=cache, threads=threads)
 
     def _warn_unconverged(self, fits: Sequence[PairFit]) -> None:
         worst = max(

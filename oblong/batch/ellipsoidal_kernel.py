@@ -17,8 +17,8 @@ from oblong.batch._pairwise import PairFit
 from oblong.batch._parameters import MarginParameters
 from oblong.batch._passes import PassClassifier
 from oblong.geometry import MinimumVolumeEllipsoid
-from oblong.linalg.columns import SymmetricColumns
 from oblong.linalg.first_pass import FirstLook, Frame
+from oblong.linalg.kernel_matrix import KernelMatrix
 from oblong.linalg.row_passes import Passes
 from oblong.solvers.covariance.certificate import StoredOutputs, certify_features
 from oblong.solvers.covariance.ellipsoidal_kernel import UnitBallRows, solve_ellipsoidal_kernel
@@ -346,7 +346,7 @@ class EllipsoidalKernelClassifier(MarginParameters, PassClassifier):
         )
 
     def _solve_pair(
-        self, columns: SymmetricColumns, y: np.ndarray, C: np.ndarray,
+        self, columns: KernelMatrix, y: np.ndarray, C: np.ndarray,
         progress: ProgressCallback | None, weights: np.ndarray,
     ) -> SimpleNamespace:  # fmt: skip
         margin = solve_svm(columns, y, C, stage="svm", **self._run())

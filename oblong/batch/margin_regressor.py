@@ -13,7 +13,7 @@ from oblong._core.rollback import all_or_nothing
 from oblong._core.threads import available_threads
 from oblong.batch._expansion import CertifiedExpansion, PairFit
 from oblong.batch._parameters import KernelParameters
-from oblong.linalg.columns import SymmetricColumns
+from oblong.linalg.kernel_matrix import KernelMatrix
 from oblong.solvers.linear.regression import solve_linear_regression, suits_linear_regression
 from oblong.solvers.margin.regression import solve_regression
 
@@ -219,7 +219,7 @@ class MarginRegressor(KernelParameters, RegressorMixin, CertifiedExpansion):
         self._warn_unconverged(fits)
 
     def _kernel_fit(
-        self, columns: SymmetricColumns, X: Any, y: np.ndarray, C: np.ndarray, **how: Any
+        self, columns: KernelMatrix, X: Any, y: np.ndarray, C: np.ndarray, **how: Any
     ) -> PairFit:
         solution = solve_regression(columns, y, C, tol=self.tol, **how)
         margin = solution.margin

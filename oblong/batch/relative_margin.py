@@ -17,9 +17,7 @@ from oblong.batch._pair_batch import PairBatch, unconverged
 from oblong.batch._pairwise import PairFit
 from oblong.batch._parameters import MarginParameters, check_bound
 from oblong.batch._workers import threads_of
-from oblong.linalg.columns import SymmetricColumns
-from oblong.linalg.kernel_columns import single_precision_suffices
-from oblong.linalg.prepared_rows import PreparedRows
+from oblong.linalg.kernel_matrix import KernelMatrix
 from oblong.solvers.linear.relative import (
     LinearRelativeMarginResult,
     solve_linear_relative_margin,
@@ -225,7 +223,7 @@ class RelativeMarginClassifier(MarginParameters, ArraysAnywhere, KernelClassifie
         return "a bound has no solution; use another kernel, or no bound (spread=1)"
 
     def _solve_pair(
-        self, columns: SymmetricColumns, y: np.ndarray, C: np.ndarray,
+        self, columns: KernelMatrix, y: np.ndarray, C: np.ndarray,
         progress: ProgressCallback | None, weights: np.ndarray,
     ) -> RelativeMarginResult:  # fmt: skip
         limits: Any = {"tol": self.tol, "max_iter": self.max_iter, "progress": progress}
@@ -344,20 +342,18 @@ class RelativeMarginClassifier(MarginParameters, ArraysAnywhere, KernelClassifie
     def _rows_of_pairs(
         self, X: Any, labels: np.ndarray, pairs: Sequence[tuple[int, int]], threads: int
     ) -> tuple[Sequence[Any], list[np.ndarray], np.ndarray]:
-        """Let large pairs share rows that are prepared once, and solve the hardest first."""
+        """Let large pairs share rows that are prepared once."""
         batch = PairBatch.of(labels)
         spans = batch.spans
         dense = isinstance(X, np.ndarray) and self.kernel in ("linear", "poly", "rbf")
         if len(pairs) == 1 or not dense or np.diff(spans).sum(axis=1).min() <= DEFAULTS.batch_rows:
             return super()._rows_of_pairs(X, labels, pairs, threads)
-        kernel = self._kernel()
-        shared = PreparedRows.sorted(kernel, X, batch.order, threads)
-        if shared.rows.is_coarse() or not single_precision_suffices(kernel, shared):
+        shared = self._columns(X[batch.order], self._shared_threads(len(pairs))[1])
+        if shared.exact:
             return super()._rows_of_pairs(X, labels, pairs, threads)
-        shared.diagonal = kernel.diagonal(shared.rows)
-        parts = [shared.spans(both) for both in spans]
-        # Classes near each other have many support vectors.
-        return parts, batch.members(), np.argsort(shared.apart(spans))
+        rows = [np.concatenate([np.arange(*span) for span in both]) for both in spans]
+        parts = [shared.restricted(some) for some in rows]
+        return parts, batch.members(), np.arange(len(pairs))
 
     def _fit_pair(
         self, X: Any, y: np.ndarray, penalties: np.ndarray, weights: np.ndarray, threads: int
@@ -372,7 +368,7 @@ class RelativeMarginClassifier(MarginParameters, ArraysAnywhere, KernelClassifie
         if self.D is not None and self.nu is not None:
             U = self.D * self.nu * weights / weights.sum()
         C = row_penalties(self.C, penalties)
-        rows = X.given if isinstance(X, PreparedRows) else X
+        rows = X.given if isinstance(X, KernelMatrix) else X
         found = solve_linear_relative_margin(
             rows, y, C, B=self.B, spread=self.spread, D=self.D, U=U, tol=self.tol
         )

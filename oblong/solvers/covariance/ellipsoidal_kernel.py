@@ -19,7 +19,7 @@ import numpy as np
 from oblong._core.progress import Run
 from oblong._core.threads import single_threaded_blas
 from oblong.kernels import Kernel
-from oblong.linalg.kernel_columns import KernelColumns
+from oblong.linalg.kernel_matrix import KernelMatrix
 from oblong.solvers.covariance.options import CovarianceOptions
 from oblong.solvers.covariance.sigma import weighted_sum
 from oblong.solvers.linear.relative import solve_linear_relative_margin
@@ -127,7 +127,7 @@ def solve_ellipsoidal_kernel(
         run["tol"] = min(run.get("tol", 1e-3), options.linear_gap)
         return _solve_many(rows, y, C, options.no_support, threads=threads, **run)
     thin = k < options.wide
-    columns = KernelColumns(
+    columns = KernelMatrix.of_rows(
         Kernel("linear"), rows.features, cache_bytes=cache_bytes, threads=1 if thin else threads
     )
     # Thin products take less time than starting the threads of BLAS.

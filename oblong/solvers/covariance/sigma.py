@@ -25,8 +25,7 @@ from scipy.linalg.lapack import dpotri
 from oblong._core.progress import Run
 from oblong._core.threads import chunks
 from oblong.kernels import Kernel
-from oblong.linalg.columns import ExplicitColumns
-from oblong.linalg.kernel_columns import KernelColumns
+from oblong.linalg.kernel_matrix import KernelMatrix
 from oblong.linalg.low_rank import LowRank
 from oblong.solvers.covariance.certificate import (
     Certificate,
@@ -289,7 +288,7 @@ def solve_sigma_kernel(
     SigmaResult
         The solution.
     """
-    columns = ExplicitColumns(geometry.matrix, threads)
+    columns = KernelMatrix(geometry.matrix, threads=threads)
     margin = solve_svm(columns, y, C, stage="sigma", **run)
     g = geometry.coefficients(margin.coef)
     # The bias lacks the output w·μ of the mean.
@@ -328,7 +327,7 @@ def solve_sigma_linear(
         The solution, with its ``direction``.
     """
     whitening = Whitening.of(X, D, weights)
-    columns = KernelColumns(
+    columns = KernelMatrix.of_rows(
         Kernel("linear"), whitening.transform(X), cache_bytes=cache_bytes, threads=threads
     )
     margin = solve_svm(columns, y, C, stage="sigma", **run)

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from oblong._core.progress import ProgressCallback
 from oblong._core.threads import own_threads_only, released_blas
-from oblong.linalg.columns import ExplicitColumns
+from oblong.linalg.kernel_matrix import KernelMatrix
 from oblong.solvers.linear.descent import solve_descent
 from oblong.solvers.linear.interior_point import solve_interior_point
 from oblong.solvers.linear.options import DEFAULTS, LinearOptions
@@ -219,7 +219,7 @@ def _by_kernel(
     if not float(C.max()) * float(products.diagonal().mean()) <= options.kernel_penalty:
         return None
     found = solve_relative_margin(
-        ExplicitColumns(products),
+        KernelMatrix(products),
         y,
         C,
         B=B,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from oblong.linalg.columns import SymmetricColumns, add_columns
+from oblong.linalg.kernel_matrix import KernelMatrix
 from oblong.solvers.margin.batch.without_loops import shift_weight
 from oblong.solvers.margin.problem import Pieces
 from oblong.solvers.margin.solver import MarginResult, solve_margin
@@ -59,22 +59,16 @@ def start_without(pieces: Pieces, coef: np.ndarray, rows: np.ndarray) -> np.ndar
     return c
 
 
-def image_of(columns: SymmetricColumns, coef: np.ndarray) -> np.ndarray:
+def image_of(columns: KernelMatrix, coef: np.ndarray) -> np.ndarray:
     """Product of the matrix with coefficients, by cached columns."""
     image = np.zeros(columns.n)
-    _add(columns, image, coef)
+    support = np.flatnonzero(coef)
+    columns.add(image, support, coef[support])
     return image
 
 
-def _add(columns: SymmetricColumns, image: np.ndarray, coef: np.ndarray) -> None:
-    support = np.flatnonzero(coef)
-    for first in range(0, support.size, columns.capacity):
-        part = support[first : first + columns.capacity]
-        add_columns(image, columns, columns.fetch(part), coef[part])
-
-
 def solve_without(
-    columns: SymmetricColumns,
+    columns: KernelMatrix,
     pieces: Pieces,
     coef: np.ndarray,
     image: np.ndarray,
@@ -87,7 +81,7 @@ def solve_without(
 
     Parameters
     ----------
-    columns : SymmetricColumns
+    columns : KernelMatrix
         The kernel matrix of all rows.
     pieces : Pieces
         The terms of all rows.
@@ -107,8 +101,7 @@ def solve_without(
     """
     reduced = without(pieces, rows)
     start = start_without(reduced, coef, rows)
-    moved = image.copy()
-    _add(columns, moved, start - coef)
+    moved = image + image_of(columns, start - coef)
     result = solve_margin(
         columns,
         reduced,

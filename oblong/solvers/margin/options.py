@@ -17,9 +17,6 @@ class MarginOptions:
         Rows up to which the whole problem is one block.
     working_set : int
         Least number of coefficients in a working set of a larger problem.
-    direct_set : int
-        The same where blocks are computed from the rows directly: a row that stays where it is
-        costs no column there.
     large_working_set : int
         A working set may have this many rows, or more while its block is no larger than the cache.
     sample_above : int
@@ -30,11 +27,6 @@ class MarginOptions:
         It has at least this many rows.
     sample_tol : float
         Its tolerance as a multiple of ``tol``.
-    far : float
-        Rows so many times the violation inside their intervals are left out of changes of the
-        image, where columns are not kept, until the other rows are solved.
-    rest_share : float
-        Least share of the rows for which that pays.
     patience : int
         Rounds in which neither the violation nor the duality gap falls by a tenth before the
         solver counts as stalled.
@@ -48,9 +40,6 @@ class MarginOptions:
         hides small eigenvalues shows as slow progress.
     rounding_sample : int
         Rows that tell how large the rounding of single precision is.
-    own_sample : int
-        Support vectors up to which they all are that sample, also where it is not the first one:
-        the certificate needs their outputs.
     beyond_sample : float
         How much larger than in the sample the rounding may be elsewhere: the largest of 10⁶ normal
         deviates is 1.5 times the largest of 256.
@@ -82,10 +71,6 @@ class MarginOptions:
         than the pair steps between two of them, and otherwise.
     newton_short : float
         Step length below which a costly Newton step is not repeated.
-    least_pivot : float
-        Matrices with a pivot below this fraction of their mean diagonal are not inverted.
-    inverted_after : int
-        Newton steps on one matrix of a batch after which it is inverted: further ones are cheaper.
     batch_rows : int
         Rows up to which a problem of a batch is solved in its loop.
     batch_patience : int
@@ -144,21 +129,17 @@ class MarginOptions:
 
     largest_gap: float = 1e-3
     one_block: int = 1024
-    working_set: int = 512
-    direct_set: int = 1024
+    working_set: int = 1024
     large_working_set: int = 4096
     sample_above: int = 4096
     sample_fraction: int = 5
     smallest_sample: int = 2048
     sample_tol: float = 30.0
-    far: float = 0.5
-    rest_share: float = 0.1
     patience: int = 40
     idle_work: float = 2.0
     refreshes: int = 8
     single_steps: int = 50
     rounding_sample: int = 256
-    own_sample: int = 2048
     beyond_sample: float = 2.0
     stretches: int = 8
     polished: int = 1024
@@ -174,8 +155,6 @@ class MarginOptions:
     newton_costly: int = 3
     newton_most: int = 30
     newton_short: float = 0.05
-    least_pivot: float = 1e-6
-    inverted_after: int = 12
     batch_rows: int = 3000
     batch_patience: int = 20
     matrix_rows: int = 1024

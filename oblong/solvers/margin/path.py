@@ -19,7 +19,7 @@ from typing import Unpack
 import numpy as np
 
 from oblong._core.progress import Run
-from oblong.linalg.columns import SymmetricColumns
+from oblong.linalg.kernel_matrix import KernelMatrix
 from oblong.solvers.margin.problem import relative_margin_pieces, svm_pieces
 from oblong.solvers.margin.solver import MarginResult, solve_margin
 
@@ -50,7 +50,7 @@ class RelativeMarginPathResult:
 
 
 def solve_relative_margin_path(
-    columns: SymmetricColumns,
+    columns: KernelMatrix,
     y: np.ndarray,
     C: np.ndarray,
     spreads: Sequence[float] | np.ndarray,
@@ -60,7 +60,7 @@ def solve_relative_margin_path(
 
     Parameters
     ----------
-    columns : SymmetricColumns
+    columns : KernelMatrix
         The kernel matrix; all problems share it, and with it the columns it has cached.
     y : ndarray of shape (n,)
         Labels, -1 or +1.

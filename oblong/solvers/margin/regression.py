@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from oblong._core.progress import ProgressCallback
-from oblong.linalg.columns import SymmetricColumns
+from oblong.linalg.kernel_matrix import KernelMatrix
 from oblong.solvers.margin.options import DEFAULTS
 from oblong.solvers.margin.problem import Pieces
 from oblong.solvers.margin.small import SharedColumns
@@ -88,7 +88,7 @@ def quantile_pieces(y: np.ndarray, C: np.ndarray, quantile: float, bound: float 
 
 
 def solve_regression(
-    columns: SymmetricColumns,
+    columns: KernelMatrix,
     y: np.ndarray,
     C: np.ndarray,
     *,
@@ -103,7 +103,7 @@ def solve_regression(
 
     Parameters
     ----------
-    columns : SymmetricColumns
+    columns : KernelMatrix
         The kernel matrix.
     y : ndarray of shape (n,)
         Targets.
@@ -199,8 +199,7 @@ def solve_regressions(
         For each penalty one solution per loss. Their gaps may be larger than converged ones of
         :func:`solve_regression`.
     """
-    columns = SharedColumns(K, threads)
-    columns.definite = definite
+    columns = SharedColumns(K, definite=definite, threads=threads)
     # The matrix is there: one block of all rows saves the search for those that matter.
     options = replace(DEFAULTS, one_block=DEFAULTS.batch_rows)
     found: list[list[RegressionResult]] = []

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from oblong._core.progress import ProgressCallback
-from oblong.linalg.columns import SymmetricColumns
+from oblong.linalg.kernel_matrix import KernelMatrix
 from oblong.solvers.margin.problem import relative_margin_pieces, svm_pieces
 from oblong.solvers.margin.solver import MarginResult, solve_margin
 
@@ -47,7 +47,7 @@ class RelativeMarginResult:
 
 
 def solve_relative_margin(
-    columns: SymmetricColumns,
+    columns: KernelMatrix,
     y: np.ndarray,
     C: np.ndarray,
     *,
@@ -62,7 +62,7 @@ def solve_relative_margin(
 
     Parameters
     ----------
-    columns : SymmetricColumns
+    columns : KernelMatrix
         The kernel matrix.
     y : ndarray of shape (n,)
         Labels, -1 or +1.

@@ -20,7 +20,8 @@ import numpy as np
 
 from oblong._core.compile import compiled, uncounted
 from oblong._core.gap import PrimalDual
-from oblong.linalg.columns import UNIT, Expansion, SymmetricColumns
+from oblong.linalg.expansion import UNIT, Expansion
+from oblong.linalg.kernel_matrix import KernelMatrix
 from oblong.solvers.margin.options import DEFAULTS, MarginOptions
 from oblong.solvers.margin.problem import Pieces, loss_and_slope, term
 
@@ -83,7 +84,7 @@ class MarginResult(PrimalDual):
 
 
 def expand(
-    columns: SymmetricColumns,
+    columns: KernelMatrix,
     pieces: Pieces,
     c: np.ndarray,
     u: np.ndarray,

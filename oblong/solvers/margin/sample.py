@@ -7,13 +7,57 @@ breakpoint, and on noisy data these are most of them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
-from oblong.linalg.columns import SymmetricColumns
+from oblong.linalg.kernel_matrix import KernelMatrix
+from oblong.solvers.margin.options import MarginOptions
 from oblong.solvers.margin.problem import Pieces
+from oblong.solvers.margin.result import MarginResult
 
-# Of the coefficients that are not zero, the share at a breakpoint that is worth another product.
-AT_BREAKPOINTS = 0.2
+
+def sample_start(
+    solve: Callable[..., MarginResult],
+    matrix: KernelMatrix,
+    pieces: Pieces,
+    options: MarginOptions,
+    **run: Any,
+) -> tuple[np.ndarray | None, np.ndarray | None, int]:
+    """Coefficients from the problem of a sample of the rows, their image, and the steps they took.
+
+    To find out which rows matter is cheap on a sample. Where noise holds coefficients at their
+    breakpoints, its outputs tell where those of all rows are; where most are inside a piece, they
+    say nothing about those of other rows, and there is no start.
+
+    Parameters
+    ----------
+    solve : callable
+        The solver of the sample, with the arguments ``run``.
+    matrix, pieces
+        The problem of all rows.
+    options : MarginOptions
+        Tuning constants.
+    """
+    size = max(options.smallest_sample, matrix.n // options.sample_fraction)
+    rows = sample_rows(pieces, size)
+    some = scaled(pieces.take(rows), matrix.n / size)
+    sample = solve(
+        matrix.restricted(rows),
+        some,
+        polish=False,
+        rough=True,
+        stage="sample of the rows",
+        options=options,
+        **run,
+    )
+    right, left = some.slopes_at(sample.dual_coef)
+    free, support = np.count_nonzero(right == left), np.count_nonzero(sample.dual_coef)
+    if 2 * free > support:
+        return None, None, sample.n_iter
+    bias = 0.5 * sum(sample.bias_interval)
+    return *spread_solution(matrix, pieces, rows, sample.dual_coef, bias), sample.n_iter
 
 
 def sample_rows(pieces: Pieces, size: int) -> np.ndarray:
@@ -28,13 +72,13 @@ def scaled(pieces: Pieces, factor: float) -> Pieces:
 
 
 def spread_solution(
-    columns: SymmetricColumns, pieces: Pieces, rows: np.ndarray, coef: np.ndarray, bias: float
+    matrix: KernelMatrix, pieces: Pieces, rows: np.ndarray, coef: np.ndarray, bias: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Coefficients to start from, and their image.
 
     Parameters
     ----------
-    columns : SymmetricColumns
+    matrix : KernelMatrix
         The whole matrix.
     pieces : Pieces
         The terms of all rows.
@@ -45,25 +89,18 @@ def spread_solution(
     bias : float
         Its bias.
     """
-    n = columns.n
-    own = pieces.take(rows)
-    start, image = np.zeros(n), np.zeros(n)
-    start[rows] = _snapped(own, coef * (rows.size / n))
-    right, left = own.slopes_at(start[rows])
+    image = np.zeros(matrix.n)
     support = np.flatnonzero(coef)
-    if np.count_nonzero((right != left)[support]) > AT_BREAKPOINTS * support.size:
-        columns.add(image, rows[support], coef[support], None)
-        f = image + bias
-        shares = start[rows]
-        # The dual may be lower here than at the shares alone, but nearly all that is wrong is few
-        # rows near the margin, which a few rounds put right.
-        start = pieces.attained(f)
-        start[rows] = shares
-        _balance(pieces, start, f)
-        image[:] = 0.0
+    matrix.add(image, rows[support], coef[support])
+    f = image + bias
+    # The dual may be lower here than at the sample's coefficients alone, but nearly all that is
+    # wrong is few rows near the margin, which a few rounds put right.
+    start = pieces.attained(f)
+    start[rows] = _snapped(pieces.take(rows), coef * (rows.size / matrix.n))
+    _balance(pieces, start, f)
+    image[:] = 0.0
     support = np.flatnonzero(start)
-    right, left = pieces.slopes_at(start)
-    columns.add(image, support, start[support], (right == left)[support])
+    matrix.add(image, support, start[support])
     return start, image
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
 
-from oblong.linalg.columns import ExplicitColumns
+from oblong.linalg.kernel_matrix import KernelMatrix
 from oblong.solvers.margin.options import DEFAULTS, MarginOptions
 from oblong.solvers.margin.problem import Pieces
 from oblong.solvers.margin.solver import solve_margin
@@ -258,7 +258,7 @@ def _coefficients(
     if not fit_intercept:
         # Rows together with their mirror images have a solution without bias.
         rows, y, sizes = np.vstack([rows, -rows]), np.append(y, -y), np.append(sizes, sizes)
-    columns = ExplicitColumns(rows @ rows.T)
+    columns = KernelMatrix(rows @ rows.T)
     slopes = np.repeat((sizes * y)[:, None], 3, axis=1)
     coef: np.ndarray | None = None
     n_iter = 0

@@ -9,62 +9,36 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotri
 
-from oblong.linalg.columns import ExplicitColumns, SymmetricColumns
-from oblong.linalg.principal import PrincipalBlock
+from oblong.linalg.kernel_matrix import KernelMatrix
 from oblong.solvers.margin.block import DenseBlock, interval, solve_block
-from oblong.solvers.margin.options import DEFAULTS, MarginOptions
+from oblong.solvers.margin.options import MarginOptions
 from oblong.solvers.margin.problem import Pieces, write_slopes
 
 
-class SharedColumns(ExplicitColumns):
-    """Columns of a matrix that many problems share.
-
-    Parameters
-    ----------
-    matrix : ndarray of shape (n, n)
-        A symmetric matrix.
-    threads : int, default=1
-        Threads for products with it.
+class SharedColumns(KernelMatrix):
+    """A matrix in memory that many problems share.
 
     Attributes
     ----------
-    block : DenseBlock or None
+    dense : DenseBlock or None
         The whole matrix with what follows from it alone; None in single precision.
     """
 
-    def __init__(self, matrix: np.ndarray, threads: int = 1) -> None:
-        super().__init__(matrix, threads)
-        self.block: DenseBlock | None = None
-        if self.store.dtype == np.float64:
-            self.block = DenseBlock(self.store)
-
-    def invert(self, options: MarginOptions = DEFAULTS) -> None:
-        """Compute the inverse, unless the matrix is too near to singular for it to help."""
-        shifted = self.store.astype(np.float64)
-        mean = float(shifted.diagonal().mean())
-        shifted.flat[:: self.n + 1] += 1e-10 * mean
-        factor, failed = dpotrf(shifted.T, lower=True, overwrite_a=True)
-        if failed or factor.diagonal().min() ** 2 < options.least_pivot * mean:
-            return
-        half, failed = dpotri(factor, lower=True, overwrite_c=True)
-        if not failed:
-            self.inverse = np.ascontiguousarray(np.tril(half) + np.tril(half, -1).T)
-            if self.block is not None:
-                self.block.inverse = self.inverse
+    def __init__(self, values: np.ndarray, *, definite: bool = False, threads: int = 1) -> None:
+        super().__init__(values, definite=definite, threads=threads)
+        whole = self.whole()
+        self.dense = DenseBlock(whole) if whole is not None and whole.dtype == np.float64 else None
 
 
-def whole_block(columns: SymmetricColumns) -> DenseBlock | None:
+def whole_block(matrix: KernelMatrix) -> DenseBlock | None:
     """Return the whole matrix as one block, or None where it does not fit in double precision."""
-    if columns.store.dtype != np.float64 or columns.capacity < columns.n:
-        return None
-    block = columns.block if isinstance(columns, SharedColumns) else None
-    if block is None:
-        whole = PrincipalBlock()
-        whole.hold(columns, np.arange(columns.n))
-        block = DenseBlock(whole.wide, columns.inverse)
-    return block if block.finite else None
+    if isinstance(matrix, SharedColumns):
+        block = matrix.dense
+    else:
+        whole = matrix.whole() if matrix.dtype == np.float64 else None
+        block = None if whole is None else DenseBlock(whole)
+    return block if block is not None and block.finite else None
 
 
 class WholeAscent(NamedTuple):

@@ -6,19 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from oblong.linalg.columns import SymmetricColumns
+from oblong.linalg.kernel_matrix import KernelMatrix
 from oblong.solvers.margin.problem import svm_pieces
 from oblong.solvers.margin.solver import MarginResult, solve_margin
 
 
-def solve_svm(
-    columns: SymmetricColumns, y: np.ndarray, C: np.ndarray, **options: Any
-) -> MarginResult:
+def solve_svm(columns: KernelMatrix, y: np.ndarray, C: np.ndarray, **options: Any) -> MarginResult:
     """Solve ``min ½|w|² + Σ C_i [1 - y_i f_i]_+``.
 
     Parameters
     ----------
-    columns : SymmetricColumns
+    columns : KernelMatrix
         The kernel matrix.
     y : ndarray of shape (n,)
         Labels, -1 or +1.

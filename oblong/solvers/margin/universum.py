@@ -15,7 +15,7 @@ from typing import Unpack
 import numpy as np
 
 from oblong._core.progress import Run
-from oblong.linalg.columns import SymmetricColumns
+from oblong.linalg.kernel_matrix import KernelMatrix
 from oblong.solvers.margin.problem import Pieces, svm_pieces
 from oblong.solvers.margin.solver import MarginResult, solve_margin
 
@@ -61,7 +61,7 @@ def universum_pieces(n: int, C_universum: float | np.ndarray, epsilon: float) ->
 
 
 def solve_universum(
-    columns: SymmetricColumns,
+    columns: KernelMatrix,
     y: np.ndarray,
     C: np.ndarray,
     *,
@@ -73,7 +73,7 @@ def solve_universum(
 
     Parameters
     ----------
-    columns : SymmetricColumns
+    columns : KernelMatrix
         The kernel matrix of the labelled rows followed by the Universum points.
     y : ndarray of shape (n,)
         Labels of the labelled rows, -1 or +1.

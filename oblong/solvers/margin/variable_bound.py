@@ -32,7 +32,8 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from oblong._core.progress import ProgressCallback
-from oblong.linalg.columns import Expansion, SymmetricColumns
+from oblong.linalg.expansion import Expansion
+from oblong.linalg.kernel_matrix import KernelMatrix
 from oblong.solvers.margin.bound_and_bias import BoundAndBias, best_bound_and_bias
 from oblong.solvers.margin.options import DEFAULTS, MarginOptions
 from oblong.solvers.margin.problem import Pieces, relaxed_margin_pieces, svm_pieces
@@ -125,7 +126,7 @@ class _Settled(NamedTuple):
 
 
 def solve_variable_bound(
-    columns: SymmetricColumns,
+    columns: KernelMatrix,
     y: np.ndarray,
     C: np.ndarray,
     *,
@@ -141,7 +142,7 @@ def solve_variable_bound(
 
     Parameters
     ----------
-    columns : SymmetricColumns
+    columns : KernelMatrix
         The kernel matrix.
     y : ndarray of shape (n,)
         Labels, -1 or +1.
@@ -412,7 +413,7 @@ class _Search:
         return RelativeMarginResult(margin, linear.bound, self.theta, self.n_iter)
 
 
-def _excess_slope(columns: SymmetricColumns, pieces: Pieces, c: np.ndarray, largest: int) -> float:
+def _excess_slope(columns: KernelMatrix, pieces: Pieces, c: np.ndarray, largest: int) -> float:
     """Derivative of the total excess by the bound; zero where more are free than ``largest``.
 
     On the coefficients strictly inside a piece the optimality conditions ``Kc + b = σ`` can be
@@ -426,10 +427,9 @@ def _excess_slope(columns: SymmetricColumns, pieces: Pieces, c: np.ndarray, larg
     direction = np.where(c[free] < p[:, 1], 1.0, np.where(c[free] > p[:, 2], -1.0, 0.0))
     if not direction.any() or free.size > min(largest, columns.capacity):
         return 0.0
-    slots = columns.fetch(free)
-    block = columns.store[np.ix_(slots, free)].astype(np.float64)
+    block = columns.block(free, free).astype(np.float64)
     mean = float(block.diagonal().mean())
-    block.flat[:: free.size + 1] += mean * (1e-10 if columns.store.dtype == np.float64 else 1e-6)
+    block.flat[:: free.size + 1] += mean * (1e-10 if columns.dtype == np.float64 else 1e-6)
     try:
         factor = cho_factor(block, lower=True, overwrite_a=True, check_finite=False)
     except LinAlgError:

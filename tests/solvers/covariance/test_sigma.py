@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from oblong.linalg.columns import ExplicitColumns
+from oblong.linalg.kernel_matrix import KernelMatrix
 from oblong.linalg.low_rank import pivoted_cholesky
 from oblong.solvers.covariance.sigma import (
     SigmaFactor,
@@ -120,7 +120,7 @@ def test_share_zero_is_the_support_vector_machine():
     X, y, _ = rows()
     K = kernel_matrix(X, X, "rbf")
     C = np.full(40, 5.0)
-    svm = solve_margin(ExplicitColumns(K), svm_pieces(y, C), tol=1e-8)
+    svm = solve_margin(KernelMatrix(K), svm_pieces(y, C), tol=1e-8)
     sigma = solve_sigma_kernel(SigmaFactor.of(K, 0.0), y, C, tol=1e-8)
     assert sigma.margin.objective == pytest.approx(svm.objective, rel=1e-8)
     np.testing.assert_allclose(sigma.coef, svm.coef, atol=1e-5)

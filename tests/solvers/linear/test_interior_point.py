@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from oblong.linalg.columns import ExplicitColumns
+from oblong.linalg.kernel_matrix import KernelMatrix
 from oblong.solvers.linear.interior_point import solve_interior_point
 from oblong.solvers.linear.options import LinearOptions
 from oblong.solvers.linear.problem import LinearProblem, LinearRows
@@ -68,7 +68,7 @@ def test_against_kernel_solver(positive, C, B):
     pieces = svm_pieces(y, np.full(150, C))
     if np.isfinite(B):
         pieces = relative_margin_pieces(y, np.full(150, C), B)
-    kernel = solve_margin(ExplicitColumns(X @ X.T), pieces, tol=1e-8)
+    kernel = solve_margin(KernelMatrix(X @ X.T), pieces, tol=1e-8)
     linear = solve_interior_point(make(X, y, C, {"B": B}), tol=1e-10)
     assert linear.objective == pytest.approx(kernel.objective, rel=1e-6)
     np.testing.assert_allclose(linear.outputs, kernel.outputs, atol=1e-4)

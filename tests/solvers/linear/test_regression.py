@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from sklearn.linear_model import QuantileRegressor
 from sklearn.svm import LinearSVR
 
-from oblong.linalg.columns import ExplicitColumns
+from oblong.linalg.kernel_matrix import KernelMatrix
 from oblong.solvers.linear.regression import solve_linear_regression, suits_linear_regression
 from oblong.solvers.margin.regression import solve_regression
 
@@ -87,7 +87,7 @@ def test_the_dual_point_is_exact(loss):
 def test_equals_the_kernel_solver_on_many_rows(loss):
     X, y, C = problem(1200, 6)
     X[X < 1.0] = 0.0
-    kernel = solve_regression(ExplicitColumns(X @ X.T), y, C, **loss, tol=1e-8)
+    kernel = solve_regression(KernelMatrix(X @ X.T), y, C, **loss, tol=1e-8)
     for rows in (X, sp.csr_array(X)):
         found = solve_linear_regression(rows, y, C, **loss)
         assert suits_linear_regression(rows)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from oblong.linalg.columns import ExplicitColumns
+from oblong.linalg.kernel_matrix import KernelMatrix
 from oblong.solvers.margin.problem import Pieces, relative_margin_pieces, svm_pieces
 from oblong.solvers.margin.solver import MarginResult, solve_margin
 from tests.reference.margin import kernel_matrix, piece_values, slope_interval
@@ -62,7 +62,7 @@ def solve(problem: Problem, **options) -> MarginResult:
 
 
 def solve_matrix(K: Array, pieces: Pieces, **options) -> MarginResult:
-    return solve_margin(ExplicitColumns(K), pieces, **options)
+    return solve_margin(KernelMatrix(K), pieces, **options)
 
 
 def bias_interval(K: Array, pieces: Pieces, c: Array) -> tuple[float, float]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from oblong.kernels import Kernel
-from oblong.linalg.columns import ExplicitColumns
+from oblong.linalg.kernel_matrix import KernelMatrix
 from oblong.solvers.margin.batch.loops import LARGEST, SOURCE, STEPS
 from oblong.solvers.margin.batch.problem import STATUS, GramTiles, MarginBatch, RowTiles
 from oblong.solvers.margin.batch.solve import solve_batch
@@ -63,7 +63,7 @@ def _check(batch, found, gap=1e-3):
             C, B = batch.Cs[k // own] * batch.penalties[rows], found.bound[g, k]
             felt = np.isfinite(B) and not found.theta[g, k] <= B
             pieces = relative_margin_pieces(y, C, B) if felt else svm_pieces(y, C)
-            exact = solve_margin(ExplicitColumns(K[np.ix_(rows, rows)]), pieces, tol=1e-8)
+            exact = solve_margin(KernelMatrix(K[np.ix_(rows, rows)]), pieces, tol=1e-8)
             c = found.coefs[g][k]
             outputs = K[np.ix_(rows, rows)] @ c + found.bias[g, k]
             norm = c @ K[np.ix_(rows, rows)] @ c

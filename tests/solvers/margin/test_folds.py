@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from oblong.kernels import Kernel
-from oblong.linalg.columns import ExplicitColumns
-from oblong.linalg.kernel_columns import KernelColumns
+from oblong.linalg.kernel_matrix import KernelMatrix
 from oblong.solvers.margin.folds import (
     image_of,
     inside,
@@ -52,12 +51,14 @@ TERMS = {
 def test_the_result_is_that_of_the_remaining_rows(terms, n):
     X, y, C = problem(n)
     pieces = TERMS[terms](y, C)
-    columns = KernelColumns(Kernel("rbf", 0.5), X)
+    columns = KernelMatrix.of_rows(Kernel("rbf", 0.5), X)
     full = solve_margin(columns, pieces, tol=1e-9)
     rows = np.arange(3, n, 6)
     rest = np.setdiff1d(np.arange(n), rows)
     found = solve_without(columns, pieces, full.dual_coef, full.image, rows, tol=1e-9)
-    alone = solve_margin(KernelColumns(Kernel("rbf", 0.5), X[rest]), pieces.take(rest), tol=1e-9)
+    alone = solve_margin(
+        KernelMatrix.of_rows(Kernel("rbf", 0.5), X[rest]), pieces.take(rest), tol=1e-9
+    )
     assert found.objective == pytest.approx(alone.objective, rel=1e-8)
     assert not found.coef[rows].any()
     assert found.relative_gap < 1e-6
@@ -67,14 +68,14 @@ def test_the_result_is_that_of_the_remaining_rows(terms, n):
 
 def test_single_precision_columns():
     X, y, C = problem(400)
-    columns = KernelColumns(Kernel("rbf", 0.5), X, single_above=0)
+    columns = KernelMatrix.of_rows(Kernel("rbf", 0.5), X, dtype=np.float32)
     assert not columns.exact
     pieces = relative_margin_pieces(y, C, 1.5)
     full = solve_margin(columns, pieces, tol=1e-3)
     rows = np.arange(0, 400, 5)
     found = solve_without(columns, pieces, full.dual_coef, full.image, rows, tol=1e-3)
     rest = np.setdiff1d(np.arange(400), rows)
-    exact = KernelColumns(Kernel("rbf", 0.5), X[rest])
+    exact = KernelMatrix.of_rows(Kernel("rbf", 0.5), X[rest])
     alone = solve_margin(exact, pieces.take(rest), tol=1e-6)
     assert found.objective == pytest.approx(alone.objective, rel=1e-3)
 
@@ -92,7 +93,7 @@ def check_start(pieces, c, rows):
 def test_the_start_is_feasible(terms):
     X, y, C = problem()
     pieces = TERMS[terms](y, C)
-    full = solve_margin(KernelColumns(Kernel("rbf", 0.5), X), pieces, tol=1e-6)
+    full = solve_margin(KernelMatrix.of_rows(Kernel("rbf", 0.5), X), pieces, tol=1e-6)
     c = inside(pieces, full.coef)
     for rows in (np.arange(20), np.flatnonzero(y > 0)[:-1], np.flatnonzero(c > 0)):
         check_start(pieces, c, rows)
@@ -121,4 +122,4 @@ def test_scaled_coefficients_return_to_their_breakpoints():
 def test_the_image_is_the_product():
     K = np.cov(np.random.default_rng(0).normal(size=(6, 20)))
     c = np.array([0.0, 1.0, -2.0, 0.0, 0.5, 0.5])
-    np.testing.assert_allclose(image_of(ExplicitColumns(K), c), K @ c)
+    np.testing.assert_allclose(image_of(KernelMatrix(K), c), K @ c)

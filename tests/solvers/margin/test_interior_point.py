@@ -7,8 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from oblong.linalg.columns import ExplicitColumns
-from oblong.solvers.margin.ascent import _Watch
+from oblong.linalg.kernel_matrix import KernelMatrix
 from oblong.solvers.margin.interior_point import interior_point
 from oblong.solvers.margin.options import DEFAULTS
 from oblong.solvers.margin.problem import Pieces, relaxed_margin_pieces, svm_pieces
@@ -60,7 +59,7 @@ def test_terms_of_every_kind():
 def test_a_block_keeps_the_sum_and_the_rest():
     """On a block, the coefficients outside stay, and those inside keep their sum."""
     problem = make_problem("rbf", 50, 3.0, 1.4, seed=2)
-    start = solve_margin(ExplicitColumns(problem.K), problem.pieces, tol=1e-1).dual_coef
+    start = solve_margin(KernelMatrix(problem.K), problem.pieces, tol=1e-1).dual_coef
     rows = np.arange(0, 50, 2)
     u = (problem.K @ start)[rows]
     part = problem.pieces.take(rows)
@@ -87,7 +86,7 @@ def test_the_solver_takes_it_up_where_pair_steps_crawl(rows):
     pieces = relaxed_margin_pieces(y, np.full(rows, 1e6), 1.0, np.inf)
     K = (X @ X.T) ** 2
     options = replace(DEFAULTS, pair_steps=500, pair_steps_per_square=0.0)
-    found = solve_margin(ExplicitColumns(K), pieces, options=options)
+    found = solve_margin(KernelMatrix(K), pieces, options=options)
     assert found.status == "converged"
     assert found.relative_gap <= 1e-3
     assert found.n_iter < 100_000
@@ -97,11 +96,11 @@ def test_the_solver_takes_it_up_where_pair_steps_crawl(rows):
 def test_blocks_of_a_larger_problem():
     """Working sets go inside as well."""
     problem = make_problem("rbf", 200, 1e3, 1.02, seed=7)
-    options = replace(DEFAULTS, pair_steps=20, pair_steps_per_square=0.0)
-    found = solve_margin(
-        ExplicitColumns(problem.K), problem.pieces, working_set=60, options=options
+    options = replace(
+        DEFAULTS, pair_steps=20, pair_steps_per_square=0.0, one_block=16, working_set=60
     )
-    expected = solve_margin(ExplicitColumns(problem.K), problem.pieces, tol=1e-8)
+    found = solve_margin(KernelMatrix(problem.K), problem.pieces, options=options)
+    expected = solve_margin(KernelMatrix(problem.K), problem.pieces, tol=1e-8)
     assert found.status == "converged"
     assert found.dual_objective == pytest.approx(expected.dual_objective, rel=2e-3)
 
@@ -117,17 +116,6 @@ def test_an_inner_point_is_kept_where_breakpoints_cannot_be_told():
     found, on_breakpoints = interior_point(K, pieces, np.zeros(150), np.zeros(150), 1e-9)
     assert not on_breakpoints
     assert abs(found.sum()) <= 1e-11 * np.abs(found).sum()
-    result = solve_margin(ExplicitColumns(K), pieces)
+    result = solve_margin(KernelMatrix(K), pieces)
     dual = pieces.dual(found, K @ found)
     assert dual == pytest.approx(result.dual_objective, rel=1e-2)
-
-
-@pytest.mark.parametrize(("work", "stalled"), [(0.1, False), (2.5, True)])
-def test_a_stall_is_measured_in_work(work, stalled):
-    watch = _Watch(DEFAULTS)
-    watch.see(1.0, 1.0, 0.0)
-    watch.see(0.95, 0.95, work)
-    assert watch.stalled == stalled
-    # A tenth of progress starts the count afresh.
-    watch.see(0.5, 0.95, work)
-    assert not watch.stalled

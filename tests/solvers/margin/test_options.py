@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from oblong.kernels import Kernel
-from oblong.linalg.columns import ExplicitColumns
-from oblong.linalg.kernel_columns import KernelColumns
+from oblong.linalg.kernel_matrix import KernelMatrix
+from oblong.solvers.margin.options import DEFAULTS
 from oblong.solvers.margin.solver import solve_margin
 from tests.reference.margin import (
     kernel_matrix,
@@ -22,6 +24,9 @@ from tests.solvers.margin.problems import (
     solve,
     solve_matrix,
 )
+
+# Working sets much smaller than the problem.
+SETS = replace(DEFAULTS, one_block=8, working_set=16)
 
 
 def test_warm_start_at_the_solution_takes_no_steps():
@@ -118,7 +123,7 @@ def test_interruption_leaves_the_inputs_alone(error):
     def stop(report):
         raise error("stop")
 
-    columns = ExplicitColumns(problem.K)
+    columns = KernelMatrix(problem.K)
     with pytest.raises(error):
         solve_margin(columns, pieces, tol=TOL, start=start, progress=stop)
     assert np.array_equal(start, start_before)
@@ -145,7 +150,7 @@ def test_completed_solve_leaves_the_inputs_alone():
 def test_small_working_sets_reach_the_same_optimum(kernel, B):
     problem = make_problem(kernel, 200, 1.0, B, seed=9)
     whole = solve(problem, tol=1e-5)
-    blocks = solve(problem, tol=1e-5, working_set=16)
+    blocks = solve(problem, tol=1e-5, options=SETS)
     assert blocks.n_rounds > whole.n_rounds
     assert blocks.violation <= 1e-5
     assert blocks.objective == pytest.approx(whole.objective, rel=1e-5)
@@ -178,11 +183,10 @@ def test_small_caches_reach_the_same_optimum(kernel, B, dtype):
     problem = Problem(kernel(X), y, np.ones(240), B)
     expected = solve(problem, tol=TOL)
     for columns in (240, 60):
-        cached = KernelColumns(
+        cached = KernelMatrix.of_rows(
             kernel, X, cache_bytes=columns * 240 * np.dtype(dtype).itemsize, dtype=dtype
         )
-        result = solve_margin(cached, problem.pieces, tol=TOL, working_set=16)
-        assert cached.store.nbytes <= columns * 240 * np.dtype(dtype).itemsize
+        result = solve_margin(cached, problem.pieces, tol=TOL, options=SETS)
         assert result.status == "converged"
         assert result.objective == pytest.approx(expected.objective, rel=1e-4)
         # Single precision is for speed only: the result holds in double.

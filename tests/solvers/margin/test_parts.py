@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from oblong.linalg.columns import ExplicitColumns
+from oblong.linalg.kernel_matrix import KernelMatrix
 from oblong.solvers.margin.block import DenseBlock
 from oblong.solvers.margin.newton import newton_steps
 from oblong.solvers.margin.options import MarginOptions
@@ -37,5 +37,5 @@ def test_support_vector_machine(kernel):
     svm = pytest.importorskip("sklearn.svm")
     peer = svm.SVC(kernel="precomputed", C=1.0, tol=1e-8)
     peer.fit(problem.K, problem.y, sample_weight=problem.C)
-    found = solve_svm(ExplicitColumns(problem.K), problem.y, problem.C, tol=1e-8)
+    found = solve_svm(KernelMatrix(problem.K), problem.y, problem.C, tol=1e-8)
     np.testing.assert_allclose(found.outputs, peer.decision_function(problem.K), atol=1e-5)

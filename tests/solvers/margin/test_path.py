@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from oblong.linalg.columns import ExplicitColumns
+from oblong.linalg.kernel_matrix import KernelMatrix
 from oblong.solvers.margin.path import solve_relative_margin_path
 from oblong.solvers.margin.problem import relative_margin_pieces, svm_pieces
 from oblong.solvers.margin.relative import solve_relative_margin
@@ -18,7 +18,7 @@ SPREADS = (1.0, 0.5, 0.25, 0.1, 0.05, 0.02, 0.0)
 
 def _path(problem, spreads=SPREADS, **options):
     options = {"tol": 1e-7, **options}
-    columns = ExplicitColumns(problem.K)
+    columns = KernelMatrix(problem.K)
     return solve_relative_margin_path(columns, problem.y, problem.C, spreads, **options)
 
 
@@ -58,7 +58,7 @@ def test_order_of_the_spreads_does_not_matter(kernel):
 def test_coefficients_are_piecewise_linear_in_the_bound(kernel, C):
     """Between bounds so close that no row changes its piece, c(B) is on a straight line."""
     problem = make_problem(kernel, 40, C, np.inf)
-    columns = ExplicitColumns(problem.K)
+    columns = KernelMatrix(problem.K)
 
     def at(B):
         pieces = relative_margin_pieces(problem.y, problem.C, B)
@@ -99,7 +99,7 @@ def test_start_from_solutions_of_fewer_rows_leads_to_the_same_place(kernel):
         few = _path(own, spreads=(0.1,))
         starts[0, part], starts[1, part] = few.svm.dual_coef, few.margins[0].dual_coef
     before = starts.copy()
-    columns, how = ExplicitColumns(problem.K), {"spread": 0.1, "tol": 1e-7}
+    columns, how = KernelMatrix(problem.K), {"spread": 0.1, "tol": 1e-7}
     cold = solve_relative_margin(columns, problem.y, problem.C, **how)
     warm = solve_relative_margin(columns, problem.y, problem.C, **how, starts=starts)
     assert np.array_equal(starts, before)
@@ -111,21 +111,6 @@ def test_start_from_solutions_of_fewer_rows_leads_to_the_same_place(kernel):
         starts=np.array([path.svm.dual_coef, path.margins[0].dual_coef]),
     )  # fmt: skip
     assert again.n_iter <= 0.1 * cold.n_iter
-
-
-@pytest.mark.parametrize("kernel", ["rbf", "poly"])
-def test_newton_steps_with_the_inverse_are_the_same_steps(kernel):
-    problem = make_problem(kernel, 60, 30.0, np.inf)
-    columns = ExplicitColumns(problem.K)
-    mean = problem.K.diagonal().mean()
-    columns.inverse = np.linalg.inv(problem.K + 1e-10 * mean * np.eye(60))
-    options = {"tol": 1e-7}
-    ours = solve_relative_margin_path(columns, problem.y, problem.C, SPREADS, **options)
-    for one, other in zip(_path(problem).margins, ours.margins):
-        assert other.status == "converged"
-        assert other.objective == pytest.approx(one.objective, rel=1e-6)
-        np.testing.assert_allclose(other.outputs, one.outputs, atol=1e-4)
-    assert sum(margin.n_newton for margin in ours.margins) > 0
 
 
 def test_limit_on_the_steps_holds_for_each_problem():
@@ -149,7 +134,7 @@ def test_arguments_are_left_alone_and_progress_is_told():
 
 def test_two_rows():
     K, y = np.eye(2), np.array([1.0, -1.0])
-    path = solve_relative_margin_path(ExplicitColumns(K), y, np.full(2, 10.0), (1.0, 0.0))
+    path = solve_relative_margin_path(KernelMatrix(K), y, np.full(2, 10.0), (1.0, 0.0))
     assert path.theta == pytest.approx(1.0)
-    expected = solve_margin(ExplicitColumns(K), svm_pieces(y, np.full(2, 10.0)))
+    expected = solve_margin(KernelMatrix(K), svm_pieces(y, np.full(2, 10.0)))
     np.testing.assert_allclose(path.margins[1].dual_coef, expected.dual_coef)

@@ -6,7 +6,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from oblong.linalg.columns import ExplicitColumns
+from oblong.linalg.kernel_matrix import KernelMatrix
 from oblong.solvers.margin.regression import epsilon_pieces, quantile_pieces, solve_regression
 from tests.reference.margin import factor, kernel_matrix, solve_regression_primal
 
@@ -25,7 +25,7 @@ def problem(kernel, n=40, seed=0, shift=0.0):
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.5])
 def test_epsilon_insensitive(kernel, C, epsilon):
     K, y, weights = problem(kernel)
-    found = solve_regression(ExplicitColumns(K), y, C * weights, epsilon=epsilon, tol=1e-8)
+    found = solve_regression(KernelMatrix(K), y, C * weights, epsilon=epsilon, tol=1e-8)
     expected = solve_regression_primal(K, C * weights, lambda f: cp.pos(cp.abs(f - y) - epsilon))
     assert found.margin.status == "converged"
     assert found.margin.objective == pytest.approx(expected.objective, rel=1e-9)
@@ -47,7 +47,7 @@ def test_quantile(kernel, C, quantile, room):
         bounds = (middle - half, middle + half)
         bounds = (min(bounds[0], y.min()), max(bounds[1], y.max()))
     found = solve_regression(
-        ExplicitColumns(K), y, C * weights, quantile=quantile, bounds=bounds, tol=1e-8
+        KernelMatrix(K), y, C * weights, quantile=quantile, bounds=bounds, tol=1e-8
     )
     expected = solve_regression_primal(
         K,
@@ -67,12 +67,12 @@ def test_bounds_that_bind():
     K, y, _ = problem("linear")
     y = np.clip(y, 0.0, 0.4)
     C = np.full(len(y), 10.0)
-    free = solve_regression(ExplicitColumns(K), y, C, quantile=0.5, tol=1e-8)
-    bound = solve_regression(ExplicitColumns(K), y, C, quantile=0.5, bounds=(0.0, 0.4), tol=1e-8)
+    free = solve_regression(KernelMatrix(K), y, C, quantile=0.5, tol=1e-8)
+    bound = solve_regression(KernelMatrix(K), y, C, quantile=0.5, bounds=(0.0, 0.4), tol=1e-8)
     assert free.outputs.max() > 0.4 + 1e-6 or free.outputs.min() < -1e-6
     assert bound.outputs.max() <= 0.4 + 1e-12
     assert bound.outputs.min() >= -1e-12
-    wide = solve_regression(ExplicitColumns(K), y, C, quantile=0.5, bounds=(-9.0, 9.0), tol=1e-8)
+    wide = solve_regression(KernelMatrix(K), y, C, quantile=0.5, bounds=(-9.0, 9.0), tol=1e-8)
     np.testing.assert_allclose(wide.outputs, free.outputs, rtol=0, atol=1e-7)
 
 
@@ -80,9 +80,9 @@ def test_bounds_far_from_zero_keep_their_digits():
     K, y, _ = problem("rbf")
     y = (y - y.min()) / np.ptp(y)
     C = np.ones(len(y))
-    near = solve_regression(ExplicitColumns(K), y, C, quantile=0.3, bounds=(0.0, 1.0), tol=1e-8)
+    near = solve_regression(KernelMatrix(K), y, C, quantile=0.3, bounds=(0.0, 1.0), tol=1e-8)
     far = solve_regression(
-        ExplicitColumns(K), y + 1e6, C, quantile=0.3, bounds=(1e6, 1e6 + 1.0), tol=1e-8
+        KernelMatrix(K), y + 1e6, C, quantile=0.3, bounds=(1e6, 1e6 + 1.0), tol=1e-8
     )
     np.testing.assert_allclose(far.outputs - 1e6, near.outputs, rtol=0, atol=1e-7)
     assert far.margin.relative_gap < 1e-8
@@ -93,7 +93,7 @@ def test_bounds_far_from_zero_keep_their_digits():
 def test_quantile_property(quantile, kernel):
     K, y, _ = problem(kernel, n=101)
     tol = 1e-6
-    found = solve_regression(ExplicitColumns(K), y, np.ones(len(y)), quantile=quantile, tol=tol)
+    found = solve_regression(KernelMatrix(K), y, np.ones(len(y)), quantile=quantile, tol=tol)
     below = np.count_nonzero(y < found.outputs - tol)
     not_above = np.count_nonzero(y <= found.outputs + tol)
     assert below <= quantile * len(y) <= not_above
@@ -101,8 +101,8 @@ def test_quantile_property(quantile, kernel):
 
 def test_median_is_least_absolute_deviation():
     K, y, weights = problem("rbf")
-    median = solve_regression(ExplicitColumns(K), y, 2.0 * weights, quantile=0.5, tol=1e-9)
-    deviation = solve_regression(ExplicitColumns(K), y, weights, epsilon=0.0, tol=1e-9)
+    median = solve_regression(KernelMatrix(K), y, 2.0 * weights, quantile=0.5, tol=1e-9)
+    deviation = solve_regression(KernelMatrix(K), y, weights, epsilon=0.0, tol=1e-9)
     assert median.margin.objective == pytest.approx(deviation.margin.objective, rel=1e-10)
     np.testing.assert_allclose(median.outputs, deviation.outputs, rtol=0, atol=1e-8)
 
@@ -123,7 +123,7 @@ def test_terms_are_the_losses_they_claim():
 
 def test_needs_a_loss():
     with pytest.raises(ValueError, match="epsilon or quantile"):
-        solve_regression(ExplicitColumns(np.eye(2)), np.zeros(2), np.ones(2))
+        solve_regression(KernelMatrix(np.eye(2)), np.zeros(2), np.ones(2))
 
 
 def test_reference_factor_is_one():

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oblong.kernels import Kernel
-from oblong.linalg.columns import ExplicitColumns
-from oblong.linalg.kernel_columns import KernelColumns
+from oblong.linalg.kernel_matrix import KernelMatrix
 from oblong.solvers.margin.problem import Pieces, svm_pieces
 from oblong.solvers.margin.result import certify, expand
 from oblong.solvers.margin.solver import solve_margin
@@ -44,7 +43,7 @@ def test_any_dual_point_gives_a_model_with_a_true_certificate(seed, size, bias, 
             break
         k = np.argmax(np.where(np.sign(c) == np.sign(excess), np.abs(room), 0.0))
         c[k] -= np.clip(excess, -abs(c[k]), abs(c[k]))
-    columns = ExplicitColumns(problem.K)
+    columns = KernelMatrix(problem.K)
     expansion = expand(columns, problem.pieces, c, problem.K @ c, bias)
     found = certify(problem.pieces, c, expansion, (bias, bias), (0, 0, 0), "stalled", 1e-3)
     primal, largest = _objective(problem, found.coef, found.bias)
@@ -58,10 +57,10 @@ def test_any_dual_point_gives_a_model_with_a_true_certificate(seed, size, bias, 
 def test_large_penalties_are_answered_by_a_factor():
     """A violation of tol on many rows costs much; a slightly larger model costs little."""
     problem = make_problem("rbf", 300, 1.0, np.inf, seed=4)
-    loose = solve_margin(ExplicitColumns(problem.K), problem.pieces, tol=1e-2, polish=False)
+    loose = solve_margin(KernelMatrix(problem.K), problem.pieces, tol=1e-2, polish=False)
     c = 0.999 * loose.dual_coef
     pieces = Pieces(problem.pieces.breakpoints * 1.0, problem.pieces.slopes)
-    columns = ExplicitColumns(problem.K)
+    columns = KernelMatrix(problem.K)
     expansion = expand(columns, pieces, c, problem.K @ c, loose.bias)
     plain = certify(pieces, c, expansion, (loose.bias, loose.bias), (0, 0, 0), "", np.inf)
     best = certify(pieces, c, expansion, (loose.bias, loose.bias), (0, 0, 0), "", 0.0)
@@ -77,7 +76,7 @@ def test_single_precision_columns_are_evaluated_in_double():
     y = np.where(X[:, 0] + 0.3 * rng.normal(size=400) > 0, 1.0, -1.0)
     kernel = Kernel("rbf", gamma=0.2)
     pieces = svm_pieces(y, np.ones(400))
-    single = KernelColumns(kernel, X, dtype=np.float32)
+    single = KernelMatrix.of_rows(kernel, X, dtype=np.float32)
     found = solve_margin(single, pieces)
     K = kernel(X)
     primal = (
@@ -99,7 +98,7 @@ def test_coefficients_that_mean_nothing_are_answered_by_zero():
     problem = make_problem("rbf", 20, 1.0, 1.5, seed=1)
     c = 50.0 * (problem.y - problem.y.mean())
     assert problem.pieces.dual(c, problem.K @ c) < 0.0
-    expansion = ExplicitColumns(problem.K).expand(c, problem.K @ c, None)
+    expansion = KernelMatrix(problem.K).expand(c, problem.K @ c, None)
     found = certify(problem.pieces, c, expansion, (0.0, 0.0), (0, 0, 0), "", 1e-3)
     assert found.dual_objective == 0.0
     assert found.relative_gap <= 1.0 + 1e-9

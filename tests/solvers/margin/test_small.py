@@ -7,7 +7,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from oblong import RelativeMarginClassifier
-from oblong.linalg.columns import ExplicitColumns
+from oblong.linalg.kernel_matrix import KernelMatrix
 from oblong.solvers.margin.block import DenseBlock, balance, solve_block
 from oblong.solvers.margin.options import DEFAULTS
 from oblong.solvers.margin.pair_steps import ascend
@@ -80,14 +80,11 @@ def test_strides_never_lose_and_save_steps(B):
 
 @pytest.mark.parametrize("B", [1.02, 1.3, np.inf])
 @pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("inverted", [False, True])
 @pytest.mark.parametrize("polish", [False, True])
-def test_shared_matrices_give_the_same_solutions(kernel, B, inverted, polish):
+def test_shared_matrices_give_the_same_solutions(kernel, B, polish):
     problem = make_problem(kernel, 90, 5.0, B, seed=7)
     expected = solve(problem, tol=TOL)
     columns = SharedColumns(problem.K)
-    if inverted:
-        columns.invert()
     for _ in range(2):
         result = solve_margin(columns, problem.pieces, tol=TOL, polish=polish)
         assert result.status == "converged"
@@ -98,24 +95,13 @@ def test_shared_matrices_give_the_same_solutions(kernel, B, inverted, polish):
         assert -1e-9 <= result.relative_gap <= 1e-4
 
 
-def test_inverse_of_a_singular_matrix_is_not_taken():
-    problem = make_problem("linear", 30, 1.0, 1.2)
-    columns = SharedColumns(problem.K)
-    columns.invert()
-    assert columns.inverse is None
-    definite = SharedColumns(problem.K + np.eye(30))
-    definite.invert()
-    np.testing.assert_allclose(definite.inverse @ (problem.K + np.eye(30)), np.eye(30), atol=1e-7)
-    assert definite.block.inverse is definite.inverse
-
-
 def test_blocks_in_single_precision_are_for_the_rounds():
     problem = make_problem("rbf", 60, 1.0, 1.2)
     columns = SharedColumns(problem.K.astype(np.float32))
-    assert columns.block is None
+    assert columns.dense is None
     assert whole_block(columns) is None
     assert solve_margin(columns, problem.pieces).status == "converged"
-    assert whole_block(ExplicitColumns(problem.K)).K.shape == (60, 60)
+    assert whole_block(KernelMatrix(problem.K)).K.shape == (60, 60)
 
 
 def test_start_that_is_optimal_takes_nothing():
@@ -176,6 +162,6 @@ def test_indefinite_matrices_are_found_out(seed):
     problem = make_problem("rbf", 40, 1.0, 1.2, seed=seed)
     v = np.random.default_rng(seed).normal(size=40)
     K = problem.K - 5.0 * np.outer(v, v) / (v @ v)
-    for columns in (SharedColumns(K), ExplicitColumns(K)):
+    for columns in (SharedColumns(K), KernelMatrix(K)):
         with pytest.raises(ValueError, match="not positive semidefinite"):
             solve_margin(columns, problem.pieces)

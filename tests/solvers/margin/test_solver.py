@@ -7,8 +7,6 @@ import itertools
 import numpy as np
 import pytest
 
-from oblong.solvers.margin.ascent import _Watch
-from oblong.solvers.margin.options import DEFAULTS
 from oblong.solvers.margin.problem import Pieces
 from tests.reference.margin import (
     kernel_matrix,
@@ -277,11 +275,3 @@ def _check_pieces(K, pieces):
     low, high = bias_interval(K, pieces, result.dual_coef)
     assert low - high <= 1.01 * TOL
     return result
-
-
-def test_a_negative_gap_is_no_progress():
-    """That of an indefinite matrix; every number below zero is less than nine tenths of itself."""
-    watch = _Watch(DEFAULTS)
-    for work in range(DEFAULTS.patience + 1):
-        watch.see(1e-12, -5.0, 1e-9 * work)
-    assert watch.stalled

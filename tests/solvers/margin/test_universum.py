@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from oblong.linalg.columns import ExplicitColumns
+from oblong.linalg.kernel_matrix import KernelMatrix
 from oblong.solvers.margin.problem import svm_pieces
 from oblong.solvers.margin.solver import solve_margin
 from oblong.solvers.margin.universum import solve_universum, universum_pieces
@@ -37,7 +37,7 @@ def test_against_the_reference(kernel, C, C_universum, epsilon):
     penalties = C * rng.uniform(0.5, 2.0, size=n)
     value, w, _ = universum_svm(F[:n], y, penalties, F[n:], C_universum, epsilon)
     result = solve_universum(
-        ExplicitColumns(K), y, penalties, C_universum=C_universum, epsilon=epsilon, tol=1e-8
+        KernelMatrix(K), y, penalties, C_universum=C_universum, epsilon=epsilon, tol=1e-8
     )
     assert result.margin.status == "converged"
     assert result.margin.objective == pytest.approx(value, rel=1e-6, abs=1e-8)
@@ -56,13 +56,11 @@ def test_no_points_and_points_that_cost_nothing():
     X = rng.normal(size=(40, 2))
     K = kernel_matrix(X, X, "rbf")
     C = np.full(30, 2.0)
-    svm = solve_margin(ExplicitColumns(K[:30, :30]), svm_pieces(y, C), tol=1e-8)
-    none = solve_universum(
-        ExplicitColumns(K[:30, :30]), y, C, C_universum=1.0, epsilon=0.1, tol=1e-8
-    )
+    svm = solve_margin(KernelMatrix(K[:30, :30]), svm_pieces(y, C), tol=1e-8)
+    none = solve_universum(KernelMatrix(K[:30, :30]), y, C, C_universum=1.0, epsilon=0.1, tol=1e-8)
     assert np.array_equal(none.margin.dual_coef, svm.dual_coef)
     assert none.universum_coef.size == 0
-    free = solve_universum(ExplicitColumns(K), y, C, C_universum=1.0, epsilon=100.0, tol=1e-8)
+    free = solve_universum(KernelMatrix(K), y, C, C_universum=1.0, epsilon=100.0, tol=1e-8)
     assert (free.universum_coef == 0).all()
     assert free.margin.objective == pytest.approx(svm.objective, rel=1e-8)
 
@@ -75,12 +73,10 @@ def test_a_price_of_zero_leaves_a_point_out():
     C = np.full(20, 5.0)
     part = np.r_[0:20, 20:50:2]
     few = solve_universum(
-        ExplicitColumns(K[np.ix_(part, part)]), y, C, C_universum=0.5, epsilon=0.1, tol=1e-8
+        KernelMatrix(K[np.ix_(part, part)]), y, C, C_universum=0.5, epsilon=0.1, tol=1e-8
     )
     prices = np.where(np.arange(30) % 2 == 0, 0.5, 0.0)
-    all_of_them = solve_universum(
-        ExplicitColumns(K), y, C, C_universum=prices, epsilon=0.1, tol=1e-8
-    )
+    all_of_them = solve_universum(KernelMatrix(K), y, C, C_universum=prices, epsilon=0.1, tol=1e-8)
     assert (all_of_them.universum_coef[1::2] == 0).all()
     assert (all_of_them.universum_coef != 0).any()
     assert all_of_them.margin.objective == pytest.approx(few.margin.objective, rel=1e-8)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oblong.linalg.columns import ExplicitColumns
+from oblong.linalg.kernel_matrix import KernelMatrix
 from oblong.solvers.margin.options import MarginOptions
 from oblong.solvers.margin.problem import relative_margin_pieces, relaxed_margin_pieces, svm_pieces
 from oblong.solvers.margin.relative import solve_relative_margin
@@ -32,7 +32,7 @@ N = 60
 def _solve(problem, D, nu=None, **options):
     options = {"tol": TOL, **options}
     return solve_variable_bound(
-        ExplicitColumns(problem.K), problem.y, problem.C, D=D, nu=nu, **options
+        KernelMatrix(problem.K), problem.y, problem.C, D=D, nu=nu, **options
     )
 
 
@@ -131,7 +131,7 @@ def test_sizes_conflicts_and_weights(n, nu, weighted):
 def test_price_zero_is_the_svm(kernel, nu):
     problem = make_problem(kernel, N, 2.0, 1.0, seed=4)
     result = _solve(problem, 0.0, nu)
-    svm = solve_margin(ExplicitColumns(problem.K), svm_pieces(problem.y, problem.C), tol=TOL)
+    svm = solve_margin(KernelMatrix(problem.K), svm_pieces(problem.y, problem.C), tol=TOL)
     assert np.array_equal(result.margin.coef, svm.coef)
     assert result.margin.objective == svm.objective
     assert result.B == result.theta == np.abs(svm.outputs).max()
@@ -141,7 +141,7 @@ def test_price_zero_is_the_svm(kernel, nu):
 def test_high_price_is_the_tightest_bound(kernel):
     problem = make_problem(kernel, N, 2.0, 1.0, seed=4)
     bounded = solve_relative_margin(
-        ExplicitColumns(problem.K), problem.y, problem.C, B=1.0, tol=TOL
+        KernelMatrix(problem.K), problem.y, problem.C, B=1.0, tol=TOL
     ).margin
     enough = _excess(problem, bounded.dual_coef).sum()
     result = _solve(problem, 1.01 * enough)
@@ -183,7 +183,7 @@ def test_price_to_bound(kernel, D):
     """The bound that a price makes gives the same machine."""
     problem = make_problem(kernel, N, 3.0, 1.0, seed=8)
     priced = _solve(problem, D)
-    columns = ExplicitColumns(problem.K)
+    columns = KernelMatrix(problem.K)
     bounded = solve_relative_margin(columns, problem.y, problem.C, B=priced.B, tol=TOL)
     assert priced.B > 1.0
     np.testing.assert_allclose(priced.margin.outputs, bounded.margin.outputs, atol=1e-5)
@@ -196,7 +196,7 @@ def test_price_to_bound(kernel, D):
 def test_bound_to_price_to_bound(kernel, share):
     """The excess at a bound is the price that makes this bound."""
     problem = make_problem(kernel, N, 3.0, 1.0, seed=8)
-    columns = ExplicitColumns(problem.K)
+    columns = KernelMatrix(problem.K)
     bounded = solve_relative_margin(columns, problem.y, problem.C, spread=share, tol=1e-9)
     D = _excess(problem, bounded.margin.dual_coef).sum()
     priced = _solve(problem, D, tol=1e-9)
@@ -226,7 +226,7 @@ def test_jump_of_the_excess():
     C = np.full(5, 10.0)
     K = X @ X.T
     for D, nu in itertools.product((0.05, 0.2, 0.3, 1.0), (None, 2.5)):
-        result = solve_variable_bound(ExplicitColumns(K), y, C, D=D, nu=nu, tol=TOL)
+        result = solve_variable_bound(KernelMatrix(K), y, C, D=D, nu=nu, tol=TOL)
         U = None if nu is None else np.full(5, D * nu / 5)
         expected = solve_variable_primal(K, y, C, D, U)
         assert result.margin.objective == pytest.approx(expected.objective, rel=1e-7)
@@ -236,9 +236,7 @@ def test_jump_of_the_excess():
 def test_kernel_of_zeros():
     y = np.array([1.0, 1.0, -1.0])
     for nu in (None, 2.0):
-        result = solve_variable_bound(
-            ExplicitColumns(np.zeros((3, 3))), y, np.ones(3), D=1.0, nu=nu
-        )
+        result = solve_variable_bound(KernelMatrix(np.zeros((3, 3))), y, np.ones(3), D=1.0, nu=nu)
         assert result.margin.objective == pytest.approx(3.0)  # f = 1, one error of 2, and D
         assert result.B == 1.0
 
@@ -250,7 +248,7 @@ def test_weight_is_copies(kernel):
     rows = np.repeat(np.arange(30), counts)
     for nu in (None, 3.3):
         weighted = solve_variable_bound(
-            ExplicitColumns(problem.K),
+            KernelMatrix(problem.K),
             problem.y,
             problem.C * counts,
             D=0.5,
@@ -259,7 +257,7 @@ def test_weight_is_copies(kernel):
             tol=TOL,
         )
         copies = solve_variable_bound(
-            ExplicitColumns(problem.K[np.ix_(rows, rows)]),
+            KernelMatrix(problem.K[np.ix_(rows, rows)]),
             problem.y[rows],
             problem.C[rows],
             D=0.5,
@@ -329,7 +327,7 @@ def test_bounds_near_one_are_found_without_the_bound_one(D):
     X = rng.normal(size=(300, 6)) + (y > 0)[:, None]
     seen = []
     result = solve_variable_bound(
-        ExplicitColumns(kernel_matrix(X, X, "rbf")), y, np.ones(300), D=D, progress=seen.append
+        KernelMatrix(kernel_matrix(X, X, "rbf")), y, np.ones(300), D=D, progress=seen.append
     )
     assert result.margin.status == "converged"
     assert result.margin.relative_gap <= 1e-5
@@ -355,7 +353,7 @@ def test_progress_and_interruption():
 @pytest.mark.parametrize("nu", [None, 5.0])
 def test_derivative_of_the_excess(kernel, nu):
     problem = make_problem(kernel, N, 3.0, 1.0, seed=14)
-    columns = ExplicitColumns(problem.K)
+    columns = KernelMatrix(problem.K)
     U = np.full(N, np.inf) if nu is None else _prices(problem, 1.0, nu)
 
     def solution(t):
@@ -370,7 +368,7 @@ def test_derivative_of_the_excess(kernel, nu):
         assert numeric < 0
         assert _excess_slope(columns, pieces, c, N) == pytest.approx(numeric, rel=1e-3)
         # A matrix that cannot be factored gives no derivative.
-        assert _excess_slope(ExplicitColumns(-problem.K), pieces, c, N) == 0.0
+        assert _excess_slope(KernelMatrix(-problem.K), pieces, c, N) == 0.0
 
 
 @pytest.mark.large
@@ -393,7 +391,7 @@ def test_random_problems(kernel, n, C, D, nu, conflicts, seed):
     loosest = 1e-6 * primal + TOL * problem.C.sum()
     assert -1e-9 * primal <= primal - dual <= loosest
     flipped = solve_variable_bound(
-        ExplicitColumns(problem.K), -problem.y, problem.C, D=10.0**D, nu=nu, tol=TOL
+        KernelMatrix(problem.K), -problem.y, problem.C, D=10.0**D, nu=nu, tol=TOL
     )
     assert flipped.margin.objective == pytest.approx(result.margin.objective, abs=2 * loosest)
 
@@ -419,7 +417,7 @@ def test_relaxed_terms():
 def test_relaxed_problem_of_a_fixed_bound(kernel):
     problem = make_problem(kernel, 40, 2.0, 1.0, seed=15)
     pieces = relaxed_margin_pieces(problem.y, problem.C, 1.2, np.full(40, 0.1))
-    ours = solve_margin(ExplicitColumns(problem.K), pieces, tol=TOL)
+    ours = solve_margin(KernelMatrix(problem.K), pieces, tol=TOL)
     expected = solve_pieces(problem.K, pieces.breakpoints, pieces.slopes)
     assert ours.objective == pytest.approx(expected.objective, rel=1e-7)
     assert abs(ours.relative_gap) < 1e-7

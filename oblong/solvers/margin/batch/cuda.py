@@ -17,8 +17,7 @@ from numba import cuda
 
 from oblong._core.threads import chunks
 from oblong.kernels import Kernel
-from oblong.linalg.columns import ExplicitColumns, SymmetricColumns
-from oblong.linalg.kernel_columns import KernelColumns
+from oblong.linalg.kernel_matrix import KernelMatrix
 from oblong.solvers.margin.batch.cuda_matrix import DeviceMatrix
 from oblong.solvers.margin.batch.cuda_options import CUDA_DEFAULTS, CudaOptions
 from oblong.solvers.margin.batch.cuda_rounds import HALVINGS, Rounds
@@ -307,13 +306,13 @@ class DeviceWork:
             if found.direction is not None:
                 self._keep_directions(np.array([place]), found.direction[:, None] / found.scale)
 
-    def _columns(self, g: int, rows: np.ndarray) -> SymmetricColumns:
+    def _columns(self, g: int, rows: np.ndarray) -> KernelMatrix:
         given, arrays = self.batch.matrix, self.matrix.arrays
         some = arrays.put(rows.astype(np.int64))
         if isinstance(given, GramTiles):
-            return ExplicitColumns(arrays.get(given.K[some][:, some]))
+            return KernelMatrix(arrays.get(given.K[some][:, some]))
         kernel = given.kernel if self.batch.kernels is None else self.batch.kernels[g]
-        return KernelColumns(kernel, arrays.get(given.X[some]), cache_bytes=self.cache_bytes)
+        return KernelMatrix.of_rows(kernel, arrays.get(given.X[some]), cache_bytes=self.cache_bytes)
 
     def _outputs(self) -> list[np.ndarray] | None:
         """Outputs of all models on the rows asked for."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from oblong.linalg.columns import Expansion
+from oblong.linalg.expansion import Expansion
 from oblong.solvers.margin.batch.cuda import (
     BIAS,
     DUAL,

@@ -9,8 +9,7 @@ import numpy as np
 
 from oblong._core.progress import ProgressCallback
 from oblong._core.threads import run_chunks
-from oblong.linalg.columns import SymmetricColumns
-from oblong.linalg.kernel_columns import KernelColumns
+from oblong.linalg.kernel_matrix import KernelMatrix
 from oblong.solvers.margin.batch import loops
 from oblong.solvers.margin.batch.problem import (
     STATUS,
@@ -212,33 +211,26 @@ class BatchSolver:
         """Solve what is left of a group, with the careful solver where it is needed."""
         columns = self._columns(g)
         together = self.prepared is not None and columns.n <= self.options.batch_rows
-        newton_steps = 0
         while self.pending[g] < self.batch.n_problems:
             if self.todo[g, self.pending[g]] == loops.DONE:
                 self.pending[g] += 1
                 continue
             begun = together or bool(self.todo[g, self.pending[g]] == loops.AGAIN)
-            newton_steps += self._alone(g, int(self.pending[g]), columns, begun)
-            if newton_steps >= self.options.inverted_after and isinstance(columns, SharedColumns):
-                # With the inverse at hand Newton steps come first, and pair steps wait.
-                columns.invert(self.options)
-                newton_steps = -_NO_LIMIT
+            self._alone(g, int(self.pending[g]), columns, begun)
             self.pending[g] += 1
             if together:
-                patience = self.options.batch_patience if columns.inverse is None else 0
-                self._together(g, g + 1, int(self.pending[g]), patience)
+                self._together(g, g + 1, int(self.pending[g]), self.options.batch_patience)
 
-    def _columns(self, g: int) -> SymmetricColumns:
+    def _columns(self, g: int) -> KernelMatrix:
         matrix, rows = self.batch.matrix, self.rows_of(g)
         if isinstance(matrix, GramTiles):
             whole = rows.size == matrix.n and bool((np.diff(rows) == 1).all())
-            columns = SharedColumns(matrix.K if whole else matrix.K[np.ix_(rows, rows)])
-            columns.definite = matrix.definite
-            return columns
-        return KernelColumns(matrix.kernel, matrix.X[rows], cache_bytes=self.cache_bytes)
+            values = matrix.K if whole else matrix.K[np.ix_(rows, rows)]
+            return SharedColumns(values, definite=matrix.definite)
+        return KernelMatrix.of_rows(matrix.kernel, matrix.X[rows], cache_bytes=self.cache_bytes)
 
-    def _alone(self, g: int, k: int, columns: SymmetricColumns, begun: bool) -> int:
-        """Solve one problem by the careful solver; return the Newton steps it took.
+    def _alone(self, g: int, k: int, columns: KernelMatrix, begun: bool) -> None:
+        """Solve one problem by the careful solver.
 
         ``begun`` says that its coefficients are somewhere on the way.
         """
@@ -260,7 +252,7 @@ class BatchSolver:
             values[loops.BOUND], values[loops.STEPS] = bound, 0
             coefs[k], images[k] = coefs[svm], images[svm]
             self.directions[g, k] = self.directions[g, svm]
-            return 0
+            return
         pieces = relative_margin_pieces(y, C, bound) if bound < np.inf else svm_pieces(y, C)
         if not begun and k > 0:
             near = [k - 1] if k > svm else []
@@ -293,7 +285,6 @@ class BatchSolver:
             bias, result.scale, result.objective, result.dual_objective, result.rounding,
             result.violation, bound, theta, largest, spent + result.n_iter, status, k,
         )  # fmt: skip
-        return result.n_newton
 
     def rows_of(self, g: int) -> np.ndarray:
         """Rows of a group, by number."""

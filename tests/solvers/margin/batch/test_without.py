@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from oblong.kernels import Kernel
-from oblong.linalg.columns import ExplicitColumns
+from oblong.linalg.kernel_matrix import KernelMatrix
 from oblong.solvers.margin.batch.problem import RowTiles
 from oblong.solvers.margin.batch.without import LeftOut, solve_all_without
 from oblong.solvers.margin.batch.without_loops import UNCHANGED
@@ -21,7 +21,7 @@ def test_outputs_of_left_out_rows(folds):
     X = rng.normal(size=(60, 3)) + 0.7 * y[:, None]
     kernel, fold_of = Kernel("rbf", 0.3), rng.permutation(60) % folds
     K, pieces = kernel(X), svm_pieces(y, np.ones(60))
-    full = solve_margin(ExplicitColumns(K), pieces, tol=1e-9)
+    full = solve_margin(KernelMatrix(K), pieces, tol=1e-9)
     found = solve_all_without(
         LeftOut(
             RowTiles(kernel, X), np.array([[[0, 30], [30, 60]]]), np.array([[1.0, -1.0]]), pieces,
@@ -35,7 +35,7 @@ def test_outputs_of_left_out_rows(folds):
             continue
         rows = np.flatnonzero(~out)
         own = svm_pieces(y[rows], np.ones(rows.size))
-        alone = solve_margin(ExplicitColumns(K[np.ix_(rows, rows)]), own, tol=1e-9)
+        alone = solve_margin(KernelMatrix(K[np.ix_(rows, rows)]), own, tol=1e-9)
         outputs = K[np.ix_(out, rows)] @ alone.coef + alone.bias
         np.testing.assert_allclose(found.outputs[out], outputs, atol=1e-4)
         assert found.objective[0, fold] == pytest.approx(alone.objective, rel=1e-5)

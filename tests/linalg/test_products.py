@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from sklearn.metrics.pairwise import pairwise_kernels
 
 from oblong.kernels import Kernel
-from oblong.linalg.fused import add_both_products, add_product
+from oblong.linalg.products import add_both_products, add_product
 
 
 def _times(kernel, X, Z, coef, dtype=np.float64, threads=1, start=1.0):

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from oblong._core.compile import compiled
 from oblong._core.exp2 import add_powers, add_powers_both_ways
-from oblong._core.threads import chunks, run_chunks
+from oblong._core.threads import chunks, even_share, run_chunks
 from oblong.kernels import Kernel, KernelRows, raise_to
 
 # Bytes of a tile and its columns; sums over these are in its precision, sums of tiles in double.
@@ -28,6 +28,8 @@ _SQUARE = 240
 _ROWS = 128
 # Entries computed at a time where there are no tiles: sparse rows, kernels that are functions.
 _BLOCK = 1 << 22
+# Entries of the image that stay in first-level cache while rows of a matrix stream past.
+_STRIP = 8192
 
 
 def in_tiles(kernel: Kernel, *parts: KernelRows) -> bool:
@@ -227,3 +229,84 @@ def _add_square_tiles(left, panels, down, along, out, sums, memory, at, degree):
 def _share(rows: int, threads: int) -> int:
     """Rows of a chunk: four chunks per thread, in whole tiles."""
     return rows if threads <= 1 else _ROWS * max(1, round(rows / (4 * threads * _ROWS)))
+
+
+def add_columns(
+    image: np.ndarray, store: np.ndarray, slots: np.ndarray, coef: np.ndarray, threads: int = 1
+) -> None:
+    """Add ``coef @ store[slots]`` to ``image``, in double precision."""
+    if slots.size == 0:
+        return
+    # The loop takes four rows at a time; the last ones count with weight zero.
+    padding = -slots.size % 4
+    slots = np.concatenate([slots, np.full(padding, slots[0])])
+    coef = np.concatenate([coef, np.zeros(padding)])
+
+    def strips(start: int, stop: int) -> None:
+        for first, last in chunks(stop - start, _STRIP):
+            _add_columns(image, store, slots, coef, start + first, start + last)
+
+    share = even_share(image.size, slots.size, threads)
+    run_chunks(strips, image.size, share, threads, blas=False)
+
+
+@compiled
+def _add_columns(image, store, slots, coef, start, stop):
+    out = image[start:stop]
+    for k in range(0, slots.size, 4):
+        first, second = store[slots[k], start:stop], store[slots[k + 1], start:stop]
+        third, fourth = store[slots[k + 2], start:stop], store[slots[k + 3], start:stop]
+        a, b, c, d = coef[k], coef[k + 1], coef[k + 2], coef[k + 3]
+        for i in range(out.size):
+            out[i] += a * first[i] + b * second[i] + c * third[i] + d * fourth[i]
+
+
+def copy_block(
+    store: np.ndarray,
+    slots: np.ndarray,
+    cols: np.ndarray,
+    into: np.ndarray,
+    out: np.ndarray,
+    threads: int = 1,
+) -> None:
+    """Write ``store[slots][:, cols]`` to the rows ``into`` of ``out``."""
+
+    def copy(start: int, stop: int) -> None:
+        _copy_block(store, slots[start:stop], cols, into[start:stop], out)
+
+    share = even_share(slots.size, cols.size, threads)
+    run_chunks(copy, slots.size, share, threads, blas=False)
+
+
+@compiled
+def _copy_block(store, slots, cols, into, out):
+    for a in range(slots.size):
+        column = store[slots[a]]
+        row = out[into[a]]
+        for b in range(cols.size):
+            row[b] = column[cols[b]]
+
+
+def mirror(block: np.ndarray, new: np.ndarray) -> None:
+    """Write the columns that are new to a symmetric block, from its rows that are new.
+
+    Parameters
+    ----------
+    block : ndarray of shape (q, q or more)
+        The block, in its first columns.
+    new : ndarray of bool of shape (q,)
+        Which of its rows are new.
+    """
+    _mirror(block, np.flatnonzero(new), new)
+
+
+@compiled
+def _mirror(out, into, new):
+    # Columns are mirrored together, so that the rows they come from stay in first-level cache.
+    for first in range(0, into.size, 16):
+        some = into[first : min(into.size, first + 16)]
+        for b in range(new.size):
+            if not new[b]:
+                row = out[b]
+                for a in range(some.size):
+                    row[some[a]] = out[some[a], b]
