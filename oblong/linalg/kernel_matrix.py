@@ -252,23 +252,24 @@ class KernelMatrix:
     def block(
         self, rows: np.ndarray, cols: np.ndarray, out: np.ndarray | None = None
     ) -> np.ndarray:
-        """Values ``K[rows, cols]`` in the working precision, in ``out`` if given."""
+        """Values ``K[rows, cols]`` in the working precision, in the first columns of ``out``."""
         out = np.empty((rows.size, cols.size), dtype=self.dtype) if out is None else out
+        values = out[:, : cols.size]
         slots = self._slots[rows]
         kept, new = np.flatnonzero(slots >= 0), np.flatnonzero(slots < 0)
-        if not out.size:
-            return out
+        if not values.size:
+            return values
         if new.size == rows.size:
             self._compute(rows, cols, out)
-            return out
+            return values
         copy_block(self._store, slots[kept], cols, kept, out, self.threads)
         if new.size and rows is cols:
             # The matrix is symmetric.
             out[np.ix_(new, kept)] = out[np.ix_(kept, new)].T
             out[np.ix_(new, new)] = self._compute(rows[new], rows[new])
         elif new.size:
-            out[new] = self._compute(rows[new], cols)
-        return out
+            values[new] = self._compute(rows[new], cols)
+        return values
 
     def _compute(
         self, rows: np.ndarray, cols: np.ndarray, out: np.ndarray | None = None
@@ -331,20 +332,21 @@ class KernelMatrix:
             self.add(image, cols, coef)
             return image[rows]
         result = np.zeros(rows.size)
-        if rows is cols and in_tiles(self._kernel, self._rows.prepared):
+        if rows is cols:
             known_rows, known_coef, known = self._own
             if np.array_equal(rows, known_rows) and np.array_equal(coef, known_coef):
                 return known.copy()
+            self._own = rows, coef, result
+        if rows is cols and in_tiles(self._kernel, self._rows.prepared):
             self._add_half(rows, coef, result)
-            self._own = rows, coef, result.copy()
-            return result
+            return result.copy()
         # Both sides in parts: copies of all rows in double precision would be large.
         for first, last in chunks(cols.size, _PREPARED):
             right, some = self._doubled(cols[first:last]), coef[first:last]
             for start, stop in chunks(rows.size, _PREPARED):
                 left = self._doubled(rows[start:stop])
                 add_product(self._kernel, left, right, some, result[start:stop], self.threads)
-        return result
+        return result.copy() if rows is cols else result
 
     def _add_half(self, rows: np.ndarray, coef: np.ndarray, result: np.ndarray) -> None:
         parts = [slice(*ends) for ends in chunks(rows.size, _PREPARED)]

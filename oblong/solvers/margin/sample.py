@@ -40,24 +40,27 @@ def sample_start(
     options : MarginOptions
         Tuning constants.
     """
-    size = max(options.smallest_sample, matrix.n // options.sample_fraction)
-    rows = sample_rows(pieces, size)
-    some = scaled(pieces.take(rows), matrix.n / size)
-    sample = solve(
-        matrix.restricted(rows),
-        some,
-        polish=False,
-        rough=True,
-        stage="sample of the rows",
-        options=options,
-        **run,
-    )
-    right, left = some.slopes_at(sample.dual_coef)
-    free, support = np.count_nonzero(right == left), np.count_nonzero(sample.dual_coef)
-    if 2 * free > support:
-        return None, None, sample.n_iter
+    steps, least = 0, options.smallest_sample
+    # A small sample shows that a larger one would be no start.
+    for size in sorted({least, max(least, matrix.n // options.sample_fraction)}):
+        rows = sample_rows(pieces, size)
+        some = scaled(pieces.take(rows), matrix.n / size)
+        sample = solve(
+            matrix.restricted(rows),
+            some,
+            polish=False,
+            rough=True,
+            stage="sample of the rows",
+            options=options,
+            **run,
+        )
+        steps += sample.n_iter
+        right, left = some.slopes_at(sample.dual_coef)
+        free, support = np.count_nonzero(right == left), np.count_nonzero(sample.dual_coef)
+        if 2 * free > support:
+            return None, None, steps
     bias = 0.5 * sum(sample.bias_interval)
-    return *spread_solution(matrix, pieces, rows, sample.dual_coef, bias), sample.n_iter
+    return *spread_solution(matrix, pieces, rows, sample.dual_coef, bias), steps
 
 
 def sample_rows(pieces: Pieces, size: int) -> np.ndarray:

@@ -38,7 +38,9 @@ _ACCURACY = 0.1
 # How much larger than its block the memory of blocks is made.
 _GROWTH = 1.5
 # Room in a working set, as a multiple of the coefficients inside a piece.
-_ROOM = 1.25
+_ROOM = 2.0
+# The same where rows of the matrix are kept: one that turns out to be of no use costs more there.
+_ROOM_KEPT = 1.25
 
 
 class Strategy(IntEnum):
@@ -195,7 +197,8 @@ class _Ascent:
         # A block may take as much memory as the values that are kept.
         most = max(self.options.large_working_set, int(np.sqrt(self.matrix.capacity * n)))
         least = n if n <= self.options.one_block else self.options.working_set
-        size = max(least, min(int(_ROOM * inside) + 2, most))
+        room = _ROOM_KEPT if self.matrix.keeps else _ROOM
+        size = max(least, min(int(room * inside) + 2, most))
         if size >= n or self.strategy is Strategy.INTERIOR:
             return np.arange(n)
         share = max(size // 8, (size - inside) // 2)
@@ -233,7 +236,7 @@ class _Ascent:
         solved = outcome.violation <= tol
         self.crawled = 0 if solved or inside else self.crawled + outcome.steps
         if whole:
-            self.u = outcome.u
+            self.u[rows] = outcome.u
         else:
             change = c - self.c[rows]
             moved = change != 0.0
@@ -277,7 +280,7 @@ class _Ascent:
         wide = self.memory[:size]
         values = wide[:, :size]
         if new.all():
-            self.matrix.block(rows, rows, values)
+            self.matrix.block(rows, rows, wide)
         else:
             values[new] = self.matrix.block(ordered[new], ordered)
             mirror(wide, new)
