@@ -19,9 +19,9 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
-from oblong._core.compile import compiled
-from oblong._core.exp2 import LOG2_E, raise_two
+from oblong._core.exp2 import LOG2_E
 from oblong._core.threads import available_threads, chunks, run_chunks
+from oblong._native import linalg
 
 KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
 
@@ -362,12 +362,20 @@ class Kernel:
 
     def map_columns(self, values: np.ndarray, start: int, stop: int) -> None:
         """Replace the argument of the kernel's pointwise part in some columns by its value."""
-        if self.name == "rbf":
-            raise_two(values, start, stop)
-        elif self.name == "poly":
-            raise_to(values, self.degree, start, stop)
-        elif self.name == "sigmoid":
+        degree = self.degree_of_map
+        if self.name == "sigmoid":
             np.tanh(values[:, start:stop], out=values[:, start:stop])
+        elif degree is not None and values.flags.c_contiguous:
+            linalg.map_columns(values, degree, start, stop)
+        elif degree is not None:
+            part = np.ascontiguousarray(values[:, start:stop])
+            linalg.map_columns(part, degree, 0, stop - start)
+            values[:, start:stop] = part
+
+    @property
+    def degree_of_map(self) -> int | None:
+        """The power to which the map raises, -1 for powers of two, None for what is neither."""
+        return {"rbf": -1, "linear": 1, "poly": self.degree}.get(str(self.name))
 
     def diagonal(self, rows: KernelRows) -> np.ndarray:
         """Values ``k(x, x)`` in double precision, for a kernel with a formula.
@@ -419,27 +427,3 @@ def _squared_norms(X: Matrix) -> np.ndarray:
     if sp.issparse(X):
         return np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
     return np.einsum("ij,ij->i", X, X, dtype=np.float64)
-
-
-@compiled
-def raise_to(values, degree, start, stop):
-    """Raise to a whole power by squaring, a row at a time so that it stays in cache.
-
-    ``np.power`` costs as much as the matrix product does.
-    """
-    highest = 0
-    while degree >> (highest + 1) > 0:
-        highest += 1
-    base = np.empty(stop - start, dtype=values.dtype)
-    for r in range(values.shape[0]):
-        v = values[r, start:stop]
-        for i in range(v.size):
-            base[i] = v[i]
-            v[i] = base[i] if degree else 1.0
-        for bit in range(highest - 1, -1, -1):
-            if (degree >> bit) & 1:
-                for i in range(v.size):
-                    v[i] = v[i] * v[i] * base[i]
-            else:
-                for i in range(v.size):
-                    v[i] = v[i] * v[i]

@@ -9,10 +9,9 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from oblong._core.compile import compiled
-from oblong._core.exp2 import add_powers, add_powers_both_ways
 from oblong._core.threads import chunks, even_share, run_chunks
-from oblong.kernels import Kernel, KernelRows, raise_to
+from oblong._native import linalg
+from oblong.kernels import Kernel, KernelRows
 
 # Bytes of a tile and its columns; sums over these are in its precision, sums of tiles in double.
 _TILE = 1 << 19
@@ -77,20 +76,20 @@ def add_product(
     dtype = A.left.dtype
     coef = coef.astype(dtype, copy=False)
     height, width = _tile_shape(A, B)
-    memory = height * width
-    degree = _degree(kernel)
+    degree = kernel.degree_of_map
     if degree is not None and out.ndim == 1 and A.n > height:
         panels = _panels(B.right, width)
 
         def tiles(start: int, stop: int) -> None:
-            own = np.empty(memory, dtype=dtype)
-            _add_tiles(A.left[start:stop], panels, coef, out[start:stop], own, width, degree)
+            left, sums = np.ascontiguousarray(A.left[start:stop]), np.zeros(stop - start)
+            linalg.add_tiles(left, panels, coef, sums, height, width, degree)
+            out[start:stop] += sums
 
     else:
         right = np.asfortranarray(B.right).T
 
         def tiles(start: int, stop: int) -> None:
-            own = np.empty(memory, dtype=dtype)
+            own = np.empty(height * width, dtype=dtype)
             for first, last in chunks(stop - start, height):
                 rows = slice(start + first, start + last)
                 for left, end in chunks(B.n, width):
@@ -115,11 +114,6 @@ def _tile_shape(A: KernelRows, B: KernelRows) -> tuple[int, int]:
     height = max(1, entries // width)
     # A single row takes all columns at once.
     return (height, min(B.n, width)) if A.n > height else (A.n, min(B.n, max(1, entries // A.n)))
-
-
-def _degree(kernel: Kernel) -> int | None:
-    """The power of a polynomial, -1 for powers of two, None for what is not compiled."""
-    return {"rbf": -1, "linear": 1, "poly": kernel.degree}.get(str(kernel.name))
 
 
 def _panels(right: np.ndarray, width: int) -> np.ndarray:
@@ -147,15 +141,15 @@ def add_both_products(
     same = A is B
     length = _SQUARE if threads > 1 else A.n
     across = {start: np.zeros(B.n) for start, _ in chunks(A.n, length)}
-    degree = _degree(kernel)
+    degree = kernel.degree_of_map
     if degree is not None:
         panels = _panels(B.right, _SQUARE)
 
         def tiles(start: int, stop: int) -> None:
-            own = np.empty(_SQUARE**2, dtype=A.left.dtype)
+            left = np.ascontiguousarray(A.left[start:stop])
             given, found = (coefs[0][start:stop], coefs[1]), (outs[0][start:stop], across[start])
             place = start if same else -1
-            _add_square_tiles(A.left[start:stop], panels, *given, *found, own, place, degree)
+            linalg.add_square_tiles(left, panels, *given, *found, _SQUARE, place, degree)
 
     else:
         right = np.asfortranarray(B.right).T
@@ -178,54 +172,6 @@ def add_both_products(
         outs[1][...] += sums
 
 
-@compiled
-def _product(rows, panels, first, last, memory):
-    """One tile of a product, written to memory."""
-    d, width = rows.shape[1], last - first
-    tile = memory[: len(rows) * width].reshape(len(rows), width)
-    np.dot(rows, panels[d * first : d * last].reshape(d, width), tile)
-    return tile
-
-
-@compiled
-def _add_tiles(left, panels, coef, out, memory, width, degree):
-    """Add sums of values along the rows of ``left @ right.T``, tile by tile."""
-    height = memory.size // width
-    for start in range(0, len(left), height):
-        rows = left[start : start + height]
-        for first in range(0, coef.size, width):
-            last = min(coef.size, first + width)
-            tile = _product(rows, panels, first, last, memory)
-            if degree < 0:
-                add_powers(tile, coef[first:last], out[start : start + height])
-            else:
-                raise_to(tile, degree, 0, last - first)
-                out[start : start + height] += np.dot(tile, coef[first:last])
-
-
-@compiled
-def _add_square_tiles(left, panels, down, along, out, sums, memory, at, degree):
-    """Add sums of values along the rows and down the columns.
-
-    Rows that are those of columns from ``at >= 0`` on leave out what is below the diagonal, and on
-    it they have sums along the rows only.
-    """
-    for start in range(0, len(left), _SQUARE):
-        rows, outer = left[start : start + _SQUARE], out[start : start + _SQUARE]
-        begin = max(0, at + start) if at >= 0 else 0
-        for first in range(begin, along.size, _SQUARE):
-            last = min(along.size, first + _SQUARE)
-            tile = _product(rows, panels, first, last, memory)
-            part, once = along[first:last], at >= 0 and first == begin
-            own = np.zeros(len(rows)) if once else down[start : start + _SQUARE]
-            if degree < 0:
-                add_powers_both_ways(tile, own, part, outer, sums[first:last])
-            else:
-                raise_to(tile, degree, 0, last - first)
-                outer += np.dot(tile, part)
-                sums[first:last] += np.dot(own, tile)
-
-
 def _share(rows: int, threads: int) -> int:
     """Rows of a chunk: four chunks per thread, in whole tiles."""
     return rows if threads <= 1 else _ROWS * max(1, round(rows / (4 * threads * _ROWS)))
@@ -237,28 +183,13 @@ def add_columns(
     """Add ``coef @ store[slots]`` to ``image``, in double precision."""
     if slots.size == 0:
         return
-    # The loop takes four rows at a time; the last ones count with weight zero.
-    padding = -slots.size % 4
-    slots = np.concatenate([slots, np.full(padding, slots[0])])
-    coef = np.concatenate([coef, np.zeros(padding)])
 
     def strips(start: int, stop: int) -> None:
         for first, last in chunks(stop - start, _STRIP):
-            _add_columns(image, store, slots, coef, start + first, start + last)
+            linalg.add_rows(image, store, slots, coef, start + first, start + last)
 
     share = even_share(image.size, slots.size, threads)
     run_chunks(strips, image.size, share, threads, blas=False)
-
-
-@compiled
-def _add_columns(image, store, slots, coef, start, stop):
-    out = image[start:stop]
-    for k in range(0, slots.size, 4):
-        first, second = store[slots[k], start:stop], store[slots[k + 1], start:stop]
-        third, fourth = store[slots[k + 2], start:stop], store[slots[k + 3], start:stop]
-        a, b, c, d = coef[k], coef[k + 1], coef[k + 2], coef[k + 3]
-        for i in range(out.size):
-            out[i] += a * first[i] + b * second[i] + c * third[i] + d * fourth[i]
 
 
 def copy_block(
@@ -270,21 +201,13 @@ def copy_block(
     threads: int = 1,
 ) -> None:
     """Write ``store[slots][:, cols]`` to the rows ``into`` of ``out``."""
+    cols = np.ascontiguousarray(cols)
 
     def copy(start: int, stop: int) -> None:
-        _copy_block(store, slots[start:stop], cols, into[start:stop], out)
+        linalg.copy_block(store, slots[start:stop], cols, into[start:stop], out)
 
     share = even_share(slots.size, cols.size, threads)
     run_chunks(copy, slots.size, share, threads, blas=False)
-
-
-@compiled
-def _copy_block(store, slots, cols, into, out):
-    for a in range(slots.size):
-        column = store[slots[a]]
-        row = out[into[a]]
-        for b in range(cols.size):
-            row[b] = column[cols[b]]
 
 
 def mirror(block: np.ndarray, new: np.ndarray) -> None:
@@ -297,16 +220,4 @@ def mirror(block: np.ndarray, new: np.ndarray) -> None:
     new : ndarray of bool of shape (q,)
         Which of its rows are new.
     """
-    _mirror(block, np.flatnonzero(new), new)
-
-
-@compiled
-def _mirror(out, into, new):
-    # Columns are mirrored together, so that the rows they come from stay in first-level cache.
-    for first in range(0, into.size, 16):
-        some = into[first : min(into.size, first + 16)]
-        for b in range(new.size):
-            if not new[b]:
-                row = out[b]
-                for a in range(some.size):
-                    row[some[a]] = out[some[a], b]
+    linalg.mirror(block, np.flatnonzero(new), new)
