@@ -34,7 +34,7 @@ from oblong.solvers.margin.sample import sample_start
 
 _NO_LIMIT = np.iinfo(np.int64).max
 # The share of the violation to which a working set is solved.
-_ACCURACY = 0.1
+_ACCURACY = 0.05
 # How much larger than its block the memory of blocks is made.
 _GROWTH = 1.5
 # Room in a working set, as a multiple of the coefficients inside a piece.
