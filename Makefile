@@ -73,7 +73,7 @@ boundscheck: $(VENV)/.stamp-test ## run tests of compiled loops with the bounds 
 		$(BIN)/python -m pytest -q --few 2 $(BOUNDS)
 
 # Tests of compiled loops, with every index checked and memory watched; needs GCC.
-WATCHED := tests/native tests/solvers/calibration
+WATCHED := tests/native tests/solvers/calibration tests/solvers/linear/test_batch.py
 
 sanitize: $(VENV)/.stamp-test ## run tests of the compiled core under AddressSanitizer and UBSan
 	@echo "==> tests, with the compiled core sanitized"

@@ -15,9 +15,18 @@ from sklearn.utils.validation import _check_sample_weight
 
 from oblong._core.class_weights import class_factors, row_penalties
 from oblong._core.estimator import ClassWeight, Estimator, Natural, Positive, RandomState, Verbose
+from oblong._core.progress import print_pass
 from oblong._core.rollback import all_or_nothing
-from oblong.batch._one_vs_rest import solve_each
+from oblong._core.threads import available_threads
+from oblong.batch._one_vs_rest import positive_classes
 from oblong.batch._rows import validated_rows
+from oblong.solvers.linear.batch import solve_linear_batch
+from oblong.solvers.linear.batch_problem import (
+    DEFAULTS,
+    LinearBatch,
+    LinearBatchResult,
+    small_tolerance,
+)
 from oblong.solvers.linear.relative import solve_linear_relative_margin
 from oblong.solvers.linear.squared_hinge import SquaredHingeResult, solve_squared_hinge
 
@@ -43,6 +52,8 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, Estimator):
         combination of "hinge" and False is an error as in scikit-learn.
     tol : float, default=1e-4
         Relative accuracy: of the weights for the squared hinge, of the objective for the hinge.
+        For the squared hinge the relative gap between primal and dual objective is at most
+        ``tol ** 2``, or 1e-6 for rows in single precision, which are not copied to double.
     C : float, default=1.0
         Penalty of margin violations, larger than zero.
     multi_class : {"ovr"}, default="ovr"
@@ -54,11 +65,12 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, Estimator):
     class_weight : dict or "balanced", default=None
         Factors of ``C`` by class.
     verbose : int, default=0
-        Without effect.
+        Whether to report progress on standard error.
     random_state : int, RandomState instance or None, default=None
-        Seed of the order of the rows, for the hinge loss on sparse rows.
+        Seed of the order of the rows.
     max_iter : int, default=1000
-        Limit on the solver's steps.
+        Limit on the epochs of coordinate descent of each binary problem; on the steps of the
+        method that takes over, where descent crawls.
 
     Attributes
     ----------
@@ -73,7 +85,7 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, Estimator):
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the features, if ``X`` had string names.
     n_iter_ : int
-        Largest number of steps of a binary problem.
+        Largest number of epochs of a binary problem.
     objective_, dual_gap_ : ndarray of shape (1,) or (n_classes,)
         Primal objective of each binary problem, and the certificate: no solution is better than
         this one by more than this fraction.
@@ -135,7 +147,7 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, Estimator):
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         self._check_supported()
-        X, y = validated_rows(self, X, y, dtype=np.float64)
+        X, y = validated_rows(self, X, y)
         check_classification_targets(y)
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         self.classes_, labels = np.unique(y, return_inverse=True)
@@ -146,29 +158,38 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, Estimator):
                 f"contains only one class: {self.classes_[0]!r}"
             )
         factors = class_factors(self.class_weight, self.classes_, labels, weights, allow_zero=True)
-        kept = np.flatnonzero(weights > 0.0)
-        rows = self._with_constant(X[kept] if kept.size < len(labels) else X)
-        labels, weights = labels[kept], weights[kept]
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-
-        def solve(k: int, signs: np.ndarray) -> SquaredHingeResult:
-            positive = 1 if n_classes == 2 else k
-            # As in LIBLINEAR, the rest has no factor where there are more than two classes.
-            rest = factors[0] if n_classes == 2 else 1.0
-            C = row_penalties(self.C, weights * np.where(signs > 0.0, factors[positive], rest))
-            return self._solve(rows, signs, C, seed)
-
-        found = solve_each(solve, labels, n_classes, None)
-        coef = np.array([one.coef for one in found])
-        self.intercept_: Any = 0.0
-        if self.fit_intercept:
-            self.intercept_ = self.intercept_scaling * coef[:, -1]
-            coef = np.ascontiguousarray(coef[:, :-1])
-        self.coef_ = coef
-        self.objective_ = np.array([one.objective for one in found])
-        self.dual_gap_ = np.array([one.relative_gap for one in found])
-        self.n_iter_ = max(one.n_iter for one in found)
-        self.converged_ = all(one.status == "converged" for one in found)
+        positives = positive_classes(n_classes)
+        # As in LIBLINEAR, the rest has no factor where there are more than two classes.
+        own = weights * factors[labels] if n_classes == 2 else weights
+        batch = LinearBatch(
+            X,
+            labels,
+            row_penalties(self.C, own),
+            [(k, None) for k in positives],
+            np.ones(1) if n_classes == 2 else factors,
+            squared=self.loss == "squared_hinge",
+            intercept="penalised" if self.fit_intercept else "none",
+            scale=float(self.intercept_scaling),
+        )
+        gap = small_tolerance(X, self.tol)
+        if self.loss == "squared_hinge":
+            # The squared distance from the best weights is at most twice the gap.
+            gap = max(self.tol**2, DEFAULTS.single_gap if X.dtype == np.float32 else 0.0)
+        found = solve_linear_batch(
+            batch,
+            tol=max(gap, 1e-12),
+            max_iter=self.max_iter,
+            threads=available_threads(),
+            seed=seed,
+            progress=print_pass if self.verbose else None,
+        )
+        found = self._solve_rest(batch, found, gap, seed)
+        self.coef_ = found.coef
+        self.intercept_: Any = found.bias if self.fit_intercept else 0.0
+        self.objective_, self.dual_gap_ = found.objective, found.relative_gap
+        self.n_iter_ = int(found.n_iter.max())
+        self.converged_ = bool((self.dual_gap_ <= self.tol).all())
         if not self.converged_:
             warnings.warn(
                 f"LinearSVC did not converge to tol={self.tol:g} in max_iter={self.max_iter} "
@@ -196,14 +217,33 @@ class LinearSVC(LinearClassifierMixin, SparseCoefMixin, Estimator):
                 "penalty='l1' is not supported here: use penalty='l2', or sklearn.svm.LinearSVC"
             )
 
+    def _solve_rest(
+        self, batch: LinearBatch, found: LinearBatchResult, gap: float, seed: int
+    ) -> LinearBatchResult:
+        """Solve those problems alone in which the descent of all together has got stuck."""
+        crawls = np.flatnonzero(~(found.relative_gap <= gap))
+        if not crawls.size:
+            return found
+        rows = self._with_constant(batch.X)
+        for k in crawls.tolist():
+            one = self._solve(rows, *batch.problem(k), seed)
+            d = batch.X.shape[1]
+            bias = self.intercept_scaling * one.coef[d] if self.fit_intercept else 0.0
+            found = found.with_better(k, one.coef[:d], bias, one.objective, one.objective - one.gap)
+        return found
+
     def _with_constant(self, X: Any) -> Any:
-        """Rows with the constant column whose weight is the bias."""
+        """Rows in double precision, with the constant column whose weight is the bias."""
+        X = X.astype(np.float64, copy=False)
         if not self.fit_intercept:
             return X
         ones = np.full((X.shape[0], 1), float(self.intercept_scaling))
         return sp.hstack([X, ones], format="csr") if sp.issparse(X) else np.hstack([X, ones])
 
     def _solve(self, X: Any, y: np.ndarray, C: np.ndarray, seed: int) -> SquaredHingeResult:
+        kept = np.flatnonzero(C > 0.0)
+        if kept.size < C.size:
+            X, y, C = X[kept], y[kept], C[kept]
         if self.loss == "squared_hinge":
             return solve_squared_hinge(X, y, C, tol=self.tol, max_iter=self.max_iter)
         found = solve_linear_relative_margin(
