@@ -15,20 +15,37 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 
+_LARGEST_INTEGER = 2**63 - 1
+
+
+class Numbers(Interval):
+    """An interval of the numbers that arrays can hold; True and False are none."""
+
+    def is_satisfied_by(self, val: Any) -> bool:
+        if isinstance(val, bool) or not isinstance(val, self.type):
+            return False
+        try:
+            number = float(val)
+        except OverflowError:
+            return False
+        small = self.type is Real or abs(val) <= _LARGEST_INTEGER
+        return small and super().is_satisfied_by(val if isinstance(val, Integral) else number)
+
+
 # Numbers by their range; a share is a part of one.
-Finite = Annotated[float, Interval(Real, None, None, closed="neither")]
-Positive = Annotated[float, Interval(Real, 0.0, None, closed="neither")]
-NotNegative = Annotated[float, Interval(Real, 0.0, None, closed="left")]
-AtLeastOne = Annotated[float, Interval(Real, 1.0, None, closed="left")]
-Fraction = Annotated[float, Interval(Real, 0.0, 1.0, closed="both")]
-PositiveFraction = Annotated[float, Interval(Real, 0.0, 1.0, closed="right")]
-FractionBelowOne = Annotated[float, Interval(Real, 0.0, 1.0, closed="left")]
-InnerFraction = Annotated[float, Interval(Real, 0.0, 1.0, closed="neither")]
-Confidence = Annotated[float, Interval(Real, 0.5, 1.0, closed="neither")]
-Natural = Annotated[int, Interval(Integral, 0, None, closed="left")]
-Count = Annotated[int, Interval(Integral, 1, None, closed="left")]
+Finite = Annotated[float, Numbers(Real, None, None, closed="neither")]
+Positive = Annotated[float, Numbers(Real, 0.0, None, closed="neither")]
+NotNegative = Annotated[float, Numbers(Real, 0.0, None, closed="left")]
+AtLeastOne = Annotated[float, Numbers(Real, 1.0, None, closed="left")]
+Fraction = Annotated[float, Numbers(Real, 0.0, 1.0, closed="both")]
+PositiveFraction = Annotated[float, Numbers(Real, 0.0, 1.0, closed="right")]
+FractionBelowOne = Annotated[float, Numbers(Real, 0.0, 1.0, closed="left")]
+InnerFraction = Annotated[float, Numbers(Real, 0.0, 1.0, closed="neither")]
+Confidence = Annotated[float, Numbers(Real, 0.5, 1.0, closed="neither")]
+Natural = Annotated[int, Numbers(Integral, 0, None, closed="left")]
+Count = Annotated[int, Numbers(Integral, 1, None, closed="left")]
 # A number of steps, or -1 for no limit.
-Limit = Annotated[int, Interval(Integral, -1, None, closed="left")]
+Limit = Annotated[int, Numbers(Integral, -1, None, closed="left")]
 
 ArrayLike = Annotated[Any, "array-like"]
 ClassWeight = Annotated[Any, StrOptions({"balanced"}), dict, None]

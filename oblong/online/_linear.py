@@ -8,11 +8,11 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 
-from oblong._core.estimator import Count, PositiveFraction
+from oblong._core.estimator import Count
 from oblong._core.missing import check_present
 from oblong.online._merge import merge_models
 from oblong.online._one_row import OneRow
-from oblong.online._parameters import LinearParameters
+from oblong.online._parameters import Forgetting, LinearParameters
 from oblong.online._rule_based import RuleClassifier
 from oblong.online.growing import (
     add_class,
@@ -388,6 +388,6 @@ class SecondOrderClassifier(LinearOnlineClassifier):
 class GaussianClassifier(SecondOrderClassifier):
     """Base of the learners whose covariance is that of a Gaussian over weight vectors."""
 
-    forgetting: PositiveFraction = 1.0
+    forgetting: Forgetting = 1.0
 
     _gaussian = True

@@ -5,9 +5,13 @@ scikit-learn asks for, is written by Python from the parameters of a learner and
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from numbers import Real
+from typing import Annotated, Literal
 
-from oblong._core.estimator import Count, InnerFraction, NotNegative, RandomState
+from oblong._core.estimator import Count, InnerFraction, NotNegative, Numbers, RandomState
+from oblong.solvers.online.slots import LEAST_FORGETTING
+
+Forgetting = Annotated[float, Numbers(Real, LEAST_FORGETTING, 1.0, closed="both")]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -2,16 +2,19 @@
 
 import warnings
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from numbers import Real
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from oblong._core.estimator import Count, NotNegative, Positive
+from oblong._core.estimator import Count, NotNegative, Numbers, Positive
 from oblong.online._base import OnlineClassifier
 from oblong.online._labels import encode
 from oblong.online.growing import columns_of
 from oblong.solvers.esvm.online.state import (
+    LARGEST_TRACE,
+    LEAST_TRACE,
     Certificate,
     OnlineEllipsoidalState,
     certify,
@@ -19,6 +22,8 @@ from oblong.solvers.esvm.online.state import (
     merge_models,
 )
 from oblong.solvers.online.rows import Rows
+
+TraceBound = Annotated[float, Numbers(Real, LEAST_TRACE, LARGEST_TRACE, closed="both")]
 
 # Passes after which all rows that are worth it have a weight.
 _PATIENCE = 20
@@ -51,7 +56,8 @@ class OnlineEllipsoidalSVC(OnlineClassifier):
     trace_bound : {"auto"}, float or None, default="auto"
         The bound :math:`T`. "auto" is one over the largest :math:`\tau` seen so far; None is no
         bound, for rows that span all features. Each bound :math:`T` corresponds to some ``r`` of
-        :class:`EllipsoidalSVC`; smaller bounds correspond to smaller ``r``.
+        :class:`EllipsoidalSVC`; smaller bounds correspond to smaller ``r``. Numbers from
+        1e-100 to 1e10.
     formulation : {"consistent", "paper"}, default="consistent"
         "consistent": :math:`\tau_i = 1`, :math:`c = p / \nu` with the number p of features and the
         constant one; the lengths of the rows do not matter. "paper": equation (14) of the paper,
@@ -157,7 +163,7 @@ class OnlineEllipsoidalSVC(OnlineClassifier):
     """
 
     nu: Positive = 0.2
-    trace_bound: Literal["auto"] | Positive | None = "auto"
+    trace_bound: Literal["auto"] | TraceBound | None = "auto"
     formulation: Literal["consistent", "paper"] = "consistent"
     batch_size: Literal["auto"] | Count = "auto"
     max_iter: Count = 1000

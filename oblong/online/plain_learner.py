@@ -11,7 +11,7 @@ import numpy as np
 from oblong.online.growing import STRUCTURES, add_class, check_size, structure_of
 from oblong.solvers.online import rules
 from oblong.solvers.online.rows import Rows
-from oblong.solvers.online.slots import EACH, NONE, NOTHING, SINGLE, TOP
+from oblong.solvers.online.slots import EACH, LEAST_FORGETTING, NONE, NOTHING, SINGLE, TOP
 from oblong.solvers.online.state import OnlineState
 
 # Rules of the learners with the parameters that they have by default.
@@ -72,7 +72,7 @@ class PlainLearner:
         if name == "PassiveAggressiveClassifier":
             known, covariance = "covariance" not in parameters, None
         calibration, forgetting = parameters.get("calibration"), parameters.get("forgetting", 1.0)
-        sound = type(forgetting) is float and 0.0 < forgetting <= 1.0
+        sound = type(forgetting) is float and LEAST_FORGETTING <= forgetting <= 1.0
         if not known or calibration not in (None, "platt") or not sound:
             return None
         options = {

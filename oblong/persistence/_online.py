@@ -7,7 +7,11 @@ import numpy as np
 from oblong.kernels import Kernel
 from oblong.persistence._declared import Unsound, check_finite
 from oblong.solvers.esvm.online import passes
-from oblong.solvers.esvm.online.state import OnlineEllipsoidalState
+from oblong.solvers.esvm.online.state import (
+    LARGEST_TRACE,
+    LEAST_TRACE,
+    OnlineEllipsoidalState,
+)
 from oblong.solvers.online import slots
 from oblong.solvers.online.arrays import initial_columns, scratch
 from oblong.solvers.online.kernel import KernelState
@@ -82,7 +86,8 @@ def check_state(state: OnlineState) -> None:
     _doubles(state.work, len(scratch(structure, outputs, covariance)))
     settings = _doubles(state.settings, slots.N_SETTINGS)
     _require(not np.isnan(settings).any() and abs(state.bias) <= _LARGEST, "settings")
-    _require(0.0 < state.forgetting <= 1.0 and state.initial_variance > 0.0, "settings")
+    _require(slots.LEAST_FORGETTING <= state.forgetting <= 1.0, "settings")
+    _require(state.initial_variance > 0.0, "settings")
     units = _doubles(state.units, None)
     _require(len(units) in (0, room), "units")
     # The row of no feature, which tells what the prior is.
@@ -117,5 +122,7 @@ def check_ellipsoidal_state(state: OnlineEllipsoidalState) -> None:
     check_finite(numbers, "numbers", _LARGEST)
     _require(numbers.min() >= 0.0, "numbers")
     check_finite(np.delete(settings, passes.TRACE), "settings", _LARGEST)
-    _require(settings[passes.TRACE] > 0.0 and settings[passes.PENALTY] > 0.0, "settings")
+    trace = settings[passes.TRACE]
+    _require(LEAST_TRACE <= trace <= LARGEST_TRACE or trace == np.inf, "settings")
+    _require(settings[passes.PENALTY] > 0.0, "settings")
     _require(settings[passes.BATCH] >= 1.0, "rows of a batch")

@@ -6,6 +6,7 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _ensure_no_complex_data
 
 from oblong._core.estimator import Positive
 from oblong.batch._expansion import CertifiedExpansion
@@ -22,8 +23,10 @@ class _Conventions(CertifiedExpansion):
         self, X: Any, y: Any, sample_weight: Any, **targets: Any
     ) -> tuple[Any, np.ndarray, np.ndarray]:
         if sample_weight is not None:
+            given = np.asarray(sample_weight)
+            _ensure_no_complex_data(given)
             # A negative weight leaves a row out, as zero does.
-            sample_weight = np.maximum(np.asarray(sample_weight, dtype=np.float64), 0.0)
+            sample_weight = np.maximum(given.astype(np.float64), 0.0)
             if sample_weight.size and not sample_weight.any():
                 raise ValueError(_EVERYTHING_MASKED)
         X, y, weights = super()._training_data(X, y, sample_weight, **targets)

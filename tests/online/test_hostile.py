@@ -15,6 +15,7 @@ from oblong import (
     AROWClassifier,
     ClassicalEllipsoidClassifier,
     ConfidenceWeightedClassifier,
+    OnlineEllipsoidalSVC,
 )
 from tests.online.learners import clouds
 
@@ -153,3 +154,36 @@ def test_a_shape_that_is_gone_is_told():
         clone(model).set_params(fit_intercept=False).partial_fit(
             np.zeros((3, 1)), [0, 1, 2], classes=[0, 1, 2]
         )
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameters"),
+    [
+        (AROWClassifier, {"forgetting": 1e-300}),
+        (AROWClassifier, {"r": 10**400}),
+        (AROWClassifier, {"sketch_size": 2**70}),
+        (OnlineEllipsoidalSVC, {"trace_bound": 1e-300}),
+        (OnlineEllipsoidalSVC, {"trace_bound": 1e300}),
+        (OnlineEllipsoidalSVC, {"batch_size": 2**70}),
+    ],
+)
+def test_fit__parameters_beyond_what_numbers_can_be_are_refused(kind, parameters):
+    X, y = clouds(40)
+    with pytest.raises(ValueError, match=f"'{next(iter(parameters))}' parameter"):
+        kind(**parameters).fit(X, y)
+
+
+@pytest.mark.parametrize("bound", [1e-100, 1e10])
+def test_online_ellipsoidal_svc__bounds_of_any_size_give_numbers(bound):
+    X, y = clouds(40)
+    model = OnlineEllipsoidalSVC(trace_bound=bound, max_iter=5, tol=None).fit(X, y)
+    assert np.isfinite(model.decision_function(X)).all()
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("covariance", ["full", "diag", "sketch"])
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e6])
+def test_forgetting__nearly_all_leaves_numbers(covariance, scale):
+    X, y = clouds(60)
+    model = AROWClassifier(covariance=covariance, forgetting=1e-6).fit(scale * X, y)
+    assert np.isfinite(model.decision_function(scale * X)).all()

@@ -245,3 +245,10 @@ def test_models_on_disk_and_as_graphs(model, n_classes, tmp_path):
         labels, scores = session.run(["label", "scores"], {"X": X})
         np.testing.assert_array_equal(labels, pipeline.predict(X))
         np.testing.assert_allclose(scores, pipeline.decision_function(X), atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [SVC, SVR])
+def test_fit__refuses_complex_weights(kind):
+    X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1]
+    with pytest.raises(ValueError, match="Complex data not supported"):
+        kind().fit(X, y, sample_weight=np.full(4, 1 + 2j))

@@ -269,13 +269,23 @@ def _with_threshold(
         if fewest(table) < 2:
             problem = f"finding it needs two rows of every class, and {lone_class(table)} has one"
             raise DataFileError("--threshold", problem)
+        # A fold leaves out one of them.
+        if args.proba and fewest(table) < 3:
+            problem = "finding it with --proba needs three rows of every class, and one has two"
+            raise DataFileError("--threshold", problem)
         scoring = make_scorer(balanced_accuracy_score)
         if threshold == "f1":
             scoring = make_scorer(f1_score, pos_label=second, zero_division=0.0)
         search = selection.TunedThresholdClassifierCV(
             make_pipeline(table, classifier, args.impute), scoring=scoring, cv=folds(table, args)
         )
-        threshold = search.fit(table.X, table.y).best_threshold_
+        try:
+            threshold = search.fit(table.X, table.y).best_threshold_
+        except ValueError as error:
+            if "constant predictions" not in str(error):
+                raise
+            problem = f"no fold tells the classes apart; the rarer one has {fewest(table):,} rows"
+            raise DataFileError("--threshold", problem, advice="give a number") from None
     return selection.FixedThresholdClassifier(
         clone(classifier), threshold=float(threshold), pos_label=second
     )

@@ -36,6 +36,8 @@ LIMIT = 0
 N_PARAMETERS = 4
 BIAS, FLOOR, INITIAL_VARIANCE, INITIAL_MEMORY, FORGETTING = range(N_PARAMETERS, N_PARAMETERS + 5)
 N_SETTINGS = N_PARAMETERS + 5
+# A smaller factor of the precision would leave to rounding what remains of the prior.
+LEAST_FORGETTING = 1e-6
 
 # ``scale``, a row per output: the factor σ of the covariance, what the rule carries along, the
 # number of directions of a sketch, and then the sigmoid of a calibration, if there is one: slope,

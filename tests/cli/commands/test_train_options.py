@@ -92,6 +92,22 @@ def test_class_weights(folder, capsys):
     assert "PassiveAggressiveClassifier has no weights of classes" in message
 
 
+@pytest.mark.parametrize(
+    ("rare", "words", "problem"),
+    [
+        (3, ["--threshold", "f1", "--proba"], "no fold tells the classes apart; the rarer one"),
+        (2, ["--threshold", "f1", "--proba"], "needs three rows of every class"),
+        (1, ["--threshold", "balanced"], "needs two rows of every class"),
+    ],
+)
+def test_train__a_threshold_that_rare_rows_do_not_give(folder, capsys, rare, words, problem):
+    X = np.random.default_rng(0).normal(size=(400, 3))
+    table(folder, **dict(zip("abc", X.T)), y=["yes"] * rare + ["no"] * (400 - rare))
+    error = run(capsys, "train", "t.csv", "--model", "rmm", *words, "-o", "m", code=2).err
+    assert "oblong: error: --threshold: " in error
+    assert problem in error
+
+
 def test_thresholds_and_probabilities(folder, capsys):
     a, b, y = overlapping(rare=3)
     table(folder, a=a, b=b, y=y)

@@ -39,6 +39,10 @@ from oblong.solvers.esvm.online import passes
 from oblong.solvers.online.rows import Rows
 from oblong.solvers.online.slots import EACH, N_COUNTERS, SINGLE
 
+# Bounds on the trace: the inverse of the square of the least is a number, and matrices at the
+# largest can still be factored.
+LEAST_TRACE, LARGEST_TRACE = 1e-100, 1e10
+
 
 class _NamedNumbers:
     """Names for numbers in the arrays: ``unit`` says whether ``τ = 1``."""
