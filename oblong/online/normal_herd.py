@@ -69,7 +69,7 @@ class NormalHerdClassifier(GaussianClassifier):
         Factors per class by which the weights of rows are multiplied; "balanced" is for :meth:`fit`
         only.
     forgetting : float, default=1.0
-        Factor, from 1e-6 to 1, by which the precision is multiplied after every update, so that older
+        Factor, from 1e-6 to 1, of the precision after every update, so that older
         examples count less. Variances stay below twice their initial value, those of a diagonal
         below the initial value.
     normalize : bool, default=False

@@ -63,7 +63,7 @@ class SecondOrderPerceptron(GaussianClassifier):
         "platt" fits a sigmoid to the outputs, each computed before its label is learned.
         :meth:`predict_proba` and :meth:`predict` then use it instead of the Gaussian.
     forgetting : float, default=1.0
-        Factor, from 1e-6 to 1, by which the precision is multiplied after every update, so that older
+        Factor, from 1e-6 to 1, of the precision after every update, so that older
         examples count less. Variances stay below twice their initial value, those of a diagonal
         below the initial value.
     normalize : bool, default=False

@@ -9,13 +9,21 @@ examples:
   oblong play --no-browser --port 8000
 """  # noqa: D405, D406, D407
 
+from __future__ import annotations
+
 import argparse
+import os
 import webbrowser
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
-from oblong.cli.shared.options import add_command, adder, busy, whole_number
+from oblong.cli.shared.options import add_command, adder, busy, is_set_by_name, whole_number
 from oblong.cli.shared.tables import add_table_options, labelled_table
 from oblong.datasets import DataFileError
+
+if TYPE_CHECKING:
+    from oblong.cli.play.tables import Cells
+    from oblong.io.dataset import Table
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -38,6 +46,28 @@ def _pair(text: str) -> list[str]:
     return names
 
 
+def _table(args: argparse.Namespace) -> Table | Cells:
+    """What there is to draw; text of the page's size is read as the page reads it."""
+    from oblong.cli.play.server import MOST_BYTES
+    from oblong.cli.play.tables import read_cells
+    from oblong.io.sources import read_bytes
+    from oblong.io.tables import look
+
+    names = "drop text dates date_format impute sep decimal thousands encoding missing skip_bad"
+    said = any(getattr(args, name) for name in f"{names} skip_rows zero_based".split())
+    small = os.path.isfile(args.data) and os.path.getsize(args.data) <= MOST_BYTES
+    if said or args.categorical != "none" or is_set_by_name(args.data) or not small:
+        return labelled_table(args)
+    if look(args.data)[0] != "csv":
+        return labelled_table(args)
+    try:
+        return read_cells(read_bytes(args.data), args.data)._replace(target=args.target)
+    except DataFileError as error:
+        if error.cause == "columns":
+            error.advice = "choose another separator with --sep"
+        raise
+
+
 def _run(args: argparse.Namespace) -> int:
     from oblong.cli.play.models import BadRequest
     from oblong.cli.play.server import PlayServer
@@ -45,7 +75,7 @@ def _run(args: argparse.Namespace) -> int:
     table = None
     if args.data is not None:
         with busy(f"reading {args.data}"):
-            table = labelled_table(args)
+            table = _table(args)
     elif args.columns:
         raise DataFileError("--columns", "expected DATA to take them from")
     if args.port > 65535:

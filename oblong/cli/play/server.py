@@ -17,7 +17,7 @@ from urllib.parse import parse_qs
 from oblong.cli.play.models import BadRequest, describe, fit
 from oblong.cli.play.points import PRESETS, preset
 from oblong.cli.play.program import as_python
-from oblong.cli.play.tables import columns_of, uploaded
+from oblong.cli.play.tables import Cells, columns_of, uploaded
 from oblong.io.errors import first_line
 from oblong.io.tables import Table
 
@@ -52,7 +52,7 @@ class PlayServer(ThreadingHTTPServer):
     ----------
     port : int, default=0
         Port to listen at; a free one by default.
-    table : Table, optional
+    table : Table or Cells, optional
         Table to begin with.
     columns : sequence of two str, optional
         Which of its columns to draw; the first two by default.
@@ -61,7 +61,7 @@ class PlayServer(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(
-        self, port: int = 0, table: Table | None = None, columns: Sequence[str] = ()
+        self, port: int = 0, table: Table | Cells | None = None, columns: Sequence[str] = ()
     ) -> None:
         start = None if table is None else columns_of(table, *columns)
         super().__init__(("127.0.0.1", port), _Handler)

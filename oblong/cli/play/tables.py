@@ -104,23 +104,30 @@ def _count(count: int, noun: str) -> str:
     return f"1 {noun} is" if count == 1 else f"{count:,} {noun}s are"
 
 
-def columns_of(table: Table, x: str | None = None, y: str | None = None) -> dict[str, Any]:
-    """Two columns of numbers of a table that the command has read, as points."""
+def columns_of(
+    table: Table | Cells, x: str | None = None, y: str | None = None, target: str | None = None
+) -> dict[str, Any]:
+    """Two columns of numbers of what the command has read, as points.
+
+    Other columns than that of the classes can be chosen as such among cells only.
+    """
+    if isinstance(table, Cells):
+        return table.sheet(target).draw(x, y)
     schema, place = table.schema, table.schema.target_position
-    target = schema.target or ("label" if place is None else str(place + 1))
+    classes = schema.target or ("label" if place is None else str(place + 1))
     every = [str(j + 1) for j in range(schema.n_features + (place is not None))]
-    labels = schema.feature_names or [name for name in every if name != target]
+    labels = schema.feature_names or [name for name in every if name != classes]
     numbers = {}
     for j in schema.numbers:
         column: Any = table.X[:, [j]]
         column = column.toarray() if sp.issparse(column) else column
         numbers[labels[j]] = np.asarray(column, dtype=float)[:, 0]
     codes = np.unique(table.y, return_inverse=True)[1]
-    every = [*labels, target]
-    return _Sheet(table.name, numbers, target, codes, table.target_names, every).draw(x, y)
+    every = [*labels, classes]
+    return _Sheet(table.name, numbers, classes, codes, table.target_names, every).draw(x, y)
 
 
-def uploaded(node: Any, own: Table | None = None) -> dict[str, Any]:
+def uploaded(node: Any, own: Table | Cells | None = None) -> dict[str, Any]:
     """Two columns of a table whose text came from the page, or of the one the command has read.
 
     Parameters
@@ -128,8 +135,8 @@ def uploaded(node: Any, own: Table | None = None) -> dict[str, Any]:
     node : object
         The request: ``text`` and ``file``, the name of the file, and optionally the names
         ``target``, ``x`` and ``y`` of columns.
-    own : Table, optional
-        The table that is meant if there is no text.
+    own : Table or Cells, optional
+        What the command has read, which is meant if there is no text.
     """
     if not isinstance(node, dict):
         raise BadRequest("expected an object")
@@ -140,9 +147,10 @@ def uploaded(node: Any, own: Table | None = None) -> dict[str, Any]:
     if text is None:
         if own is None:
             raise BadRequest("expected the text of a table")
-        return columns_of(own, x, y)
+        return columns_of(own, x, y, target)
     try:
-        return _read(text, (file or "table.csv")[-_LONGEST_NAME:]).sheet(target).draw(x, y)
+        name = (file or "table.csv")[-_LONGEST_NAME:]
+        return read_cells(text.encode("utf-8", "replace"), name).sheet(target).draw(x, y)
     except DataFileError as error:
         # Its own advice is for programs.
         first = "the first line has to name the columns"
@@ -150,18 +158,22 @@ def uploaded(node: Any, own: Table | None = None) -> dict[str, Any]:
         raise BadRequest(error.message()) from None
 
 
-class _Cells(NamedTuple):
-    """Text cut into columns: their cells and their numbers, or of what kind else they are."""
+class Cells(NamedTuple):
+    """Text cut into columns: their cells and their numbers, or of what kind else they are.
+
+    The classes are in the column ``target``; None chooses one.
+    """
 
     source: str
     columns: dict[str, list[str]]
     values: dict[str, np.ndarray]
     others: dict[str, str]
     notes: tuple[str, ...]
+    target: str | None = None
 
     def sheet(self, target: str | None) -> _Sheet:
         """Tell columns of numbers from others, and choose the classes."""
-        target = self._target() if target is None else target
+        target = target or self.target or self._target()
         if target not in self.columns:
             raise BadRequest(f"expected a column among {listed(list(self.columns))}")
         codes, classes = _classes(self.columns[target])
@@ -186,13 +198,14 @@ class _Cells(NamedTuple):
 
 # Other columns of the same text are asked for next.
 @lru_cache(maxsize=1)
-def _read(text: str, file: str) -> _Cells:
+def read_cells(content: bytes, file: str) -> Cells:
+    """Cut the content of a file into columns, whatever they hold."""
     # A path, since the text "-" would mean standard input.
-    with LineBuffer(Path(file), text.encode("utf-8", "replace")) as lines:
+    with LineBuffer(Path(file), content) as lines:
         layout = table_columns(lines)
         while lines.extend():
             pass
-        rows = peek_records(lines, layout.delimiter, len(text))
+        rows = peek_records(lines, layout.delimiter, len(content))
         width = len(layout.names)
         kept = [cells for _, cells in rows if len(cells) == width]
         wrong = next(((place, cells) for place, cells in rows if len(cells) != width), None)
@@ -209,7 +222,7 @@ def _read(text: str, file: str) -> _Cells:
             name = layout.names[j] or f"column {j + 1}"
             name = f"{name} ({j + 1})" if name in columns else name
             columns[name] = [cells[j] for cells in kept]
-        return _Cells(lines.source, columns, *_numbers(columns), notes)
+        return Cells(lines.source, columns, *_numbers(columns), notes)
 
 
 def _numbers(columns: dict[str, list[str]]) -> tuple[dict[str, np.ndarray], dict[str, str]]:

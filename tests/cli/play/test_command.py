@@ -13,6 +13,7 @@ import sys
 import pytest
 
 from oblong.cli import main
+from oblong.cli.play.server import PlayServer
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals")
@@ -53,3 +54,24 @@ def test_the_command_serves_until_it_is_interrupted(tmp_path):
 def test_the_command_refuses(words, problem, capsys):
     assert main(["play", "--no-browser", *words]) == 2
     assert problem in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "target", "classes"),
+    [([], "kind", ["x", "y"]), (["--target", "shop"], "shop", ["inn", "pub"])],
+)
+def test_play__opens_tables_that_the_page_opens(tmp_path, monkeypatch, words, target, classes):
+    rows = "".join(
+        f"{'inn' if i % 3 else 'pub'},n{i},{i},{i}.5,2024-01-{i + 1:02d},{'xy'[i % 2]}\n"
+        for i in range(20)
+    )
+    path = tmp_path / "mixed.csv"
+    path.write_text("shop,name,a,b,when,kind\n" + rows, encoding="utf-8")
+    begun = []
+    monkeypatch.setattr(PlayServer, "serve_forever", lambda self, **_: begun.append(self))
+    assert main(["play", "--no-browser", str(path), *words]) == 0
+    (server,) = begun
+    table = server.questions["/start"](None)["table"]
+    assert (table["axes"], table["target"], table["classes"]) == (["a", "b"], target, classes)
+    assert '"when" (dates)' in table["message"]
+    assert server.questions["/table"]({"target": "shop"})["classes"] == ["inn", "pub"]
