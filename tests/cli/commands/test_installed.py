@@ -35,7 +35,7 @@ def test_the_installed_command(folder):
     assert (bad.returncode, bad.stdout) == (2, b"")
     assert bad.stderr.decode().splitlines() == [
         'oblong: error: standard input, row 3, column "a": expected a number, got "q" '
-        '(--categorical auto encodes text); if these are the labels, give --target "a"'
+        "(--categorical auto encodes text)"
     ]
     assert sorted(p.name for p in folder.iterdir()) == ["iris.csv", "m"]
 
