@@ -146,17 +146,22 @@ def solve_binary(
                 caps = penalties / (nu * lengths**2)
             if not np.isfinite(caps).all():
                 raise ValueError("the penalties of such short rows overflow: scale the columns")
+        return caps
+
+    def lowered(caps: np.ndarray) -> np.ndarray:
         return _without_excess(caps, y, t, setting.fit_intercept)
 
     solve = _solver(F, y, pi, setting)
-    caps = np.full(len(y), np.inf) if setting.hard else penalties_at(setting.nu)
+    whole = np.full(len(y), np.inf) if setting.hard else penalties_at(setting.nu)
+    caps = whole if setting.hard else lowered(whole)
     result = solve(caps, start)
     r_star, messages = np.nan, []
     if setting.hard:
         outputs, error = evaluate(result.w, result.b)
         if result.status == "inseparable" or not np.all(y * outputs > error):
             messages.append(_INSEPARABLE)
-            caps = penalties_at(_SMALL_NU)
+            whole = penalties_at(_SMALL_NU)
+            caps = lowered(whole)
             result = solve(caps, None)
         else:
             sizes = t if setting.solver == "exact" else pi * t**2
@@ -169,8 +174,10 @@ def solve_binary(
     if constant is not None:
         messages.append(_FLAT)
         result = replace(result, w=np.zeros_like(result.w), b=constant)
+    if np.any(caps < whole):
+        result = _at_penalties(whole, y, caps, result, setting)
     how = (pi, outside, setting.r, setting.tol)
-    result, rounded = as_stored(F, y, caps, *how, result, evaluate)
+    result, rounded = as_stored(F, y, whole, *how, result, evaluate)
     return BinarySolution(result, caps, pi, r_star, tuple(messages), rounded)
 
 
@@ -251,6 +258,30 @@ def _without_excess(
         above, below = float(caps[y > 0].sum()), float(caps[y < 0].sum())
         caps = np.minimum(caps, 2.0 * np.where(y > 0, below, above))
     return caps
+
+
+def _at_penalties(
+    whole: np.ndarray,
+    y: np.ndarray,
+    caps: np.ndarray,
+    result: EllipsoidalSVMResult,
+    setting: EllipsoidalSetting,
+) -> EllipsoidalSVMResult:
+    """A solution with lower penalties as one of the problem that was asked for.
+
+    The optimum is the same, but not what is near it: there a row with a large penalty may still
+    have some slack, which the best bias takes away.
+    """
+    q, outputs, b = result.q, result.outputs, result.b
+    before = float(caps @ np.maximum(q - y * outputs, 0.0))
+    if setting.fit_intercept:
+        others = outputs - b
+        b = best_bias(y * q - others, y, whole)
+        kept, outputs = outputs, others + b
+        if whole @ np.maximum(q - y * kept, 0.0) <= whole @ np.maximum(q - y * outputs, 0.0):
+            b, outputs = result.b, kept
+    more = float(whole @ np.maximum(q - y * outputs, 0.0)) - before
+    return replace(result, b=b, outputs=outputs, objective=result.objective + more)
 
 
 def _middle(t: np.ndarray, weights: np.ndarray) -> float:

@@ -170,3 +170,20 @@ def test_ellipsoidal_svc__rows_too_short_for_penalties_are_refused():
 def test_kernel__gamma_may_be_the_largest_number():
     X = 1e-154 * np.random.default_rng(0).normal(size=(12, 2))
     RelativeMarginClassifier(gamma=1.7e308).fit(X, np.arange(12) % 2)
+
+
+@pytest.mark.parametrize("solver", ["newton", "ipm"])
+def test_ellipsoidal_svc__the_objective_is_that_of_all_penalties(solver):
+    # The penalty of the last row is a million times what the other class can balance.
+    X, y = np.array([[4.0], [0.0], [0.0], [0.0], [0.0]]), [0, 1, 0, 0, 0]
+    weights = np.array([1e2, 0.2, 0.02, 0.005, 8e4])
+    nu, r = 8e-4, 0.5
+    model = EllipsoidalSVC(kernel="rbf", gamma=0.01, nu=nu, r=r, solver=solver)
+    model.fit(X, y, sample_weight=weights)
+    G = model._factors[0]
+    penalties = weights * (r * len(G) / (weights.sum() * nu))
+    side = np.where(y, 1.0, -1.0) * model.decision_function(X)
+    value = -r * (len(G) * np.log(r) + 2.0 * np.log(np.abs(G.diagonal())).sum())
+    value += (1.0 - r) * r * (G**2).sum()
+    value += penalties @ np.maximum(model.ellipsoid_norm(X) - side, 0.0)
+    assert model.objective_[0] == pytest.approx(value, abs=1e-9)
