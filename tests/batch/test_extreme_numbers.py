@@ -187,3 +187,13 @@ def test_ellipsoidal_svc__the_objective_is_that_of_all_penalties(solver):
     value += (1.0 - r) * r * (G**2).sum()
     value += penalties @ np.maximum(model.ellipsoid_norm(X) - side, 0.0)
     assert model.objective_[0] == pytest.approx(value, abs=1e-9)
+
+
+def test_kernel_fisher__a_class_may_weigh_next_to_nothing():
+    X, y = np.arange(4.0)[:, None], np.array([1, 1, 1, 0])
+    weights = np.array([6e5, 3e5, 2e5, 1.743e-6])
+    model = KernelFisherClassifier(alpha=1e20).fit(X, y, sample_weight=weights)
+    total, light = LD(weights.sum()), LD(weights[3])
+    # With such a ridge the weight vector is zero.
+    loss = total**2 / (2 * LD(1e20)) * (1 / light + 1 / (total - light))
+    assert model.objective_[0] == pytest.approx(float(loss), rel=1e-9)

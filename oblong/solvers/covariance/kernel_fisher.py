@@ -113,8 +113,9 @@ def solve_kernel_fisher(
         If ``K`` is not positive semidefinite.
     """
     positive = y > 0
-    total, n_positive = weights.sum(), weights[positive].sum()
-    n_negative = total - n_positive
+    # A class may weigh next to nothing, which a difference of sums would lose.
+    n_positive, n_negative = weights[positive].sum(), weights[~positive].sum()
+    total = n_positive + n_negative
     targets = np.where(positive, total / n_positive, -total / n_negative)
     ridge = alpha / weights
     root = _inverse_root(K, ridge)
@@ -164,7 +165,7 @@ def solve_kernel_fisher(
     bordered = np.einsum("ij,ij->j", root, root) - of_ones**2 / mass
     of_positive = of_positive - of_positive.sum() / mass * of_ones
     loo = _leave_one_out(
-        targets, coef, bordered, of_positive, positive, weights, alpha, total, n_positive
+        targets, coef, bordered, of_positive, positive, weights, alpha, n_positive, n_negative
     )
     wrong = ~(np.where(positive, loo, -loo) > 0)
     error_rate = float(weights[wrong].sum() / total)
@@ -202,8 +203,8 @@ def _leave_one_out(
     positive: np.ndarray,
     weights: np.ndarray,
     alpha: float,
-    total: float,
     n_positive: float,
+    n_negative: float,
 ) -> np.ndarray:
     """Output of each row from the classifier of the others, threshold and scale included.
 
@@ -214,9 +215,10 @@ def _leave_one_out(
     """
     step = coef / bordered
     left_positive = n_positive - np.where(positive, weights, 0.0)
-    left_negative = total - n_positive - np.where(positive, 0.0, weights)
+    left_negative = n_negative - np.where(positive, 0.0, weights)
     sum_positive = coef[positive].sum() - step * of_positive
-    high, low = total / n_positive, -total / (total - n_positive)
+    total = n_positive + n_negative
+    high, low = total / n_positive, -total / n_negative
     mean_positive = high - alpha * sum_positive / left_positive
     mean_negative = low + alpha * sum_positive / left_negative
     outputs = targets - step - 0.5 * (mean_positive + mean_negative)
