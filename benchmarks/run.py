@@ -28,7 +28,6 @@ MORE = (
     "online_health",
     "play_latency",
     "reading_files",
-    "search_stages",
     "small_fits",
     "stream_against_vw",
 )

@@ -86,9 +86,6 @@ def facts() -> str:
     peers = {key[:-4]: trees[key] for key in trees if key.endswith(" (s)") and "oblong" not in key}
     best = min((name for name in peers if peers[name]), key=peers.get)
     cores = {1: "one", 2: "two"}[trees["threads"]]
-    parts = results("on_device")["parts"]
-    digits = first(parts["mnist"], settings="rbf, C=1, spread=1")
-    many = first(parts["cores"], settings="rbf, C=1, spread=1, on 16 cores")
     verdicts = [
         row["verdict"]
         for what, row in stored("rmm-when").items()
@@ -100,9 +97,6 @@ def facts() -> str:
         f"on two cores (`SVC`: {pair['SVC (s)']:.2g} s), a linear\n  fit to {count(trees)} rows "
         f"{trees['oblong SVM (s)']:.2g} s on {cores} (`LinearSVC`: {peers['LinearSVC']:.3g} s; "
         f"{best}, the fastest other solver: {peers[best]:.2g} s),\n  all to the same accuracy.\n"
-        f"- **On a GPU too.** All ten digits of MNIST, 60,000 images: {digits['seconds']:.1f} s on "
-        f"an NVIDIA H200, {many['seconds']:.1f} s on 16\n  cores; {many['labels that differ']} of "
-        "the 10,000 test labels differ between the two.\n"
         f"- **Accurate.** With the same search, significantly fewer errors than the SVM on "
         f"{verdicts.count('confirmed')} of {len(verdicts)} public sets\n"
         f"  with several classes, and more on {worse}. With two classes they are level on "

@@ -33,7 +33,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 # Files that take longest: last in line, they would keep one worker busy while the others wait.
 _LONG = {
-    "test_array_api.py",
     "test_calibration.py",
     "test_compare.py",
     "test_dask.py",

@@ -191,7 +191,6 @@ def test_the_speed_of_streams_is_the_measured_one():
     ("script", "write", "page"),
     [
         ("make_readme_tables.py", "readme", "README.md"),
-        ("make_gpu_table.py", "page", "docs/guide/gpu.rst"),
     ],
 )
 def test_written_numbers_are_the_stored_ones(script, write, page):

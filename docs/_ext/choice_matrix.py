@@ -56,7 +56,6 @@ HEAD = [
     "sparse",
     "probabilities",
     "streams",
-    "GPU",
     "Dask",
     "certificate",
 ]
@@ -74,7 +73,6 @@ def row(name: str) -> list[str]:
         tags.input_tags.sparse,
         hasattr(kind, "predict_proba"),
         hasattr(kind, "partial_fit"),
-        bool(tags.array_api_support),
         hasattr(dask, f"Dask{name}"),
         "dual_gap_ :" in documented or "\ngap_ :" in documented,
     ]

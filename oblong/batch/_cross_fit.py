@@ -13,11 +13,7 @@ from oblong.batch._calibration_folds import CrossFit
 from oblong.batch._one_vs_one import class_scores, pair_outcomes
 from oblong.batch._one_vs_rest import OneVsRestMixin
 from oblong.batch._pairwise import PairwiseKernelClassifier
-from oblong.batch._relative_margin_without import (
-    RelativeMarginWithout,
-    can_leave_out,
-    leave_out_linear,
-)
+from oblong.batch._relative_margin_without import can_leave_out, leave_out, leave_out_linear
 from oblong.batch._workers import in_threads
 from oblong.batch.linear_relative_margin import LinearRelativeMarginClassifier
 from oblong.batch.relative_margin import RelativeMarginClassifier
@@ -146,8 +142,8 @@ def cross_fit(
     """
     inner = settled(fitted)
     if can_leave_out(inner) and not fit_params:
-        problem = RelativeMarginWithout(inner, X, y, kept, weights, folds)
-        return problem.solve(tol, keep=len(folds) <= MOST_KEPT)
+        keep = len(folds) <= MOST_KEPT
+        return leave_out(inner, X, y, kept, weights, folds, tol=tol, keep=keep)
     if type(inner) is LinearRelativeMarginClassifier and not fit_params:
         keep = len(folds) <= MOST_KEPT
         return leave_out_linear(

@@ -10,24 +10,17 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 
 from oblong._core.class_weights import class_factors
-from oblong._core.compile import compiled
 from oblong._core.threads import chunks
-from oblong.batch._device import SearchOnDevice
-from oblong.batch._fold_models import (
-    PairModels,
-    PairSolver,
-    SearchKernel,
-    SharedRows,
-    class_segments,
-    gathered,
-)
-from oblong.batch._one_vs_one import class_scores, pairs_of, votes_of
+from oblong.batch._one_vs_one import class_scores, votes_of
+from oblong.batch._pair_batch import ClassPairs
+from oblong.batch._search_kernel import SearchKernel
 from oblong.kernels import Kernel, resolve_gamma
 from oblong.linalg.definite import check_kernel_definite
+from oblong.linalg.kernel_matrix import KernelMatrix
+from oblong.solvers.margin.grid import GridResult, solve_grid, variants_of
 
-# By which multiple of the violation outputs near zero still change on the way to the solution, as a
-# rule: labels that changed had outputs below the first, nine times in ten, none above the second.
-_OPEN, _SETTLED = 0.3, 2.0
+# Outputs that are computed at a time.
+_OUTPUTS = 1 << 23
 
 
 @dataclass(frozen=True)
@@ -44,38 +37,24 @@ class Grid:
         return [{"C": C, "gamma": gamma, "spread": spread} for C, gamma, spread in every]
 
 
-@dataclass
+@dataclass(frozen=True)
 class FoldScores:
-    """What one fold says about every combination.
+    """What one fold says about every combination of one gamma.
 
     Attributes
     ----------
-    scores : ndarray of shape (n_Cs, n_gammas, n_spreads)
-        Scores on the test rows.
-    lowest, highest, variance : ndarray of the same shape
-        What the scores may be once the models are solved to the last tolerance, and their variance
-        if each row that is open then is right with a probability of one half.
-    settled : bool ndarray of the same shape
-        Whether the scores are as good as known.
-    relative_margins : ndarray of the same shape
-        Relative margins on the training rows.
-    steps : ndarray of the same shape
-        Steps of the solver for each.
-    gaps : ndarray of shape (n_gammas,)
+    scores, relative_margins : ndarray of shape (n_Cs, n_spreads)
+        Scores on the test rows, and relative margins on the training rows.
+    gap : float
         Largest relative gap of a model that did not converge; NaN if all did.
-    n_iter : int ndarray of shape (n_gammas,)
+    n_iter : int
         Steps of the solver in all.
     """
 
     scores: np.ndarray
-    lowest: np.ndarray
-    highest: np.ndarray
-    variance: np.ndarray
-    settled: np.ndarray
     relative_margins: np.ndarray
-    steps: np.ndarray
-    gaps: np.ndarray
-    n_iter: np.ndarray
+    gap: float
+    n_iter: int
 
 
 class _FixedPredictions(ClassifierMixin, BaseEstimator):
@@ -94,11 +73,8 @@ class _FixedPredictions(ClassifierMixin, BaseEstimator):
 
 
 @dataclass(frozen=True)
-class GridFold:
-    """What the folds of a search share.
-
-    The parameters are those of the estimator; ``outputs`` is how many are computed at once.
-    """
+class FoldSearch:
+    """What the folds of a search share; the parameters are those of the estimator."""
 
     kernel: Any
     degree: int
@@ -112,241 +88,190 @@ class GridFold:
     random_state: Any
     scorer: Callable | None = None
     report: Callable[[str], None] | None = None
-    on_device: Any = None
-    outputs: int = 1 << 23
 
     @property
     def uses_gamma(self) -> bool:
         """Whether the kernel has a gamma."""
         return self.kernel in ("rbf", "poly", "sigmoid")
 
-    @property
-    def settles_labels(self) -> bool:
-        """Whether outputs far from zero settle what a test row counts for."""
-        return self.scorer is None and self.break_ties in ("first", False)
-
-    def kernel_for(self, gamma: Any, X: Any, weights: np.ndarray | None = None) -> Kernel:
-        """Return the kernel of a gamma that may depend on the rows to train on."""
-        number = resolve_gamma(gamma, X, weights) if self.uses_gamma else 1.0
-        return Kernel(self.kernel, number, self.degree, self.coef0)
-
-    def products(self, X: Any) -> SearchKernel | SearchOnDevice:
+    def products(self, X: Any) -> SearchKernel:
         """Compute what all folds and gammas share."""
-        definite = self.kernel in ("linear", "rbf") or (self.kernel == "poly" and self.coef0 >= 0)
-        if self.on_device is not None and definite:
-            return SearchOnDevice(self.on_device)
         numbers = [resolve_gamma(gamma, X) for gamma in self.grid.gammas if self.uses_gamma]
         # Parts of the rows may have another "scale".
-        return SearchKernel(self.kernel, X, 2.0 * max(numbers, default=0.5), self.tol)
+        return SearchKernel(self.kernel, X, 2.0 * max(numbers, default=0.5))
 
-
-class Fold:
-    """One fold: every combination is fitted to its training rows and scored on its test rows.
-
-    Parameters
-    ----------
-    search : GridFold
-        What the folds share.
-    kernels : SearchKernel or SearchOnDevice
-        Kernel matrices of all rows.
-    X, y, weights : arrays
-        All rows with their labels and, unless None, weights.
-    train, test : int ndarray
-        The rows of the fold.
-    shared : SharedRows
-        The order of all rows, and matrices that folds have in common.
-    keep : bool
-        Whether to keep the kernel matrices from one stage to the next.
-    threads : int, default=1
-        Threads of the solver.
-    """
-
-    def __init__(
+    def run(
         self,
-        search: GridFold,
-        kernels: SearchKernel | SearchOnDevice,
+        kernels: SearchKernel,
         X: Any,
         y: np.ndarray,
         weights: np.ndarray | None,
-        train: np.ndarray,
-        test: np.ndarray,
-        shared: SharedRows,
-        keep: bool,
-        threads: int = 1,
-    ) -> None:
-        train, test = np.asarray(train), np.asarray(test)
+        split: tuple[np.ndarray, np.ndarray],
+        gamma: Any,
+    ) -> FoldScores:
+        """Fit every combination of a gamma to the training rows and score it on the test rows."""
+        train, test = (np.asarray(part) for part in split)
         if weights is not None:
             train, test = (part[weights[part] > 0] for part in (train, test))
-        # By class, as the order of all rows is.
-        train = train[np.argsort(shared.place[train], kind="stable")]
-        self.classes, labels = np.unique(y[train], return_inverse=True)
-        if self.classes.size < 2 or test.size == 0:
+        train = train[np.argsort(y[train], kind="stable")]
+        classes, labels = np.unique(y[train], return_inverse=True)
+        if classes.size < 2 or test.size == 0:
             raise ValueError(
                 "every fold needs rows of two classes to train on and a row to test on, with "
                 "weights above zero: use fewer folds"
             )
         own = np.ones(train.size) if weights is None else weights[train]
-        factors = class_factors(search.class_weight, self.classes, labels, own)
-        self.search, self.kernels, self.keep = search, kernels, keep
-        self.train, self.test = train, test
-        self.X, self.truth = X, y[test]
-        self.weights = None if weights is None else weights[test]
-        self.starts = np.searchsorted(labels, np.arange(self.classes.size + 1))
-        grid = search.grid
-        rows = X[train] if search.uses_gamma else None
-        self.gammas = [
-            search.kernel_for(gamma, rows, None if weights is None else own)
-            for gamma in grid.gammas
-        ]
-        self.ascending = np.argsort(grid.Cs, kind="stable")
-        self.order = shared.order
-        self.shared = shared.matrices or [None] * len(self.gammas)
-        self.places = [
-            np.arange(train.size) if K is None else shared.place[train] for K in self.shared
-        ]
-        self.test_places = shared.place[test]
-        self.solvers = []
-        for places, K in zip(self.places, self.shared):
-            penalties = np.zeros(train.size if K is None else len(K))
-            penalties[places] = own * factors[labels]
-            self.solvers.append(
-                PairSolver(
-                    class_segments(places, self.starts), penalties, grid.Cs[self.ascending],
-                    grid.spreads, search.max_iter, threads,
-                )
-            )  # fmt: skip
-        self.matrices: list[tuple | None] = [None] * len(self.gammas)
-        # Models that were solved together with those of other folds.
-        self.known: list[PairModels | None] = [None] * len(self.gammas)
-        shape = (len(grid.Cs), len(self.gammas), len(grid.spreads))
-        scores, lowest, highest, variance, margins, steps = np.empty((6, *shape))
-        self.outcome = FoldScores(
-            scores, lowest, highest, variance, np.zeros(shape, dtype=bool), margins, steps,
-            np.empty(len(self.gammas)), np.full(len(self.gammas), -1),
-        )  # fmt: skip
-
-    def rows(self, place: int, places: np.ndarray) -> np.ndarray:
-        """Rows by number that are in these places of the matrix of a gamma."""
-        return (self.train if self.shared[place] is None else self.order)[places]
-
-    def solve(self, place: int, tols: np.ndarray) -> None:
-        """Solve the combinations of one gamma to violations of ``tols`` and score them.
-
-        Those with an infinite one keep their solutions and scores, after a first call without any.
-        """
-        out, search, kernel = self.outcome, self.search, self.gammas[place]
-        tols = tols[self.ascending]
-        both, models, K = self.matrices[place], self.known[place], self.shared[place]
-        if models is not None:
-            both = None, np.arange(self.test.size)
-        else:
-            assert isinstance(self.kernels, SearchKernel)
-            if K is not None:
-                # Quicker to copy than to keep.
-                both = K, gathered(K, self.test_places, self.places[place])
-            elif both is None:
-                both = self.kernels.matrices(kernel, self.train, self.test)
-            if out.n_iter[place] < 0 and search.grid.spreads.min() < 1.0:
-                _check_definite(kernel, both[0])
-            definite = kernel.always_positive_semidefinite
-            models = self.solvers[place].solve(both[0], definite, tols, self.keep)
-        wanted = np.nonzero(tols < np.inf)
-        at = (self.ascending[wanted[0]], place, wanted[1])
-        reached = np.where(tols > search.tol, tols, 0.0)[wanted]
-        arrays = (out.scores, out.lowest, out.highest, out.variance, out.settled)
-        for array, values in zip(arrays, self._scores(models, both[1], reached)):
-            array[at] = values
-        out.relative_margins[at], out.steps[at] = models.relative_margins, models.steps
-        if search.report is not None and out.n_iter[place] < 0:
-            search.report(
-                f"{self.train.size} rows to train on, {self.test.size} to test on, "
-                f"gamma {kernel.gamma:.3g}: best score {out.scores[at].max():.4f}"
+        number = 1.0
+        if self.uses_gamma:
+            number = resolve_gamma(gamma, X[train], None if weights is None else own)
+        kernel = Kernel(self.kernel, number, self.degree, self.coef0)
+        K = kernels.matrix(kernel, train, train)
+        spreads = np.sort(self.grid.spreads)[::-1]
+        if spreads[-1] < 1.0:
+            _check_definite(kernel, K)
+        columns = KernelMatrix(K, definite=kernel.always_positive_semidefinite)
+        pairs = ClassPairs.of(labels)
+        penalties = own * class_factors(self.class_weight, classes, labels, own)[labels]
+        found = solve_grid(
+            columns,
+            pairs.groups(pairs.svm_pieces(penalties)),
+            variants_of(np.sort(self.grid.Cs), tol=self.tol, spreads=spreads),
+            max_iter=self.max_iter,
+            polish=K.dtype == np.float64,
+        )
+        del K, columns
+        wanted = self._order(spreads)
+        K_test = kernels.matrix(kernel, test, train)
+        models = _PairModels.of(found, pairs, wanted)
+        truth = None if weights is None else weights[test]
+        scores = self._scores(models, K_test, classes, X, test, y[test], truth)
+        if self.report is not None:
+            self.report(
+                f"{train.size} rows to train on, {test.size} to test on, gamma {number:.3g}: "
+                f"best score {scores.max():.4f}"
             )
-        out.gaps[place], out.n_iter[place] = models.gap, models.n_iter
-        self.matrices[place] = both if self.keep and K is None else None
+        # Support vector machines set the scale of the bounds, and count even if not asked for.
+        gaps = found.relative_gap[found.values["status"] > 0]
+        shape = (len(self.grid.Cs), len(spreads))
+        return FoldScores(
+            scores.reshape(shape),
+            models.relative_margins.reshape(shape),
+            float(gaps.max()) if gaps.size else float("nan"),
+            int(found.values["n_iter"].sum()),
+        )
+
+    def _order(self, spreads: np.ndarray) -> np.ndarray:
+        """Variants of the grid in the order of the combinations, spreads varying fastest."""
+        rank_of_C = np.argsort(np.argsort(self.grid.Cs, kind="stable"))
+        rank_of_spread = np.argsort(np.argsort(-self.grid.spreads, kind="stable"))
+        per = len(spreads) + 1
+        return (rank_of_C[:, None] * per + 1 + rank_of_spread).ravel()
 
     def _scores(
-        self, models: PairModels, K_test: np.ndarray, reached: np.ndarray
-    ) -> tuple[np.ndarray | float | bool, ...]:
-        """Score every model, and say what is possible given the violations ``reached``.
-
-        The order is that of :class:`FoldScores`.
-        """
-        n_pairs, n_models = models.which.shape
-        search, classes, test = self.search, self.classes, self.test
+        self,
+        models: "_PairModels",
+        K: np.ndarray,
+        classes: np.ndarray,
+        X: Any,
+        test: np.ndarray,
+        truth: np.ndarray,
+        weights: np.ndarray | None,
+    ) -> np.ndarray:
+        """Score every model on the test rows, which have the kernel values ``K``."""
+        n_classes = classes.size
         noise = None
-        if search.break_ties == "random" and classes.size > 2:
-            noise = check_random_state(search.random_state).random_sample((test.size, classes.size))
-        by_scores = search.break_ties in (True, "confidence") and classes.size > 2
-        which = list(models.which)
-        truth = np.searchsorted(classes, self.truth)
-        truth[classes[np.minimum(truth, classes.size - 1)] != self.truth] = classes.size
+        if self.break_ties == "random" and n_classes > 2:
+            noise = check_random_state(self.random_state).random_sample((test.size, n_classes))
+        by_scores = self.break_ties in (True, "confidence") and n_classes > 2
         labels, decisions = [], []
-        sure: list[np.ndarray] = []
-        possible: list[np.ndarray] = []
-        settled = np.ones(n_models, dtype=bool)
-        for start, stop in chunks(test.size, max(1, search.outputs // (n_pairs * n_models))):
-            different = models.outputs(K_test[start:stop], self.starts)
+        for start, stop in chunks(test.size, max(1, _OUTPUTS // models.which.size)):
+            different = models.outputs(K[start:stop])
             if not by_scores:
                 part = None if noise is None else noise[start:stop]
-                labels.append(_vote(different, which, classes.size, part))
-            if reached.any():
-                for share in (_OPEN, _SETTLED):
-                    low, high = _settled(
-                        different, which, classes.size, truth[start:stop], share * reached
-                    )
-                    settled &= (low == high).all(axis=1)
-                    if share == _OPEN:
-                        sure.append(low)
-                        possible.append(high)
-                    if not settled.any():
-                        break
-            if by_scores or search.scorer is not None:
-                outputs = np.stack([out[k] for out, k in zip(different, which)], axis=2)
+                labels.append(_vote(different, list(models.which), n_classes, part))
+            if by_scores or self.scorer is not None:
+                outputs = np.stack([out[k] for out, k in zip(different, models.which)], axis=2)
                 if by_scores:
-                    labels.append(_scored(outputs, classes.size).argmax(axis=2))
-                if search.scorer is not None:
-                    decisions.append(self._decision(outputs, classes.size))
+                    labels.append(_scored(outputs, n_classes).argmax(axis=2))
+                if self.scorer is not None:
+                    decisions.append(self._decision(outputs, n_classes))
         predicted = np.concatenate(labels, axis=1)
-        if search.scorer is None:
-            kinds = [predicted == truth]
-            kinds += [np.concatenate(found, axis=1) for found in (sure, possible) if found]
-            means = [np.average(kind, axis=1, weights=self.weights) for kind in kinds]
-            shares = np.ones(test.size) if self.weights is None else self.weights
-            variance = (kinds[-2 if sure else 0] != kinds[-1]) @ (0.5 * shares / shares.sum()) ** 2
-            return means[0], means[-2 if sure else 0], means[-1], variance, settled
-        options = {} if self.weights is None else {"sample_weight": self.weights}
+        if self.scorer is None:
+            return np.average(classes[predicted] == truth, axis=1, weights=weights)
+        options = {} if weights is None else {"sample_weight": weights}
         known = zip(classes[predicted], np.concatenate(decisions, axis=1))
-        fixed = [_FixedPredictions(classes, *k) for k in known]
-        rows = self.X[test]
-        scores = np.array([search.scorer(k, rows, self.truth, **options) for k in fixed])
-        return scores, scores, scores, 0.0, True
+        rows = X[test]
+        return np.array(
+            [self.scorer(_FixedPredictions(classes, *k), rows, truth, **options) for k in known]
+        )
 
     def _decision(self, outputs: np.ndarray, n_classes: int) -> np.ndarray:
         """Decision values of every model, in the shape the estimator gives them."""
         if n_classes == 2:
             return outputs[:, :, 0]
-        if self.search.decision_function_shape == "ovo":
-            return outputs
-        return _scored(outputs, n_classes)
+        return outputs if self.decision_function_shape == "ovo" else _scored(outputs, n_classes)
 
 
-def mean_coefficients(folds: list[Fold], n: int, C: int, gamma: int, spread: int) -> Any:
-    """Coefficients of ``n`` rows, averaged over the folds, for a model of two classes on all rows.
+@dataclass(frozen=True)
+class _PairModels:
+    """Models of every pair of classes.
 
-    Those of the support vector machine and of the model of a spread, by number; None unless every
-    row is in as many folds, so that their sums stay zero, and its penalty the same in all.
+    Attributes
+    ----------
+    coefs : list of ndarray of shape (n_different, n_rows)
+        For each pair the coefficients of the models that differ, of its rows.
+    biases : list of ndarray of shape (n_different,)
+        Their biases.
+    which : ndarray of shape (n_pairs, n_models)
+        Which of them each model is.
+    relative_margins : ndarray of shape (n_models,)
+        ``1 / max |f_i|`` on the training rows, averaged over the pairs.
+    pairs : ClassPairs
+        The pairs, whose rows are sorted by class.
     """
-    if folds[0].search.class_weight == "balanced":
-        return None
-    coefs, counts = np.zeros((2, n)), np.zeros(n)
-    for fold in folds:
-        place = int(np.flatnonzero(fold.ascending == C)[0])
-        rows, own = fold.solvers[gamma].coefs(place, spread)
-        coefs[:, fold.rows(gamma, rows)] += own
-        counts[fold.train] += 1.0
-    used = np.unique(counts[counts > 0.0])
-    return coefs / used[0] if used.size == 1 else None
+
+    coefs: list[np.ndarray]
+    biases: list[np.ndarray]
+    which: np.ndarray
+    relative_margins: np.ndarray
+    pairs: ClassPairs
+
+    @classmethod
+    def of(cls, found: GridResult, pairs: ClassPairs, wanted: np.ndarray) -> "_PairModels":
+        """Pick the models that are asked for, in their order."""
+        source, scale = found.values["source"][:, wanted], found.values["scale"]
+        used = [np.unique(own) for own in source]
+        largest = found.values["largest"][:, wanted]
+        return cls(
+            [scale[g, own, None] * found.coefs[g][own] for g, own in enumerate(used)],
+            [found.bias[g, own] for g, own in enumerate(used)],
+            np.array([np.searchsorted(own, row) for own, row in zip(used, source)]),
+            (1.0 / np.maximum(largest, 1e-300)).mean(axis=0),
+            pairs,
+        )
+
+    def outputs(self, K: np.ndarray) -> list[np.ndarray]:
+        """Outputs of the models that differ on rows with kernel values ``K``, pair by pair."""
+        if len(self.coefs) == 1:
+            values = self.coefs[0].astype(K.dtype, copy=False) @ K.T
+            return [values + self.biases[0][:, None]]
+        result = [np.repeat(biases[:, None], len(K), axis=1) for biases in self.biases]
+        for cls, rows in enumerate(self.pairs.rows):
+            mine = [g for g, pair in enumerate(self.pairs.pairs) if cls in pair]
+            first = [self.pairs.pairs[g][0] == cls for g in mine]
+            # One product for all pairs of a class instead of many small ones.
+            coefs = np.concatenate(
+                [
+                    self.coefs[g][:, : rows.size] if head else self.coefs[g][:, -rows.size :]
+                    for g, head in zip(mine, first)
+                ]
+            )
+            part = K[:, rows[0] : rows[-1] + 1]
+            values = coefs.astype(K.dtype, copy=False) @ part.T
+            ends = np.cumsum([len(self.coefs[g]) for g in mine])
+            for g, own in zip(mine, np.split(values, ends[:-1])):
+                result[g] += own
+        return result
 
 
 def _check_definite(kernel: Kernel, K: np.ndarray) -> None:
@@ -375,44 +300,3 @@ def _vote(
     if noise is None:
         return votes.argmax(axis=0)
     return (votes.transpose(1, 2, 0) + 0.5 * noise).argmax(axis=2)
-
-
-def _settled(
-    outputs: list[np.ndarray],
-    which: list[np.ndarray],
-    n_classes: int,
-    truth: np.ndarray,
-    slack: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Rows that are right, and those that may be, if outputs of a model change by its ``slack``.
-
-    Both have the shape (n_models, n_rows); ``truth`` are classes by number.
-    """
-    # One class more for labels that the training rows do not have: it never wins.
-    low, high = np.zeros((2, n_classes + 1, which[0].size, truth.size), dtype=np.int16)
-    firsts = np.cumsum([0, *map(len, outputs[:-1])])
-    places = np.array(which) + firsts[:, None]
-    _count_votes(np.concatenate(outputs), places, np.array(pairs_of(n_classes)), slack, low, high)
-    # Of equal votes those for the first class win.
-    order = np.arange(n_classes + 1, dtype=np.int16)[:, None, None]
-    for votes in (low, high):
-        votes *= np.int16(n_classes + 1)
-        votes -= order
-    rows, least = np.arange(truth.size), np.iinfo(np.int16).min
-    mine, best = low[truth, :, rows].T, high[truth, :, rows].T
-    low[truth, :, rows] = high[truth, :, rows] = least
-    known = truth < n_classes
-    return (mine > high.max(axis=0)) & known, (best > low.max(axis=0)) & known
-
-
-@compiled
-def _count_votes(outputs, places, pairs, slack, low, high):
-    for k in range(len(pairs)):
-        for model in range(places.shape[1]):
-            own, near = outputs[places[k, model]], slack[model]
-            for side in range(2):
-                sign = 1.0 - 2.0 * side
-                sure, possible = low[pairs[k, side], model], high[pairs[k, side], model]
-                for row in range(own.size):
-                    sure[row] += sign * own[row] > near
-                    possible[row] += sign * own[row] >= -near

@@ -2,34 +2,30 @@
 
 from collections.abc import Sequence
 from copy import copy
-from itertools import pairwise, starmap
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from joblib import effective_n_jobs
 
-from oblong._core.threads import available_threads, single_threaded_blas
+from oblong._core.threads import available_threads
 from oblong.batch._calibration_folds import CrossFit
-from oblong.batch._one_vs_one import pairs_of, places_of, unpack_coefficients
-from oblong.batch._pairwise import PairTable
+from oblong.batch._one_vs_one import pairs_of
+from oblong.batch._pair_batch import ClassPairs, PairSolutions
 from oblong.batch._rows import validated_rows
 from oblong.batch._workers import in_threads, threads_of
 from oblong.batch.linear_relative_margin import LinearRelativeMarginClassifier
 from oblong.batch.relative_margin import RelativeMarginClassifier
-from oblong.solvers.margin.batch.problem import STATUS, GramTiles, RowTiles
-from oblong.solvers.margin.batch.without import (
-    TIGHT,
-    UNCHANGED,
-    LeftOut,
-    WithoutResult,
-    solve_all_without,
-)
-from oblong.solvers.margin.folds import image_of, inside, solve_without
+from oblong.solvers.margin.grid import GridResult, solve_grid, without_folds
 from oblong.solvers.margin.problem import Pieces, relaxed_margin_pieces, svm_pieces
 
-# Rows of a pair above which its folds are solved one after the other, by working sets.
-_TOGETHER = 6000
+# Folds that are solved at a time: the coefficients of all rows are kept for each.
+_TOGETHER = 64
+# A gap of more than so many tolerances is worth a more exact solution.
+_LOOSE = 10.0
+# Tolerance below which outputs are wanted in double precision.
+_TIGHT = 1e-3
+# Coefficients this close to a breakpoint, relatively, were at it before they were scaled.
+_NEAR = 1e-3
 
 
 def can_leave_out(model: Any) -> bool:
@@ -37,8 +33,18 @@ def can_leave_out(model: Any) -> bool:
     return type(model) is RelativeMarginClassifier and not model._indefinite
 
 
-class RelativeMarginWithout:
-    """A fitted relative margin classifier, to be solved without some of its rows.
+def leave_out(
+    model: RelativeMarginClassifier,
+    X: Any,
+    y: np.ndarray,
+    kept: np.ndarray,
+    weights: np.ndarray | None,
+    folds: Sequence[np.ndarray],
+    *,
+    tol: float,
+    keep: bool,
+) -> CrossFit:
+    """Solve every pair of classes of a fitted model without each fold.
 
     The kernel, the class weights and the bounds remain those of all rows, so that the problems
     share kernel values and the solution with all rows is near theirs.
@@ -55,269 +61,124 @@ class RelativeMarginWithout:
         Weights of the rows.
     folds : sequence of ndarray of int
         Places in ``kept`` of the rows to leave out.
+    tol : float
+        Tolerance of the solver.
+    keep : bool
+        Whether to return the models of the folds.
+
+    Returns
+    -------
+    CrossFit
+        Outputs on each row by the model without it.
     """
+    X = validated_rows(model, X, reset=False)
+    fold_of = np.empty(kept.size, dtype=np.int64)
+    for number, test in enumerate(folds):
+        fold_of[test] = number
+    problem = _LeftOut(model, X, kept, np.searchsorted(model.classes_, y[kept]), weights, fold_of)
+    outputs = model._outputs(X[kept])
+    models: list[RelativeMarginClassifier] = []
+    gaps, n_iter, converged = [0.0], 0, True
+    for first in range(0, len(folds), _TOGETHER):
+        some = np.arange(first, min(first + _TOGETHER, len(folds)))
+        found = problem.solve(some, tol)
+        changed = found.values["source"][:, 1:] > 0
+        gaps.append(float(found.relative_gap[:, 1:][changed].max(initial=0.0)))
+        n_iter += int(found.values["n_iter"][:, 1:].sum())
+        converged &= not found.values["status"][:, 1:][changed].any()
+        for k, fold in enumerate(some, start=1):
+            if not changed[:, k - 1].any():
+                models += [model] if keep else []
+                continue
+            rows = np.flatnonzero(fold_of == fold)
+            # A pair is asked about rows of other classes, too.
+            others = len(problem.pairs.members) > 1 and rows.size > 1
+            exact = tol < _TIGHT and kept.size > 1024
+            if keep or others or exact:
+                without = problem.model_without(found, k)
+                models += [without] if keep else []
+                if others or exact:
+                    outputs[rows] = without._outputs(X[kept[rows]])
+                    continue
+            problem.write_outputs(found, k, int(fold), outputs)
+    return CrossFit(outputs, models, max(gaps), n_iter, bool(converged))
+
+
+class _LeftOut:
+    """The problems of a fitted classifier, which are to be solved without some rows."""
 
     def __init__(
-        self,
-        model: RelativeMarginClassifier,
-        X: Any,
-        y: np.ndarray,
-        kept: np.ndarray,
-        weights: np.ndarray | None,
-        folds: Sequence[np.ndarray],
-    ) -> None:
-        self.model = model
-        # Rows that the fit has seen as they are need no other look.
-        ready = isinstance(X, np.ndarray) and X.dtype.char in "fd" and X.flags.c_contiguous
-        self.X = X if ready else validated_rows(model, X, reset=False)
-        # Products of sparse rows that fit in memory are faster if they are dense.
-        dense = sp.issparse(self.X) and not callable(model.kernel) and model._dense(self.X)
-        self.values = self.X.toarray() if dense else self.X
-        self.folds, n_classes = folds, len(model.classes_)
-        labels = np.searchsorted(model.classes_, y[kept])
-        fold_of = np.empty(kept.size, dtype=np.int64)
-        for number, test in enumerate(folds):
-            fold_of[test] = number
-        self.pairs = pairs_of(n_classes)
-        # Everything below is in an order in which the rows of a cell follow each other: those of a
-        # class; with two classes the support vectors of both, whose kernel rows are needed, first.
-        cells, parts = labels, np.array(self.pairs)
-        if n_classes == 2:
-            other = np.ones(self.X.shape[0], dtype=np.intp)
-            other[model.support_] = 0
-            cells, parts = 2 * other[kept] + (labels == 0), np.arange(4)[None]
-        self.order = np.lexsort((fold_of, cells))
-        self.kept, self.labels = kept[self.order], labels[self.order]
-        self.fold_of = fold_of[self.order]
-        self.weights = np.ones(kept.size) if weights is None else weights[self.kept]
-        counts = np.bincount(cells, minlength=parts.max() + 1)
-        ends = counts.cumsum()
-        self.segments = np.stack([ends - counts, ends], axis=1)[parts]
-        lengths = counts[parts]
-        self.signs = np.tile([1.0, -1.0], (len(parts), parts.shape[1] // 2))
-        self.ends = np.concatenate([[0], lengths.sum(axis=1).cumsum()])
-        # The rows of all pairs, and where their coefficients are in those of the classifier.
-        self.rows = np.concatenate([np.arange(*span) for span in self.segments.reshape(-1, 2)])
-        places = np.tile([places_of(*pair) for pair in self.pairs], parts.shape[1] // 2)
-        self.places = np.repeat(places.ravel(), lengths.ravel())
-        self.pair_of = np.repeat(np.arange(len(parts)), lengths.sum(axis=1))
-        self.y = np.repeat(self.signs.ravel(), lengths.ravel())
-        packed = np.zeros((len(model.classes_) - 1, self.X.shape[0]))
+        self, model: RelativeMarginClassifier, X: Any, kept: np.ndarray, labels: np.ndarray,
+        weights: np.ndarray | None, fold_of: np.ndarray,
+    ) -> None:  # fmt: skip
+        self.model, self.X, self.kept, self.fold_of = model, X, kept, fold_of
+        self.pairs = ClassPairs.of(labels)
+        self.threads = threads_of(model.n_jobs)
+        own = np.ones(kept.size) if weights is None else weights[kept]
+        pieces = self._pieces(model.C * model._penalties(labels, own), own)
+        self.groups = self.pairs.groups(pieces, fold_of)
+        packed = np.zeros((len(model.classes_) - 1, X.shape[0]))
         packed[:, model.support_] = model.dual_coef_
-        self.coef = packed[:, self.kept][self.places, self.rows]
-        self.pieces = self._pieces()
-        self.start = inside(self.pieces, self.coef)
+        self.coefs = self.pairs.unpacked(packed[:, kept])
+        self.start = _inside(pieces, np.concatenate(self.coefs))
+        self.columns = model._columns(model._select(X, kept), self.threads)
 
-    def _pieces(self) -> Pieces:
+    def _pieces(self, C: np.ndarray, weights: np.ndarray) -> Pieces:
         """Terms of the rows of all pairs, with the bounds of all rows."""
-        model = self.model
-        penalties = model.C * model._penalties(self.labels, self.weights)[self.rows]
+        model, rows = self.model, np.concatenate(self.pairs.members)
+        y = np.concatenate(self.pairs.y)
         if model.D == 0.0 or (model.D is None and model.B is None and model.spread == 1.0):
-            return svm_pieces(self.y, penalties)
+            return svm_pieces(y, C[rows])
+        sizes = [len(members) for members in self.pairs.members]
         U: np.ndarray | float = np.inf
         if model.D is not None and model.nu is not None:
-            own = self.weights[self.rows]
-            U = model.D * model.nu * own / np.bincount(self.pair_of, own)[self.pair_of]
-        return relaxed_margin_pieces(self.y, penalties, model.B_[self.pair_of], U)
+            sums = [weights[members].sum() for members in self.pairs.members]
+            U = model.D * model.nu * weights[rows] / np.repeat(sums, sizes)
+        return relaxed_margin_pieces(y, C[rows], np.repeat(model.B_, sizes), U)
 
-    def solve(self, tol: float, *, keep: bool) -> CrossFit:
-        """Solve every pair of classes without each fold.
-
-        Parameters
-        ----------
-        tol : float
-            Tolerance of the solver.
-        keep : bool
-            Whether to return the models of the folds.
-
-        Returns
-        -------
-        outputs : ndarray of shape (n, n_pairs)
-            Outputs on each row by the model without it.
-        models : list of RelativeMarginClassifier
-            The model of each fold, if asked for.
-        gap : float
-            Largest relative duality gap of a problem.
-        n_iter : int
-            Steps of the solver in all.
-        converged : bool
-            Whether all problems were solved.
-        """
-        n_pairs, jobs = len(self.pairs), threads_of(self.model.n_jobs)
-        with single_threaded_blas():
-            found = self._together(tol, keep, jobs)
-            left = np.flatnonzero((found.status == STATUS.index("unsolved")).any(axis=1)).tolist()
-            in_threads(self._alone, [(g, found, tol) for g in left], jobs)
-            same = found.status == UNCHANGED
-            packed, models = self._models(found, same) if keep else (None, [])
-            outputs = np.empty((self.kept.size, n_pairs))
-            if packed is not None and n_pairs > 1:
-                # The pairs are asked about rows of all classes.
-                exact = tol < TIGHT or len(found.base) == 0 or self.model.kernel == "linear"
-                for fold, model in enumerate(models):
-                    rows = np.flatnonzero(self.fold_of == fold)
-                    outputs[self.order[rows]] = (
-                        model._outputs(self.X[self.kept[rows]])
-                        if exact
-                        else self._outputs(packed[fold], model.intercept_, rows, found)
-                    )
-            else:
-                # A pair changes only without rows that have a coefficient in it.
-                known = ~same[self.pair_of, self.fold_of[self.rows]]
-                if not known.all() or n_pairs > 1:
-                    outputs[self.order] = self.model._outputs(self.X[self.kept])
-                outputs[self.order[self.rows[known]], self.pair_of[known]] = found.outputs[known]
-        return CrossFit(
-            outputs,
-            models,
-            float(found.relative_gap[~same].max(initial=0.0)),
-            int(found.n_iter.sum()),
-            bool((found.status <= 0).all()),
+    def solve(self, folds: np.ndarray, tol: float) -> GridResult:
+        """Solve all pairs without each of some folds; the first variant is that with all rows."""
+        return solve_grid(
+            self.columns,
+            self.groups,
+            without_folds(folds, tol=tol),
+            promise=_LOOSE * tol,
+            max_iter=self.model.max_iter,
+            starts=self.start,
+            threads=self.threads,
         )
 
-    def _together(self, tol: float, keep: bool, jobs: int) -> WithoutResult:
-        """Solve all pairs in one loop; what it does not solve is marked."""
-        model, found = self.model, None
-        support, n = len(model.support_), self.kept.size
-        gram = callable(model.kernel) or model.kernel == "precomputed"
-        if (
-            model.kernel != "sigmoid"
-            and model._dense(self.X)
-            and np.diff(self.ends).max() <= _TOGETHER
-            and 4.0 * support * n <= model.cache_size * 2.0**20
-        ):
-            rows = model._select(self.values, self.kept)
-            if callable(model.kernel):
-                rows = model._kernel()(rows)
-            matrix = GramTiles(rows) if gram else RowTiles(model._kernel(), rows)
-            found = solve_all_without(
-                LeftOut(
-                    matrix,
-                    self.segments,
-                    self.signs,
-                    self.pieces,
-                    self.start,
-                    self.fold_of,
-                    keep,
-                    tol,
-                    model.max_iter,
-                ),
-                threads=jobs,
-            )
-        if found is None:
-            shape = (len(self.pairs), len(self.folds))
-            status = np.full(shape, UNCHANGED)
-            changed = self.coef != 0.0
-            status[self.pair_of[changed], self.fold_of[self.rows[changed]]] = STATUS.index(
-                "unsolved"
-            )
-            d = self.X.shape[1] if model.kernel == "linear" and keep else 0
-            found = WithoutResult(
-                np.full(self.rows.size, np.nan),
-                np.zeros((shape[1] if keep else 0, self.rows.size)),
-                np.full(shape, np.nan),
-                np.full(shape, np.nan),
-                np.full(shape, np.nan),
-                np.zeros(shape, dtype=np.int64),
-                status,
-                np.zeros((*shape, d)),
-                np.empty((0, n), dtype=np.float32),
-                np.full(n, -1),
-            )
-        return found
-
-    def _alone(self, g: int, found: WithoutResult, tol: float) -> None:
-        """Solve what is left of a pair of classes by the careful solver."""
-        model, part = self.model, slice(self.ends[g], self.ends[g + 1])
-        rows = self.rows[part]
-        columns = model._columns(model._select(self.values, self.kept[rows]))
-        pieces, start, folds = self.pieces.take(part), self.start[part], self.fold_of[rows]
-        image = image_of(columns, start)
-        for fold in np.flatnonzero(found.status[g] == STATUS.index("unsolved")):
-            out = np.flatnonzero(folds == fold)
-            margin = solve_without(
-                columns, pieces, start, image, out, tol=tol, max_iter=model.max_iter
-            )
-            found.outputs[part][out] = margin.outputs[out]
-            found.bias[g, fold] = margin.bias - columns.offset(margin.coef, margin.direction)
-            found.objective[g, fold] = margin.objective
-            found.relative_gap[g, fold] = margin.relative_gap
-            found.n_iter[g, fold] += margin.n_iter
-            found.status[g, fold] = STATUS.index(margin.status)
-            if len(found.coefs):
-                found.coefs[fold, part] = margin.coef
-                if margin.direction is not None:
-                    found.directions[g, fold] = margin.direction
-
-    def _models(
-        self, found: WithoutResult, same: np.ndarray
-    ) -> tuple[np.ndarray, list[RelativeMarginClassifier]]:
-        """Packed coefficients of each fold, and its classifier."""
+    def model_without(self, found: GridResult, k: int) -> RelativeMarginClassifier:
+        """The classifier of a fold, by the number of its variant."""
         full = self.model
-        unchanged = same.T[:, self.pair_of]
-        coefs = np.where(unchanged, self.coef, found.coefs)
-        packed = np.zeros((len(coefs), len(full.classes_) - 1, self.kept.size))
-        packed[:, self.places, self.rows] = coefs
-        bias = np.where(same, full.intercept_[:, None], found.bias)
-        gap = np.where(same, full.dual_gap_[:, None], found.relative_gap)
-        objective = np.where(same, full.objective_[:, None], found.objective)
-        by_class, models = np.argsort(self.labels, kind="stable"), []
-        for fold in range(len(coefs)):
-            # A clone would check the parameters again.
-            model = copy(full)
-            directions: Sequence[np.ndarray | None] = ()
-            if full.kernel == "linear":
-                directions = list(
-                    np.where(same[:, fold, None], full.coef_, found.directions[:, fold])
-                )
-            model._store_table(
-                self.X,
-                self.kept,
-                self.labels,
-                PairTable(
-                    by_class,
-                    packed[fold][:, by_class],
-                    bias[:, fold],
-                    objective[:, fold],
-                    gap[:, fold],
-                    found.n_iter[:, fold],
-                    directions,
-                    bool((found.status[:, fold] <= 0).all()),
-                ),
-            )
-            models.append(model)
-        return packed, models
+        own = PairSolutions.of_grid(found, k)
+        for g in np.flatnonzero(found.values["source"][:, k] == 0):
+            own.coefs[g], own.bias[g] = self.coefs[g], full.intercept_[g]
+            own.relative_gap[g], own.objective[g] = full.dual_gap_[g], full.objective_[g]
+            own.directions[g] = full.coef_[g] if full.kernel == "linear" else None
+        # A clone would check the parameters again.
+        model = copy(full)
+        model._store_table(self.X, self.kept, self.pairs.labels, self.pairs.table(own))
+        return model
 
-    def _outputs(
-        self, packed: np.ndarray, bias: np.ndarray, rows: np.ndarray, found: WithoutResult
-    ) -> np.ndarray:
-        """Outputs of all pairs on the rows of a fold, mostly by kernel values that are at hand."""
-        n_classes, known = len(self.model.classes_), found.place >= 0
-        base, every = np.flatnonzero(known), np.arange(n_classes + 1)
-        own, at = (
-            np.searchsorted(self.labels[base], every),
-            np.searchsorted(self.labels[rows], every),
-        )
-        # For each class the sum over its rows, for all of its pairs at once.
-        sums = np.empty((n_classes, n_classes - 1, rows.size))
-        for cls, part in enumerate(starmap(slice, pairwise(own))):
-            coefs = packed[:, base[part]].astype(np.float32)
-            for start, stop in pairwise(at):
-                if stop > start:
-                    # Rows of a fold and a class follow each other.
-                    columns = slice(rows[start], rows[stop - 1] + 1)
-                    sums[cls, :, start:stop] = coefs @ found.base[part, columns]
-        i, j = np.array(self.pairs).T
-        first, second = np.array([places_of(*pair) for pair in self.pairs]).T
-        outputs = sums[i, first] + sums[j, second] + bias[:, None]
-        rest = np.flatnonzero(~known & packed.any(axis=0))
-        if rest.size:
-            counts = np.bincount(self.labels[rest], minlength=n_classes)
-            values = self.model._kernel()(
-                self.values[self.kept[rest]], self.values[self.kept[rows]]
-            )
-            outputs += unpack_coefficients(packed[:, rest], counts) @ values
-        return outputs.T
+    def write_outputs(self, found: GridResult, k: int, fold: int, outputs: np.ndarray) -> None:
+        """Outputs of a fold's models on its own rows, for pairs of their classes."""
+        for g, members in enumerate(self.pairs.members):
+            if found.values["source"][g, k] == 0:
+                continue
+            out = np.flatnonzero(self.fold_of[members] == fold)
+            values = found.values[g, k]
+            outputs[members[out], g] = values["scale"] * found.images[g][k, out] + values["bias"]
+
+
+def _inside(pieces: Pieces, coef: np.ndarray) -> np.ndarray:
+    """Bring the coefficients of a model, which may have been scaled, back to their breakpoints."""
+    p = pieces.breakpoints
+    coef = np.clip(coef, p[:, 0], p[:, 3])
+    for point in p.T:
+        near = np.isfinite(point) & (np.abs(coef - point) <= _NEAR * np.abs(point))
+        coef = np.where(near, point, coef)
+    return coef
 
 
 def leave_out_linear(
@@ -337,7 +198,7 @@ def leave_out_linear(
     The class weights and the bounds remain those of all rows: to find a bound takes a solution
     more. The solutions themselves start again, as an interior point gains nothing by another's.
     Parameters and results are those of
-    :class:`~oblong.batch._relative_margin_without.RelativeMarginWithout`.
+    :func:`leave_out`.
     """
     X = validated_rows(model, X, reset=False)
     labels, pairs = np.searchsorted(model.classes_, y[kept]), pairs_of(len(model.classes_))

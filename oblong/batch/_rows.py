@@ -16,6 +16,11 @@ def validated_rows(estimator: Any, X: Any, *y: Any, **options: Any) -> Any:
 
     SciPy keeps the 64 bits of the indices that it was given also where 32 suffice.
     """
+    if getattr(X, "is_cuda", False) or type(X).__module__.partition(".")[0] == "cupy":
+        raise TypeError(
+            "X is on a CUDA device, and models are fitted on cores: move it to main memory, for "
+            "example by X.cpu().numpy() or X.get()"
+        )
     for targets in y:
         check_present(targets)
     if sp.issparse(X) and X.ndim == 2 and max(X.nnz, *X.shape) <= _LARGEST:

@@ -3,14 +3,12 @@
 import sys
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import Annotated, Any, Self
 
 import numpy as np
-from joblib import effective_n_jobs
 from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, _fit_context
 from sklearn.exceptions import ConvergenceWarning
@@ -30,11 +28,9 @@ from oblong._core.estimator import (
     Verbose,
 )
 from oblong._core.rollback import all_or_nothing
-from oblong._core.threads import available_threads, single_threaded_blas
 from oblong.batch._expansion import KernelExpansion
 from oblong.batch._parameters import KernelName
 from oblong.batch._rows import validated_rows
-from oblong.batch._workers import in_threads
 
 # Scores closer than this are equal but for rounding.
 TIE = 1e-10
@@ -93,22 +89,6 @@ def splits_of(splitter: Any, X: Any, y: np.ndarray, groups: Any) -> list[tuple]:
     if not splits:
         raise ValueError("cv gives no folds")
     return splits
-
-
-@contextmanager
-def fold_workers(
-    folds: int, n_jobs: int | None, small: bool
-) -> Iterator[tuple[Callable[[Callable, Sequence], list], int]]:
-    """Give what calls a task for every fold, in threads if asked to, and the threads of a task."""
-    jobs = min(folds, effective_n_jobs(n_jobs))
-    threads = 1 if jobs > 1 or small else available_threads()
-
-    def each(task: Callable, items: Sequence) -> list:
-        return in_threads(task, [(item,) for item in items], jobs)
-
-    # Small products are slower on several threads than on one.
-    with single_threaded_blas() if threads == 1 else nullcontext():
-        yield each, threads
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -193,14 +173,15 @@ class ParameterSearch(Estimator):
     def _tabulate(
         self,
         params: list[dict[str, Any]],
-        outcomes: Sequence[Any],
+        scores: np.ndarray,
+        n_iter: int,
         prefer: Callable[[dict[str, Any]], tuple],
     ) -> dict[str, Any]:
         """Set the best combination; return the table of results.
 
-        Among equal scores the combination that ``prefer`` puts first wins.
+        ``scores`` are those of every fold. Among equal scores the combination that ``prefer`` puts
+        first wins.
         """
-        scores = np.array([np.ravel(outcome.scores) for outcome in outcomes])
         mean = scores.mean(axis=0)
         unknown = np.isnan(mean)
         if unknown.all():
@@ -223,8 +204,8 @@ class ParameterSearch(Estimator):
         results["mean_test_score"] = mean
         results["std_test_score"] = scores.std(axis=0)
         results["rank_test_score"] = rankdata(-worst_last, method="min").astype(np.int32)
-        self.n_splits_ = len(outcomes)
-        self.n_iter_ = int(sum(np.sum(outcome.n_iter) for outcome in outcomes))
+        self.n_splits_ = len(scores)
+        self.n_iter_ = n_iter
         self.best_index_ = min(
             np.flatnonzero(worst_last >= worst_last.max() - TIE),
             key=lambda k: (*prefer(params[k]), k),

@@ -22,7 +22,7 @@ from oblong.linalg.kernel_matrix import KernelMatrix
 from oblong.linalg.row_passes import Passes
 from oblong.solvers.covariance.certificate import StoredOutputs, certify_features
 from oblong.solvers.covariance.ellipsoidal_kernel import UnitBallRows, solve_ellipsoidal_kernel
-from oblong.solvers.margin.svm import solve_svm
+from oblong.solvers.margin.solver import solve_svm
 
 # Relative gap of the classifier of a row source.
 _PASS_GAP = 1e-6

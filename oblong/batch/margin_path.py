@@ -10,7 +10,7 @@ from oblong._core.class_weights import row_penalties
 from oblong.batch._base import KernelClassifier
 from oblong.batch._pairwise import PairFit
 from oblong.batch._parameters import MarginParameters
-from oblong.solvers.margin.path import (
+from oblong.solvers.margin.relative import (
     RelativeMarginPathResult,
     solve_relative_margin_path,
 )

@@ -13,9 +13,8 @@ from oblong._core.rollback import all_or_nothing
 from oblong._core.threads import available_threads
 from oblong.batch._expansion import CertifiedExpansion, PairFit
 from oblong.batch._parameters import KernelParameters
-from oblong.linalg.kernel_matrix import KernelMatrix
 from oblong.solvers.linear.regression import solve_linear_regression, suits_linear_regression
-from oblong.solvers.margin.regression import solve_regression
+from oblong.solvers.margin.regression import RegressionResult, solve_regressions
 
 # Relative gap of linear models: the last digits cost next to nothing there.
 LINEAR_GAP = 1e-6
@@ -207,29 +206,45 @@ class MarginRegressor(KernelParameters, RegressorMixin, CertifiedExpansion):
         self._gamma = self._resolve_gamma(rows, None if sample_weight is None else weights)
         self._check_kernel(rows)
         C = row_penalties(self.C, weights)
+        how: dict[str, Any] = {
+            "bounds": limits,
+            "max_iter": self.max_iter,
+            "progress": self._progress(),
+        }
         losses = [{"quantile": level} for level in levels] or [{"epsilon": self.epsilon}]
-        how = {"bounds": limits, "max_iter": self.max_iter, "progress": self._progress()}
         threads = available_threads()
         if self.kernel == "linear" and suits_linear_regression(rows):
             fits = [self._linear_fit(rows, y, C, threads, **loss, **how) for loss in losses]
         else:
-            columns = self._columns(rows, threads)
-            fits = [self._kernel_fit(columns, rows, y, C, **loss, **how) for loss in losses]
+            (found,) = solve_regressions(
+                self._columns(rows, threads),
+                y,
+                C,
+                epsilons=() if levels else (self.epsilon,),
+                quantiles=levels,
+                tol=self.tol,
+                threads=threads,
+                **how,
+            )
+            fits = [
+                self._by_kernel(solution, rows, y, C, threads, **loss, **how)
+                for solution, loss in zip(found, losses)
+            ]
         self._store(X, kept, fits)
         self._warn_unconverged(fits)
 
-    def _kernel_fit(
-        self, columns: KernelMatrix, X: Any, y: np.ndarray, C: np.ndarray, **how: Any
-    ) -> PairFit:
-        solution = solve_regression(columns, y, C, tol=self.tol, **how)
+    def _by_kernel(
+        self, solution: RegressionResult, X: Any, y: np.ndarray, C: np.ndarray, threads: int,
+        **how: Any,
+    ) -> PairFit:  # fmt: skip
+        """The model of a solution, or a better one where products of rows have lost too much."""
         margin = solution.margin
         fit = self._pair_fit(solution, margin.coef, solution.bias, margin.direction)
         stalled = self.kernel == "linear" and fit.status == "stalled"
         if not (stalled and suits_linear_regression(X, stalled=True)):
             return fit
-        # Products of rows have lost what the rows still tell: solve for the weights themselves.
         try:
-            linear = self._linear_fit(X, y, C, columns.threads, **how)
+            linear = self._linear_fit(X, y, C, threads, **how)
         except ValueError:
             # Squares of the numbers overflow.
             return fit

@@ -12,23 +12,21 @@ from sklearn.metrics import get_scorer, make_scorer, mean_pinball_loss, r2_score
 from sklearn.model_selection import check_cv
 
 from oblong._core.estimator import ArrayLike, InnerFraction
-from oblong.batch._fold_models import SearchKernel
 from oblong.batch._search import (
     ParameterSearch,
     checked_gammas,
     checked_numbers,
-    fold_workers,
     settings,
     splits_of,
 )
+from oblong.batch._search_kernel import SearchKernel
+from oblong.batch._workers import in_threads, threads_of
 from oblong.batch.margin_regressor import LINEAR_GAP, MarginRegressor
 from oblong.kernels import Kernel, resolve_gamma
 from oblong.linalg.definite import check_kernel_definite
+from oblong.linalg.kernel_matrix import KernelMatrix
 from oblong.solvers.linear.regression import solve_linear_regression, suits_linear_regression
 from oblong.solvers.margin.regression import solve_regressions
-
-# Folds of more rows than this profit from several threads.
-_THREADS_ABOVE = 2048
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -178,14 +176,16 @@ class MarginRegressorCV(RegressorMixin, ParameterSearch):
             # Parts of the rows may have another "scale".
             kernels = SearchKernel(self.kernel, X, 2.0 * max(numbers, default=0.5))
             run = partial(search.run, kernels, X, y, kept_weights)
-        with fold_workers(len(splits), self.n_jobs, len(y) <= _THREADS_ABOVE) as (each, threads):
-            outcomes = each(lambda split: run(split[0], split[1], threads), splits)
+        outcomes = in_threads(run, splits, threads_of(self.n_jobs))
         params = [
             {"C": C, **({"epsilon": epsilon} if tube else {}), "gamma": gamma}
             for C, epsilon, gamma in product(Cs.tolist(), epsilons.tolist(), gammas)
         ]
         self.cv_results_ = self._tabulate(
-            params, outcomes, lambda p: (p["C"], -p.get("epsilon", 0.0))
+            params,
+            np.array([outcome.scores for outcome in outcomes]),
+            sum(outcome.n_iter for outcome in outcomes),
+            lambda p: (p["C"], -p.get("epsilon", 0.0)),
         )
         self.C_, self.gamma_ = self.best_params_["C"], self.best_params_["gamma"]
         self.epsilon_ = self.best_params_.get("epsilon")
@@ -243,7 +243,6 @@ class _Fold:
         weights: np.ndarray | None,
         train: np.ndarray,
         test: np.ndarray,
-        threads: int,
     ) -> _Scores:
         """Fit every combination to the training rows and score it on the test rows."""
         train, test = np.asarray(train), np.asarray(test)
@@ -265,11 +264,11 @@ class _Fold:
             if self.uses_gamma:
                 number = resolve_gamma(gamma, rows, None if weights is None else own)
             if kernels is None:
-                models = self._linear(rows, y[train], own, X[test], threads)
+                models = self._linear(rows, y[train], own, X[test])
             else:
                 kernel = self.kernel(gamma=number)
-                matrices = kernels.matrices(kernel, train, test)
-                models = self._kernel(kernel, *matrices, y[train], own, threads)
+                K, K_test = (kernels.matrix(kernel, part, train) for part in (train, test))
+                models = self._kernel(kernel, K, K_test, y[train], own)
             for k, (outputs, solution) in enumerate(models):
                 C, loss = divmod(k, len(self.losses))
                 scores[ascending[C], loss, place] = self.score(X[test], y[test], outputs, **options)
@@ -290,7 +289,6 @@ class _Fold:
         K_test: np.ndarray,
         y: np.ndarray,
         v: np.ndarray,
-        threads: int,
     ) -> list[tuple[np.ndarray, Any]]:
         """Outputs on the test rows, and solutions, penalties ascending."""
         if self.losses[0].get("bounds") is not None:
@@ -300,14 +298,17 @@ class _Fold:
                 len(K),
                 "bounds have no solution; use another kernel, or bounds=None",
             )
+        columns = KernelMatrix(K, definite=kernel.always_positive_semidefinite)
+        loss = self.losses[0]
         found = solve_regressions(
-            K,
+            columns,
             y,
             v,
             np.sort(self.Cs),
-            self.losses,
-            definite=kernel.always_positive_semidefinite,
-            threads=threads,
+            epsilons=[one["epsilon"] for one in self.losses if "epsilon" in one],
+            quantiles=[loss["quantile"]] if "quantile" in loss else (),
+            bounds=loss.get("bounds"),
+            polish=False,
             **self.how,
         )
         solutions = [solution for row in found for solution in row]
@@ -316,10 +317,10 @@ class _Fold:
         return [(f + one.bias, one.margin) for f, one in zip(outputs, solutions)]
 
     def _linear(
-        self, X: Any, y: np.ndarray, v: np.ndarray, X_test: Any, threads: int
+        self, X: Any, y: np.ndarray, v: np.ndarray, X_test: Any
     ) -> list[tuple[np.ndarray, Any]]:
         """The same by weight vectors, without a kernel matrix."""
-        how = {**self.how, "tol": min(self.how["tol"], LINEAR_GAP), "threads": threads}
+        how = {**self.how, "tol": min(self.how["tol"], LINEAR_GAP)}
         found = [
             solve_linear_regression(X, y, C * v, **loss, **how)
             for C, loss in product(np.sort(self.Cs), self.losses)

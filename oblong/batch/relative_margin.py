@@ -2,40 +2,28 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
-import scipy.sparse as sp
 
 from oblong._core.class_weights import row_penalties
 from oblong._core.estimator import AtLeastOne, Fraction, NotNegative, Positive
-from oblong._core.progress import ProgressCallback
-from oblong._core.threads import single_threaded_blas
 from oblong.batch._base import KernelClassifier
-from oblong.batch._device import ArraysAnywhere, out_of_memory, select
-from oblong.batch._pair_batch import PairBatch, unconverged
+from oblong.batch._pair_batch import REASONS, ClassPairs, PairSolutions
 from oblong.batch._pairwise import PairFit
 from oblong.batch._parameters import MarginParameters, check_bound
-from oblong.batch._workers import threads_of
+from oblong.batch._workers import in_threads, threads_of
 from oblong.linalg.kernel_matrix import KernelMatrix
-from oblong.solvers.linear.relative import (
-    LinearRelativeMarginResult,
-    solve_linear_relative_margin,
-)
-from oblong.solvers.margin.batch.problem import BatchResult, GramTiles, MarginBatch, RowTiles
-from oblong.solvers.margin.batch.solve import solve_batch
+from oblong.solvers.linear.relative import solve_linear_relative_margin
+from oblong.solvers.margin.grid import solve_grid, variants_of
+from oblong.solvers.margin.grid_matrix import EXACT
 from oblong.solvers.margin.options import DEFAULTS
-from oblong.solvers.margin.relative import RelativeMarginResult, solve_relative_margin
+from oblong.solvers.margin.relative import RelativeMarginResult
 from oblong.solvers.margin.variable_bound import solve_variable_bound
-
-# Classes, and rows in all, up to which pairs are solved one by one.
-_FEW_CLASSES, _FEW_ROWS = 5, 1024
-# Entries of sparse rows, or of the matrix of a kernel function, that are worth a dense array.
-_DENSE = 1 << 24
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class RelativeMarginClassifier(MarginParameters, ArraysAnywhere, KernelClassifier):
+class RelativeMarginClassifier(MarginParameters, KernelClassifier):
     r"""Relative margin machine: a support vector machine with bounded outputs.
 
     A support vector machine makes the margin large, whatever the spread of the data. The
@@ -205,9 +193,6 @@ class RelativeMarginClassifier(MarginParameters, ArraysAnywhere, KernelClassifie
     shrinking: bool = True
     probability: bool | Literal["deprecated"] = False
 
-    # Coefficients that a search found for two classes, for its last fit.
-    _starts: ClassVar[np.ndarray | None] = None
-
     def _check_rows(self, X: Any) -> None:
         super()._check_rows(X)
         if self.probability not in (False, "deprecated"):
@@ -222,175 +207,94 @@ class RelativeMarginClassifier(MarginParameters, ArraysAnywhere, KernelClassifie
             return None
         return "a bound has no solution; use another kernel, or no bound (spread=1)"
 
-    def _solve_pair(
-        self, columns: KernelMatrix, y: np.ndarray, C: np.ndarray,
-        progress: ProgressCallback | None, weights: np.ndarray,
-    ) -> RelativeMarginResult:  # fmt: skip
-        limits: Any = {"tol": self.tol, "max_iter": self.max_iter, "progress": progress}
-        if self.D is not None:
-            return solve_variable_bound(
-                columns, y, C, D=self.D, nu=self.nu, weights=weights, **limits
-            )
-        return solve_relative_margin(
-            columns, y, C, B=self.B, spread=self.spread, starts=self._starts, **limits
-        )
-
-    def _one_by_one(self, rows: Any, labels: np.ndarray) -> bool:
-        """Whether pairs are solved one by one, and not in one batch."""
-        device = self._rows_on_device is not None
-        if self._indefinite or self.kernel == "sigmoid" or (device and callable(self.kernel)):
-            return True
-        if device:
-            return False
-        counts = np.bincount(labels)
-        # Of a few small pairs each can have the last digits, and large ones their own threads.
-        few = len(counts) == 2 or (len(counts) <= _FEW_CLASSES and len(labels) <= _FEW_ROWS)
-        large = np.sort(counts)[-2:].sum() > DEFAULTS.batch_rows
-        return self.D is not None or few or large or not self._dense(rows)
-
-    def _dense(self, X: Any) -> bool:
-        """Whether the rows, or their kernel matrix, can be one dense array."""
-        size = X.shape[0] * (X.shape[0] if callable(self.kernel) else X.shape[1])
-        return size <= _DENSE or not (sp.issparse(X) or callable(self.kernel))
-
-    def _tiles(self, kept: np.ndarray, rows: Any, order: np.ndarray) -> GramTiles | RowTiles:
-        """The kernel matrix of the rows in this order, on cores or on a device."""
-        gram = self.kernel == "precomputed" or callable(self.kernel)
-        if self._rows_on_device is not None:
-            sorted_rows = select(self._rows_on_device, kept[order], gram)
-        else:
-            sorted_rows = self._select(rows, order)
-            if sp.issparse(sorted_rows) and not callable(self.kernel):
-                sorted_rows = sorted_rows.toarray()
-            sorted_rows = self._kernel()(sorted_rows) if gram else sorted_rows
-        return GramTiles(sorted_rows) if gram else RowTiles(self._kernel(), sorted_rows)
-
     def _fit_rows(
         self, X: Any, kept: np.ndarray, rows: Any,
         labels: np.ndarray, penalties: np.ndarray, weights: np.ndarray,
     ) -> Sequence[PairFit]:  # fmt: skip
-        def one_by_one() -> Sequence[PairFit]:
-            return super(RelativeMarginClassifier, self)._fit_rows(
-                X, kept, rows, labels, penalties, weights
-            )
-
-        if self._one_by_one(rows, labels):
-            return one_by_one()
-        row_penalties(self.C, penalties)
-        pairs = PairBatch.of(labels)
-        given = self.B is not None or self.D is not None
-        batch = pairs.problems(
-            self._tiles(kept, rows, pairs.order),
-            penalties,
-            Cs=np.array([float(self.C)]),
-            spreads=np.array([] if given else [self.spread]),
-            bounds=None if self.B is None else np.full(len(pairs.pairs), float(self.B)),
-            tol=self.tol,
-            max_iter=self.max_iter,
-        )
-        found: BatchResult | list[PairFit]
+        pairs = ClassPairs.of(labels)
         threads = threads_of(self.n_jobs)
-        try:
-            with single_threaded_blas():
-                if self.D is None:
-                    found = solve_batch(
-                        batch,
-                        threads=threads,
-                        cache_bytes=self.cache_size * 2.0**20,
-                        progress=self._progress(),
-                    )
-                else:
-                    found = self._search_bounds(batch, weights[pairs.order])
-        except Exception as error:
-            if self._rows_on_device is None or not out_of_memory(error):
-                raise
-            # Cores need less memory.
-            return one_by_one()
-        fits = unconverged(found) if isinstance(found, BatchResult) else found
-        if self.kernel == "linear" and "stalled" in [fit.status for fit in fits]:
-            # Pairs one by one can be solved for their weights.
-            self._products_fail = True
-            try:
-                return one_by_one()
-            finally:
-                del self._products_fail
-        if isinstance(found, BatchResult):
-            self._store_table(X, kept, labels, pairs.table(found))
-            self._keep(found)
-        else:
-            self._store(X, kept, labels, pairs.members(), found)
-            self._keep([fit.solution for fit in found])
-        return fits
-
-    def _search_bounds(self, batch: MarginBatch, weights: np.ndarray) -> list[PairFit]:
-        """Solve the pairs on a device, for the bounds that ``D`` and ``nu`` make the best."""
-        from oblong.solvers.margin.batch.cuda_bounds import solve_bounds_on_device
-
-        assert self.D is not None
-        results = solve_bounds_on_device(
-            batch, self.D, self.nu, weights, cache_bytes=self.cache_size * 2.0**20
-        )
-        models = [(result, result.margin) for result in results]
-        return [self._pair_fit(found, m.coef, m.bias, m.direction) for found, m in models]
-
-    def _shared_threads(self, pairs: int) -> tuple[int, int]:
-        # Pairs side by side keep cores busier than the threads of one.
-        threads = threads_of(self.n_jobs)
-        jobs = min(pairs, threads)
-        return jobs, threads // jobs
-
-    def _rows_of_pairs(
-        self, X: Any, labels: np.ndarray, pairs: Sequence[tuple[int, int]], threads: int
-    ) -> tuple[Sequence[Any], list[np.ndarray], np.ndarray]:
-        """Let large pairs share rows that are prepared once."""
-        batch = PairBatch.of(labels)
-        spans = batch.spans
-        dense = isinstance(X, np.ndarray) and self.kernel in ("linear", "poly", "rbf")
-        if len(pairs) == 1 or not dense or np.diff(spans).sum(axis=1).min() <= DEFAULTS.batch_rows:
-            return super()._rows_of_pairs(X, labels, pairs, threads)
-        shared = self._columns(X[batch.order], self._shared_threads(len(pairs))[1])
-        if shared.exact:
-            return super()._rows_of_pairs(X, labels, pairs, threads)
-        rows = [np.concatenate([np.arange(*span) for span in both]) for both in spans]
-        parts = [shared.restricted(some) for some in rows]
-        return parts, batch.members(), np.arange(len(pairs))
-
-    def _fit_pair(
-        self, X: Any, y: np.ndarray, penalties: np.ndarray, weights: np.ndarray, threads: int
-    ) -> PairFit:
-        fit = None
-        if not getattr(self, "_products_fail", False):
-            fit = super()._fit_pair(X, y, penalties, weights, threads)
-            if self.kernel != "linear" or fit.status != "stalled":
-                return fit
-        # Products of rows have lost what the rows still tell: solve for the weights themselves.
-        U = None
-        if self.D is not None and self.nu is not None:
-            U = self.D * self.nu * weights / weights.sum()
         C = row_penalties(self.C, penalties)
-        rows = X.given if isinstance(X, KernelMatrix) else X
-        found = solve_linear_relative_margin(
-            rows, y, C, B=self.B, spread=self.spread, D=self.D, U=U, tol=self.tol
-        )
-        linear = found.solution
-        if fit is None and linear.status != "converged":
-            fit = super()._fit_pair(X, y, penalties, weights, threads)
-        if fit is not None and not linear.relative_gap < fit.relative_gap:
-            return fit
-        coef = np.where(np.abs(linear.dual_coef) > 1e-9 * self.C, linear.dual_coef, 0.0)
-        n_iter = found.n_iter + (0 if fit is None else fit.n_iter)
-        return PairFit.of_linear(linear, solution=found, coef=coef, n_iter=n_iter)
-
-    def _keep(
-        self,
-        solutions: BatchResult | Sequence[RelativeMarginResult | LinearRelativeMarginResult],
-    ) -> None:
-        if isinstance(solutions, BatchResult):
-            self.B_, self.theta_ = solutions.bound[:, -1], solutions.theta[:, -1]
-            largest = solutions.largest[:, -1]
+        matrix = self._columns(rows, threads)
+        if self.D is None:
+            found = self._fixed_bounds(matrix, pairs, C, threads)
         else:
-            self.B_ = np.array([solution.B for solution in solutions])
-            self.theta_ = np.array([solution.theta for solution in solutions])
-            largest = np.array([np.abs(solution.outputs).max() for solution in solutions])
+            found = self._variable_bounds(matrix, pairs, C, weights, threads)
+        if self.kernel == "linear":
+            self._solve_for_weights(found, rows, pairs, C, weights)
+        if self._indefinite:
+            found.withdraw()
+        self._store_table(X, kept, labels, pairs.table(found))
+        self.B_, self.theta_ = found.B, found.theta
         with np.errstate(divide="ignore", over="ignore"):
-            self.relative_margin_ = 1.0 / largest
+            self.relative_margin_ = 1.0 / found.largest
+        return found.unconverged()
+
+    def _fixed_bounds(
+        self, matrix: KernelMatrix, pairs: ClassPairs, C: np.ndarray, threads: int
+    ) -> PairSolutions:
+        """Solve all pairs for the bound, or for that which the spread makes of each."""
+        svm = self.B is None and self.spread == 1.0
+        spreads = None if self.B is not None or svm else [self.spread]
+        bounds = (np.inf if self.B is None else float(self.B),)
+        found = solve_grid(
+            matrix,
+            pairs.groups(pairs.svm_pieces(C)),
+            variants_of(tol=self.tol, spreads=spreads, bounds=bounds),
+            promise=DEFAULTS.promise(self.tol),
+            max_iter=self.max_iter,
+            polish=matrix.n <= EXACT,
+            threads=threads,
+            progress=self._progress(),
+            stage="svm" if svm else "relative margin",
+        )
+        solutions = PairSolutions.of_grid(found)
+        if svm:
+            solutions.theta[:] = solutions.largest
+            solutions.B[:] = np.maximum(1.0, solutions.theta)
+        elif self.B is not None:
+            solutions.theta[:] = np.nan
+        return solutions
+
+    def _variable_bounds(
+        self, matrix: KernelMatrix, pairs: ClassPairs, C: np.ndarray, weights: np.ndarray,
+        threads: int,
+    ) -> PairSolutions:  # fmt: skip
+        """Solve every pair for the bound that its penalty makes the best."""
+        assert self.D is not None
+        D = self.D
+        jobs = min(len(pairs.members), threads)
+
+        def solve(members: np.ndarray, y: np.ndarray) -> tuple[RelativeMarginResult, PairFit]:
+            own = matrix if len(pairs.members) == 1 else matrix.restricted(members)
+            solution = solve_variable_bound(
+                own, y, C[members], D=D, nu=self.nu,
+                weights=weights[members], **self._run(),
+            )  # fmt: skip
+            margin = solution.margin
+            bias = margin.bias - own.offset(margin.coef, margin.direction)
+            return solution, self._pair_fit(solution, margin.coef, bias, margin.direction)
+
+        found = in_threads(solve, list(zip(pairs.members, pairs.y)), jobs)
+        return PairSolutions.of_fits([fit for _, fit in found], [result for result, _ in found])
+
+    def _solve_for_weights(
+        self, found: PairSolutions, rows: Any, pairs: ClassPairs, C: np.ndarray,
+        weights: np.ndarray,
+    ) -> None:  # fmt: skip
+        """Where products of rows have lost what the rows still tell, solve for the weights."""
+        for k in np.flatnonzero(found.status == REASONS.index("stalled")):
+            members, U = pairs.members[k], None
+            if self.D is not None and self.nu is not None:
+                U = self.D * self.nu * weights[members] / weights[members].sum()
+            result = solve_linear_relative_margin(
+                rows[members], pairs.y[k], C[members],
+                B=self.B, spread=self.spread, D=self.D, U=U, tol=self.tol,
+            )  # fmt: skip
+            linear = result.solution
+            if not linear.relative_gap < found.relative_gap[k]:
+                continue
+            small = np.abs(linear.dual_coef) <= 1e-9 * self.C
+            coef = np.where(small, 0.0, linear.dual_coef)
+            n_iter = result.n_iter + int(found.n_iter[k])
+            fit = PairFit.of_linear(linear, solution=result, coef=coef, n_iter=n_iter)
+            found.replace(int(k), fit, result)

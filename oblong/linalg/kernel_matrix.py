@@ -136,6 +136,8 @@ class KernelMatrix:
         self._store, self._slots, self._filled = store, np.full(self.n, -1), 0
         self._uses = np.zeros(self.n, dtype=np.intp)
         self._promoted: KernelMatrix | None = None
+        # What a solver has computed from the matrix and needs again.
+        self.derived: Any = None
         # The last product of a block with its own coefficients: rows, coefficients, result.
         self._own = (np.empty(0), np.empty(0), np.empty(0))
 
@@ -229,6 +231,16 @@ class KernelMatrix:
     def keeps(self) -> bool:
         """Whether some rows of it are kept, as values are dear."""
         return self._patience < _NEVER
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel function."""
+        return self._kernel
+
+    @property
+    def values(self) -> np.ndarray | None:
+        """All values of a matrix that was given by them; None for one of rows."""
+        return self._store if self._rows is None else None
 
     @property
     def given(self) -> Any:

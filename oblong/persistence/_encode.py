@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from oblong.batch._device import to_numpy
 from oblong.persistence._declared import MOST_DENSE, Unsound
 from oblong.persistence._known import is_record, known_types, name_of
 from oblong.persistence._soundness import check_attribute, check_sound
@@ -103,8 +102,6 @@ class Encoder:
                     for k, v in value.items()
                 ]
             }
-        # Arrays of other libraries, also those on a device, are NumPy's in a file.
-        value = to_numpy(value)
         if isinstance(value, (np.ndarray, np.generic, np.dtype)) or sp.issparse(value):
             return self._numeric(value, place, depth)
         if isinstance(value, slice):
@@ -138,7 +135,7 @@ class Encoder:
         state |= dict.fromkeys(OF_THE_COMPUTER & state.keys())
         nodes = {k: self.encode(v, f"{prefix}{k}", depth + 1) for k, v in state.items()}
         try:
-            self._check(kind, {k: to_numpy(v) for k, v in state.items()})
+            self._check(kind, state)
         except Unsound as error:
             raise Unsaveable(place, str(error)) from None
         return {"class": name, "state": nodes}

@@ -356,17 +356,3 @@ def test_random_ties_stay_among_the_winners():
         assert np.array_equal(chosen, machine.predict(X)), "a seed fixes the draw"
         seen.add(tuple(chosen))
     assert len(seen) > 1
-
-
-def test_a_whole_number_as_tolerance_compiles_nothing():
-    """Numba compiles once for floats and once for integers, which takes many seconds."""
-    from oblong.solvers.margin import block, pair_steps, result
-
-    X, y = clouds(60, seed=0)
-    RelativeMarginClassifier(tol=1.0).fit(X, y)
-    functions = [result.appraise, block.snap_distance, pair_steps.ascend]
-    if not hasattr(functions[0], "signatures"):
-        pytest.skip("compiled code is switched off")
-    before = [len(function.signatures) for function in functions]
-    RelativeMarginClassifier(tol=1).fit(X, y)
-    assert [len(function.signatures) for function in functions] == before

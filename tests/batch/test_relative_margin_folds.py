@@ -1,4 +1,4 @@
-"""Folds of RelativeMarginClassifierCV: their kernel matrices, and matrices that they share."""
+"""Folds of RelativeMarginClassifierCV: their kernel matrices and their scores."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sklearn.model_selection import (
 )
 
 from oblong import RelativeMarginClassifierCV
-from oblong.batch._fold_models import SearchKernel, SharedRows, class_segments
+from oblong.batch._search_kernel import SearchKernel
 from oblong.kernels import Kernel
 from tests.batch.data import clouds
 from tests.batch.searches import EXACT, plain_search, same_scores
@@ -35,7 +35,7 @@ def test_kernel_matrices_of_a_fold(kernel, sparse):
     X = rng.normal(size=(14, 4))
     train, test = np.split(rng.permutation(14), [9])
     every = SearchKernel(kernel.name, sp.csr_matrix(X) if sparse else X)
-    K, K_test = every.matrices(kernel, train, test)
+    K, K_test = (every.matrix(kernel, part, train) for part in (train, test))
     if kernel.name == "linear" and not sparse:
         X = X - X.mean(axis=0)
     np.testing.assert_allclose(K, kernel(X[train]), atol=1e-12)
@@ -43,30 +43,27 @@ def test_kernel_matrices_of_a_fold(kernel, sparse):
 
 
 SPLITTERS = {
-    "in parts": (KFold(4, shuffle=True, random_state=0), True),
-    "in parts, some rows never tested": (PredefinedSplit(np.arange(90) % 5 - 1), True),
-    "one after the other": (TimeSeriesSplit(3), True),
-    "at random": (StratifiedShuffleSplit(4, test_size=0.5, random_state=0), False),
-    "in parts, twice": (RepeatedStratifiedKFold(n_splits=4, n_repeats=2, random_state=0), False),
+    "in parts": KFold(4, shuffle=True, random_state=0),
+    "in parts, some rows never tested": PredefinedSplit(np.arange(90) % 5 - 1),
+    "one after the other": TimeSeriesSplit(3),
+    "at random": StratifiedShuffleSplit(4, test_size=0.5, random_state=0),
+    "in parts, twice": RepeatedStratifiedKFold(n_splits=4, n_repeats=2, random_state=0),
 }
 
 
 @pytest.mark.parametrize("name", SPLITTERS)
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_folds_that_share_a_matrix_score_as_others_do(name, jobs):
-    """Numbers for gamma let the folds share a matrix, if rows are split in parts."""
-    splitter, shares = SPLITTERS[name]
+def test_folds_of_any_splitter_score_as_those_of_a_plain_search(name, jobs):
+    splitter = SPLITTERS[name]
     X, y = clouds(90, classes=3)
     words = np.array(["red", "green", "blue"], dtype=object)[y]
-    splits = list(splitter.split(X, y))
-    assert SharedRows(words, np.ones(90, dtype=bool), splits).few_segments is shares
     grid = {"Cs": (0.3, 30.0), "gammas": (0.3, "auto", 2.0), "spreads": (1.0, 0.3)}
     ours = RelativeMarginClassifierCV(**grid, **EXACT, cv=splitter, tol=1e-7, n_jobs=jobs)
     same_scores(ours.fit(X, words), plain_search(grid, cv=splitter, tol=1e-7).fit(X, words))
 
 
 @pytest.mark.parametrize("classes", [2, 4])
-def test_rows_without_weight_are_not_there_for_folds_that_share_a_matrix(classes):
+def test_rows_without_weight_are_not_there(classes):
     X, y = clouds(120, classes=classes)
     weights = np.where(np.arange(120) % 7 == 3, 0.0, 1.0 + np.arange(120) % 3)
     kept = weights > 0
@@ -80,17 +77,3 @@ def test_rows_without_weight_are_not_there_for_folds_that_share_a_matrix(classes
     every = RelativeMarginClassifierCV(**params, cv=cv).fit(X, y, weights)
     some = RelativeMarginClassifierCV(**params, cv=splits).fit(X[kept], y[kept], weights[kept])
     same_scores(every, some)
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_class_segments_are_the_places(seed):
-    rng = np.random.default_rng(seed)
-    sizes = rng.integers(1, 9, size=rng.integers(1, 5))
-    places = np.sort(rng.permutation(2 * sizes.sum())[: sizes.sum()])
-    starts = np.r_[0, np.cumsum(sizes)]
-    segments = class_segments(places, starts)
-    for own, first, last in zip(segments, starts[:-1], starts[1:]):
-        found = np.concatenate([np.arange(*segment) for segment in own])
-        np.testing.assert_array_equal(found, places[first:last])
-        begin, end = own[own[:, 1] > own[:, 0]].T
-        assert (begin[1:] > end[:-1]).all()

@@ -23,7 +23,7 @@ def no_solver(monkeypatch, request):
     def reached(*args, **kwargs):
         pytest.fail("the solver was started on input it should never see")
 
-    monkeypatch.setattr(module, "solve_relative_margin", reached)
+    monkeypatch.setattr(module, "solve_grid", reached)
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def _with(value):
         (X[:1], Y[:1], "class|sample"),
         (X, Y[:-1], "inconsistent numbers of samples"),
         (X, np.linspace(0, 1, 30), "Unknown label type"),
-        (X, np.where(Y == 1, np.nan, 0.0), "NaN"),
+        (X, np.where(Y == 1, np.nan, 0.0), "missing value"),
         (X[0], Y[0:3], "Expected 2D array"),
         (X + 1j, Y, "[Cc]omplex"),
         (np.array([["a", "b", "c"]] * 30), Y, "could not convert|dtype"),

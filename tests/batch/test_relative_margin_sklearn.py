@@ -163,7 +163,7 @@ def test_sample_weight_is_routed():
 def _interrupt_at(monkeypatch, call: int, error: type[BaseException]):
     """Let the solver run ``call`` times and then stop as Ctrl-C would."""
     calls = []
-    solve = module.solve_relative_margin
+    solve = module.solve_variable_bound
 
     def interrupted(*args, **kwargs):
         calls.append(None)
@@ -171,16 +171,16 @@ def _interrupt_at(monkeypatch, call: int, error: type[BaseException]):
             raise error
         return solve(*args, **kwargs)
 
-    monkeypatch.setattr(module, "solve_relative_margin", interrupted)
+    monkeypatch.setattr(module, "solve_variable_bound", interrupted)
 
 
 @pytest.mark.parametrize("call", [0, 1, 3])
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 def test_interrupted_fit_leaves_no_half_state(monkeypatch, call, error):
     X, y = clouds(60, classes=3)
-    fitted = RelativeMarginClassifier().fit(X, y)
+    fitted = RelativeMarginClassifier(D=1.0).fit(X, y)
     before = fitted.decision_function(X)
-    unfitted = RelativeMarginClassifier()
+    unfitted = RelativeMarginClassifier(D=1.0)
     other, labels = clouds(50, d=5, classes=4, seed=3)
     with monkeypatch.context() as patch:
         _interrupt_at(patch, call, error)

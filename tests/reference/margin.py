@@ -7,7 +7,7 @@ Regularization", JMLR 2010) and Clarabel solves them to about eleven digits.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import cvxpy as cp
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+Sums = Sequence[tuple[slice, float]]
 
 _CLARABEL = {
     "tol_gap_abs": 1e-11,
@@ -110,8 +111,14 @@ def solve_dual(K: Array, y: Array, C: Array, B: float) -> Reference:
     return _solve_in_coefficients(K, F, value, c, constraints)
 
 
-def solve_pieces(K: Array, breakpoints: Array, slopes: Array) -> Reference:
-    """Solve max Σ g_i(c_i) − ½ c'Kc, Σc = 0 for concave g_i given by breakpoints and slopes."""
+def solve_pieces(
+    K: Array, breakpoints: Array, slopes: Array, sums: Sums = ((slice(None), 0.0),)
+) -> Reference:
+    """Solve max Σ g_i(c_i) − ½ c'Kc, Σc = 0 for concave g_i given by breakpoints and slopes.
+
+    ``sums`` are others: slices of the rows, each with the sum of its coefficients. The bias and the
+    outputs are those of the first.
+    """
     F, n = factor(K), len(K)
     c, v = cp.Variable(n), cp.Variable(n)
     constraints = [v[fixed] <= 0] if (fixed := _fixed_rows(breakpoints)).size else []
@@ -123,13 +130,13 @@ def solve_pieces(K: Array, breakpoints: Array, slopes: Array) -> Reference:
         rows = np.flatnonzero(np.isfinite(bound))
         if rows.size:
             constraints.append(sign * c[rows] >= sign * bound[rows])
-    return _solve_in_coefficients(K, F, cp.sum(v), c, constraints)
+    return _solve_in_coefficients(K, F, cp.sum(v), c, constraints, sums)
 
 
-def _solve_in_coefficients(K, F, value, c, constraints) -> Reference:
-    balance = cp.sum(c) == 0
+def _solve_in_coefficients(K, F, value, c, constraints, sums=((slice(None), 0.0),)) -> Reference:
+    balance, *others = [cp.sum(c[rows]) == total for rows, total in sums]
     quadratic = cp.sum_squares(F.T @ c) / 2 if F.shape[1] else 0.0
-    problem = cp.Problem(cp.Maximize(value - quadratic), [balance, *constraints])
+    problem = cp.Problem(cp.Maximize(value - quadratic), [balance, *others, *constraints])
     _solve(problem)
     bias = float(np.asarray(balance.dual_value).squeeze())
     coef = np.asarray(c.value, dtype=float).ravel()

@@ -23,7 +23,7 @@ from oblong.linalg.kernel_matrix import KernelMatrix
 from oblong.solvers.covariance.options import CovarianceOptions
 from oblong.solvers.covariance.sigma import weighted_sum
 from oblong.solvers.linear.relative import solve_linear_relative_margin
-from oblong.solvers.margin.svm import solve_svm
+from oblong.solvers.margin.solver import solve_svm
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from oblong.solvers.covariance.certificate import (
     certify_linear,
 )
 from oblong.solvers.covariance.options import CovarianceOptions
-from oblong.solvers.margin.svm import MarginResult, solve_svm
+from oblong.solvers.margin.solver import MarginResult, solve_svm
 
 # Negative eigenvalues up to this fraction of the kernel values are round-off.
 _ROUND_OFF = 1e-10

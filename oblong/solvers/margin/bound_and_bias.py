@@ -16,11 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from oblong._core.compile import compiled
+from oblong._native import margin as native
 
 _MOST_STEPS = 200
-# Terms of a sum before they are added to the total: long sums lose digits.
-_TERMS = 256
 # Relative differences of sums that are round-off.
 _ROUNDING = 1e-14
 
@@ -65,7 +63,7 @@ def best_bound_and_bias(
 
     def line(b: float) -> _Line:
         low, high = bound_interval(np.abs(u + b), U, D)
-        return _Line(b, *_value_and_slopes(u, y, C, U, D, b, low, high))
+        return _Line(b, *native.tangents(u, y, C, U, D, b, low, high))
 
     # Beyond these biases every output is on one side, and no loss can fall any further.
     low, high = line(-1.0 - float(u.max())), line(1.0 - float(u.min()))
@@ -141,85 +139,6 @@ def bound_interval(size: np.ndarray, U: np.ndarray, D: float) -> tuple[float, fl
     if np.isinf(U[0]):
         t = max(1.0, float(size.max()))
         return t, t
-    high, weight = _quantile(size, U, D * (1.0 - 1e-12))
-    low = high if weight > D * (1.0 + 1e-12) else _quantile(size, U, D * (1.0 + 1e-12))[0]
+    high, weight = native.quantile(size, U, D * (1.0 - 1e-12))
+    low = high if weight > D * (1.0 + 1e-12) else native.quantile(size, U, D * (1.0 + 1e-12))[0]
     return max(1.0, low), max(1.0, high)
-
-
-@compiled
-def _quantile(size, weights, goal):
-    """Largest size such that those not below it weigh more than the goal, and their weight.
-
-    Zero if all together do not. Those left are split at one of them until none is.
-    """
-    left, above, k = size.copy(), 0.0, size.size
-    own = weights.copy()
-    while k > 0:
-        pivot = left[k // 2]
-        greater = equal = 0.0
-        for i in range(k):
-            if left[i] > pivot:
-                greater += own[i]
-            elif left[i] == pivot:
-                equal += own[i]
-        upwards = above + greater > goal
-        if not upwards and above + greater + equal > goal:
-            return pivot, above + greater + equal
-        count = 0
-        for i in range(k):
-            if left[i] > pivot if upwards else left[i] < pivot:
-                left[count], own[count] = left[i], own[i]
-                count += 1
-        above += 0.0 if upwards else greater + equal
-        k = count
-    return 0.0, above
-
-
-@compiled
-def _value_and_slopes(u, y, C, U, D, bias, low, high):
-    """Value of ``F`` and its left and right derivatives, given the ends of the optimal bounds.
-
-    While the bias grows the bound may move along at any speed ``s``; the derivative is the
-    least over ``s``, which a kink at -1, 0 (for a bound of one) or 1 attains.
-    """
-    hard = np.isinf(U[0])
-    # Loss, slopes of the hinges to the right and the left, and penalties: above the bound, below
-    # its negative, on it and on its negative.
-    sums, part = np.zeros(7), np.zeros(7)
-    up = down = False
-    for start in range(0, u.size, _TERMS):
-        part[:] = 0.0
-        for i in range(start, min(start + _TERMS, u.size)):
-            f = u[i] + bias
-            margin = y[i] * f
-            if margin < 1.0:
-                part[0] += C[i] * (1.0 - margin)
-            if margin < 1.0 or (margin == 1.0 and y[i] < 0.0):
-                part[1] -= C[i] * y[i]
-            if margin < 1.0 or (margin == 1.0 and y[i] > 0.0):
-                part[2] -= C[i] * y[i]
-            up |= f == low
-            down |= f == -low
-            if not hard:
-                if abs(f) > high:
-                    part[0] += U[i] * (abs(f) - high)
-                if abs(f) > low:
-                    part[3 if f > 0.0 else 4] += U[i]
-                elif abs(f) == low:
-                    part[5 if f > 0.0 else 6] += U[i]
-        sums += part
-    slowest = 0.0 if low == 1.0 else -1.0
-    if hard:
-        left, right = -D * (1.0 if down else slowest), D * (1.0 if up else slowest)
-    else:
-        left = -_least_slope(D, slowest, sums[4], sums[3], sums[6], sums[5])
-        right = _least_slope(D, slowest, sums[3], sums[4], sums[5], sums[6])
-    return D * high + sums[0], sums[2] + left, sums[1] + right
-
-
-@compiled
-def _least_slope(D, slowest, above, below, rising, falling):
-    """Least slope of the penalty of the bound over its speeds."""
-    slow = D * slowest + above * (1.0 - slowest) - below * (1.0 + slowest)
-    slow += rising * (1.0 - slowest) + falling * max(-1.0 - slowest, 0.0)
-    return min(slow, D - 2.0 * below)

@@ -43,12 +43,6 @@ class MarginOptions:
     beyond_sample : float
         How much larger than in the sample the rounding may be elsewhere: the largest of 10⁶ normal
         deviates is 1.5 times the largest of 256.
-    stretches : int
-        Turns of pair steps and Newton steps inside a block before the outer loop looks at it.
-    polished : int
-        Rows up to which a whole problem ends with Newton steps: more digits cost next to nothing.
-    least_stride : int
-        Fewest pair steps between strides along their sum.
     pair_steps : int
         Least number of pair steps before interior point steps take over.
     pair_steps_per_square : float
@@ -66,24 +60,6 @@ class MarginOptions:
         Times a matrix is factored, with a ridge a hundred times as large each time.
     tightenings : int
         Times the tolerance is tightened for a solution that meets it but proves too large a gap.
-    newton_costly, newton_most : int
-        Most Newton steps in succession before pair steps follow: where a Newton step costs more
-        than the pair steps between two of them, and otherwise.
-    newton_short : float
-        Step length below which a costly Newton step is not repeated.
-    batch_rows : int
-        Rows up to which a problem of a batch is solved in its loop.
-    batch_patience : int
-        Pair steps per row that such a problem may take before it is solved on its own.
-    matrix_rows : int
-        Rows of all problems of a batch up to which they share one matrix in double precision.
-    thread_entries : float
-        Entries of the matrices of all problems of a batch for each thread: with fewer, a second
-        one takes longer to start than it saves.
-    tiled_rows, tiled_per_column : int, float
-        Rows up to which its whole matrix is computed at once, instead of rows as steps ask for
-        them: so many, or so many per column where that is more. A product of matrices takes a
-        quarter of the time of wide rows one by one.
     scaled_penalties : tuple of float
         Penalties for rows in the unit ball: the first that no coefficient reaches stands for an
         infinite one.
@@ -141,9 +117,6 @@ class MarginOptions:
     single_steps: int = 50
     rounding_sample: int = 256
     beyond_sample: float = 2.0
-    stretches: int = 8
-    polished: int = 1024
-    least_stride: int = 50
     pair_steps: int = 20_000
     pair_steps_per_square: float = 0.25
     interior_point_rows: int = 4096
@@ -152,15 +125,6 @@ class MarginOptions:
     interior_point_patience: int = 15
     factor_attempts: int = 4
     tightenings: int = 6
-    newton_costly: int = 3
-    newton_most: int = 30
-    newton_short: float = 0.05
-    batch_rows: int = 3000
-    batch_patience: int = 20
-    matrix_rows: int = 1024
-    thread_entries: float = 1e6
-    tiled_rows: int = 400
-    tiled_per_column: float = 1.5
     scaled_penalties: tuple[float, ...] = (1e4, 1e8, 1e12)
     scaled_rows: int = 1500
     scaled_rounds: int = 50

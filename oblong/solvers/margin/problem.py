@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from oblong._core.compile import compiled, uncounted
+from oblong._native import margin as native
 
 
 class Pieces(NamedTuple):
@@ -36,30 +36,30 @@ class Pieces(NamedTuple):
     def slopes_at(self, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Right and left slopes at ``c``; infinite where ``c`` can go no further."""
         right, left = np.empty(len(c)), np.empty(len(c))
-        write_slopes(*self, c, right, left)
+        native.write_slopes(*self, c, right, left)
         return right, left
 
     def value(self, c: np.ndarray) -> np.ndarray:
         """Terms ``g(c)`` for coefficients inside the domain."""
         out = np.empty(len(c))
-        _write_values(*self, c, out)
+        native.write_values(*self, c, out)
         return out
 
     def loss(self, f: np.ndarray) -> np.ndarray:
         """Losses ``h(f) = max_c g(c) - c f`` for outputs inside the hard bounds."""
         out = np.empty(len(f))
-        _write_losses(*self, f, out)
+        native.write_losses(*self, f, out)
         return out
 
     def attained(self, f: np.ndarray) -> np.ndarray:
         """Coefficients on a breakpoint that attain the losses, ``g(c) - c f = h(f)``."""
         out = np.empty(len(f))
-        _write_attained(*self, f, out)
+        native.write_attained(*self, f, out)
         return out
 
     def dual(self, c: np.ndarray, u: np.ndarray) -> float:
         """Dual objective ``Σ g(c) - ½ c·u`` at coefficients with the image ``u``."""
-        return dual_objective(*self, c, u)
+        return native.dual_objective(*self, c, u)
 
     def bound_scale(self, f: np.ndarray) -> float:
         """Largest factor that brings ``f`` inside every hard bound.
@@ -67,107 +67,20 @@ class Pieces(NamedTuple):
         An unbounded tail of ``g`` is a hard bound in the primal: ``f <= s1`` where ``p0`` is
         infinite, ``f >= s3`` where ``p3`` is. Infinite if there is no such bound, or none in reach.
         """
-        excess = _excess(*self, f)
+        p, s = self
+        excess = 0.0
+        # A hard bound of zero is met by outputs on the right side of it only, whatever the factor.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            for end, slope, side in ((p[:, 0], s[:, 0], 1.0), (p[:, 3], s[:, 2], -1.0)):
+                beyond = np.isinf(end) & (side * f > 0.0)
+                bound = np.maximum(side * slope[beyond], 0.0)
+                excess = max(excess, float((side * f[beyond] / bound).max(initial=0.0)))
         return 1.0 / excess if excess > 0.0 else np.inf
 
     @property
     def bounded(self) -> bool:
         """Whether some output has a hard bound."""
         return bool(np.isinf(self.breakpoints[:, [0, 3]]).any())
-
-
-@uncounted
-def write_slopes(p, s, c, right, left):
-    """Write the right and left slopes at ``c``; infinite where ``c`` can go no further.
-
-    The comparisons are exact: coefficients that reach a breakpoint are set to it.
-    """
-    for i in range(c.size):
-        value = c[i]
-        above = s[i, 0]
-        below = s[i, 2]
-        if value >= p[i, 1]:
-            above = s[i, 1]
-        if value >= p[i, 2]:
-            above = s[i, 2]
-        if value >= p[i, 3]:
-            above = -np.inf
-        if value <= p[i, 2]:
-            below = s[i, 1]
-        if value <= p[i, 1]:
-            below = s[i, 0]
-        if value <= p[i, 0]:
-            below = np.inf
-        right[i] = above
-        left[i] = below
-
-
-@uncounted
-def term(p, s, i, c):
-    """Term ``i``: the integral of its slope from 0 to ``c``."""
-    row = np.uintp(i)
-    total = 0.0
-    for k in range(3):
-        low, high = p[row, k], p[row, k + 1]
-        total += s[row, k] * (min(max(c, low), high) - min(max(0.0, low), high))
-    return total
-
-
-@compiled
-def _write_values(p, s, c, out):
-    for i in range(c.size):
-        out[i] = term(p, s, i, c[i])
-
-
-@uncounted
-def loss_and_slope(p, s, i, f):
-    """Loss ``i`` and its derivative, which is minus the coefficient that attains it.
-
-    That is the finite breakpoint nearest to where the slope of the term is ``f``.
-    """
-    row = np.uintp(i)
-    if f > s[row, 1]:
-        c = p[row, 0] if f > s[row, 0] and p[row, 0] > -np.inf else p[row, 1]
-    else:
-        c = p[row, 3] if f < s[row, 2] and p[row, 3] < np.inf else p[row, 2]
-    # Most rows have no loss.
-    return term(p, s, row, c) - c * f if c != 0.0 else 0.0, -c
-
-
-@compiled
-def _write_losses(p, s, f, out):
-    for i in range(f.size):
-        out[i] = loss_and_slope(p, s, i, f[i])[0]
-
-
-@compiled
-def _write_attained(p, s, f, out):
-    for i in range(f.size):
-        out[i] = -loss_and_slope(p, s, i, f[i])[1]
-
-
-@uncounted
-def _excess(p, s, f):
-    """Largest ratio of an output to its hard bound; zero if there is none.
-
-    A hard bound of zero is met by outputs on the right side of it only, whatever the factor.
-    """
-    excess = 0.0
-    for i in range(f.size):
-        if p[i, 0] == -np.inf and f[i] > 0.0:
-            excess = max(excess, f[i] / s[i, 0] if s[i, 0] > 0.0 else np.inf)
-        if p[i, 3] == np.inf and f[i] < 0.0:
-            excess = max(excess, f[i] / s[i, 2] if s[i, 2] < 0.0 else np.inf)
-    return excess
-
-
-@uncounted
-def dual_objective(p, s, c, u):
-    """Dual objective ``Σ g(c) - ½ c·u``."""
-    total = 0.0
-    for i in range(c.size):
-        total += term(p, s, i, c[i]) - 0.5 * c[i] * u[i]
-    return total
 
 
 def svm_pieces(y: np.ndarray, C: np.ndarray) -> Pieces:

@@ -15,7 +15,7 @@ Takeuchi, Le, Sears and Smola, "Nonparametric Quantile Estimation", JMLR 7 (2006
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,10 +23,11 @@ import numpy as np
 
 from oblong._core.progress import ProgressCallback
 from oblong.linalg.kernel_matrix import KernelMatrix
-from oblong.solvers.margin.options import DEFAULTS
+from oblong.solvers.margin.grid import Groups, single, solve_grid, variants_of
+from oblong.solvers.margin.grid_matrix import EXACT
+from oblong.solvers.margin.options import DEFAULTS, MarginOptions
 from oblong.solvers.margin.problem import Pieces
-from oblong.solvers.margin.small import SharedColumns
-from oblong.solvers.margin.solver import MarginResult, solve_margin
+from oblong.solvers.margin.result import MarginResult
 
 
 @dataclass(frozen=True)
@@ -95,134 +96,101 @@ def solve_regression(
     epsilon: float | None = None,
     quantile: float | None = None,
     bounds: tuple[float, float] | None = None,
+    **run: Any,
+) -> RegressionResult:
+    """Solve one regression problem: :func:`solve_regressions` with one penalty and one loss."""
+    epsilons = () if epsilon is None else (epsilon,)
+    quantiles = () if quantile is None or epsilons else (quantile,)
+    if not epsilons and not quantiles:
+        raise ValueError("epsilon or quantile has to be given")
+    ((found,),) = solve_regressions(
+        columns, y, C, epsilons=epsilons, quantiles=quantiles, bounds=bounds, **run
+    )
+    return found
+
+
+def solve_regressions(
+    columns: KernelMatrix,
+    y: np.ndarray,
+    v: np.ndarray,
+    Cs: Sequence[float] | np.ndarray = (1.0,),
+    *,
+    epsilons: Sequence[float] = (),
+    quantiles: Sequence[float] = (),
+    bounds: tuple[float, float] | None = None,
     tol: float = 1e-3,
     max_iter: int = -1,
+    polish: bool = True,
+    threads: int = 1,
     progress: ProgressCallback | None = None,
-) -> RegressionResult:
-    """Solve a regression problem.
+    options: MarginOptions = DEFAULTS,
+) -> list[list[RegressionResult]]:
+    """Solve regression problems over one kernel matrix, each from a solution nearby.
 
     Parameters
     ----------
     columns : KernelMatrix
         The kernel matrix.
-    y : ndarray of shape (n,)
-        Targets.
-    C : ndarray of shape (n,)
-        Penalty of each row.
-    epsilon : float, default=None
-        Half the width of the tube in which an error costs nothing.
-    quantile : float, default=None
-        The quantile, between zero and one, if ``epsilon`` is not given.
-    bounds : tuple of float, default=None
-        With ``quantile``: least and largest output on the rows. They hold all targets.
-    tol, max_iter, progress
-        As for :func:`~oblong.solvers.margin.solver.solve_margin`.
-
-    Returns
-    -------
-    RegressionResult
-        The solution.
-    """
-    pieces, center = _terms(y, C, epsilon, quantile, bounds)
-    margin = solve_margin(
-        columns, pieces, tol=tol, max_iter=max_iter, progress=progress, stage="regression"
-    )
-    offset = columns.offset(margin.coef, margin.direction)
-    hidden = _hidden_by_bias(margin, y, center, offset, C, epsilon or 0.0)
-    margin = replace(margin, objective=margin.objective + hidden, rounding=margin.rounding + hidden)
-    if margin.status == "converged" and not margin.relative_gap <= DEFAULTS.promise(tol):
-        margin = replace(margin, status="stalled")
-    return RegressionResult(margin, center, margin.n_iter, offset)
-
-
-def _terms(
-    y: np.ndarray,
-    C: np.ndarray,
-    epsilon: float | None,
-    quantile: float | None,
-    bounds: tuple[float, float] | None,
-) -> tuple[Pieces, float]:
-    """The terms of a problem, and what its targets are shifted by."""
-    # The certificate may scale a model towards zero, which has to be a reasonable model then, and
-    # within the bounds. Digits that all targets share would be lost to rounding, too.
-    center = float(np.median(y)) if bounds is None else 0.5 * (bounds[0] + bounds[1])
-    shifted = y - center
-    if epsilon is not None:
-        return epsilon_pieces(shifted, C, epsilon), center
-    if quantile is None:
-        raise ValueError("epsilon or quantile has to be given")
-    bound = np.inf
-    if bounds is not None:
-        # A target at a bound stays within it, whatever the rounding of the shift.
-        bound = max(0.5 * (bounds[1] - bounds[0]), float(np.abs(shifted).max()))
-    return quantile_pieces(shifted, C, quantile, bound), center
-
-
-def solve_regressions(
-    K: np.ndarray,
-    y: np.ndarray,
-    v: np.ndarray,
-    Cs: np.ndarray,
-    losses: Sequence[Mapping[str, Any]],
-    *,
-    definite: bool = False,
-    threads: int = 1,
-    tol: float = 1e-3,
-    max_iter: int = -1,
-) -> list[list[RegressionResult]]:
-    """Solve the problems of a grid of penalties and losses over one kernel matrix.
-
-    They share the matrix and what follows from it, and each starts from the better of two solutions
-    nearby.
-
-    Parameters
-    ----------
-    K : ndarray of shape (n, n)
-        The kernel matrix.
     y, v : ndarray of shape (n,)
         Targets, and factors of the penalties.
-    Cs : ndarray
+    Cs : sequence of float, default=(1,)
         Penalties, ascending.
-    losses : sequence of mappings
-        The arguments ``epsilon``, ``quantile`` and ``bounds`` of :func:`solve_regression`; those of
-        quantiles are of one quantile.
-    definite : bool, default=False
-        Whether the matrix is positive semidefinite but for rounding.
-    threads : int, default=1
-        Threads for products with it.
-    tol, max_iter
-        As for :func:`~oblong.solvers.margin.solver.solve_margin`.
+    epsilons : sequence of float, default=()
+        Half the widths of tubes in which an error costs nothing.
+    quantiles : sequence of float, default=()
+        Quantiles, between zero and one, if there are no tubes.
+    bounds : tuple of float, default=None
+        With ``quantiles``: least and largest output on the rows. They hold all targets.
+    polish : bool, default=True
+        Whether solutions have to prove the gap that they promise.
+    tol, max_iter, threads, progress, options
+        As for :func:`~oblong.solvers.margin.grid.solve_grid`.
 
     Returns
     -------
     list of list of RegressionResult
-        For each penalty one solution per loss. Their gaps may be larger than converged ones of
-        :func:`solve_regression`.
+        For each penalty one solution per tube or quantile.
     """
-    columns = SharedColumns(K, definite=definite, threads=threads)
-    # The matrix is there: one block of all rows saves the search for those that matter.
-    options = replace(DEFAULTS, one_block=DEFAULTS.batch_rows)
-    found: list[list[RegressionResult]] = []
-    for C in Cs:
-        row: list[RegressionResult] = []
-        for k, loss in enumerate(losses):
-            given = {"epsilon": None, "quantile": None, "bounds": None, **loss}
-            pieces, center = _terms(y, C * v, **given)
-            near = [one.margin for one in row[-1:] + [last[k] for last in found[-1:]]]
-            best = max(near, key=lambda m: pieces.dual(m.dual_coef, m.image), default=None)
-            margin = solve_margin(
-                columns,
-                pieces,
-                tol=tol,
-                max_iter=max_iter,
-                start=None if best is None else best.dual_coef,
-                start_image=None if best is None else best.image,
-                polish=False,
-                options=options,
-            )
-            row.append(RegressionResult(margin, center, margin.n_iter))
-        found.append(row)
-    return found
+    # The certificate may scale a model towards zero, which has to be a reasonable model then, and
+    # within the bounds. Digits that all targets share would be lost to rounding, too.
+    center = float(np.median(y)) if bounds is None else 0.5 * (bounds[0] + bounds[1])
+    shifted, limit = y - center, np.inf
+    if bounds is not None:
+        # A target at a bound stays within it, whatever the rounding of the shift.
+        limit = max(0.5 * (bounds[1] - bounds[0]), float(np.abs(shifted).max()))
+    terms = [epsilon_pieces(shifted, v, 0.0)]
+    if not len(epsilons):
+        terms = [quantile_pieces(shifted, v, quantile, limit) for quantile in quantiles]
+    every = np.arange(columns.n)
+    found = solve_grid(
+        columns,
+        Groups.of([every] * len(terms), Pieces(*(np.concatenate(part) for part in zip(*terms)))),
+        variants_of(Cs, tol=tol, epsilons=epsilons if len(epsilons) else (np.nan,)),
+        promise=options.promise(tol) if polish else np.inf,
+        max_iter=max_iter,
+        polish=polish and columns.n <= EXACT,
+        threads=threads,
+        progress=progress,
+        stage="regression",
+        options=options,
+    )
+    results = []
+    for c, C in enumerate(Cs):
+        row = []
+        for k in range(len(epsilons) or len(quantiles)):
+            place = (0, c * len(epsilons) + k) if len(epsilons) else (k, c)
+            margin = single(found, *place)
+            offset = columns.offset(margin.coef, margin.direction)
+            if polish:
+                tube = epsilons[k] if len(epsilons) else 0.0
+                hidden = _hidden_by_bias(margin, y, center, offset, C * v, tube)
+                rounding = margin.rounding + hidden
+                margin = replace(margin, objective=margin.objective + hidden, rounding=rounding)
+                if margin.status == "converged" and not margin.relative_gap <= options.promise(tol):
+                    margin = replace(margin, status="stalled")
+            row.append(RegressionResult(margin, center, margin.n_iter, offset))
+        results.append(row)
+    return results
 
 
 def _hidden_by_bias(

@@ -8,14 +8,18 @@ of Machine Learning Research 11 (2010), solve ::
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from oblong._core.progress import ProgressCallback
 from oblong.linalg.kernel_matrix import KernelMatrix
-from oblong.solvers.margin.problem import relative_margin_pieces, svm_pieces
-from oblong.solvers.margin.solver import MarginResult, solve_margin
+from oblong.solvers.margin.grid import SOLUTION, Groups, single, solve_grid, variants_of
+from oblong.solvers.margin.grid_matrix import EXACT
+from oblong.solvers.margin.options import DEFAULTS, MarginOptions
+from oblong.solvers.margin.problem import svm_pieces
+from oblong.solvers.margin.result import MarginResult
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,7 @@ def solve_relative_margin(
     tol: float = 1e-3,
     max_iter: int = -1,
     progress: ProgressCallback | None = None,
-    starts: np.ndarray | None = None,
+    options: MarginOptions = DEFAULTS,
 ) -> RelativeMarginResult:
     """Solve the relative margin problem for an absolute or a relative bound.
 
@@ -76,51 +80,113 @@ def solve_relative_margin(
     tol : float, default=1e-3
         Largest violation of the optimality conditions.
     max_iter : int, default=-1
-        Limit on pair steps in all; -1 for none.
+        Limit on the pair steps of each problem; -1 for none.
     progress : callable, default=None
         Called with the state of the search.
-    starts : ndarray of shape (2, n), default=None
-        Without ``B``: coefficients of sum zero for the support vector machine, between 0 and
-        ``y C``, and for the solution to start from.
+    options : MarginOptions
+        Tuning constants.
 
     Returns
     -------
     RelativeMarginResult
         The solution.
     """
-    if B is not None:
-        pieces = relative_margin_pieces(y, C, B) if np.isfinite(B) else svm_pieces(y, C)
-        bounded = solve_margin(
-            columns, pieces, tol=tol, max_iter=max_iter, progress=progress, stage="relative margin"
-        )
-        return RelativeMarginResult(bounded, float(B), np.nan, bounded.n_iter)
-    pieces = svm_pieces(y, C)
-    svm = solve_margin(
+    spreads = None if B is not None or spread == 1.0 else [spread]
+    found = solve_grid(
         columns,
-        pieces,
-        tol=tol,
+        Groups.of([np.arange(columns.n)], svm_pieces(y, C)),
+        variants_of(tol=tol, spreads=spreads, bounds=(np.inf if B is None else B,)),
+        promise=options.promise(tol),
         max_iter=max_iter,
-        start=None if starts is None else starts[0],
-        proof=spread == 1.0,
-        progress=progress,
-        stage="svm",
-    )
-    theta = float(np.abs(svm.outputs).max())
-    B = max(1.0, 1.0 + spread * (theta - 1.0))
-    if spread == 1.0:
-        return RelativeMarginResult(svm, B, theta, svm.n_iter)
-    # If no output exceeds the bound, only the proof is missing. Rounding may hide that one does; of
-    # an indefinite matrix, however, the bounded problem may have no solution.
-    if theta > B or svm.status != "converged" or columns.definite:
-        pieces = relative_margin_pieces(y, C, B)
-    bounded = solve_margin(
-        columns,
-        pieces,
-        tol=tol,
-        max_iter=max_iter if max_iter < 0 else max_iter - svm.n_iter,
-        start=svm.dual_coef if starts is None else starts[1],
-        start_image=svm.image if starts is None else None,
+        polish=columns.n <= EXACT,
         progress=progress,
         stage="relative margin",
+        options=options,
     )
-    return RelativeMarginResult(bounded, B, theta, svm.n_iter + bounded.n_iter)
+    margin, values = single(found), found.values[0, -1]
+    n_iter = int(found.values["n_iter"].sum())
+    if B is not None:
+        return RelativeMarginResult(margin, float(B), np.nan, n_iter)
+    theta = float(values["theta"] if spreads else values["largest"])
+    return RelativeMarginResult(margin, max(1.0, 1.0 + spread * (theta - 1.0)), theta, n_iter)
+
+
+@dataclass(frozen=True)
+class RelativeMarginPathResult:
+    """Solutions of the relative margin problem along a path of bounds.
+
+    At a fixed ``C`` they are a continuous and piecewise linear function of the bound ``B``, so that
+    the solution for one bound is a good start for the next smaller one.
+
+    Attributes
+    ----------
+    svm : MarginResult
+        The support vector machine that the path starts from.
+    margins : tuple of MarginResult
+        Solutions with their certificates, in the order of the spreads.
+    B : ndarray of shape (n_spreads,)
+        The bounds ``1 + spread (theta - 1)``.
+    theta : float
+        Largest absolute output of the support vector machine.
+    n_iter : int
+        Pair steps in all.
+    """
+
+    svm: MarginResult
+    margins: tuple[MarginResult, ...]
+    B: np.ndarray
+    theta: float
+    n_iter: int
+
+
+def solve_relative_margin_path(
+    columns: KernelMatrix,
+    y: np.ndarray,
+    C: np.ndarray,
+    spreads: Sequence[float] | np.ndarray,
+    *,
+    tol: float = 1e-3,
+    max_iter: int = -1,
+    progress: ProgressCallback | None = None,
+    options: MarginOptions = DEFAULTS,
+) -> RelativeMarginPathResult:
+    """Solve the relative margin problem for several bounds, the largest first.
+
+    Parameters
+    ----------
+    columns, y, C, tol, max_iter, progress, options
+        As for :func:`solve_relative_margin`.
+    spreads : sequence of float
+        Bounds relative to the support vector machine, between 0 and 1, in any order.
+
+    Returns
+    -------
+    RelativeMarginPathResult
+        The solutions, in the order of ``spreads``.
+    """
+    shares = np.asarray(spreads, dtype=np.float64)
+    order = np.argsort(-shares, kind="stable")
+    variants = variants_of(tol=tol, spreads=shares[order])
+    # The support vector machine is a point of the path, whether asked for or not.
+    variants["wanted"] = SOLUTION
+    found = solve_grid(
+        columns,
+        Groups.of([np.arange(columns.n)], svm_pieces(y, C)),
+        variants,
+        promise=options.promise(tol),
+        max_iter=max_iter,
+        polish=columns.n <= EXACT,
+        progress=progress,
+        stage="relative margin",
+        options=options,
+    )
+    margins = [single(found, k=k) for k in range(len(variants))]
+    theta = float(found.values["largest"][0, 0])
+    place = np.argsort(order)
+    return RelativeMarginPathResult(
+        margins[0],
+        tuple(margins[1 + k] for k in place),
+        np.maximum(1.0, 1.0 + shares * (theta - 1.0)),
+        theta,
+        int(found.values["n_iter"].sum()),
+    )

@@ -18,15 +18,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from oblong._core.compile import compiled, uncounted
 from oblong._core.gap import PrimalDual
-from oblong.linalg.expansion import UNIT, Expansion
+from oblong._native import margin as native
+from oblong.linalg.expansion import Expansion
 from oblong.linalg.kernel_matrix import KernelMatrix
 from oblong.solvers.margin.options import DEFAULTS, MarginOptions
-from oblong.solvers.margin.problem import Pieces, loss_and_slope, term
-
-# Halvings of the interval of the scale: its last digits do not matter.
-_HALVINGS = 50
+from oblong.solvers.margin.problem import Pieces
 
 
 @dataclass(frozen=True)
@@ -153,10 +150,10 @@ def certify(
     if not math.isfinite(bias):
         bias = 0.0
     direction = expansion.direction
-    outputs = (expansion.image, expansion.error, expansion.norm, expansion.norm_error)
-    bias, scale, objective, upper, dual, doubt = appraise(
-        *pieces, c, *outputs, direction is None, bias, promise
-    )
+    (bias, _), scale, objective, upper, dual, doubt = native.certify(
+        *pieces, len(c), np.zeros(2), c, expansion.image, expansion.error, expansion.norm,
+        expansion.norm_error, direction is not None, (bias, 0.0), promise,
+    )  # fmt: skip
     return MarginResult(
         coef=scale * c,
         bias=scale * bias,
@@ -175,117 +172,3 @@ def certify(
         status=status,
         direction=None if direction is None else scale * direction,
     )
-
-
-@compiled
-def appraise(p, s, c, u, error, norm, norm_error, by_coefficients, bias, promise):
-    """Find the factor between a dual point and its model, and the values that certify it.
-
-    Parameters
-    ----------
-    p, s : ndarray of shape (n, 4) and (n, 3)
-        Breakpoints and slopes of the terms.
-    c, u, error : ndarray of shape (n,)
-        Coefficients, their image and a bound on its rounding.
-    norm, norm_error : float
-        Squared norm of the model, and a bound on its error.
-    by_coefficients : bool
-        Whether the model is its coefficients, so that rounding hides its norm, and not a weight
-        vector.
-    bias, promise : float
-        The bias, and the relative gap that is small enough.
-
-    Returns
-    -------
-    bias, scale, objective, upper, dual, doubt : float
-        Bias and factor of the model, its primal objective and what that may be with rounding, the
-        dual objective and by how much it may be smaller.
-    """
-    terms = total = lost = 0.0
-    for i in range(c.size):
-        terms += term(p, s, i, c[i])
-        # The sum of coefficients with the rounding of each addition kept.
-        new = total + c[i]
-        lost += (total - new) + c[i] if abs(total) >= abs(c[i]) else (c[i] - new) + total
-        total = new
-    dual = terms - 0.5 * norm
-    # A sum of coefficients other than zero meets every bias, the optimal one too.
-    doubt = 0.5 * norm_error + abs(total + lost) * 2.0 * max(1.0, abs(bias))
-    if not (dual < np.inf and dual - doubt >= 0.0):
-        # Zero coefficients are a dual point too.
-        dual = doubt = 0.0
-    hidden = norm_error if by_coefficients else 0.0
-    scale = min(1.0, _largest_scale(p, s, u, error, bias))
-    objective, upper = _primal(p, s, u, error, norm, hidden, bias, scale)
-    if not upper - dual + doubt <= promise * abs(objective):
-        # The bias of the interval, of least loss, and of least outputs.
-        for other in (bias, _best_bias(p, s, u, _HALVINGS), -0.5 * (u.max() + u.min())):
-            limit = min(_largest_scale(p, s, u, error, other), 4.0)
-            best = _best_scale(p, s, u, other, norm, limit, _HALVINGS)
-            found, found_upper = _primal(p, s, u, error, norm, hidden, other, best)
-            if not upper <= found_upper:
-                bias, scale, objective, upper = other, best, found, found_upper
-    return bias, scale, objective, upper, dual, doubt
-
-
-@uncounted
-def _primal(p, s, u, error, norm, hidden, bias, scale):
-    """Primal objective at a multiple of the model, and what it may be with rounding."""
-    objective = upper = 0.5 * scale**2 * max(norm, 0.0)
-    upper += 0.5 * scale**2 * hidden
-    for i in range(u.size):
-        f = scale * (u[i] + bias)
-        # An output beside a kink, and its loss, are small differences of numbers of this size.
-        doubt = scale * (error[i] + UNIT * (abs(u[i]) + abs(bias)))
-        objective += loss_and_slope(p, s, i, f)[0]
-        above = loss_and_slope(p, s, i, f + doubt)[0]
-        upper += max(above, loss_and_slope(p, s, i, f - doubt)[0])
-    return objective, max(upper, objective)
-
-
-@uncounted
-def _largest_scale(p, s, u, error, bias):
-    """Find the largest factor with which outputs meet all hard bounds."""
-    excess = 0.0
-    for i in range(u.size):
-        high, low = u[i] + bias + error[i], u[i] + bias - error[i]
-        # An unbounded tail is a hard bound: of zero, only outputs on its right side meet it.
-        if p[i, 0] == -np.inf and high > 0.0:
-            excess = max(excess, high / s[i, 0] if s[i, 0] > 0.0 else np.inf)
-        if p[i, 3] == np.inf and low < 0.0:
-            excess = max(excess, low / s[i, 2] if s[i, 2] < 0.0 else np.inf)
-    return 1.0 / excess if excess > 0.0 else np.inf
-
-
-@compiled
-def _best_bias(p, s, u, halvings):
-    """Minimise ``Σ h_i(u_i + b)`` over ``b`` by halving."""
-    high = 1.0 + np.abs(u).max()
-    low = -high
-    for _ in range(halvings):
-        bias = 0.5 * (low + high)
-        slope = 0.0
-        for i in range(u.size):
-            slope += loss_and_slope(p, s, i, u[i] + bias)[1]
-        if slope > 0.0:
-            high = bias
-        else:
-            low = bias
-    return low
-
-
-@uncounted
-def _best_scale(p, s, u, bias, norm, limit, halvings):
-    """Minimise ``½ κ² |w|² + Σ h_i(κ f_i)`` over ``0 <= κ <= limit`` by halving."""
-    low, high = 0.0, limit
-    for _ in range(halvings):
-        scale = 0.5 * (low + high)
-        slope = scale * norm
-        for i in range(u.size):
-            f = u[i] + bias
-            slope += loss_and_slope(p, s, i, scale * f)[1] * f
-        if slope > 0.0:
-            high = scale
-        else:
-            low = scale
-    return low

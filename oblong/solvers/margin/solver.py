@@ -7,40 +7,30 @@ For a positive semidefinite ``K`` and concave piecewise-linear terms ``g_i`` it 
 whose primal is ``min_{w,b} ½|w|² + Σ h_i(w·φ_i + b)`` with the conjugate losses ``h_i`` of
 :mod:`oblong.solvers.margin.problem`. With ``u = Kc`` and the right and left slopes
 ``R_i <= L_i`` of ``g_i`` at ``c_i``, a point is optimal if and only if some bias ``b`` satisfies
-``R_i <= u_i + b <= L_i`` for all ``i``, that is if ``m = max(R - u) <= M = min(L - u)``.
-
-The method is decomposition with a large working set. Each round takes the worst violators,
-solves their problem with the others held fixed (maximal violating pairs with second-order
-choice and exact steps over kinks, sped up by Newton steps on the free coefficients) and adds
-the change to ``u`` (:mod:`oblong.solvers.margin.working_sets`); a small problem is one working set.
-Blocks and changes of ``u`` are computed from the rows, and the start of a large problem comes from
-a sample. It stops when ``m - M <= tol``, LIBSVM's rule, and the certificate of
-:mod:`oblong.solvers.margin.result` proves the gap that a converged solution promises. Where pair
-steps crawl, an interior point method on the block takes over; where nothing helps any more, the
-solver stops as stalled, with the gap it reached.
+``R_i <= u_i + b <= L_i`` for all ``i``, that is if ``m = max(R - u) <= M = min(L - u)``. The solver
+stops at ``m - M <= tol``, LIBSVM's rule, where the certificate of
+:mod:`oblong.solvers.margin.result` proves the gap that a converged solution promises.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from oblong._core.progress import Progress, ProgressCallback
-from oblong._core.threads import own_threads_only
+from oblong._core.progress import ProgressCallback
 from oblong.linalg.kernel_matrix import KernelMatrix
-from oblong.solvers.margin.block import NoMaximum
+from oblong.solvers.margin.grid import LARGEST, Groups, single, solve_grid, variants_of
+from oblong.solvers.margin.grid_matrix import EXACT
 from oblong.solvers.margin.options import DEFAULTS, MarginOptions
-from oblong.solvers.margin.problem import Pieces
+from oblong.solvers.margin.problem import Pieces, svm_pieces
 from oblong.solvers.margin.result import MarginResult
-from oblong.solvers.margin.small import ascend_whole, whole_block
-from oblong.solvers.margin.working_sets import solve_large
 
-__all__ = ["MarginResult", "solve_margin"]
+__all__ = ["MarginResult", "solve_margin", "solve_svm"]
 
 
-# Products and kernel values have threads of their own; only large factors release those of BLAS.
-@own_threads_only()
 def solve_margin(
-    matrix: KernelMatrix,
+    columns: KernelMatrix,
     pieces: Pieces,
     *,
     tol: float = 1e-3,
@@ -48,17 +38,16 @@ def solve_margin(
     start: np.ndarray | None = None,
     start_image: np.ndarray | None = None,
     polish: bool = True,
-    rough: bool = False,
     proof: bool = True,
     progress: ProgressCallback | None = None,
     stage: str = "margin",
     options: MarginOptions = DEFAULTS,
 ) -> MarginResult:
-    """Maximise ``Σ g_i(c_i) - ½ c'Kc`` over ``Σc = 0``.
+    """Maximise ``Σ g_i(c_i) - ½ c'Kc`` over ``Σc = 0``: a grid of one problem.
 
     Parameters
     ----------
-    matrix : KernelMatrix
+    columns : KernelMatrix
         The matrix ``K``.
     pieces : Pieces
         The terms ``g_i``.
@@ -71,17 +60,12 @@ def solve_margin(
     start_image : ndarray of shape (n,), default=None
         ``K @ start``, if known.
     polish : bool, default=True
-        Whether to go beyond ``tol``: a problem of one block ends with Newton steps, and a solution
-        that meets ``tol`` but proves too large a gap is made more exact.
-    rough : bool, default=False
-        Whether to take the image as it is, without a look at its rounding: the certificate is then
-        no proof.
+        Whether to go beyond ``tol``: a solution that meets it but proves too large a gap is made
+        more exact, and a small problem ends with Newton steps.
     proof : bool, default=True
-        Whether to evaluate the solution in double precision for the certificate. Without, the
-        certificate leaves out rounding, which is known to be harmless to ``tol``: enough for a
-        solution that another problem starts from.
+        Whether a certificate is wanted, or only the outputs.
     progress : callable, default=None
-        Called with a :class:`~oblong._core.progress.Progress` after each round.
+        Called with a :class:`~oblong._core.progress.Progress`.
     stage : str, default="margin"
         Name of this problem in the reports.
     options : MarginOptions
@@ -98,34 +82,42 @@ def solve_margin(
         If ``K`` has values that are not finite, or proves to be indefinite while some ``g_i``
         is unbounded.
     """
-    # Of an integer the loops would be compiled anew.
-    tol = float(tol)
-    matrix = matrix.latest
-    counts = (0, 0, 0)
-    block = whole_block(matrix) if matrix.n <= options.one_block else None
-    if block is not None:
-        limit = np.iinfo(np.int64).max if max_iter < 0 else max_iter
-        try:
-            whole = ascend_whole(block, pieces, tol, limit, start, start_image, polish, options)
-        except NoMaximum:
-            # The general loop below tells rounding from an indefinite kernel.
-            pass
-        else:
-            if progress is not None:
-                progress(Progress(stage, whole.steps, whole.violation, tol))
-            start, start_image, counts = whole.c, whole.u, whole[5:]
-    return solve_large(
-        matrix,
-        pieces,
-        tol=tol,
+    variant = variants_of(tol=float(tol))
+    if not proof:
+        variant["wanted"] = LARGEST
+    found = solve_grid(
+        columns,
+        Groups.of([np.arange(columns.n)], pieces),
+        variant,
+        promise=options.promise(tol) if polish else np.inf,
         max_iter=max_iter,
-        start=start,
-        start_image=start_image,
-        counts=counts,
-        polish=polish,
-        rough=rough,
-        proof=proof,
+        starts=start,
+        start_images=start_image,
+        polish=polish and columns.n <= EXACT,
         progress=progress,
         stage=stage,
         options=options,
     )
+    return single(found)
+
+
+def solve_svm(matrix: KernelMatrix, y: np.ndarray, C: np.ndarray, **options: Any) -> MarginResult:
+    """Solve ``min ½|w|² + Σ C_i [1 - y_i f_i]_+``, the support vector machine.
+
+    Parameters
+    ----------
+    matrix : KernelMatrix
+        The kernel matrix.
+    y : ndarray of shape (n,)
+        Labels, -1 or +1.
+    C : ndarray of shape (n,)
+        Penalty of each row.
+    **options : object
+        Those of :func:`solve_margin`.
+
+    Returns
+    -------
+    MarginResult
+        The solution and its certificate.
+    """
+    return solve_margin(matrix, svm_pieces(y, C), **options)

@@ -17,8 +17,7 @@ the solutions on either side is optimal. The dual problem is ::
 with ``α_i = clip(y_i c_i, 0, C_i)`` and ``e_i = |y_i c_i - α_i|``.
 
 The search asks for solutions of fixed bounds and for outputs in double precision, and does not know
-where they are computed: :func:`solve_variable_bound` answers one search on the cores,
-:mod:`oblong.solvers.margin.batch.cuda_bounds` many of them at a time on a device.
+where they are computed: :func:`solve_variable_bound` answers.
 """
 
 from __future__ import annotations
@@ -245,12 +244,13 @@ class _Search:
             return (yield from self._result(self._settle(point), point.margin.status))
         svm = self.first = (yield from self._solve(np.inf, self.tol, self.first)).margin
         self.theta = float(np.abs(svm.outputs).max())
-        if D == 0.0 or (self.theta <= 1.0 and svm.status == "converged"):
+        if D == 0.0:
             t = max(1.0, self.theta)
-            svm = replace(
-                svm, objective=svm.objective + D * t, dual_objective=svm.dual_objective + D
-            )
             return RelativeMarginResult(svm, t, self.theta, self.n_iter)
+        # An output of one is larger than one by rounding at times.
+        if self.theta <= 1.0 + 1e-12 and svm.status == "converged":
+            settled = self._settle(_Point(1.0, svm, 0.0, 0.0))
+            return (yield from self._result(settled, svm.status))
         point = self.high = _Point(self.theta, svm, 0.0, 0.0)
         status = "max_iter" if svm.status == "max_iter" else ""
         widths: list[float] = []

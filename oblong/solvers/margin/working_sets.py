@@ -20,7 +20,6 @@ from oblong.linalg.expansion import Expansion
 from oblong.linalg.kernel_matrix import KernelMatrix
 from oblong.linalg.products import mirror
 from oblong.solvers.margin.block import (
-    DenseBlock,
     NoMaximum,
     balance,
     check_definite,
@@ -214,8 +213,6 @@ class _Ascent:
         size, options = rows.size, self.options
         whole = size == self.matrix.n
         rows, block = self.block(rows)
-        if not block.finite:
-            raise NoMaximum
         crawl = options.crawl(size)
         inside = self.strategy is Strategy.INTERIOR or (self.crawled >= crawl and self.fits(size))
         tol = self.target if whole else max(0.5 * self.target, _ACCURACY * violation)
@@ -228,8 +225,6 @@ class _Ascent:
             tol=tol,
             final_tol=self.target,
             budget=min(budget, crawl),
-            whole=whole,
-            polish=self.wishes.polish,
             interior=inside,
             options=options,
         )
@@ -253,15 +248,15 @@ class _Ascent:
             # What an interior point method leaves unsolved, pair steps do not solve either.
             self.advance()
 
-    def block(self, rows: np.ndarray) -> tuple[np.ndarray, DenseBlock]:
-        """The rows of a working set in another order, and their values.
+    def block(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The rows of a working set in another order, and their values in columns that come first.
 
         Those that were in the one before stay in their places.
         """
         size, n = rows.size, self.matrix.n
         whole = self.matrix.whole() if size == n else None
         if whole is not None:
-            return rows, DenseBlock(whole)
+            return rows, whole
         if size > len(self.memory):
             room = min(n, int(_GROWTH * size))
             self.memory, self.held = np.empty((room, room), dtype=self.matrix.dtype), rows[:0]
@@ -284,7 +279,7 @@ class _Ascent:
         else:
             values[new] = self.matrix.block(ordered[new], ordered)
             mirror(wide, new)
-        return ordered, DenseBlock(values, wide=wide)
+        return ordered, wide
 
     def watch(self) -> None:
         """Go over to the next strategy where this one takes too long or nothing moves any more."""

@@ -8,7 +8,8 @@ import scipy.sparse as sp
 
 from oblong.linalg.kernel_matrix import KernelMatrix
 from oblong.solvers.covariance.certificate import StoredOutputs, certify_features
-from oblong.solvers.margin.svm import solve_svm
+from oblong.solvers.margin.problem import svm_pieces
+from oblong.solvers.margin.solver import solve_margin
 
 
 def test_outputs_in_every_form():
@@ -38,7 +39,7 @@ def test_gap_is_a_bound():
     y = np.where(np.arange(40) < 20, 1.0, -1.0)
     T = rng.normal(size=(40, 3)) + 0.6 * y[:, None]
     C = np.ones(40)
-    best = solve_svm(KernelMatrix(T @ T.T), y, C, tol=1e-10)
+    best = solve_margin(KernelMatrix(T @ T.T), svm_pieces(y, C), tol=1e-10)
     w = best.coef @ T
 
     def certified(w, bias):

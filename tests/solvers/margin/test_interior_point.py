@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from oblong.linalg.kernel_matrix import KernelMatrix
 from oblong.solvers.margin.interior_point import interior_point
-from oblong.solvers.margin.options import DEFAULTS
 from oblong.solvers.margin.problem import Pieces, relaxed_margin_pieces, svm_pieces
 from oblong.solvers.margin.solver import solve_margin
 from oblong.solvers.margin.universum import universum_pieces
@@ -85,24 +82,10 @@ def test_the_solver_takes_it_up_where_pair_steps_crawl(rows):
     y = np.where(X[:, 0] * X[:, 1] > 0, 1.0, -1.0)
     pieces = relaxed_margin_pieces(y, np.full(rows, 1e6), 1.0, np.inf)
     K = (X @ X.T) ** 2
-    options = replace(DEFAULTS, pair_steps=500, pair_steps_per_square=0.0)
-    found = solve_margin(KernelMatrix(K), pieces, options=options)
+    found = solve_margin(KernelMatrix(K), pieces)
     assert found.status == "converged"
     assert found.relative_gap <= 1e-3
     assert found.n_iter < 100_000
-
-
-@pytest.mark.large
-def test_blocks_of_a_larger_problem():
-    """Working sets go inside as well."""
-    problem = make_problem("rbf", 200, 1e3, 1.02, seed=7)
-    options = replace(
-        DEFAULTS, pair_steps=20, pair_steps_per_square=0.0, one_block=16, working_set=60
-    )
-    found = solve_margin(KernelMatrix(problem.K), problem.pieces, options=options)
-    expected = solve_margin(KernelMatrix(problem.K), problem.pieces, tol=1e-8)
-    assert found.status == "converged"
-    assert found.dual_objective == pytest.approx(expected.dual_objective, rel=2e-3)
 
 
 @pytest.mark.large

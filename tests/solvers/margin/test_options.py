@@ -1,15 +1,11 @@
-"""Warm starts, limits, progress, interruption, blocks and precision of the margin solver."""
+"""Warm starts, limits, progress, interruption and precision of the margin solver."""
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from oblong.kernels import Kernel
 from oblong.linalg.kernel_matrix import KernelMatrix
-from oblong.solvers.margin.options import DEFAULTS
 from oblong.solvers.margin.solver import solve_margin
 from tests.reference.margin import (
     kernel_matrix,
@@ -24,9 +20,6 @@ from tests.solvers.margin.problems import (
     solve,
     solve_matrix,
 )
-
-# Working sets much smaller than the problem.
-SETS = replace(DEFAULTS, one_block=8, working_set=16)
 
 
 def test_warm_start_at_the_solution_takes_no_steps():
@@ -142,21 +135,7 @@ def test_completed_solve_leaves_the_inputs_alone():
     assert solve_matrix(K, problem.pieces, start=start).status == "converged"
 
 
-# Blocks, precision and the cache --------------------------------------------------------------
-
-
-@pytest.mark.parametrize("B", [1.2, np.inf])
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_small_working_sets_reach_the_same_optimum(kernel, B):
-    problem = make_problem(kernel, 200, 1.0, B, seed=9)
-    whole = solve(problem, tol=1e-5)
-    blocks = solve(problem, tol=1e-5, options=SETS)
-    assert blocks.n_rounds > whole.n_rounds
-    assert blocks.violation <= 1e-5
-    assert blocks.objective == pytest.approx(whole.objective, rel=1e-5)
-    assert abs(blocks.dual_coef.sum()) <= 1e-10
-    low, high = bias_interval(problem.K, problem.pieces, blocks.dual_coef)
-    assert low - high <= 1.01e-5
+# Precision and memory -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("B", [1.2, np.inf])
@@ -170,28 +149,6 @@ def test_single_precision_blocks(B):
     low, high = bias_interval(problem.K, pieces, single.dual_coef)
     assert low - high <= 1e-3 + 1e-4
     assert single.objective == pytest.approx(exact.objective, rel=1e-3)
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("B", [1.2, np.inf])
-@pytest.mark.parametrize("kernel", [Kernel("rbf", gamma=0.2), Kernel("poly", gamma=0.2, coef0=1.0)])
-def test_small_caches_reach_the_same_optimum(kernel, B, dtype):
-    """Columns come and go; a cache of fewer columns than free rows must still finish."""
-    rng = np.random.default_rng(17)
-    y = np.where(np.arange(240) % 2, 1.0, -1.0)
-    X = rng.normal(size=(240, 4)) + 0.5 * y[:, None]
-    problem = Problem(kernel(X), y, np.ones(240), B)
-    expected = solve(problem, tol=TOL)
-    for columns in (240, 60):
-        cached = KernelMatrix.of_rows(
-            kernel, X, cache_bytes=columns * 240 * np.dtype(dtype).itemsize, dtype=dtype
-        )
-        result = solve_margin(cached, problem.pieces, tol=TOL, options=SETS)
-        assert result.status == "converged"
-        assert result.objective == pytest.approx(expected.objective, rel=1e-4)
-        # Single precision is for speed only: the result holds in double.
-        low, high = bias_interval(problem.K, problem.pieces, result.dual_coef)
-        assert low - high <= 1.01 * TOL
 
 
 def test_memory_order_of_the_matrix_does_not_matter():

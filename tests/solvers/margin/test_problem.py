@@ -5,7 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from oblong.solvers.margin.problem import Pieces, relative_margin_pieces, svm_pieces
+from oblong.solvers.margin.problem import (
+    Pieces,
+    relative_margin_pieces,
+    relaxed_margin_pieces,
+    svm_pieces,
+)
 from tests.reference.margin import piece_values, slope_interval
 
 Y = np.array([1.0, -1.0, 1.0, -1.0])
@@ -96,3 +101,46 @@ def test_take_keeps_rows_together():
     expected = relative_margin_pieces(Y[rows], C[rows], 1.7)
     assert np.array_equal(part.breakpoints, expected.breakpoints)
     assert np.array_equal(part.slopes, expected.slopes)
+
+
+@pytest.mark.parametrize("B", [1.0, 1.7, np.inf])
+@pytest.mark.parametrize("f", [-1.5, -1.0, 0.0, 1.0, 3.0])
+def test_attained__coefficients_attain_the_loss(B, f):
+    pieces, outputs = _all(B), np.full(4, f)
+    c = pieces.attained(outputs)
+    inside = np.abs(outputs) <= B
+    expected = pieces.loss(outputs)
+    assert (pieces.value(c) - c * outputs)[inside] == pytest.approx(expected[inside])
+    assert np.isfinite(c).all()
+    finite = [np.isin(c[i], pieces.breakpoints[i]) for i in range(4)]
+    assert all(finite)
+
+
+def test_dual__is_the_sum_of_the_terms_less_half_of_the_quadratic():
+    rng = np.random.default_rng(0)
+    F = rng.normal(size=(4, 2))
+    c = Y * rng.uniform(0, C)
+    expected = piece_values(c, *_all(1.7)).sum() - c @ F @ F.T @ c / 2
+    assert _all(1.7).dual(c, F @ F.T @ c) == pytest.approx(expected, rel=1e-13)
+
+
+def test_bounded__only_endless_domains_are():
+    assert not _all(np.inf).bounded
+    assert _all(1.7).bounded
+    assert not relaxed_margin_pieces(Y, C, 1.7, 2.0).bounded
+    assert relaxed_margin_pieces(Y, C, 1.7, np.inf).bounded
+
+
+@pytest.mark.parametrize("f", [-3.0, -1.2, 0.3, 2.5])
+def test_relaxed_margin_pieces__what_is_beyond_the_bound_costs(f):
+    pieces = relaxed_margin_pieces(Y, C, 1.7, 0.25)
+    expected = C * np.maximum(1 - Y * f, 0) + 0.25 * max(abs(f) - 1.7, 0.0)
+    assert pieces.loss(np.full(4, f)) == pytest.approx(expected)
+
+
+def test_svm_pieces__a_penalty_of_zero_fixes_the_coefficient():
+    pieces = svm_pieces(Y, np.zeros(4))
+    right, left = pieces.slopes_at(np.zeros(4))
+    assert (right == -np.inf).all()
+    assert (left == np.inf).all()
+    assert not pieces.loss(np.full(4, -7.0)).any()

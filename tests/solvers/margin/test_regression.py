@@ -6,8 +6,14 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
+from oblong.kernels import Kernel
 from oblong.linalg.kernel_matrix import KernelMatrix
-from oblong.solvers.margin.regression import epsilon_pieces, quantile_pieces, solve_regression
+from oblong.solvers.margin.regression import (
+    epsilon_pieces,
+    quantile_pieces,
+    solve_regression,
+    solve_regressions,
+)
 from tests.reference.margin import factor, kernel_matrix, solve_regression_primal
 
 KERNELS = ["linear", "poly", "rbf"]
@@ -130,3 +136,67 @@ def test_reference_factor_is_one():
     K, *_ = problem("rbf")
     F = factor(K)
     np.testing.assert_allclose(F @ F.T, K, atol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_solve_regressions__penalties_and_tubes_are_those_of_single_problems(kernel):
+    K, y, weights = problem(kernel)
+    Cs, epsilons = (0.1, 1.0, 30.0), (0.5, 0.1, 0.0)
+    found = solve_regressions(KernelMatrix(K), y, weights, Cs, epsilons=epsilons, tol=1e-7)
+    for C, row in zip(Cs, found):
+        for epsilon, one in zip(epsilons, row):
+            expected = solve_regression_primal(
+                K, C * weights, lambda f, e=epsilon: cp.pos(cp.abs(f - y) - e)
+            )
+            assert one.margin.status == "converged"
+            assert one.margin.objective == pytest.approx(expected.objective, rel=1e-6)
+            np.testing.assert_allclose(one.outputs, expected.outputs, rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("bounds", [None, (-3.0, 3.0)])
+def test_solve_regressions__quantiles_share_a_matrix(bounds, threads):
+    K, y, weights = problem("rbf")
+    y = np.clip(y, -3.0, 3.0)
+    quantiles, Cs = (0.1, 0.5, 0.9), (1.0, 20.0)
+    found = solve_regressions(
+        KernelMatrix(K), y, weights, Cs, quantiles=quantiles, bounds=bounds, tol=1e-7,
+        threads=threads,
+    )  # fmt: skip
+    for C, row in zip(Cs, found):
+        for quantile, one in zip(quantiles, row):
+            expected = solve_regression_primal(
+                K,
+                C * weights,
+                lambda f, q=quantile: q * cp.pos(y - f) + (1.0 - q) * cp.pos(f - y),
+                bounds,
+            )
+            assert one.margin.objective == pytest.approx(expected.objective, rel=1e-6)
+            if bounds is not None:
+                assert np.abs(one.outputs).max() <= 3.0 + 1e-12
+
+
+@pytest.mark.parametrize("rows", [300, 1100])
+@pytest.mark.parametrize("distance", [0.0, 1e5])
+def test_solve_regressions__the_bias_is_that_for_the_rows_as_given(distance, rows):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(rows, 3)) + distance
+    y = (X - distance) @ [1.0, -2.0, 0.5] + 0.2 * rng.normal(size=rows) + 1000.0
+    columns = KernelMatrix.of_rows(Kernel("linear"), X)
+    ((found,),) = solve_regressions(columns, y, np.ones(rows), epsilons=(0.1,))
+    outputs = X @ found.margin.direction + found.bias
+    np.testing.assert_allclose(outputs, found.outputs, atol=1e-7)
+    assert np.abs(outputs - y).mean() < 0.3
+    assert found.margin.relative_gap <= 1e-3
+
+
+def test_solve_regressions__targets_that_are_all_equal():
+    K, y, weights = problem("rbf")
+    for one in (
+        solve_regression(KernelMatrix(K), np.full(len(y), 7.5), weights, epsilon=0.1),
+        solve_regression(KernelMatrix(K), np.full(len(y), 7.5), weights, quantile=0.3),
+    ):
+        assert not one.margin.coef.any()
+        np.testing.assert_allclose(one.outputs, 7.5, atol=0.1 + 1e-9)
+        assert one.margin.status == "converged"
+        assert one.margin.objective == pytest.approx(0.0, abs=1e-9)

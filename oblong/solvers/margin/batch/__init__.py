@@ -1,1 +1,0 @@
-"""Many margin problems over one kernel matrix."""
