@@ -50,7 +50,7 @@ demo: $(VENV)/.stamp-cli ## compare classifiers on two built-in data sets
 PYTEST := -m pytest --numprocesses $(WORKERS) --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
 # Coverage does not see into compiled code, so the small tests of what is compiled also run as plain Python.
-LOOPS := $(addprefix tests/solvers/,margin online) tests/linalg tests/test_kernels.py
+LOOPS := tests/solvers/online
 
 # Plain Python checks the indices of arrays as well. What it is not run on are the loops of files and
 # of linear models, which are compiled here with their bounds checked, in a cache of their own.
@@ -73,12 +73,13 @@ boundscheck: $(VENV)/.stamp-test ## run tests of compiled loops with the bounds 
 		$(BIN)/python -m pytest -q --few 2 $(BOUNDS)
 
 # Tests of compiled loops, with every index checked and memory watched; needs GCC.
-WATCHED := tests/native tests/solvers/calibration tests/solvers/linear/test_batch.py
+WATCHED := tests/native tests/solvers/calibration tests/solvers/linear/test_batch.py \
+	$(addprefix tests/solvers/margin/test_,block.py certificate.py grid.py grid_matrix.py)
 
 sanitize: $(VENV)/.stamp-test ## run tests of the compiled core under AddressSanitizer and UBSan
 	@echo "==> tests, with the compiled core sanitized"
 	@$(ONE_THREAD) $(BIN)/python build_backend/oblong_build.py sanitize \
-		-m pytest -q -p no:cacheprovider $(WATCHED)
+		-m pytest -q --few 2 -p no:cacheprovider $(WATCHED)
 
 instructions: $(VENV)/.stamp-test ## run some of them with each set of instructions that the processor has
 	@$(BIN)/python build_backend/oblong_build.py all
