@@ -91,7 +91,9 @@ def _encoded(column: Any) -> tuple[list[Any], np.ndarray]:
     whole = column.unify_dictionaries().combine_chunks()
     if isinstance(whole, pa.ChunkedArray):
         whole = whole.chunk(0)
-    codes = whole.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32)
+    # Polars counts its categories without a sign.
+    codes = whole.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+    codes = codes.astype(np.int32)
     return whole.dictionary.to_pylist(), codes
 
 

@@ -61,6 +61,15 @@ def test_arrow_reader__dictionaries_of_nothing():
             assert np.diff(reader.read(4).indptr).tolist() == [1, 1, 1, 1]
 
 
+@pytest.mark.parametrize("kind", [pa.int8(), pa.uint8(), pa.uint32(), pa.uint64()])
+def test_arrow_reader__gaps_of_dictionaries_whose_codes_have_no_sign(kind):
+    column = pa.DictionaryArray.from_arrays(pa.array([0, None, 1, None], kind), ["u", "v"])
+    with ArrowReader(table(b=column), hash_bits=8) as reader:
+        assert np.diff(reader.read(4).indptr).tolist() == [2, 1, 2, 1]
+    with pytest.raises(DataFileError, match=r"row 2.*expected a class label, got a missing"):
+        ArrowReader(table(b=column), target="b").read(4)
+
+
 def test_read_training_table__binary_words_of_parquet(tmp_path):
     path = tmp_path / "t.parquet"
     pq.write_table(table(b=["red", "a\0b", "red", "a\0b"]), path)
