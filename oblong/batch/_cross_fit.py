@@ -47,7 +47,7 @@ def is_pairwise(model: Any, n_problems: int) -> bool:
     if k == 2 or isinstance(final, OneVsRestMixin):
         return False
     if isinstance(final, PairwiseKernelClassifier):
-        return True
+        return final._votes
     pairs = k * (k - 1) // 2
     shape = getattr(final, "decision_function_shape", None)
     return n_problems == pairs and (n_problems != k or shape == "ovo")
@@ -77,7 +77,7 @@ def predicted(model: Any, X: Any, outputs: np.ndarray) -> np.ndarray:
         places = np.searchsorted(classes, model.predict(X))
     elif k == 2:
         places = (outputs[:, 0] > 0).astype(np.intp)
-    elif isinstance(final, OneVsRestMixin):
+    elif isinstance(final, OneVsRestMixin) or not final._votes:
         places = outputs.argmax(axis=1)
     elif final.break_ties in (True, "confidence"):
         places = class_scores(outputs, k).argmax(axis=1)
@@ -144,7 +144,10 @@ def cross_fit(
     if can_leave_out(inner) and not fit_params:
         keep = len(folds) <= MOST_KEPT
         return leave_out(inner, X, y, kept, weights, folds, tol=tol, keep=keep)
-    if type(inner) is LinearRelativeMarginClassifier and not fit_params:
+    alone = type(inner) is LinearRelativeMarginClassifier and (
+        inner._votes or len(inner.classes_) == 2
+    )
+    if alone and not fit_params:
         keep = len(folds) <= MOST_KEPT
         return leave_out_linear(
             inner, X, y, kept, weights, folds, tol=tol, keep=keep, n_jobs=n_jobs

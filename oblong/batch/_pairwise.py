@@ -85,6 +85,11 @@ class PairwiseKernelClassifier(ClassifierMixin, KernelExpansion):
     needs of the solutions (:meth:`_keep`).
     """
 
+    @property
+    def _votes(self) -> bool:
+        """Whether there is an output for each pair of more than two classes."""
+        return True
+
     @abstractmethod
     def _fit_pair(
         self, X: Any, y: np.ndarray, penalties: np.ndarray, weights: np.ndarray, threads: int

@@ -44,7 +44,11 @@ class PassClassifier(KernelClassifier):
 
     def _pass_frames(self, passes: Passes, seen: FirstLook) -> list[Frame | None]:
         """Coordinates of each pair of classes."""
-        return [None] * len(pairs_of(len(self.classes_)))
+        return [None] * len(self._problems())
+
+    def _problems(self) -> list[tuple[int, int | None]]:
+        """Positive and negative class of each problem; None stands for all other classes."""
+        return list(pairs_of(len(self.classes_)))
 
     def _pass_form(self) -> dict[str, Any]:
         """Which problem to solve, as arguments of :class:`PassProblem`."""
@@ -74,11 +78,11 @@ class PassClassifier(KernelClassifier):
         factors = class_factors(self.class_weight, self.classes_, codes, totals)
         C = float(self.C) * factors
         frames = self._pass_frames(passes, seen)
-        pairs = pairs_of(len(self.classes_))
-        problems = [
-            PassProblem((low, high), (C[low], C[high]), frame=frame, **form)
-            for (high, low), frame in zip(pairs, frames)
-        ]
+        problems = []
+        for (positive, negative), frame in zip(self._problems(), frames):
+            rest = [k for k in codes.tolist() if k != positive] if negative is None else [negative]
+            of = (*rest, positive)
+            problems.append(PassProblem(of, tuple(C[list(of)]), frame=frame, **form))
         found = solve_passes(
             passes,
             problems,

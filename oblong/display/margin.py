@@ -160,7 +160,8 @@ def _signed_outputs(
     rows = (y == classes[first]) | (y == classes[second])
     if not rows.any():
         raise ValueError(f"there are no rows of the classes {classes[first]} and {classes[second]}")
-    if "decision_function_shape" not in final.get_params():
+    params = final.get_params()
+    if "decision_function_shape" not in params or params.get("multi_class") == "ovr":
         # One model per class: the larger output decides between the two.
         scores = np.asarray(final.decision_function(X), dtype=float)[rows]
         outputs = scores[:, first] - scores[:, second]

@@ -137,6 +137,8 @@ def _regressor(graph: Graph, X: str, model: MarginRegressor) -> Outputs:
 
 def _pairwise(graph: Graph, X: str, model: PairwiseKernelClassifier) -> Outputs:
     outputs = _expansion(graph, X, model)
+    if not model._votes:
+        return _one_vs_rest(graph, outputs, model.classes_)
     shape = getattr(model, "decision_function_shape", "ovr")
     return _one_vs_one(graph, outputs, model.classes_, shape, getattr(model, "break_ties", "first"))
 

@@ -15,7 +15,12 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import oblong.batch.linear_relative_margin as module
-from oblong import LinearRelativeMarginClassifier, RelativeMarginClassifier
+from oblong import (
+    CalibratedMarginClassifier,
+    LinearRelativeMarginClassifier,
+    RelativeMarginClassifier,
+)
+from oblong.linalg.row_passes import ArrayRows
 from tests.batch.data import clouds, real
 
 FORMS = {
@@ -60,6 +65,7 @@ def test_signature_of_the_contract():
         "tol": 1e-4,
         "max_iter": 1000,
         "class_weight": None,
+        "multi_class": "ovo",
         "decision_function_shape": "ovr",
         "break_ties": "first",
         "n_jobs": None,
@@ -314,7 +320,7 @@ def test_interrupted_fit_leaves_no_half_state(monkeypatch):
 
     other, labels = clouds(40, d=5, classes=3)
     with monkeypatch.context() as patch:
-        patch.setattr(module, "solve_linear_relative_margin", interrupted)
+        patch.setattr(module, "solve_linear_batch", interrupted)
         with pytest.raises(KeyboardInterrupt):
             machine.fit(other, labels)
     assert np.array_equal(machine.decision_function(X_SMALL), before)
@@ -375,3 +381,63 @@ def test_bands_of_so_few_rows_that_their_products_are_enough():
     assert bands.converged_
     assert pytest.approx(other.B_, rel=1e-6) == bands.B_
     np.testing.assert_allclose(bands.decision_function(X), other.decision_function(X), atol=1e-6)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("form", FORMS)
+def test_one_class_against_the_rest(form, solver):
+    """The model is that of two-class problems, one after the other."""
+    X, y = clouds(90, d=4, classes=4)
+    how = {"tol": 1e-6, "solver": solver, **FORMS[form]}
+    machine = fit(X, y, multi_class="ovr", **how)
+    assert machine.coef_.shape == (4, 4)
+    scores = machine.decision_function(X)
+    assert scores.shape == (90, 4)
+    assert np.array_equal(machine.predict(X), machine.classes_[scores.argmax(axis=1)])
+    for k in range(4):
+        alone = fit(X, y == k, **how)
+        assert machine.objective_[k] == pytest.approx(alone.objective_[0], rel=1e-4)
+        np.testing.assert_allclose(scores[:, k], alone.decision_function(X), atol=0.03)
+        assert machine.relative_margin_[k] == pytest.approx(
+            1 / np.abs(scores[:, k]).max(), rel=1e-6
+        )
+
+
+@pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
+@pytest.mark.parametrize("form", ["svm", "spread", "B"])
+def test_all_problems_at_once_and_one_by_one(multi_class, form):
+    X, y = clouds(150, d=5, classes=4)
+    weights = np.random.default_rng(0).uniform(0.0, 2.0, 150) * (np.arange(150) % 7 > 0)
+    how = {**FORMS[form], "tol": 1e-6, "max_iter": 20_000, "multi_class": multi_class}
+    how["class_weight"] = "balanced"
+    together = LinearRelativeMarginClassifier(**how).fit(X, y, weights)
+    alone = LinearRelativeMarginClassifier(solver="interior-point", **how).fit(X, y, weights)
+    np.testing.assert_allclose(together.objective_, alone.objective_, rtol=1e-4)
+    np.testing.assert_allclose(together.coef_, alone.coef_, atol=0.03)
+    assert together.converged_
+
+
+def test_one_class_against_the_rest_of_a_row_source():
+    X, y = clouds(400, d=4, classes=4)
+    how = {
+        "spread": 0.5,
+        "tol": 1e-5,
+        "multi_class": "ovr",
+    }
+    how["class_weight"] = {0: 2.0, 1: 1.0, 2: 0.5, 3: 1.0}
+    memory = LinearRelativeMarginClassifier(**how).fit(X, y)
+    source = LinearRelativeMarginClassifier(**how).fit(ArrayRows(X, y))
+    np.testing.assert_allclose(source.objective_, memory.objective_, rtol=1e-4)
+    np.testing.assert_allclose(source.coef_, memory.coef_, atol=0.03)
+    assert np.array_equal(source.predict(X), source.classes_[memory.decision_function(X).argmax(1)])
+
+
+def test_one_class_against_the_rest_of_a_calibrated_and_a_saved_model():
+    X, y = clouds(200, d=4, classes=4)
+    inner = LinearRelativeMarginClassifier(multi_class="ovr")
+    model = CalibratedMarginClassifier(inner, cv=3).fit(X, y)
+    chances = model.predict_proba(X)
+    assert chances.shape == (200, 4)
+    assert np.array_equal(model.predict(X), model.classes_[chances.argmax(axis=1)])
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict_proba(X), chances)

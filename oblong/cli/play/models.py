@@ -348,7 +348,8 @@ def _boundaries(model: Any, rows: np.ndarray) -> list[np.ndarray]:
     chosen = np.searchsorted(model.classes_, model.predict(rows))
     classes, every = range(len(model.classes_)), np.arange(len(rows))
     # Distances from one class to another, symmetric: between outputs, or the output of the pair.
-    if "decision_function_shape" in model.get_params():
+    params = model.get_params()
+    if "decision_function_shape" in params and params.get("multi_class") != "ovr":
         pairs = copy(model).set_params(decision_function_shape="ovo").decision_function(rows)
         apart = np.full((len(rows), len(classes), len(classes)), np.inf)
         for k, (i, j) in enumerate(combinations(classes, 2)):

@@ -110,6 +110,20 @@ class LinearBatchResult:
         gap = np.maximum(self.objective - self.dual_objective, 0.0)
         return gap / np.maximum(self.objective, np.finfo(float).tiny)
 
+    def solution(self, k: int) -> LinearBatchSolution:
+        """Return the solution of one problem."""
+        return LinearBatchSolution(
+            self.coef[k],
+            float(self.bias[k]),
+            float(self.objective[k]),
+            float(self.relative_gap[k]),
+            float(self.B[k]),
+            float(self.theta[k]),
+            float(self.largest[k]),
+            int(self.n_iter[k]),
+            self.status[k],
+        )
+
     def with_better(
         self, k: int, coef: np.ndarray, bias: float, objective: float, dual_objective: float
     ) -> LinearBatchResult:
@@ -121,6 +135,21 @@ class LinearBatchResult:
         for name, value in zip(_OF_PROBLEMS, (coef, bias, objective, dual_objective)):
             better[name][k] = value
         return replace(self, **better)
+
+
+@dataclass(frozen=True)
+class LinearBatchSolution:
+    """Solution of one of many problems; see :class:`LinearBatchResult`."""
+
+    coef: np.ndarray
+    bias: float
+    objective: float
+    relative_gap: float
+    B: float
+    theta: float
+    largest: float
+    n_iter: int
+    status: str
 
 
 _OF_PROBLEMS = ("coef", "bias", "objective", "dual_objective")

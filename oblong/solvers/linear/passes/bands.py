@@ -48,9 +48,9 @@ class BandQuestion:
     Attributes
     ----------
     codes : tuple of int
-        Places of the negative and the positive label.
+        Places of the negative labels, and of the positive one.
     C : tuple of float
-        Penalties of rows of weight one, of the two classes.
+        Penalties of rows of weight one, of each of these classes.
     U : float or None
         Penalty of an output beyond the bound for a row of weight one; None makes the bound hard.
     points : tuple of Point
@@ -58,15 +58,15 @@ class BandQuestion:
     metric : Metric
         That of the rows.
     share : tuple of float
-        Shares of the rows of the two classes that take part, by which penalties are divided.
+        Shares of the negative and the positive rows that take part, by which penalties are divided.
     scaled : bool
         Whether the sum of losses is wanted for all scales.
     frame : Frame or None
         Coordinates of the rows.
     """
 
-    codes: tuple[int, int]
-    C: tuple[float, float]
+    codes: tuple[int, ...]
+    C: tuple[float, ...]
     U: float | None
     points: tuple[Point, ...]
     metric: Metric
@@ -95,6 +95,13 @@ def pieces(f: np.ndarray, y: np.ndarray, T: float) -> np.ndarray:
     return found
 
 
+def places_among(codes: np.ndarray, chosen: tuple[int, ...], n_labels: int) -> np.ndarray:
+    """Where the code of each row stands among the chosen ones; -1 where it does not."""
+    places = np.full(n_labels, -1)
+    places[list(chosen)] = np.arange(len(chosen))
+    return places[codes]
+
+
 def answer_bands(rows: Present, questions: dict[int, BandQuestion], labels: np.ndarray) -> Part:
     """Answer the questions of all problems about one block."""
     codes = known_labels(rows, labels)
@@ -103,12 +110,15 @@ def answer_bands(rows: Present, questions: dict[int, BandQuestion], labels: np.n
     gathered: dict[int, list[Any]] = {j: [] for j in questions}
     for part, X in dense_chunks(rows.X):
         for j, question in questions.items():
-            mine = (codes[part] == question.codes[0]) | (codes[part] == question.codes[1])
+            place = places_among(codes[part], question.codes, len(labels))
+            mine = place >= 0
             every = mine.all()
             own, picked = (X, part) if every else (X[mine], part.start + np.flatnonzero(mine))
             own = own if question.frame is None else question.frame.of(own)
-            y = np.where(codes[picked] == question.codes[1], 1.0, -1.0)
-            found = _chunk(question, own, y, rows.weight[picked], order[picked])
+            y = np.where(codes[picked] == question.codes[-1], 1.0, -1.0)
+            weight = rows.weight[picked]
+            C = weight * np.array(question.C)[place if every else place[mine]]
+            found = _chunk(question, own, y, C, weight, order[picked])
             totals[j] = combined(totals[j], found)
             gathered[j].append(found.rows)
     joined = {
@@ -121,9 +131,13 @@ def answer_bands(rows: Present, questions: dict[int, BandQuestion], labels: np.n
 
 
 def _chunk(
-    question: BandQuestion, X: Any, y: np.ndarray, weight: np.ndarray, order: np.ndarray
+    question: BandQuestion,
+    X: Any,
+    y: np.ndarray,
+    C: np.ndarray,
+    weight: np.ndarray,
+    order: np.ndarray,
 ) -> Part:
-    C = weight * np.where(y > 0.0, question.C[1], question.C[0])
     hard = question.U is None
     U = np.zeros(len(y)) if question.U is None else weight * question.U
     *earlier, now = question.points

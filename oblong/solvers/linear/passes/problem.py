@@ -17,9 +17,9 @@ class PassProblem:
     Attributes
     ----------
     codes : tuple of int
-        Places of the negative and the positive label among the labels.
+        Places of the negative labels, and of the positive one, among the labels.
     C : tuple of float
-        Penalties of rows of weight one, of the two classes.
+        Penalties of rows of weight one, of each of these classes.
     B, spread, D
         As for :func:`~oblong.solvers.linear.relative.solve_linear_relative_margin`.
     nu : float or None
@@ -30,8 +30,8 @@ class PassProblem:
         Coordinates in which the weights are short.
     """
 
-    codes: tuple[int, int]
-    C: tuple[float, float]
+    codes: tuple[int, ...]
+    C: tuple[float, ...]
     B: float | None = None
     spread: float = 0.5
     D: float | None = None

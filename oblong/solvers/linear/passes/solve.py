@@ -30,7 +30,14 @@ from oblong._core.progress import Progress, ProgressCallback
 from oblong.linalg.first_pass import FirstLook, Metric, Moments, look, row_bytes
 from oblong.linalg.row_passes import ArrayRows, LocalPasses, Part, Passes, together
 from oblong.solvers.linear.options import DEFAULTS, LinearOptions
-from oblong.solvers.linear.passes.bands import SCALES, BandQuestion, Point, answer_bands, near
+from oblong.solvers.linear.passes.bands import (
+    SCALES,
+    BandQuestion,
+    Point,
+    answer_bands,
+    near,
+    places_among,
+)
 from oblong.solvers.linear.passes.problem import PassProblem, PassResult
 from oblong.solvers.linear.passes.working_set import STATE_BYTES, WorkingSet
 from oblong.solvers.linear.problem import LinearResult
@@ -145,28 +152,31 @@ class _Sample:
     X: Any
     y: np.ndarray
     weight: np.ndarray
+    C: np.ndarray
     ends: int
 
     @classmethod
     def of(cls, seen: FirstLook, problem: PassProblem, bounded: bool) -> _Sample:
-        low, high = problem.codes
+        penalties, positive = np.array(problem.C), problem.codes[-1]
 
         def part(X: Any, codes: np.ndarray, weight: np.ndarray) -> tuple[Any, ...]:
-            mine = np.flatnonzero((codes == low) | (codes == high))
+            place = places_among(codes, problem.codes, len(seen.labels))
+            mine = np.flatnonzero(place >= 0)
             X = X[mine]
             X = X if sp.issparse(X) else np.asarray(X, dtype=np.float64)
             X = X if problem.frame is None else problem.frame.of(X)
-            return X, np.where(codes[mine] == high, 1.0, -1.0), weight[mine]
+            y = np.where(codes[mine] == positive, 1.0, -1.0)
+            return X, y, weight[mine], weight[mine] * penalties[place[mine]]
 
         drawn = part(seen.X, seen.codes, seen.weight)
         if not bounded or seen.whole or sp.issparse(seen.X):
-            X, y, weight = drawn
-            return cls(X, y, weight, 0)
+            X, y, weight, C = drawn
+            return cls(X, y, weight, C, 0)
         *ends, numbers = seen.extremes
         kept = ~np.isin(numbers, seen.numbers)
         outer = part(*(values[kept] for values in ends))
-        X, y, weight = (np.concatenate(pair) for pair in zip(drawn, outer))
-        return cls(X, y, weight, len(outer[1]))
+        X, y, weight, C = (np.concatenate(pair) for pair in zip(drawn, outer))
+        return cls(X, y, weight, C, len(outer[1]))
 
     def first(self, count: int) -> np.ndarray:
         """The first of the random rows, and the extremes."""
@@ -222,6 +232,11 @@ class _Method:
         found = yield from self._solve("relative margin", B)
         return replace(found, theta=theta)
 
+    def _counts(self) -> np.ndarray:
+        """Numbers of negative and positive rows."""
+        *negative, positive = (self.seen.moments[code].count for code in self.problem.codes)
+        return np.array([sum(negative), positive])
+
     def _small(
         self, tol: float, X: Any, y: np.ndarray, C: np.ndarray, U: np.ndarray
     ) -> LinearResult:
@@ -243,8 +258,7 @@ class _Method:
         sample = _Sample.of(seen, problem, bounded)
         n, m = self.moments.count, len(sample.y) - sample.ends
         side = (sample.y > 0.0).astype(int)
-        penalties = sample.weight * np.array(problem.C)[side]
-        counts = np.array([seen.moments[code].count for code in problem.codes])
+        penalties, counts = sample.C, self._counts()
 
         def of_sample(count: int, tol: float) -> LinearResult:
             rows = sample.first(count)
@@ -277,7 +291,7 @@ class _Method:
     ) -> Generator[BandQuestion, Part, PassResult]:
         problem, options, metric = self.problem, self.options, self.metric
         B, D, U = self.B, self.D, self.U
-        counts = np.array([self.seen.moments[code].count for code in problem.codes])
+        counts = self._counts()
         n, hard = self.moments.count, U is None
         W = _wanted(n, options)
         drawn = slice(0, m)
