@@ -27,6 +27,7 @@ void bind_products(nb::module_& m) {
                     width > 0 && degree >= -1,
                 "sizes of a product do not fit"
             );
+            load_blas();
             products::add_tiles<T>(left, panels, coef, out, height, width, degree);
         },
         nb::arg("left"), nb::arg("panels"), nb::arg("coef"), nb::arg("out"), nb::arg("height"),
@@ -76,7 +77,6 @@ void bind_products(nb::module_& m) {
 }  // namespace
 
 void bind_linalg(nb::module_& m) {
-    load_blas();
     bind_products<float>(m);
     bind_products<double>(m);
     m.def(
@@ -89,6 +89,7 @@ void bind_linalg(nb::module_& m) {
                     panels.size == along.size * left.cols && side > 0 && degree >= -1,
                 "sizes of a product do not fit"
             );
+            load_blas();
             products::add_square_tiles(left, panels, {down, along, out, sums}, side, at, degree);
         },
         nb::arg("left"), nb::arg("panels"), nb::arg("down"), nb::arg("along"), nb::arg("out"),

@@ -1,6 +1,8 @@
 // One extension module for each set of instructions, all from the same sources; CMakeLists.txt
 // names the families.
 #define OBLONG_FILLS_NUMPY
+#include <atomic>
+
 #include "oblong/_native/base/bindings.hpp"
 #include "oblong/_native/base/blas.hpp"
 
@@ -40,9 +42,10 @@ void fill(Blas<T>& functions, const std::string& type) {
 void load_blas() {
     // Where Python has a GIL, imports may give it up, and two threads then write the same pointers.
     static nb::ft_mutex mutex;
-    static bool filled = false;
-    const nb::ft_lock_guard guard(mutex);
+    static std::atomic<bool> filled = false;
     if (filled) return;
+    const nb::gil_scoped_acquire locked;
+    const nb::ft_lock_guard guard(mutex);
     fill(blas<float>, "s");
     fill(blas<double>, "d");
     filled = true;
