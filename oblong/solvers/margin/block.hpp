@@ -1,5 +1,5 @@
-// One problem whose matrix is in memory, to a violation: pair steps, most of them among the rows that
-// take part, with Newton steps between them.
+// One problem whose matrix is in memory, to a violation: pair steps, most of them among the rows
+// that take part, with Newton steps between them.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 
 namespace oblong::OBLONG_VARIANT::margin {
 
-// Rows from which steps are taken among some of them alone, and rounds of that before all are looked
-// at again.
+// Rows from which steps are taken among some of them alone, and rounds of that before all are
+// looked at again.
 inline constexpr index SHRUNK = 128;
 inline constexpr int SHRUNK_ROUNDS = 8;
 
@@ -23,7 +23,12 @@ struct BlockMemory {
     std::vector<char> have;
 
     explicit BlockMemory(index size)
-        : numbers(11 * size), p(4 * size), s(3 * size), block(size / 2 * (size / 2)), chosen(size), have(size) {}
+        : numbers(11 * size),
+          p(4 * size),
+          s(3 * size),
+          block(size / 2 * (size / 2)),
+          chosen(size),
+          have(size) {}
 
     // The k-th array of so many numbers.
     Numbers array(index k, index size) {
@@ -53,12 +58,13 @@ inline Level level_of(Given right, Given left, Given u, index begin, index end) 
     return {highest - lowest, smaller(larger(level, lowest), highest)};
 }
 
-// Pair steps among the rows with free coefficients and those on the wrong side of the level of the free
-// ones. Returns false where more than half of the rows take part, or no step was possible.
+// Pair steps among the rows with free coefficients and those on the wrong side of the level of the
+// free ones. Returns false where more than half of the rows take part, or no step was possible.
 template <class T>
 bool ascend_among_violators(
     const Rows<T>& K, Given diagonal, const Pieces& pieces, Point point, BlockMemory<T>& memory,
-    PairLimits limits, Ascent& done) {
+    PairLimits limits, Ascent& done
+) {
     const auto [c, u, right, left] = point;
     const index q = c.size;
     index count = 0, split = 0;
@@ -75,7 +81,8 @@ bool ascend_among_violators(
     if (!(done.violation > limits.tol) || done.steps >= limits.steps) return false;
     if (2 * count > q) return false;
     const Vec<index> chosen{memory.chosen.data(), count};
-    const Numbers coef = memory.array(3, count), image = memory.array(4, count), curves = memory.array(5, count);
+    const Numbers coef = memory.array(3, count), image = memory.array(4, count),
+                  curves = memory.array(5, count);
     const Numbers own_right = memory.array(6, count), own_left = memory.array(7, count);
     const Mat<T> block{memory.block.data(), count, count};
     const Mat<double> p{memory.p.data(), count, 4}, s{memory.s.data(), count, 3};
@@ -87,14 +94,15 @@ bool ascend_among_violators(
     }
     std::fill_n(memory.have.data(), count, 0);
     const Rows<T> inner{block, {memory.have.data(), count}, [&](index a) {
-        const Vec<const T> row = K[chosen[a]];
-        for (index b = 0; b < count; ++b) block(a, b) = row[chosen[b]];
-    }};
+                            const Vec<const T> row = K[chosen[a]];
+                            for (index b = 0; b < count; ++b) block(a, b) = row[chosen[b]];
+                        }};
     PairLimits tighter = limits;
     tighter.tol = larger(0.9 * limits.tol, 0.05 * done.violation);
     tighter.steps = limits.steps - done.steps;
-    const Ascent found =
-        ascend<T>(inner, curves, {p, s, split}, coef, image, own_right, own_left, memory.pairs(count), tighter);
+    const Ascent found = ascend<T>(
+        inner, curves, {p, s, split}, coef, image, own_right, own_left, memory.pairs(count), tighter
+    );
     done.steps += found.steps;
     if (std::isnan(found.violation)) done.violation = found.violation;
     index moved = 0;
@@ -111,7 +119,9 @@ bool ascend_among_violators(
 // Pair steps until the violation is met or the steps are spent.
 template <class T>
 Ascent ascend_whole(
-    const Rows<T>& K, Given diagonal, const Pieces& pieces, Point point, BlockMemory<T>& memory, PairLimits limits) {
+    const Rows<T>& K, Given diagonal, const Pieces& pieces, Point point, BlockMemory<T>& memory,
+    PairLimits limits
+) {
     const index q = point.c.size;
     Ascent done{0, inf};
     write_slopes(pieces, point.c, point.right, point.left);
@@ -127,8 +137,9 @@ Ascent ascend_whole(
         }
         PairLimits some = limits;
         some.steps = std::min(burst, limits.steps - done.steps);
-        const Ascent found =
-            ascend(K, diagonal, pieces, point.c, point.u, point.right, point.left, memory.pairs(q), some);
+        const Ascent found = ascend(
+            K, diagonal, pieces, point.c, point.u, point.right, point.left, memory.pairs(q), some
+        );
         done = {done.steps + found.steps, found.violation};
         if (!(done.violation > limits.tol) || done.steps >= limits.steps) return done;
         burst *= 2;
@@ -156,7 +167,9 @@ inline double checked_violation(double violation, Given u) {
 
 template <class T>
 BlockOutcome solve_block(
-    const Rows<T>& K, Given diagonal, const Pieces& pieces, Point point, BlockMemory<T>& memory, PairLimits limits) {
+    const Rows<T>& K, Given diagonal, const Pieces& pieces, Point point, BlockMemory<T>& memory,
+    PairLimits limits
+) {
     const index q = point.c.size, turn = std::max<index>(50, 2 * q);
     BlockOutcome outcome{0, 0, inf};
     index stretch = turn, since = 0;

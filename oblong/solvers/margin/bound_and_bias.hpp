@@ -16,8 +16,8 @@ struct Quantile {
     double size, weight;
 };
 
-// The largest size such that those not below it weigh more than the goal, and their weight; zero if all
-// together do not. Those left are split at one of them until none is.
+// The largest size such that those not below it weigh more than the goal, and their weight; zero if
+// all together do not. Those left are split at one of them until none is.
 inline Quantile quantile(Vec<const double> sizes, Vec<const double> weights, double goal) {
     std::vector<double> left(sizes.begin(), sizes.end()), own(weights.begin(), weights.end());
     double above = 0.0;
@@ -33,15 +33,16 @@ inline Quantile quantile(Vec<const double> sizes, Vec<const double> weights, dou
         if (!upwards && above + greater + equal > goal) return {pivot, above + greater + equal};
         std::size_t count = 0;
         for (std::size_t i = 0; i < k; ++i)
-            if (upwards ? left[i] > pivot : left[i] < pivot) left[count] = left[i], own[count] = own[i], ++count;
+            if (upwards ? left[i] > pivot : left[i] < pivot)
+                left[count] = left[i], own[count] = own[i], ++count;
         above += upwards ? 0.0 : greater + equal;
         k = count;
     }
     return {0.0, above};
 }
 
-// The data of the problem: outputs without their bias, labels, and penalties of the margin and of the
-// bound, which are all infinite where it is hard.
+// The data of the problem: outputs without their bias, labels, and penalties of the margin and of
+// the bound, which are all infinite where it is hard.
 struct VariableBound {
     Vec<const double> u, y, C, U;
     double D;
@@ -53,7 +54,9 @@ struct Tangents {
 };
 
 // Least slope of the penalty of the bound over its speeds.
-inline double least_slope(double D, double slowest, double above, double below, double rising, double falling) {
+inline double least_slope(
+    double D, double slowest, double above, double below, double rising, double falling
+) {
     const double slow = D * slowest + above * (1.0 - slowest) - below * (1.0 + slowest) +
                         rising * (1.0 - slowest) + falling * larger(-1.0 - slowest, 0.0);
     return smaller(slow, D - 2.0 * below);
@@ -61,8 +64,8 @@ inline double least_slope(double D, double slowest, double above, double below, 
 
 // `low` and `high` are the ends of the optimal bounds at the bias.
 //
-// While the bias grows the bound may move along at any speed; the derivative is the least over speeds,
-// which a kink at -1, 0 (for a bound of one) or 1 attains.
+// While the bias grows the bound may move along at any speed; the derivative is the least over
+// speeds, which a kink at -1, 0 (for a bound of one) or 1 attains.
 inline Tangents tangents(const VariableBound& problem, double bias, double low, double high) {
     const auto& [u, y, C, U, D] = problem;
     const bool hard = U.size > 0 && std::isinf(U[0]);

@@ -1,10 +1,11 @@
 // The certificate of a dual point and of the model that it makes.
 //
-// For coefficients c with the sums S_g of their groups the dual objective sum g_i(c_i) - c'Kc / 2 is a
-// lower bound of every primal objective |w|^2 / 2 + sum h_i(w.phi_i + b_g) + sum_g S_g b_g. The primal
-// point is the model itself, k sum c_i phi_i with the biases k b_g, evaluated at the outputs it gives in
-// double precision, each with a bound on its rounding. The factor k is one, or smaller where a hard bound
-// on the outputs asks for it, or the best one where the gap would be too large otherwise.
+// For coefficients c with the sums S_g of their groups the dual objective sum g_i(c_i) - c'Kc / 2
+// is a lower bound of every primal objective |w|^2 / 2 + sum h_i(w.phi_i + b_g) + sum_g S_g b_g.
+// The primal point is the model itself, k sum c_i phi_i with the biases k b_g, evaluated at the
+// outputs it gives in double precision, each with a bound on its rounding. The factor k is one, or
+// smaller where a hard bound on the outputs asks for it, or the best one where the gap would be too
+// large otherwise.
 #pragma once
 
 #include "oblong/solvers/margin/pieces.hpp"
@@ -44,26 +45,37 @@ public:
         double objective = 0.5 * scale * scale * larger(at_.norm, 0.0);
         for (int g = 0; g < pieces_.groups(); ++g) objective += scale * sums_[g] * bias[g];
         double upper = objective + 0.5 * scale * scale * (at_.by_weights ? 0.0 : at_.norm_error);
-        each([&](index i, double b) {
-            const double f = scale * (at_.image[i] + b);
-            // An output beside a kink, and its loss, are small differences of numbers of this size.
-            const double doubt = scale * (at_.error[i] + UNIT * (std::abs(at_.image[i]) + std::abs(b)));
-            objective += pieces_.loss(i, f).value;
-            upper += larger(pieces_.loss(i, f + doubt).value, pieces_.loss(i, f - doubt).value);
-        }, bias);
+        each(
+            [&](index i, double b) {
+                const double f = scale * (at_.image[i] + b);
+                // An output beside a kink, and its loss, are small differences of numbers of this
+                // size.
+                const double doubt =
+                    scale * (at_.error[i] + UNIT * (std::abs(at_.image[i]) + std::abs(b)));
+                objective += pieces_.loss(i, f).value;
+                upper += larger(pieces_.loss(i, f + doubt).value, pieces_.loss(i, f - doubt).value);
+            },
+            bias
+        );
         return {objective, larger(upper, objective)};
     }
 
     // The largest factor with which all outputs meet their hard bounds; infinite if there are none.
     double largest_scale(Biases bias) const {
         double excess = 0.0;
-        each([&](index i, double b) {
-            const double high = at_.image[i] + b + at_.error[i], low = at_.image[i] + b - at_.error[i];
-            const double most = pieces_.s(i, 0), least = pieces_.s(i, 2);
-            // An unbounded tail is a hard bound: one of zero is met on its right side only.
-            if (pieces_.p(i, 0) == -inf && high > 0.0) excess = larger(excess, most > 0.0 ? high / most : inf);
-            if (pieces_.p(i, 3) == inf && low < 0.0) excess = larger(excess, least < 0.0 ? low / least : inf);
-        }, bias);
+        each(
+            [&](index i, double b) {
+                const double high = at_.image[i] + b + at_.error[i],
+                             low = at_.image[i] + b - at_.error[i];
+                const double most = pieces_.s(i, 0), least = pieces_.s(i, 2);
+                // An unbounded tail is a hard bound: one of zero is met on its right side only.
+                if (pieces_.p(i, 0) == -inf && high > 0.0)
+                    excess = larger(excess, most > 0.0 ? high / most : inf);
+                if (pieces_.p(i, 3) == inf && low < 0.0)
+                    excess = larger(excess, least < 0.0 ? low / least : inf);
+            },
+            bias
+        );
         return excess > 0.0 ? 1.0 / excess : inf;
     }
 
@@ -74,10 +86,13 @@ public:
         for (int step = 0; step < HALVINGS; ++step) {
             const double scale = 0.5 * (low + high);
             double slope = scale * at_.norm + linear;
-            each([&](index i, double b) {
-                const double f = at_.image[i] + b;
-                slope += pieces_.loss(i, scale * f).slope * f;
-            }, bias);
+            each(
+                [&](index i, double b) {
+                    const double f = at_.image[i] + b;
+                    slope += pieces_.loss(i, scale * f).slope * f;
+                },
+                bias
+            );
             (slope > 0.0 ? high : low) = scale;
         }
         return low;
@@ -147,7 +162,9 @@ struct Appraisal {
 // Certify the model of a dual point. `promise` is the relative gap that is small enough: only for a
 // larger one the best factor and biases are looked for.
 inline Appraisal appraise(
-    const Pieces& pieces, Given c, const Expansion& expansion, Given sums, Biases bias, double promise) {
+    const Pieces& pieces, Given c, const Expansion& expansion, Given sums, Biases bias,
+    double promise
+) {
     double terms = 0.0, unbalanced = 0.0, idle = 0.0;
     bool without_sums = true;
     for (int g = 0; g < pieces.groups(); ++g) {
@@ -166,14 +183,16 @@ inline Appraisal appraise(
     }
     double dual = terms - 0.5 * expansion.norm;
     double doubt = 0.5 * expansion.norm_error + unbalanced;
-    // Where the sums are zero, so are the coefficients of another dual point, whose objective is zero.
+    // Where the sums are zero, so are the coefficients of another dual point, whose objective is
+    // zero.
     if (without_sums && !(dual < inf && dual - doubt >= 0.0)) dual = doubt = 0.0;
     const Appraiser appraiser(pieces, expansion, sums);
     double scale = smaller(1.0, appraiser.largest_scale(bias));
     auto [objective, upper] = appraiser.primal(bias, scale);
     if (!(upper - dual + doubt <= promise * std::abs(objective))) {
         for (const Biases other : {bias, appraiser.least_loss(), appraiser.least_outputs()}) {
-            const double best = appraiser.best_scale(other, smaller(appraiser.largest_scale(other), 4.0));
+            const double best =
+                appraiser.best_scale(other, smaller(appraiser.largest_scale(other), 4.0));
             const Primal found = appraiser.primal(other, best);
             if (!(upper <= found.upper))
                 bias = other, scale = best, objective = found.objective, upper = found.upper;

@@ -1,4 +1,5 @@
-// The kernel matrix of the rows of one problem: given, or computed row by row as steps ask for them.
+// The kernel matrix of the rows of one problem: given, or computed row by row as steps ask for
+// them.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +27,8 @@ struct KernelSource {
     Mat<const double> values64;
     // Rounding of a value over sqrt(k(x, x) k(z, z)): in working precision, and in double.
     double single_unit, double_unit;
-    // By how much the matrix may be indefinite, over its diagonal: rounding of values that are given.
+    // By how much the matrix may be indefinite, over its diagonal: rounding of values that are
+    // given.
     double noise;
 
     KernelKind of() const { return static_cast<KernelKind>(kind); }
@@ -47,7 +49,8 @@ struct KernelSource {
     double size(index i) const { return std::sqrt(std::abs(diagonal[i])); }
 };
 
-// Turn products of one row with others into kernel values, in place; `own` is half of its squared norm.
+// Turn products of one row with others into kernel values, in place; `own` is half of its squared
+// norm.
 template <class T>
 void map_products(const KernelSource& kernel, Vec<T> values, T own, Vec<const T> half) {
     T* v = values.data;
@@ -89,7 +92,8 @@ template <class T>
 class GroupMatrix {
 public:
     // Memory is for the largest group that will be opened.
-    explicit GroupMatrix(const KernelSource& kernel, index largest) : kernel_(kernel), largest_(largest) {}
+    explicit GroupMatrix(const KernelSource& kernel, index largest)
+        : kernel_(kernel), largest_(largest) {}
 
     // Take the matrix of some of the rows, in this order.
     void open(Vec<const index> members) {
@@ -116,7 +120,10 @@ public:
         if (columns_.rows > 0) multiply_columns(K);
         for (index i = 0; i < q; ++i) {
             if (d == 0) std::fill_n(K[i].data, q, T(0));
-            map_products<T>(kernel_, K[i], half_.empty() ? T(0) : half_[i], {half_.data(), static_cast<index>(half_.size())});
+            map_products<T>(
+                kernel_, K[i], half_.empty() ? T(0) : half_[i],
+                {half_.data(), static_cast<index>(half_.size())}
+            );
         }
         std::fill_n(have_.data(), q, 1);
     }
@@ -196,7 +203,10 @@ private:
 #pragma omp simd
             for (index j = 0; j < q; ++j) into[j] += a * x[j];
         }
-        map_products<T>(kernel_, out, half_.empty() ? T(0) : half_[i], {half_.data(), static_cast<index>(half_.size())});
+        map_products<T>(
+            kernel_, out, half_.empty() ? T(0) : half_[i],
+            {half_.data(), static_cast<index>(half_.size())}
+        );
     }
 
     void image_by_weights(Given c, Numbers u, Numbers w) const {

@@ -13,7 +13,8 @@ struct Point {
     Numbers c, u, right, left;
 };
 
-// Solve K X' = B' in place, for right-hand sides that are rows; false unless K is positive definite.
+// Solve K X' = B' in place, for right-hand sides that are rows; false unless K is positive
+// definite.
 inline bool solve_definite(Mat<double> K, Mat<double> B) {
     OBLONG_ASSERT(K.rows == K.cols && B.cols == K.rows && K.rows > 0 && B.rows > 0);
     char lower = 'L';
@@ -24,8 +25,9 @@ inline bool solve_definite(Mat<double> K, Mat<double> B) {
     return failed == 0;
 }
 
-// The maximiser along a direction in which the dual rises by `rise (1 - t)`, less the drops of slope
-// at the kinks that are passed; at most one. Also the free row and the breakpoint on which it lies.
+// The maximiser along a direction in which the dual rises by `rise (1 - t)`, less the drops of
+// slope at the kinks that are passed; at most one. Also the free row and the breakpoint on which it
+// lies.
 struct LineSearch {
     double step;
     index at = -1;
@@ -33,7 +35,8 @@ struct LineSearch {
 };
 
 inline LineSearch line_search(
-    const Pieces& pieces, Given c, const std::vector<index>& free, Given direction, double rise) {
+    const Pieces& pieces, Given c, const std::vector<index>& free, Given direction, double rise
+) {
     struct Kink {
         double time, drop;
         index at;
@@ -45,7 +48,8 @@ inline LineSearch line_search(
         for (int k = 0; k < 4; ++k) {
             const double time = (pieces.p(i, k) - c[i]) / direction[a];
             if (!(0.0 < time && time < 1.0)) continue;
-            const double before = k == 0 ? inf : pieces.s(i, k - 1), after = k == 3 ? -inf : pieces.s(i, k);
+            const double before = k == 0 ? inf : pieces.s(i, k - 1),
+                         after = k == 3 ? -inf : pieces.s(i, k);
             kinks.push_back({time, (before - after) * std::abs(direction[a]), a, k});
         }
     }
@@ -66,11 +70,13 @@ inline LineSearch line_search(
 
 // Jump to the optimum of the free coefficients, or as far towards it as the dual rises.
 //
-// Solves K_FF d + sum_g beta_g 1_g = sigma - u_F with 1_g'd = 0 in each group, for the coefficients F
-// strictly inside a piece of slope sigma, and moves along d by an exact line search over the kinks on
-// the way. Returns the share of the way that was taken; zero if no step was possible.
+// Solves K_FF d + sum_g beta_g 1_g = sigma - u_F with 1_g'd = 0 in each group, for the coefficients
+// F strictly inside a piece of slope sigma, and moves along d by an exact line search over the
+// kinks on the way. Returns the share of the way that was taken; zero if no step was possible.
 template <class T>
-double newton_step(const Rows<T>& K, Given diagonal, const Pieces& pieces, Point point, double snap) {
+double newton_step(
+    const Rows<T>& K, Given diagonal, const Pieces& pieces, Point point, double snap
+) {
     const auto [c, u, right, left] = point;
     std::vector<index> free;
     index split = 0;
@@ -89,7 +95,8 @@ double newton_step(const Rows<T>& K, Given diagonal, const Pieces& pieces, Point
     const auto take_mean = [&](Numbers v) {
         for (int g = 0; g < 2; ++g) {
             double mean = 0.0;
-            for (index a = ends[g]; a < ends[g + 1]; ++a) mean += v[a] / static_cast<double>(ends[g + 1] - ends[g]);
+            for (index a = ends[g]; a < ends[g + 1]; ++a)
+                mean += v[a] / static_cast<double>(ends[g + 1] - ends[g]);
             for (index a = ends[g]; a < ends[g + 1]; ++a) v[a] -= mean;
         }
     };
@@ -147,7 +154,8 @@ double newton_step(const Rows<T>& K, Given diagonal, const Pieces& pieces, Point
     std::vector<double> values(count), changes(count), image(c.size, 0.0);
     for (index a = 0; a < count; ++a) {
         const index i = free[a];
-        double value = smaller(larger(c[i] + found.step * direction[a], pieces.p(i, 0)), pieces.p(i, 3));
+        double value =
+            smaller(larger(c[i] + found.step * direction[a], pieces.p(i, 0)), pieces.p(i, 3));
         value = pieces.snapped(i, value, snap);
         if (a == found.at) value = pieces.p(i, found.breakpoint);
         values[a] = value;
@@ -166,9 +174,9 @@ double newton_step(const Rows<T>& K, Given diagonal, const Pieces& pieces, Point
 
 // Newton steps in succession while they meet kinks; returns how many.
 //
-// More rows may be free than the matrix has ranks. Along its null space every step then ends where one
-// of them meets its bound, and only a row of steps takes all that are too many: as many as cost about
-// what the pair steps between them do.
+// More rows may be free than the matrix has ranks. Along its null space every step then ends where
+// one of them meets its bound, and only a row of steps takes all that are too many: as many as cost
+// about what the pair steps between them do.
 inline constexpr int NEWTON_MOST = 30, NEWTON_COSTLY = 3;
 inline constexpr double NEWTON_SHORT = 0.05;
 
@@ -181,7 +189,8 @@ int newton_steps(const Rows<T>& K, Given diagonal, const Pieces& pieces, Point p
     for (int count = 1; count <= NEWTON_MOST; ++count) {
         const double step = newton_step(K, diagonal, pieces, point, snap);
         if (step == 0.0) return count - 1;
-        if (step == 1.0 || (count >= cheap && (count >= NEWTON_COSTLY || step < NEWTON_SHORT))) return count;
+        if (step == 1.0 || (count >= cheap && (count >= NEWTON_COSTLY || step < NEWTON_SHORT)))
+            return count;
     }
     return NEWTON_MOST;
 }

@@ -1,5 +1,5 @@
-// Pairwise ascent: raise one coefficient, lower another of the same group, by the exact maximiser of
-// the dual along that line.
+// Pairwise ascent: raise one coefficient, lower another of the same group, by the exact maximiser
+// of the dual along that line.
 #pragma once
 
 #include <functional>
@@ -34,13 +34,14 @@ struct Coefficient {
     double value, up, low;
 };
 
-// Raise ci and lower cj. `up` and `low` are the right slope at ci and the left slope at cj, less the
-// outputs. The dual is piecewise quadratic along the line: walk from kink to kink, landing on each
-// exactly, until its derivative is no longer positive. Returns the coefficients with their right and
-// left slopes, less the outputs they had before.
+// Raise ci and lower cj. `up` and `low` are the right slope at ci and the left slope at cj, less
+// the outputs. The dual is piecewise quadratic along the line: walk from kink to kink, landing on
+// each exactly, until its derivative is no longer positive. Returns the coefficients with their
+// right and left slopes, less the outputs they had before.
 inline std::pair<Coefficient, Coefficient> pair_step(
-    const Pieces& pieces, index i, double ci, index j, double cj, double up, double low, double curvature,
-    double snap) {
+    const Pieces& pieces, index i, double ci, index j, double cj, double up, double low,
+    double curvature, double snap
+) {
     Slopes at_i = pieces.slopes_at(i, ci), at_j = pieces.slopes_at(j, cj);
     const double ui = at_i.right - up, uj = at_j.left - low;
     double moved = 0.0;
@@ -93,9 +94,12 @@ inline index first_equal(Given values, index first, index last, double target) {
 // Subtract a change of the image; return the largest of `up` and the least of `low`.
 template <class T>
 inline Interval shift(
-    Numbers ups, Numbers lows, double di, Vec<const T> rows_i, double dj, Vec<const T> rows_j, index first,
-    index last) {
-    OBLONG_ASSERT(last <= ups.size && last <= lows.size && last <= rows_i.size && last <= rows_j.size);
+    Numbers ups, Numbers lows, double di, Vec<const T> rows_i, double dj, Vec<const T> rows_j,
+    index first, index last
+) {
+    OBLONG_ASSERT(
+        last <= ups.size && last <= lows.size && last <= rows_i.size && last <= rows_j.size
+    );
     double* up = ups.data;
     double* low = lows.data;
     const T *Ki = rows_i.data, *Kj = rows_j.data;
@@ -123,9 +127,12 @@ inline Interval shift(
 // Write what the dual gains, to second order, by pairing row i with each other; return the largest.
 template <class T>
 inline double write_gains(
-    double top, Given lows, Given diagonals, Vec<const T> row, index i, double tiny, Numbers out, index first,
-    index last) {
-    OBLONG_ASSERT(last <= lows.size && last <= diagonals.size && last <= row.size && last <= out.size);
+    double top, Given lows, Given diagonals, Vec<const T> row, index i, double tiny, Numbers out,
+    index first, index last
+) {
+    OBLONG_ASSERT(
+        last <= lows.size && last <= diagonals.size && last <= row.size && last <= out.size
+    );
     const double *low = lows.data, *diagonal = diagonals.data, own = diagonals[i];
     double* gains = out.data;
     const T* Ki = row.data;
@@ -164,11 +171,13 @@ struct PairLimits {
 
 // Ascend by maximal violating pairs with second-order choice, in the group that is violated most.
 //
-// `up` and `low` are the right and left slopes at c less the image; both are updated in place, as c is.
-// Returns the steps taken and the violation reached, NaN if values are not finite.
+// `up` and `low` are the right and left slopes at c less the image; both are updated in place, as c
+// is. Returns the steps taken and the violation reached, NaN if values are not finite.
 template <class T>
 Ascent ascend_pairs(
-    const Rows<T>& K, Given diagonal, const Pieces& pieces, Numbers c, PairMemory memory, PairLimits limits) {
+    const Rows<T>& K, Given diagonal, const Pieces& pieces, Numbers c, PairMemory memory,
+    PairLimits limits
+) {
     const auto [up, low, gains] = memory;
     double di = 0.0, dj = 0.0;
     index i = 0, j = 0, taken = 0;
@@ -188,7 +197,8 @@ Ascent ascend_pairs(
             Interval whole;
             index at = pieces.begin(g);
             for (index first = pieces.begin(g); first < last; first += STRIP) {
-                const Interval part = shift<T>(up, low, di, row_i, dj, row_j, first, smaller(last, first + STRIP));
+                const Interval part =
+                    shift<T>(up, low, di, row_i, dj, row_j, first, smaller(last, first + STRIP));
                 whole.lowest = smaller(whole.lowest, part.lowest);
                 if (part.highest > whole.highest) whole.highest = part.highest, at = first;
             }
@@ -208,15 +218,19 @@ Ascent ascend_pairs(
         const Vec<const T> row = K[i];
         for (index first = begin; first < end; first += STRIP) {
             const double gain = write_gains<T>(
-                top, low, diagonal, row, i, limits.least_curvature, gains, first, smaller(end, first + STRIP));
+                top, low, diagonal, row, i, limits.least_curvature, gains, first,
+                smaller(end, first + STRIP)
+            );
             if (gain > best) best = gain, strip = first;
         }
         after = smaller(end, strip + STRIP);
         j = first_equal(gains, strip, after, best);
         if (j == after) return {taken, std::numeric_limits<double>::quiet_NaN()};
-        const double curvature =
-            larger(diagonal[i] + diagonal[j] - 2.0 * static_cast<double>(row[j]), limits.least_curvature);
-        const auto [raised, lowered] = pair_step(pieces, i, c[i], j, c[j], up[i], low[j], curvature, limits.snap);
+        const double curvature = larger(
+            diagonal[i] + diagonal[j] - 2.0 * static_cast<double>(row[j]), limits.least_curvature
+        );
+        const auto [raised, lowered] =
+            pair_step(pieces, i, c[i], j, c[j], up[i], low[j], curvature, limits.snap);
         di = raised.value - c[i];
         dj = lowered.value - c[j];
         c[i] = raised.value, up[i] = raised.up, low[i] = raised.low;
@@ -228,8 +242,9 @@ Ascent ascend_pairs(
 // move stays as it is.
 template <class T>
 Ascent ascend(
-    const Rows<T>& K, Given diagonal, const Pieces& pieces, Numbers c, Numbers u, Numbers right, Numbers left,
-    PairMemory memory, PairLimits limits) {
+    const Rows<T>& K, Given diagonal, const Pieces& pieces, Numbers c, Numbers u, Numbers right,
+    Numbers left, PairMemory memory, PairLimits limits
+) {
     write_slopes(pieces, c, right, left);
     for (index k = 0; k < c.size; ++k) {
         memory.up[k] = right[k] - u[k];

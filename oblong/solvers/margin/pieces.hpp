@@ -65,11 +65,12 @@ struct Pieces {
         const double *q = &p(i, 0), *t = &s(i, 0);
         double total = 0.0;
         for (int k = 0; k < 3; ++k)
-            total += t[k] * (smaller(larger(c, q[k]), q[k + 1]) - smaller(larger(0.0, q[k]), q[k + 1]));
+            total +=
+                t[k] * (smaller(larger(c, q[k]), q[k + 1]) - smaller(larger(0.0, q[k]), q[k + 1]));
         return total;
     }
-    // The loss h_i(f) and its derivative, which is minus the coefficient that attains it: the finite
-    // breakpoint nearest to where the slope of the term is f.
+    // The loss h_i(f) and its derivative, which is minus the coefficient that attains it: the
+    // finite breakpoint nearest to where the slope of the term is f.
     Loss loss(index i, double f) const {
         const double *q = &p(i, 0), *t = &s(i, 0);
         double c;
@@ -144,7 +145,8 @@ inline void balance(const Pieces& pieces, Numbers c, Given right, Given left, Gi
         index largest = -1;
         for (index i = pieces.begin(g); i < pieces.end(g); ++i) {
             total += c[i];
-            if (right[i] == left[i] && (largest < 0 || std::abs(c[i]) > std::abs(c[largest]))) largest = i;
+            if (right[i] == left[i] && (largest < 0 || std::abs(c[i]) > std::abs(c[largest])))
+                largest = i;
         }
         if (largest >= 0) c[largest] -= total - sums[g];
     }

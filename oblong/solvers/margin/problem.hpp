@@ -14,7 +14,8 @@ struct Solution {
     // Biases of the groups, times the factor between the dual point and the model.
     double bias, bias2, scale;
     double objective, dual_objective, rounding, violation;
-    // The bound on the outputs, the largest output that a spread is relative to, and that of the model.
+    // The bound on the outputs, the largest output that a spread is relative to, and that of the
+    // model.
     double bound, theta, largest;
     std::int64_t n_iter, n_newton, status;
     // Which problem of the group the solution is that of.
@@ -39,8 +40,8 @@ struct Goal {
     bool only_theta;
 };
 
-// Pair steps on a block of this size that cost about what an interior point method does, which takes
-// some twenty Cholesky factors.
+// Pair steps on a block of this size that cost about what an interior point method does, which
+// takes some twenty Cholesky factors.
 inline index crawl_steps(index size) {
     const double n = static_cast<double>(size);
     return std::max<index>(20000, static_cast<index>(0.25 * n * n));
@@ -57,7 +58,10 @@ template <class T>
 class ProblemSolver {
 public:
     ProblemSolver(const KernelSource& kernel, index largest)
-        : matrix(kernel, largest), memory_(largest), matters_(largest), numbers_(3 * largest),
+        : matrix(kernel, largest),
+          memory_(largest),
+          matters_(largest),
+          numbers_(3 * largest),
           w_(kernel.linear() ? kernel.rows.cols : 0) {}
 
     GroupMatrix<T> matrix;
@@ -66,7 +70,9 @@ public:
     Given weights() const { return {w_.data(), static_cast<index>(w_.size())}; }
 
     // Solve from the coefficients and the image at hand, both of which are updated.
-    void solve(const Pieces& pieces, Given sums, Numbers c, Numbers u, const Goal& goal, Solution& out) {
+    void solve(
+        const Pieces& pieces, Given sums, Numbers c, Numbers u, const Goal& goal, Solution& out
+    ) {
         const index q = c.size;
         const Point point{c, u, number(0, q), number(1, q)};
         const Given diagonal = matrix.diagonal();
@@ -90,7 +96,8 @@ public:
         for (int attempt = 0; attempt < ATTEMPTS + EARLY; ++attempt) {
             const index budget = std::min<index>(goal.steps, crawl_steps(q)) - out.n_iter;
             const PairLimits limits{target, least_curvature_, snap, std::max<index>(budget, 0)};
-            const BlockOutcome done = solve_block(matrix.rows(), diagonal, pieces, point, memory_, limits);
+            const BlockOutcome done =
+                solve_block(matrix.rows(), diagonal, pieces, point, memory_, limits);
             out.n_iter += done.steps;
             out.n_newton += done.newton_steps;
             out.violation = done.violation;
@@ -98,8 +105,8 @@ public:
             balance(pieces, c, point.right, point.left, sums);
             const bool reached = done.violation <= target;
             const double error = mark(pieces, point, out);
-            // Without a gap to prove, working precision is often enough; the bound on its rounding is a
-            // hundred times what it is.
+            // Without a gap to prove, working precision is often enough; the bound on its rounding
+            // is a hundred times what it is.
             double enough = goal.promise == inf ? 0.2 * goal.tol : -inf;
             if (goal.only_theta && out.largest > 1.0 + goal.tol) enough = goal.tol;
             if (reached && error <= enough && !goal.polish) {
@@ -162,7 +169,8 @@ private:
     Biases middles(const Pieces& pieces, Point point) const {
         Biases bias{};
         for (int g = 0; g < pieces.groups(); ++g)
-            bias.b[g] = interval(point.right, point.left, point.u, pieces.begin(g), pieces.end(g)).middle();
+            bias.b[g] =
+                interval(point.right, point.left, point.u, pieces.begin(g), pieces.end(g)).middle();
         return bias;
     }
 
@@ -180,7 +188,8 @@ private:
         if (now > FINE * before) {
             // Some rows had not met their breakpoints yet.
             const PairLimits limits{FINE * now, least_curvature_, snap, 2 * c.size};
-            steps += solve_block(matrix.rows(), matrix.diagonal(), pieces, point, memory_, limits).newton_steps;
+            steps += solve_block(matrix.rows(), matrix.diagonal(), pieces, point, memory_, limits)
+                         .newton_steps;
             steps += newton_steps(matrix.rows(), matrix.diagonal(), pieces, point, snap);
         }
         balance(pieces, c, right, left, sums);
@@ -195,8 +204,9 @@ private:
         if (!w_.empty()) write_image(c, u);
     }
 
-    // Mark the rows whose outputs decide: those with a coefficient, a loss, or a large output. Returns a
-    // bound on the rounding of the outputs in working precision, and notes the largest one.
+    // Mark the rows whose outputs decide: those with a coefficient, a loss, or a large output.
+    // Returns a bound on the rounding of the outputs in working precision, and notes the largest
+    // one.
     double mark(const Pieces& pieces, Point point, Solution& out) {
         const auto [c, u, right, left] = point;
         const KernelSource& kernel = matrix.kernel();
@@ -212,7 +222,8 @@ private:
         for (int g = 0; g < pieces.groups(); ++g)
             for (index i = pieces.begin(g); i < pieces.end(g); ++i) {
                 const double f = u[i] + bias[g];
-                const double error = 2.0 * kernel.single_unit * weight * kernel.size(matrix.members()[i]);
+                const double error =
+                    2.0 * kernel.single_unit * weight * kernel.size(matrix.members()[i]);
                 worst = larger(worst, error);
                 const double bound = pieces.p(i, 0) == -inf ? pieces.s(i, 0) : inf;
                 matters_[i] = c[i] != 0.0 || pieces.loss(i, f + error).value > 0.0 ||
@@ -222,10 +233,11 @@ private:
         return worst;
     }
 
-    // Write the values of the model with its outputs as they are; return its relative gap. `fresh` says
-    // that outputs that matter are in double precision.
+    // Write the values of the model with its outputs as they are; return its relative gap. `fresh`
+    // says that outputs that matter are in double precision.
     double appraise_outputs(
-        const Pieces& pieces, Given sums, Point point, double promise, bool fresh, Solution& out) {
+        const Pieces& pieces, Given sums, Point point, double promise, bool fresh, Solution& out
+    ) {
         const auto [c, u, right, left] = point;
         const KernelSource& kernel = matrix.kernel();
         const index q = c.size;
@@ -257,11 +269,12 @@ private:
             }
         }
         const Expansion expansion{u, error, norm, norm_error, by_weights};
-        const Appraisal found = appraise(
-            pieces, c, expansion, sums, middles(pieces, point), fresh ? promise : inf);
+        const Appraisal found =
+            appraise(pieces, c, expansion, sums, middles(pieces, point), fresh ? promise : inf);
         out.bias = found.scale * found.bias[0], out.bias2 = found.scale * found.bias[1];
         out.scale = found.scale;
-        out.objective = found.objective, out.dual_objective = found.dual, out.rounding = found.rounding();
+        out.objective = found.objective, out.dual_objective = found.dual,
+        out.rounding = found.rounding();
         out.largest = 0.0;
         for (int g = 0; g < pieces.groups(); ++g)
             for (index i = pieces.begin(g); i < pieces.end(g); ++i)
