@@ -60,3 +60,12 @@ def test_learn_one__refuses_a_label_that_is_missing(missing):
         with pytest.raises(ValueError, match="y has a missing value"):
             model.learn_one(X[0], label)
     assert model.classes_.tolist() == ["a", "b"]
+
+
+def test_validated_rows__arrays_on_a_device_are_an_error_that_says_so():
+    class OnDevice(np.ndarray):
+        is_cuda = True
+
+    X, y = np.eye(4).view(OnDevice), [0, 1, 0, 1]
+    with pytest.raises(TypeError, match=r"on a CUDA device.*X\.cpu\(\)\.numpy\(\)"):
+        oblong.RelativeMarginClassifier().fit(X, y)
