@@ -26,12 +26,11 @@ void raise(Vec<T> v, std::int64_t degree, Vec<T> base) {
     T* b = base.data;
     for (index i = 0; i < v.size; ++i) b[i] = x[i];
     for (int bit = highest - 1; bit >= 0; --bit) {
-        if ((degree >> bit) & 1) {
+        const bool odd = (degree >> bit) & 1;
 #pragma omp simd
-            for (index i = 0; i < v.size; ++i) x[i] = x[i] * x[i] * b[i];
-        } else {
-#pragma omp simd
-            for (index i = 0; i < v.size; ++i) x[i] = x[i] * x[i];
+        for (index i = 0; i < v.size; ++i) {
+            const T square = x[i] * x[i];
+            x[i] = odd ? square * b[i] : square;
         }
     }
 }
