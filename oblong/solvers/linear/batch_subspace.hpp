@@ -42,7 +42,8 @@ public:
 
     // Remember an epoch; take a step once there are enough.
     void record(Point<T>& at) {
-        if (size == 0) return;
+        // Nothing to copy: memcpy may not be given an empty array.
+        if (size == 0 || width == 0) return;
         if (snapshots == 0) {
             work.thetas.resize((SPAN + 1) * size);
             work.weights.resize((SPAN + 1) * width);
