@@ -87,11 +87,13 @@ def expand(
     u: np.ndarray,
     bias: float,
     options: MarginOptions = DEFAULTS,
+    seen: float = 0.0,
 ) -> Expansion:
     """Evaluate a solution in double precision, on all rows whose outputs matter.
 
-    ``u`` is the image by the cached columns. If these are in single precision, rows far beyond the
-    margin, whose loss is zero whatever the rounding, keep it.
+    ``u`` is the image in working precision. If that is single, rows far beyond the margin, whose
+    loss is zero whatever the rounding, keep it. ``seen`` is the largest rounding of ``u`` that was
+    found and put right before.
     """
     if columns.exact:
         return columns.expand(c, u, None)
@@ -102,7 +104,7 @@ def expand(
     def matter(rounding: float) -> np.ndarray:
         nonlocal error
         # Ten times the rounding seen on some rows bounds that of the others.
-        error = 10.0 * options.beyond_sample * rounding
+        error = 10.0 * options.beyond_sample * max(rounding, seen)
         np.greater(np.maximum(pieces.loss(f + error), pieces.loss(f - error)), 0.0, out=matters)
         if pieces.bounded:
             # The rows that come nearest to a hard bound set the scale.

@@ -144,7 +144,8 @@ class _Ascent:
         # Violation to reach, and how often it was lowered for the sake of the gap.
         self.target, self.tightened = wishes.tol, 0
         self._forget()
-        self.last_error = 0.0
+        # The largest rounding of the outputs that was seen in single precision.
+        self.last_error = self.seen = 0.0
         self.follow(Strategy.DOUBLE if matrix.exact else Strategy.SINGLE)
 
     @property
@@ -393,7 +394,8 @@ class _Ascent:
             # The certificate asks for these, too, and a second look is rare.
             some = support
         fresh = self.matrix.image64(some, support, coef)
-        error = options.beyond_sample * float(np.abs(fresh - self.u[some]).max(initial=0.0))
+        self.seen = max(self.seen, float(np.abs(fresh - self.u[some]).max(initial=0.0)))
+        error = options.beyond_sample * self.seen
         self.u[some] = fresh
         if 2.0 * error <= 0.5 * self.target:
             # To be surer of the image is cheaper than to compute another one.
@@ -414,7 +416,9 @@ class _Ascent:
         else:
             m, M = self.interval
             bias = 0.5 * (m + M)
-            expansion = expand(self.matrix, self.pieces, self.c, self.u, bias, self.options)
+            expansion = expand(
+                self.matrix, self.pieces, self.c, self.u, bias, self.options, self.seen
+            )
         self.last_error = float(expansion.error.max(initial=0.0))
         return certify(
             self.pieces,
