@@ -11,6 +11,7 @@ enough to stay in cache between the two. The formulas are those of scikit-learn:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -19,10 +20,10 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
-from oblong._core.exp2 import LOG2_E
 from oblong._core.threads import available_threads, chunks, run_chunks
 from oblong._native import linalg
 
+LOG2_E = math.log2(math.e)
 KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
 
 Matrix: TypeAlias = Any  # a dense array or a CSR matrix

@@ -59,7 +59,7 @@ def is_python(text):
 
 
 # Blocks that need a broker or a device are only compiled.
-_ELSEWHERE = ("confluent_kafka", "cuda", "torch", "cupy")
+_ELSEWHERE = ("confluent_kafka", "torch", "fetch_20newsgroups")
 CODE = [page for page in [*GUIDE, *sorted(DOCS.glob("*.rst"))] if blocks(page)]
 
 

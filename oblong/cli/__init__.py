@@ -99,7 +99,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def program() -> NoReturn:
     """Run the command line of the process, and end it."""
     code = main()
-    if threading.active_count() == 1:
+    # Threads of a fit that was interrupted need not come to their end.
+    if threading.active_count() == 1 or code in (INTERRUPTED, TERMINATED):
         # Taking modules and compiled code apart one by one takes a quarter of a short command's
         # time, and is where libraries have crashed. What asked to be called at the end is called.
         atexit._run_exitfuncs()

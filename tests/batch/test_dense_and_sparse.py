@@ -24,7 +24,7 @@ MODELS = [
     oblong.SigmaSVC(),
     oblong.UniversumSVC(),
     SVC(),
-    LinearSVC(),
+    LinearSVC(random_state=0),
 ]
 
 

@@ -206,37 +206,6 @@ def test_functions_that_count_no_references_take_parts_of_arrays():
     assert sys.getrefcount(x) == references
 
 
-ARRAYS = """
-import gc
-import numpy as np
-from numba.core.runtime import rtsys
-from oblong import MarginRegressor, RelativeMarginClassifier, RelativeMarginClassifierCV
-
-rng = np.random.default_rng(0)
-X = rng.normal(size=(90, 3))
-y = np.arange(90) % 3
-X[:, 0] += y
-for model in (
-    RelativeMarginClassifier(spread=0.3),
-    RelativeMarginClassifier(kernel="linear", spread=0.3),
-    RelativeMarginClassifier(D=3.0),
-    RelativeMarginClassifierCV(cv=3),
-    MarginRegressor(),
-):
-    model.fit(X, y)
-    gc.collect()
-    found = rtsys.get_allocation_stats()
-    assert found.mi_alloc == found.mi_free > 0, (model, found)
-    assert found.alloc == found.free, (model, found)
-"""
-
-
-def test_arrays_that_compiled_code_makes_are_given_back():
-    """Where references are not counted, nobody would."""
-    counting = {**os.environ, "NUMBA_NRT_STATS": "1", "OBLONG_DISABLE_JIT": "0"}
-    subprocess.run([sys.executable, "-c", ARRAYS], env=counting, check=True)
-
-
 def _interrupting(x):
     return x + 1
 

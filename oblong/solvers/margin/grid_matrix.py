@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from oblong._core.exp2 import LOG2_E
 from oblong._core.threads import chunks
 from oblong._native import margin as native
-from oblong.kernels import Kernel, KernelRows
+from oblong.kernels import LOG2_E, Kernel, KernelRows
 from oblong.linalg.kernel_matrix import KernelMatrix
 
 # Rows up to which the matrix is held in double precision, so that solutions have their last digits.

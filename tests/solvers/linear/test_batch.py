@@ -10,6 +10,7 @@ from sklearn.svm import LinearSVC
 
 from oblong.solvers.linear.batch import solve_linear_batch
 from oblong.solvers.linear.batch_problem import LinearBatch
+from oblong.solvers.linear.batch_rounds import _within_single
 
 LOSSES = [False, True]
 INTERCEPTS = ["none", "penalised", "free"]
@@ -261,3 +262,14 @@ def test_solve_linear_batch__entries_given_twice():
     )
     np.testing.assert_allclose(ours.objective, theirs.objective, rtol=1e-6)
     assert twice.nnz == 2 * once.nnz
+
+
+@pytest.mark.parametrize(
+    ("unit", "C", "single"), [(1.0, 1.0, True), (1e13, 1.0, False), (1.0, 1e13, False)]
+)
+def test_within_single__numbers_beyond_it_are_solved_in_double(unit, C, single):
+    X = unit * np.eye(4, dtype=np.float32)
+    labels = np.array([0, 1, 0, 1], dtype=np.int32)
+    batch = LinearBatch(X, labels, np.full(4, C), [(1, 0)])
+    assert bool(_within_single(batch)) is single
+    assert np.isfinite(solve_linear_batch(batch, tol=1e-3).coef).all()
